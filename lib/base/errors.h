@@ -1,0 +1,50 @@
+// Constructors for the error classes of Shardkit. Every message reads "PATH: what, where, what to do".
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "base/strings.h"
+
+namespace shardkit {
+
+template <typename... Parts>
+absl::Status DataLoss(const Parts&... parts) {
+  return absl::DataLossError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status InvalidArgument(const Parts&... parts) {
+  return absl::InvalidArgumentError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status NotFound(const Parts&... parts) {
+  return absl::NotFoundError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status Unimplemented(const Parts&... parts) {
+  return absl::UnimplementedError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status ResourceExhausted(const Parts&... parts) {
+  return absl::ResourceExhaustedError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status OutOfRange(const Parts&... parts) {
+  return absl::OutOfRangeError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status FailedPrecondition(const Parts&... parts) {
+  return absl::FailedPreconditionError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status Cancelled(const Parts&... parts) {
+  return absl::CancelledError(StrCat(parts...));
+}
+
+// The same error with "context: " in front of its message; OK stays OK.
+inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), ToAbsl(StrCat(context, ": ", ToStd(status.message()))));
+}
+
+}  // namespace shardkit

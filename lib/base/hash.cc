@@ -1,0 +1,83 @@
+#include "base/hash.h"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <new>
+
+#include "base/hash_kernels.h"
+
+namespace shardkit {
+namespace {
+
+using Hash64Function = uint64_t (*)(const void*, size_t);
+
+uint64_t Hash64Baseline(const void* data, size_t length) { return XXH3_64bits(data, length); }
+
+Hash64Function ChooseHash64() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  // AVX2 hashes cache-cold blocks at memory speed already.
+  if (__builtin_cpu_supports("avx2")) return internal::Hash64Avx2;
+#endif
+  return Hash64Baseline;
+}
+
+ContentHash ToContentHash(XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  ContentHash out;
+  static_assert(sizeof(canonical.digest) == sizeof(out));
+  std::memcpy(out.data(), canonical.digest, out.size());
+  return out;
+}
+
+}  // namespace
+
+uint64_t Hash64(const void* data, size_t length) {
+  static const Hash64Function function = ChooseHash64();
+  return function(data, length);
+}
+
+ContentHash Hash128(std::string_view bytes) {
+  return ToContentHash(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+struct StreamingHash64::State {
+  XXH3_state_t* xxh = XXH3_createState();
+  State() {
+    if (xxh == nullptr) throw std::bad_alloc();
+    XXH3_64bits_reset(xxh);
+  }
+  ~State() { XXH3_freeState(xxh); }
+};
+
+StreamingHash64::StreamingHash64() : state_(std::make_unique<State>()) {}
+StreamingHash64::~StreamingHash64() = default;
+StreamingHash64::StreamingHash64(StreamingHash64&&) noexcept = default;
+StreamingHash64& StreamingHash64::operator=(StreamingHash64&&) noexcept = default;
+void StreamingHash64::Update(std::string_view bytes) {
+  XXH3_64bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+uint64_t StreamingHash64::Digest() const { return XXH3_64bits_digest(state_->xxh); }
+void StreamingHash64::Reset() { XXH3_64bits_reset(state_->xxh); }
+
+struct StreamingHash128::State {
+  XXH3_state_t* xxh = XXH3_createState();
+  State() {
+    if (xxh == nullptr) throw std::bad_alloc();
+    XXH3_128bits_reset(xxh);
+  }
+  ~State() { XXH3_freeState(xxh); }
+};
+
+StreamingHash128::StreamingHash128() : state_(std::make_unique<State>()) {}
+StreamingHash128::~StreamingHash128() = default;
+StreamingHash128::StreamingHash128(StreamingHash128&&) noexcept = default;
+StreamingHash128& StreamingHash128::operator=(StreamingHash128&&) noexcept = default;
+void StreamingHash128::Update(std::string_view bytes) {
+  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+ContentHash StreamingHash128::Digest() const { return ToContentHash(XXH3_128bits_digest(state_->xxh)); }
+
+}  // namespace shardkit

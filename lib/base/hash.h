@@ -1,0 +1,54 @@
+// XXH3 checksums (xxHash specification, https://github.com/Cyan4973/xxHash). 64 bits for integrity,
+// 128 bits for content identity. Picks the widest vector unit the processor has, once, at first use.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace shardkit {
+
+// XXH128_canonicalFromHash order: the big-endian bytes that `xxh128sum` prints.
+using ContentHash = std::array<uint8_t, 16>;
+
+uint64_t Hash64(const void* data, size_t length);
+inline uint64_t Hash64(std::string_view bytes) { return Hash64(bytes.data(), bytes.size()); }
+
+ContentHash Hash128(std::string_view bytes);
+
+// The XXH3-64 of a sequence of pieces; equals Hash64 of their concatenation.
+class StreamingHash64 {
+ public:
+  StreamingHash64();
+  ~StreamingHash64();
+  StreamingHash64(StreamingHash64&&) noexcept;
+  StreamingHash64& operator=(StreamingHash64&&) noexcept;
+
+  void Update(std::string_view bytes);
+  uint64_t Digest() const;
+  void Reset();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The XXH3-128 of a sequence of pieces.
+class StreamingHash128 {
+ public:
+  StreamingHash128();
+  ~StreamingHash128();
+  StreamingHash128(StreamingHash128&&) noexcept;
+  StreamingHash128& operator=(StreamingHash128&&) noexcept;
+
+  void Update(std::string_view bytes);
+  ContentHash Digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,11 @@
+// Compiled with AVX2 enabled; reached only after the processor has been asked for it.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/hash_kernels.h"
+
+namespace shardkit::internal {
+
+uint64_t Hash64Avx2(const void* data, size_t length) { return XXH3_64bits(data, length); }
+
+}  // namespace shardkit::internal

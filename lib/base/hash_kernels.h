@@ -1,0 +1,11 @@
+// Entry points of the per-instruction-set builds of XXH3; see hash.cc for the choice among them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shardkit::internal {
+
+uint64_t Hash64Avx2(const void* data, size_t length);
+
+}  // namespace shardkit::internal

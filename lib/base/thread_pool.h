@@ -1,0 +1,81 @@
+// A fixed set of threads and a queue of tasks.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace shardkit {
+
+// Thread-safe. Tasks must end by themselves; one that can be long checks a Cancellation.
+class ThreadPool {
+ public:
+  // `threads` >= 1.
+  explicit ThreadPool(int threads);
+
+  // Runs every task already submitted, then joins. Cancel what the tasks check first to make this prompt.
+  ~ThreadPool();
+
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  void Submit(std::function<void()> task);
+
+  int thread_count() const { return static_cast<int>(threads_.size()); }
+
+ private:
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<std::function<void()>> tasks_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// The result of a task running on a pool. Take() waits for it; the task always ends, because tasks
+// check the cancellation of the operation they belong to.
+template <typename T>
+class Pending {
+ public:
+  template <typename Function>
+  static Pending Run(ThreadPool& pool, Function function) {
+    Pending pending;
+    pool.Submit([state = pending.state_, function = std::move(function)]() mutable {
+      T value = function();
+      {
+        std::lock_guard lock(state->mutex);
+        state->value.emplace(std::move(value));
+      }
+      state->ready.notify_one();
+    });
+    return pending;
+  }
+
+  bool Ready() const {
+    std::lock_guard lock(state_->mutex);
+    return state_->value.has_value();
+  }
+
+  T Take() {
+    std::unique_lock lock(state_->mutex);
+    state_->ready.wait(lock, [this] { return state_->value.has_value(); });
+    return std::move(*state_->value);
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable ready;
+    std::optional<T> value;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace shardkit

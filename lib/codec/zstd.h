@@ -1,0 +1,74 @@
+// Zstandard (RFC 8878) over whole chunks, with optional trained dictionaries.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace shardkit {
+
+inline constexpr int kDefaultZstdLevel = 3;
+
+// Levels the linked library accepts.
+int MinZstdLevel();
+int MaxZstdLevel();
+
+// A digested dictionary, shared by any number of compressors and decompressors of any thread. `level` is
+// that of the compressors.
+class ZstdDictionary {
+ public:
+  static absl::StatusOr<std::shared_ptr<const ZstdDictionary>> Create(std::string bytes, int level);
+  ~ZstdDictionary();
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  friend class ZstdCompressor;
+  friend class ZstdDecompressor;
+  ZstdDictionary() = default;
+  std::string bytes_;
+  void* compression_ = nullptr;
+  void* decompression_ = nullptr;
+};
+
+// One thread at a time. Keeps its context between calls.
+class ZstdCompressor {
+ public:
+  ZstdCompressor();
+  ~ZstdCompressor();
+  ZstdCompressor(const ZstdCompressor&) = delete;
+  ZstdCompressor& operator=(const ZstdCompressor&) = delete;
+
+  // One frame that carries its content size and no checksum of its own, replacing *out. `dictionary` may
+  // be null. The same input, level, dictionary and library version give the same bytes.
+  absl::Status Compress(std::string_view raw, int level, const ZstdDictionary* dictionary, std::string* out);
+
+ private:
+  void* context_ = nullptr;
+};
+
+// One thread at a time. Keeps its context between calls.
+class ZstdDecompressor {
+ public:
+  ZstdDecompressor();
+  ~ZstdDecompressor();
+  ZstdDecompressor(const ZstdDecompressor&) = delete;
+  ZstdDecompressor& operator=(const ZstdDecompressor&) = delete;
+
+  // Decompresses exactly one frame of exactly out.size() bytes; DataLoss on anything else.
+  absl::Status Decompress(std::string_view compressed, const ZstdDictionary* dictionary, std::span<char> out);
+
+ private:
+  void* context_ = nullptr;
+};
+
+// Trains a dictionary of at most `capacity` bytes from `samples`, which lie one after another with the
+// given lengths. Deterministic. NotFound when the samples are too few or too alike to gain from one.
+absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::span<const size_t> lengths,
+                                                size_t capacity);
+
+}  // namespace shardkit

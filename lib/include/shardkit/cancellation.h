@@ -1,0 +1,26 @@
+// Asking a long operation to stop.
+#pragma once
+
+#include <atomic>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace shardkit {
+
+// Shared between the caller, who may Cancel() from any thread or from a signal handler, and the
+// operation, which stops within one unit of work (a file, a block), cleans up as it documents, and
+// returns Cancelled naming the stage it was in. Must outlive the operation.
+class Cancellation {
+ public:
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  // OK, or Cancelled with "cancelled while STAGE".
+  absl::Status Check(std::string_view stage) const;
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace shardkit
