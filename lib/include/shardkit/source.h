@@ -1,0 +1,99 @@
+// Where samples come from when a dataset is packed.
+//
+// A source lists samples one after another (Next, on one thread, cheap) and loads them (Load, on any
+// number of threads at once). Every listed sample has a position, counted from 0 in listing order, that
+// is the same on every run over the same input, whether or not the sample can be loaded: partitions and
+// resuming count positions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/sample.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// A sample that could not be loaded.
+struct SampleFailure {
+  size_t index = 0;  // among the samples of the work unit
+  std::string key;   // or the file's name when no key could be told
+  absl::Status status;
+};
+
+// Loaded samples of one work unit, in listing order without those that failed. Owns all they point to.
+struct SampleBatch {
+  ByteArena arena;
+  std::vector<Sample> samples;
+  std::vector<size_t> indexes;          // of each sample among those of the work unit, ascending
+  std::vector<SampleFailure> failures;  // ascending by index
+
+  void Clear() {
+    arena.Clear();
+    samples.clear();
+    indexes.clear();
+    failures.clear();
+  }
+};
+
+// Some consecutive samples, listed but not loaded. What it holds is the source's business.
+class WorkUnit {
+ public:
+  virtual ~WorkUnit() = default;
+  size_t sample_count = 0;
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // "files", "imagefolder", "sa1b".
+  virtual std::string_view name() const = 0;
+
+  // Columns that are known before any sample is loaded, the key column first. Others may turn up in
+  // samples: the packer then widens the schema.
+  virtual absl::StatusOr<std::vector<Column>> InitialColumns() = 0;
+
+  // True when keys ascend strictly, so that equal keys would be neighbours.
+  virtual bool keys_ascend() const = 0;
+
+  // The next at most `max_samples` samples (at least 1), or null at the end. Not thread-safe. An error
+  // means that listing cannot go on; what is wrong with one sample is reported by Load.
+  virtual absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) = 0;
+
+  // Loads a unit's samples into *batch, which is cleared first. Thread-safe. Fields point into the batch
+  // and to columns that live as long as the source.
+  virtual void Load(WorkUnit& unit, SampleBatch* batch) = 0;
+
+  // Passes over `count` samples without loading them; fewer only at the end. The default lists and drops.
+  virtual absl::StatusOr<uint64_t> Skip(uint64_t count);
+
+  // Number of samples, found without loading them (it may list everything once). Not thread-safe; does
+  // not move the position.
+  virtual absl::StatusOr<uint64_t> Count() = 0;
+};
+
+struct SourceOptions {
+  FileSystem* file_system = PosixFileSystem();
+  // Values of at least this many bytes are handed on as files instead of being loaded.
+  uint64_t stream_above = uint64_t{16} << 20;
+  // A tar's half pairs wait for their other half in at most this many bytes.
+  uint64_t pending_pair_bytes = uint64_t{256} << 20;
+};
+
+// `kind` is "auto", "files", "imagefolder" or "sa1b"; inputs are directories or tar files (plain or compressed),
+// taken in the order given. "auto" looks at the inputs: pairs sa_*.jpg + sa_*.json -> sa1b; class directories that
+// hold nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown
+// kind or an input that does not suit it.
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
+                                                   const SourceOptions& options = {});
+
+}  // namespace shardkit
