@@ -113,8 +113,8 @@ std::optional<Type> CommonType(Type a, Type b);
 
 // The schema that holds the samples of both: the columns of `a` in its order, then those only `b` has;
 // a column that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType.
-// InvalidArgument, naming the column, when there is no common type or codecs, dtypes or shapes differ
-// beyond repair (a differing shape becomes a per-value shape).
+// InvalidArgument, naming the column, when there is no common type or codecs, dtypes or shapes
+// differ.
 absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b);
 
 }  // namespace shardkit
