@@ -1,0 +1,136 @@
+#include "io/direct_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "io/posix_error.h"
+
+namespace shardkit {
+namespace {
+
+// Of reads that nothing else is in flight beside: long, so that the kernel itself can split them among the
+// queues of the device.
+constexpr size_t kSingleReadLength = size_t{8} << 20;
+
+class DirectFile final : public RandomAccessFile {
+ public:
+  DirectFile(std::string path, OpenedFile file, std::shared_ptr<DirectEngine> engine,
+             std::string fallback_reason)
+      : file_(std::move(path), std::move(file), std::move(fallback_reason)), engine_(std::move(engine)) {}
+
+  const std::string& path() const override { return file_.path(); }
+  uint64_t size() const override { return file_.size(); }
+  uint64_t alignment() const override { return kDirectAlignment; }
+  std::string fallback_reason() const override { return file_.fallback_reason(); }
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    const ReadRequest request{offset, buffer};
+    return ReadBatch({&request, 1}, /*depth=*/1);
+  }
+
+  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+    for (const ReadRequest& request : requests) {
+      if (!RangeWithin(request.offset, request.buffer.size(), file_.size())) {
+        return ReadPastEnd(path(), file_.size(), request.buffer.size(), request.offset);
+      }
+    }
+    // One short read gains nothing from a queue.
+    const bool single = requests.size() == 1 && requests[0].buffer.size() <= kBounceLength;
+    if (engine_ == nullptr || single) {
+      return file_.ReadOneByOne(PieceSource(requests, kSingleReadLength));
+    }
+    return engine_->Read(file_, requests, depth);
+  }
+
+ private:
+  const DirectDescriptor file_;
+  const std::shared_ptr<DirectEngine> engine_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDirectFile(const std::string& path) {
+  absl::StatusOr<OpenedFile> file = OpenRegularFile(path, O_DIRECT);
+  if (!file.ok()) {
+    if (!absl::IsInvalidArgument(file.status())) return file.status();
+    // InvalidArgument stands for EINVAL, which may be about O_DIRECT or about the path; the second attempt
+    // tells them apart.
+    SHARDKIT_ASSIGN_OR_RETURN(OpenedFile buffered, OpenRegularFile(path, /*extra_flags=*/0));
+    return NewPosixRandomAccessFile(
+        path, std::move(buffered),
+        StrCat("O_DIRECT refused by the file system (", ErrorText(EINVAL), "): buffered reads"));
+  }
+  std::string reason;
+  std::shared_ptr<DirectEngine> engine = AcquireDirectEngine(&reason);
+  return std::make_unique<DirectFile>(path, *std::move(file), std::move(engine), std::move(reason));
+}
+
+std::string DirectDescriptor::fallback_reason() const {
+  std::lock_guard lock(mutex_);
+  return fallback_reason_;
+}
+
+absl::Status DirectDescriptor::Finish(const DirectPiece& piece, char* memory, int64_t result) const {
+  if (result < 0) {
+    // These say nothing about the file: the queue was full, a signal came, the thread that asked is
+    // ending, or the request in this form is not for this kernel or file system. A plain read decides.
+    const bool try_again = result == -EAGAIN || result == -EINTR || result == -ECANCELED ||
+                           result == -EINVAL || result == -EOPNOTSUPP;
+    if (!try_again) {
+      return PosixError(path_, StrCat("read at offset ", piece.offset), static_cast<int>(-result));
+    }
+    result = 0;
+  }
+  size_t done = static_cast<size_t>(result);
+  while (done < piece.needed) {
+    const size_t from = done / kDirectAlignment * kDirectAlignment;  // O_DIRECT goes on only from there
+    const ssize_t got =
+        pread(descriptor(), memory + from, piece.length - from, static_cast<off_t>(piece.offset + from));
+    if (got < 0) {
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error == EINVAL && !buffered_.load()) {
+        SwitchToBuffered(error);
+        continue;
+      }
+      return PosixError(path_, StrCat("read at offset ", piece.offset + from), error);
+    }
+    if (from + static_cast<size_t>(got) <= done) {
+      return ReadPastEnd(path_, piece.offset + done, piece.needed - piece.skip, piece.offset + piece.skip);
+    }
+    done = from + static_cast<size_t>(got);
+  }
+  if (piece.target == nullptr) std::memcpy(piece.copy_to, memory + piece.skip, piece.needed - piece.skip);
+  return absl::OkStatus();
+}
+
+absl::Status DirectDescriptor::ReadOneByOne(PieceSource source) const {
+  AlignedBuffer bounce;
+  while (!source.done()) {
+    const DirectPiece piece = source.Next();
+    char* const memory = piece.target != nullptr ? piece.target : bounce.Reserve(piece.length);
+    if (memory == nullptr) return PosixError(path_, "read", ENOMEM);
+    SHARDKIT_RETURN_IF_ERROR(Finish(piece, memory, 0));
+  }
+  return absl::OkStatus();
+}
+
+// Some file systems accept O_DIRECT when opening and refuse it when reading (and some devices have blocks
+// larger than our alignment).
+void DirectDescriptor::SwitchToBuffered(int error_number) const {
+  std::lock_guard lock(mutex_);
+  if (buffered_.load()) return;
+  const int flags = fcntl(descriptor(), F_GETFL);
+  if (flags >= 0) (void)fcntl(descriptor(), F_SETFL, flags & ~O_DIRECT);
+  fallback_reason_ = StrCat("O_DIRECT reads refused (", ErrorText(error_number), "): buffered reads");
+  buffered_.store(true);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,11 @@
+// The engine where liburing is not available: there is none.
+#include "io/direct_file.h"
+
+namespace shardkit {
+
+std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason) {
+  *reason = "built without io_uring: O_DIRECT with one read in flight";
+  return nullptr;
+}
+
+}  // namespace shardkit

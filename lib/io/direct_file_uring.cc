@@ -1,0 +1,227 @@
+// The io_uring engine: a pool of rings, one per thread that is reading at the moment.
+#include <liburing.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "io/direct_file.h"
+#include "io/posix_error.h"
+
+namespace shardkit {
+namespace {
+
+constexpr unsigned kRingEntries = 128;                // the most pieces in flight in one call
+constexpr size_t kPieceLength = size_t{1} << 20;      // large enough for any device to stream at full speed,
+constexpr size_t kPiecesPerRead = 8;                  // with this many of them in flight
+constexpr size_t kIdleRings = 16;                     // kept for later calls
+constexpr size_t kBounceBytesKept = size_t{4} << 20;  // by one idle ring
+
+// Used by one thread at a time, which waits for all it has submitted before it returns.
+class Ring {
+ public:
+  // nullptr, with *error_number set, where the kernel refuses.
+  static std::unique_ptr<Ring> Create(int* error_number) {
+    std::unique_ptr<Ring> ring(new Ring);
+    int result = -EINVAL;
+#ifdef IORING_SETUP_COOP_TASKRUN
+    // Completions are not worth an interrupt: this thread looks for them itself. Linux 5.19.
+    result = io_uring_queue_init(kRingEntries, &ring->ring_, IORING_SETUP_COOP_TASKRUN);
+#endif
+    if (result == -EINVAL) result = io_uring_queue_init(kRingEntries, &ring->ring_, 0);
+    if (result < 0) {
+      *error_number = -result;
+      return nullptr;
+    }
+    ring->initialised_ = true;
+    return ring;
+  }
+
+  ~Ring() {
+    if (initialised_) io_uring_queue_exit(&ring_);
+  }
+
+  // A ring is shared memory: after fork() parent and child must not both use it.
+  bool OwnedByThisProcess() const { return process_ == getpid(); }
+
+  // False once the kernel has refused to take requests in an unexpected way.
+  bool usable() const { return usable_; }
+
+  absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests, size_t depth) {
+    PieceSource source(requests, kPieceLength);
+    const size_t slot_limit = std::min<size_t>(std::max(depth, kPiecesPerRead), kRingEntries);
+    std::vector<size_t> pieces_in_flight(requests.size());
+    size_t requests_in_flight = 0;
+    size_t in_flight = 0;  // slots in use, whether the kernel has seen them yet or not
+    absl::Status first_error;
+    const auto end_slot = [&](Slot& slot, int64_t result) {
+      first_error.Update(file.Finish(slot.piece, slot.memory, result));
+      slot.busy = false;
+      --in_flight;
+      if (--pieces_in_flight[slot.piece.request] == 0) --requests_in_flight;
+    };
+    while (true) {
+      // After an error nothing new is started, but buffers stay ours until the kernel has let go of them.
+      while (in_flight < slot_limit && !source.done() && first_error.ok() && usable_) {
+        size_t& pieces = pieces_in_flight[source.next_request()];
+        if (pieces == 0 && requests_in_flight == depth) break;
+        if (!Queue(file, source.Next(), FreeSlot())) {
+          first_error = PosixError(file.path(), "read", ENOMEM);
+          break;
+        }
+        if (pieces++ == 0) ++requests_in_flight;
+        ++in_flight;
+      }
+      if (in_flight == 0) break;
+      if (usable_) Submit(in_flight);
+      if (!usable_ && in_flight == io_uring_sq_ready(&ring_)) {
+        // The kernel has none of them, and never will.
+        for (Slot& slot : slots_) {
+          if (slot.busy) end_slot(slot, 0);
+        }
+        break;
+      }
+      if (!usable_) WaitAlone();
+      io_uring_cqe* completion;
+      while (io_uring_peek_cqe(&ring_, &completion) == 0) {
+        Slot& slot = *static_cast<Slot*>(io_uring_cqe_get_data(completion));
+        const int result = completion->res;
+        io_uring_cqe_seen(&ring_, completion);
+        end_slot(slot, result);
+      }
+    }
+    if (first_error.ok() && !source.done()) first_error = file.ReadOneByOne(source);
+    TrimBounceBuffers();
+    return first_error;
+  }
+
+ private:
+  struct Slot {
+    DirectPiece piece;
+    char* memory = nullptr;
+    AlignedBuffer bounce;
+    bool busy = false;
+  };
+
+  Ring() : process_(getpid()) {}
+
+  // REQUIRES: fewer than kRingEntries are busy.
+  Slot& FreeSlot() {
+    while (slots_[next_slot_].busy) next_slot_ = (next_slot_ + 1) % kRingEntries;
+    return slots_[next_slot_];
+  }
+
+  // False when there is no memory. Must not throw: the kernel is writing into the caller's buffers.
+  bool Queue(const DirectDescriptor& file, const DirectPiece& piece, Slot& slot) {
+    slot.piece = piece;
+    slot.memory = piece.target != nullptr ? piece.target : slot.bounce.Reserve(piece.length);
+    if (slot.memory == nullptr) return false;
+    slot.busy = true;
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // never null: there are as many entries as slots
+    io_uring_prep_read(entry, file.descriptor(), slot.memory, static_cast<unsigned>(piece.length),
+                       piece.offset);
+    io_uring_sqe_set_data(entry, &slot);
+    return true;
+  }
+
+  // Hands over what is queued and waits for at least one completion.
+  void Submit(size_t in_flight) {
+    const int result = io_uring_submit_and_wait(&ring_, 1);
+    if (result >= 0 || result == -EINTR) return;
+    // The kernel is short of something that the completions under way will give back.
+    const bool will_pass = result == -EAGAIN || result == -EBUSY;
+    if (!will_pass || in_flight == io_uring_sq_ready(&ring_)) usable_ = false;
+  }
+
+  // Waits without handing over anything.
+  void WaitAlone() {
+    io_uring_cqe* completion;
+    if (io_uring_wait_cqe(&ring_, &completion) < 0) sched_yield();
+  }
+
+  void TrimBounceBuffers() {
+    size_t kept = 0;
+    for (Slot& slot : slots_) {
+      kept += slot.bounce.capacity();
+      if (kept <= kBounceBytesKept) continue;
+      kept -= slot.bounce.capacity();
+      slot.bounce.Release();
+    }
+  }
+
+  const pid_t process_;
+  io_uring ring_ = {};
+  bool initialised_ = false;
+  bool usable_ = true;
+  std::array<Slot, kRingEntries> slots_;
+  size_t next_slot_ = 0;
+};
+
+class UringEngine final : public DirectEngine {
+ public:
+  // Starts with the ring that proved the kernel willing.
+  explicit UringEngine(std::unique_ptr<Ring> first) { idle_.push_back(std::move(first)); }
+
+  absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests, int depth) override {
+    std::unique_ptr<Ring> ring = Take();
+    // Out of descriptors or of locked memory for the moment; slower, but it can be read.
+    if (ring == nullptr) return file.ReadOneByOne(PieceSource(requests, kPieceLength));
+    absl::Status status = ring->Read(file, requests, static_cast<size_t>(std::max(depth, 1)));
+    GiveBack(std::move(ring));
+    return status;
+  }
+
+ private:
+  std::unique_ptr<Ring> Take() {
+    {
+      std::lock_guard lock(mutex_);
+      while (!idle_.empty()) {
+        std::unique_ptr<Ring> ring = std::move(idle_.back());
+        idle_.pop_back();
+        if (ring->OwnedByThisProcess()) return ring;
+      }
+    }
+    int error_number = 0;
+    return Ring::Create(&error_number);
+  }
+
+  void GiveBack(std::unique_ptr<Ring> ring) {
+    if (!ring->usable()) return;
+    std::lock_guard lock(mutex_);
+    if (idle_.size() < kIdleRings) idle_.push_back(std::move(ring));
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Ring>> idle_;
+};
+
+}  // namespace
+
+std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason) {
+  // One pool for all files, because each ring takes a descriptor and there may be thousands of shards.
+  // Only these two words outlive the last open file.
+  static std::mutex& mutex = *new std::mutex;
+  static std::weak_ptr<DirectEngine>& shared = *new std::weak_ptr<DirectEngine>;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<DirectEngine> engine = shared.lock();
+  if (engine == nullptr) {
+    int error_number = 0;
+    std::unique_ptr<Ring> ring = Ring::Create(&error_number);
+    if (ring == nullptr) {
+      *reason = StrCat("io_uring refused by the kernel (", ErrorText(error_number),
+                       "): O_DIRECT with one read in flight");
+      return nullptr;
+    }
+    engine = std::make_shared<UringEngine>(std::move(ring));
+    shared = engine;
+  }
+  return engine;
+}
+
+}  // namespace shardkit

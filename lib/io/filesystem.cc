@@ -1,0 +1,121 @@
+#include "shardkit/filesystem.h"
+
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit {
+namespace {
+
+// "a/b/" -> "a/b", "///" -> "/".
+std::string_view WithoutTrailingSlashes(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path;
+}
+
+// "" where there is no parent to create: the root, or a single relative component.
+std::string_view ParentOf(std::string_view path) {
+  path = WithoutTrailingSlashes(path);
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos || path == "/") return {};
+  return slash == 0 ? path.substr(0, 1) : WithoutTrailingSlashes(path.substr(0, slash));
+}
+
+// Somebody else may be removing the same tree; what is gone need not be removed.
+absl::Status IgnoreNotFound(absl::Status status) {
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace
+
+absl::Status RandomAccessFile::ReadBatch(std::span<const ReadRequest> requests, int /*depth*/) const {
+  absl::Status first_error;
+  for (const ReadRequest& request : requests) {
+    first_error.Update(ReadAt(request.offset, request.buffer));
+  }
+  return first_error;
+}
+
+void RandomAccessFile::WillNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}
+
+absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces) {
+  for (const std::string_view piece : pieces) SHARDKIT_RETURN_IF_ERROR(Append(piece));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FileSystem::ReadFile(const std::string& path, uint64_t limit) {
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenForReading(path));
+  if (file->size() > limit) {
+    return ResourceExhausted(path, ": cannot read as a whole: it has ", file->size(),
+                             " bytes, more than the ", limit, " expected here");
+  }
+  std::string content(file->size(), '\0');
+  SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, content));
+  return content;
+}
+
+absl::Status CreateDirectories(FileSystem& file_system, const std::string& path) {
+  // From the end towards the root, because existing parents may be neither readable nor writable.
+  std::vector<std::string> missing;
+  std::string current(WithoutTrailingSlashes(path));
+  while (true) {
+    absl::Status status = file_system.CreateDirectory(current);
+    if (status.ok()) break;
+    std::string parent(ParentOf(current));
+    if (!absl::IsNotFound(status) || parent.empty()) return status;
+    missing.push_back(std::exchange(current, std::move(parent)));
+  }
+  for (; !missing.empty(); missing.pop_back()) {
+    SHARDKIT_RETURN_IF_ERROR(file_system.CreateDirectory(missing.back()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveTree(FileSystem& file_system, const std::string& path) {
+  const absl::StatusOr<FileInfo> info = file_system.Stat(path, /*follow=*/false);
+  if (!info.ok()) return IgnoreNotFound(info.status());
+  if (info->type != FileType::kDirectory) {
+    return FailedPrecondition(path, ": cannot remove tree: it is not a directory");
+  }
+  // Not recursive: the depth of a tree is not ours to bound. A directory stands on the stack twice, first
+  // to be listed, then to be removed once everything above it is gone.
+  struct Step {
+    std::string path;
+    bool listed = false;
+  };
+  std::vector<Step> steps = {{path}};
+  while (!steps.empty()) {
+    if (steps.back().listed) {
+      SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveDirectory(steps.back().path)));
+      steps.pop_back();
+      continue;
+    }
+    steps.back().listed = true;
+    const std::string directory = steps.back().path;
+    const absl::StatusOr<std::vector<DirectoryEntry>> entries = file_system.List(directory);
+    if (!entries.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(entries.status()));
+      continue;
+    }
+    for (const DirectoryEntry& entry : *entries) {
+      std::string entry_path = JoinPath(directory, entry.name);
+      if (entry.type == FileType::kDirectory) {
+        steps.push_back({std::move(entry_path)});
+      } else {
+        SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveFile(entry_path)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string JoinPath(std::string_view directory, std::string_view name) {
+  while (!name.empty() && name.front() == '/' && !directory.empty()) name.remove_prefix(1);
+  if (directory.empty()) return std::string(name);
+  if (name.empty()) return std::string(directory);
+  directory = WithoutTrailingSlashes(directory);
+  return directory == "/" ? StrCat("/", name) : StrCat(directory, "/", name);
+}
+
+}  // namespace shardkit

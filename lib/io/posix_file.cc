@@ -1,0 +1,268 @@
+#include "io/posix_file.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "io/posix_error.h"
+
+namespace shardkit {
+namespace {
+
+// Linux transfers at most 0x7ffff000 bytes per call and other systems fail above INT_MAX.
+constexpr size_t kMaxTransfer = size_t{1} << 30;
+constexpr uint64_t kMaxOffset = static_cast<uint64_t>(std::numeric_limits<off_t>::max());
+
+class PosixRandomAccessFile final : public RandomAccessFile {
+ public:
+  PosixRandomAccessFile(std::string path, OpenedFile file, std::string fallback_reason)
+      : path_(std::move(path)), file_(std::move(file)), fallback_reason_(std::move(fallback_reason)) {}
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return file_.size; }
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    if (!RangeWithin(offset, buffer.size(), file_.size)) {
+      return ReadPastEnd(path_, file_.size, buffer.size(), offset);
+    }
+    return ReadFully(file_.descriptor.get(), path_, offset, buffer);
+  }
+
+  // The reads themselves wait one after the other; read-ahead keeps the device busy with the next ones.
+  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+    const size_t ahead = std::min<size_t>(static_cast<size_t>(std::max(depth, 1)) - 1, requests.size());
+    for (size_t i = 0; i < ahead; ++i) WillNeed(requests[i].offset, requests[i].buffer.size());
+    absl::Status first_error;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (ahead > 0 && i + ahead < requests.size()) {
+        WillNeed(requests[i + ahead].offset, requests[i + ahead].buffer.size());
+      }
+      first_error.Update(ReadAt(requests[i].offset, requests[i].buffer));
+    }
+    return first_error;
+  }
+
+  void WillNeed(uint64_t offset, uint64_t length) const override {
+    if (length == 0 || offset >= file_.size) return;  // to the system a length of 0 means the whole rest
+    const uint64_t within = std::min(length, file_.size - offset);
+    (void)posix_fadvise(file_.descriptor.get(), static_cast<off_t>(offset), static_cast<off_t>(within),
+                        POSIX_FADV_WILLNEED);
+  }
+
+  std::string fallback_reason() const override { return fallback_reason_; }
+
+ private:
+  const std::string path_;
+  const OpenedFile file_;
+  const std::string fallback_reason_;
+};
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(std::string path, FileDescriptor descriptor, uint64_t size)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)), size_(size), writeback_started_(size) {}
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return size_; }
+
+  absl::Status Append(std::string_view bytes) override { return WriteAt(size_, bytes); }
+
+  // A failed write leaves size() as it was, so that trying again overwrites what had been written.
+  absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
+    SHARDKIT_RETURN_IF_ERROR(CheckWritable(offset, bytes.size()));
+    const uint64_t end = offset + bytes.size();
+    while (!bytes.empty()) {
+      const ssize_t written = pwrite(descriptor_.get(), bytes.data(), std::min(bytes.size(), kMaxTransfer),
+                                     static_cast<off_t>(end - bytes.size()));
+      SHARDKIT_RETURN_IF_ERROR(CheckProgress(written));
+      if (written > 0) {
+        bytes.remove_prefix(static_cast<size_t>(written));
+        size_ = bytes.empty() ? std::max(size_, end) : size_;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AppendPieces(std::span<const std::string_view> pieces) override {
+    uint64_t total = 0;
+    for (const std::string_view piece : pieces) {
+      if (!CheckedAdd(total, piece.size(), &total)) return PosixError(path_, "write", EFBIG);
+    }
+    SHARDKIT_RETURN_IF_ERROR(CheckWritable(size_, total));
+    uint64_t offset = size_;
+    size_t next = 0;    // the piece to write next,
+    size_t within = 0;  // from this byte of it
+    std::vector<iovec> vectors;
+    while (true) {
+      while (next < pieces.size() && within == pieces[next].size()) {
+        ++next;
+        within = 0;
+      }
+      if (next == pieces.size()) break;
+      FillVectors(pieces, next, within, vectors);
+      const ssize_t written = pwritev(descriptor_.get(), vectors.data(), static_cast<int>(vectors.size()),
+                                      static_cast<off_t>(offset));
+      SHARDKIT_RETURN_IF_ERROR(CheckProgress(written));
+      if (written <= 0) continue;
+      offset += static_cast<uint64_t>(written);
+      for (size_t left = static_cast<size_t>(written); left > 0;) {
+        const size_t step = std::min(left, pieces[next].size() - within);
+        left -= step;
+        within += step;
+        if (within == pieces[next].size()) {
+          ++next;
+          within = 0;
+        }
+      }
+    }
+    size_ = offset;
+    return absl::OkStatus();
+  }
+
+  void StartWriteback() override {
+#ifdef __linux__
+    if (!descriptor_.valid() || size_ == writeback_started_) return;
+    (void)sync_file_range(descriptor_.get(), static_cast<off_t>(writeback_started_),
+                          static_cast<off_t>(size_ - writeback_started_), SYNC_FILE_RANGE_WRITE);
+    writeback_started_ = size_;
+#endif
+  }
+
+  // A failure stays: after it the system marks the lost pages clean, and a second call would succeed
+  // although the bytes never reached the device.
+  absl::Status Sync() override {
+    if (!descriptor_.valid()) return FileIsClosed(path_, "sync");
+    if (!sync_error_.ok()) return sync_error_;
+    int result;
+    do {
+      result = fdatasync(descriptor_.get());
+    } while (result != 0 && errno == EINTR);
+    // Pipes and character devices have nothing to flush and say EINVAL.
+    if (result != 0 && errno != EINVAL) sync_error_ = PosixError(path_, "sync", errno);
+    return sync_error_;
+  }
+
+  absl::Status Close() override {
+    if (!descriptor_.valid()) return close_status_;
+    const int error = descriptor_.Close();
+    if (error != 0) close_status_ = PosixError(path_, "close", error);
+    return close_status_;
+  }
+
+ private:
+  absl::Status CheckWritable(uint64_t offset, uint64_t length) const {
+    if (!descriptor_.valid()) return FileIsClosed(path_, "write");
+    if (!RangeWithin(offset, length, kMaxOffset)) return PosixError(path_, "write", EFBIG);
+    return absl::OkStatus();
+  }
+
+  // OK means: go on, with the bytes written counted if there are any.
+  absl::Status CheckProgress(ssize_t written) const {
+    if (written > 0 || (written < 0 && errno == EINTR)) return absl::OkStatus();
+    return PosixError(path_, "write", written < 0 ? errno : EIO);
+  }
+
+  static void FillVectors(std::span<const std::string_view> pieces, size_t next, size_t within,
+                          std::vector<iovec>& vectors) {
+    vectors.clear();
+    size_t total = 0;
+    for (; next < pieces.size() && vectors.size() < IOV_MAX && total < kMaxTransfer; ++next, within = 0) {
+      const std::string_view piece = pieces[next].substr(within, kMaxTransfer - total);
+      if (piece.empty()) continue;
+      vectors.push_back({const_cast<char*>(piece.data()), piece.size()});
+      total += piece.size();
+    }
+  }
+
+  const std::string path_;
+  FileDescriptor descriptor_;
+  uint64_t size_;
+  uint64_t writeback_started_;  // bytes before this have been handed to StartWriteback
+  absl::Status sync_error_;
+  absl::Status close_status_;
+};
+
+}  // namespace
+
+FileDescriptor::~FileDescriptor() { Close(); }
+
+int FileDescriptor::Close() {
+  if (number_ < 0) return 0;
+  const int result = close(std::exchange(number_, -1));
+  // Linux has released the descriptor even when a signal interrupted close, and the data are still on
+  // their way; closing again could hit a descriptor that another thread has just opened.
+  return result == 0 || errno == EINTR ? 0 : errno;
+}
+
+FileDescriptor OpenDescriptor(const std::string& path, int flags) {
+  int number;
+  do {
+    // O_NONBLOCK for the call alone: without it opening a named pipe waits, perhaps for ever.
+    number = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
+  } while (number < 0 && errno == EINTR);
+  FileDescriptor descriptor(number);
+  if (number >= 0) {
+    const int status_flags = fcntl(number, F_GETFL);
+    if (status_flags >= 0) (void)fcntl(number, F_SETFL, status_flags & ~O_NONBLOCK);
+  }
+  return descriptor;
+}
+
+absl::Status CheckPath(const std::string& path, std::string_view operation) {
+  if (path.find('\0') == std::string::npos) return absl::OkStatus();
+  return InvalidArgument(path.c_str(), ": cannot ", operation, ": the path holds a NUL byte");
+}
+
+absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_flags) {
+  constexpr std::string_view kOperation = "open for reading";
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
+  OpenedFile file{OpenDescriptor(path, O_RDONLY | extra_flags)};
+  if (!file.descriptor.valid()) return PosixError(path, kOperation, errno);
+  struct stat info;
+  if (fstat(file.descriptor.get(), &info) != 0) return PosixError(path, kOperation, errno);
+  if (S_ISDIR(info.st_mode)) return PosixError(path, kOperation, EISDIR);
+  if (!S_ISREG(info.st_mode))
+    return FailedPrecondition(path, ": cannot ", kOperation, ": not a regular file");
+  file.size = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset, std::span<char> buffer) {
+  if (!RangeWithin(offset, buffer.size(), kMaxOffset)) return PosixError(path, "read", EOVERFLOW);
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t got = pread(descriptor, buffer.data() + done, std::min(buffer.size() - done, kMaxTransfer),
+                              static_cast<off_t>(offset + done));
+    if (got > 0) {
+      done += static_cast<size_t>(got);
+    } else if (got == 0) {
+      return ReadPastEnd(path, offset + done, buffer.size(), offset);
+    } else if (errno != EINTR) {
+      return PosixError(path, StrCat("read at offset ", offset + done), errno);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, OpenedFile file,
+                                                           std::string fallback_reason) {
+  return std::make_unique<PosixRandomAccessFile>(std::move(path), std::move(file),
+                                                 std::move(fallback_reason));
+}
+
+std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor,
+                                                   uint64_t size) {
+  return std::make_unique<PosixWritableFile>(std::move(path), std::move(descriptor), size);
+}
+
+}  // namespace shardkit

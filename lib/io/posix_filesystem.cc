@@ -1,0 +1,203 @@
+#include "io/posix_filesystem.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "io/direct_file.h"
+#include "io/mapped_file.h"
+#include "io/posix_error.h"
+#include "io/posix_file.h"
+
+namespace shardkit {
+namespace {
+
+class PosixFileLock final : public FileLock {
+ public:
+  explicit PosixFileLock(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+
+ private:
+  const FileDescriptor descriptor_;  // closing it releases the lock
+};
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { (void)closedir(directory); }
+};
+
+FileType TypeOf(mode_t mode) {
+  if (S_ISREG(mode)) return FileType::kRegular;
+  if (S_ISDIR(mode)) return FileType::kDirectory;
+  if (S_ISLNK(mode)) return FileType::kSymbolicLink;
+  return FileType::kOther;
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int extra_flags,
+                                                             std::string_view operation) {
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, operation));
+  FileDescriptor descriptor = OpenDescriptor(path, O_WRONLY | O_CREAT | extra_flags);
+  struct stat info;
+  if (!descriptor.valid() || fstat(descriptor.get(), &info) != 0) return PosixError(path, operation, errno);
+  return NewPosixWritableFile(path, std::move(descriptor), static_cast<uint64_t>(info.st_size));
+}
+
+// For the system calls that take one path and return 0 or -1.
+template <typename Call>
+absl::Status OnPath(const std::string& path, std::string_view operation, Call call) {
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, operation));
+  if (call(path.c_str()) != 0) return PosixError(path, operation, errno);
+  return absl::OkStatus();
+}
+
+template <typename Call>
+absl::Status OnTwoPaths(const std::string& from, const std::string& to, std::string_view verb, Call call) {
+  const std::string operation = StrCat(verb, " to ", to.c_str());
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(from, operation));
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(to, verb));
+  if (call(from.c_str(), to.c_str()) != 0) return PosixError(from, operation, errno);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation::OpenForReading(
+    const std::string& path, ReadMode mode) {
+  switch (mode) {
+    case ReadMode::kMapped:
+      return OpenMappedFile(path);
+    case ReadMode::kDirect:
+      return OpenDirectFile(path);
+    case ReadMode::kBuffered:
+      break;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(OpenedFile file, OpenRegularFile(path, /*extra_flags=*/0));
+  return NewPosixRandomAccessFile(path, std::move(file), /*fallback_reason=*/"");
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::Create(const std::string& path) {
+  return OpenForWriting(path, O_EXCL, "create");
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::OpenForAppending(
+    const std::string& path) {
+  return OpenForWriting(path, /*extra_flags=*/0, "open for appending");
+}
+
+absl::Status PosixFileSystemImplementation::Rename(const std::string& from, const std::string& to) {
+  return OnTwoPaths(from, to, "rename", [](const char* a, const char* b) { return rename(a, b); });
+}
+
+absl::Status PosixFileSystemImplementation::Link(const std::string& from, const std::string& to) {
+  return OnTwoPaths(from, to, "link", [](const char* a, const char* b) { return link(a, b); });
+}
+
+absl::Status PosixFileSystemImplementation::RemoveFile(const std::string& path) {
+  return OnPath(path, "remove", [](const char* name) { return unlink(name); });
+}
+
+absl::Status PosixFileSystemImplementation::RemoveDirectory(const std::string& path) {
+  return OnPath(path, "remove directory", [](const char* name) { return rmdir(name); });
+}
+
+absl::Status PosixFileSystemImplementation::CreateDirectory(const std::string& path) {
+  absl::Status status = OnPath(path, "create directory", [](const char* name) { return mkdir(name, 0777); });
+  if (!absl::IsAlreadyExists(status)) return status;
+  struct stat info;  // a link to a directory will do as well
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? absl::OkStatus() : status;
+}
+
+absl::Status PosixFileSystemImplementation::SyncDirectory(const std::string& path) {
+  constexpr std::string_view kOperation = "sync directory";
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
+  const FileDescriptor descriptor = OpenDescriptor(path, O_RDONLY | O_DIRECTORY);
+  if (!descriptor.valid()) return PosixError(path, kOperation, errno);
+  int result;
+  do {
+    result = fsync(descriptor.get());
+  } while (result != 0 && errno == EINTR);
+  // EINVAL: some network and FUSE file systems have no such request and offer no stronger promise.
+  if (result != 0 && errno != EINVAL) return PosixError(path, kOperation, errno);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileInfo> PosixFileSystemImplementation::Stat(const std::string& path, bool follow) {
+  struct stat info;
+  SHARDKIT_RETURN_IF_ERROR(OnPath(path, "stat", [&info, follow](const char* name) {
+    return fstatat(AT_FDCWD, name, &info, follow ? 0 : AT_SYMLINK_NOFOLLOW);
+  }));
+  return FileInfo{.type = TypeOf(info.st_mode),
+                  .size = static_cast<uint64_t>(info.st_size),
+                  .device = info.st_dev,
+                  .inode = info.st_ino};
+}
+
+absl::StatusOr<std::vector<DirectoryEntry>> PosixFileSystemImplementation::List(const std::string& path) {
+  constexpr std::string_view kOperation = "list directory";
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
+  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
+  if (directory == nullptr) return PosixError(path, kOperation, errno);
+  std::vector<DirectoryEntry> entries;
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    FileType type = FileType::kOther;
+    if (entry->d_type != DT_UNKNOWN) {
+      type = TypeOf(DTTOIF(entry->d_type));
+    } else if (struct stat info;
+               fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+      type = TypeOf(info.st_mode);
+    } else if (errno == ENOENT) {
+      continue;  // removed since it was listed
+    } else {
+      return PosixError(JoinPath(path, name), "stat", errno);
+    }
+    entries.push_back({.name = std::string(name), .type = type});
+  }
+  if (errno != 0) return PosixError(path, kOperation, errno);
+  return entries;
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> PosixFileSystemImplementation::Lock(const std::string& path) {
+  constexpr std::string_view kOperation = "lock";
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
+  while (true) {
+    FileDescriptor descriptor = OpenDescriptor(path, O_RDWR | O_CREAT);
+    if (!descriptor.valid()) return PosixError(path, kOperation, errno);
+    int result;
+    do {
+      result = flock(descriptor.get(), LOCK_EX | LOCK_NB);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0 && errno == EWOULDBLOCK) return LockIsHeld(path);
+    if (result != 0) return PosixError(path, kOperation, errno);
+    // Whoever held the lock may have removed the file between our two calls; then the lock is on a file
+    // that nobody else will ever find, and protects nothing.
+    struct stat locked;
+    struct stat named;
+    if (fstat(descriptor.get(), &locked) != 0) return PosixError(path, kOperation, errno);
+    if (stat(path.c_str(), &named) == 0) {
+      if (locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) {
+        return std::make_unique<PosixFileLock>(std::move(descriptor));
+      }
+    } else if (errno != ENOENT) {
+      return PosixError(path, kOperation, errno);
+    }
+  }
+}
+
+FileSystem* PosixFileSystem() {
+  // Never destroyed: files opened through it may be used until the process ends.
+  static FileSystem* const instance = new PosixFileSystemImplementation;
+  return instance;
+}
+
+}  // namespace shardkit
