@@ -23,10 +23,10 @@ Hash64Function ChooseHash64() {
   return Hash64Baseline;
 }
 
-ContentHash ToContentHash(XXH128_hash_t hash) {
+Hash128Bytes ToBytes(XXH128_hash_t hash) {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, hash);
-  ContentHash out;
+  Hash128Bytes out;
   static_assert(sizeof(canonical.digest) == sizeof(out));
   std::memcpy(out.data(), canonical.digest, out.size());
   return out;
@@ -39,8 +39,8 @@ uint64_t Hash64(const void* data, size_t length) {
   return function(data, length);
 }
 
-ContentHash Hash128(std::string_view bytes) {
-  return ToContentHash(XXH3_128bits(bytes.data(), bytes.size()));
+Hash128Bytes Hash128(std::string_view bytes) {
+  return ToBytes(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
 struct StreamingHash64::State {
@@ -78,6 +78,6 @@ StreamingHash128& StreamingHash128::operator=(StreamingHash128&&) noexcept = def
 void StreamingHash128::Update(std::string_view bytes) {
   XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
 }
-ContentHash StreamingHash128::Digest() const { return ToContentHash(XXH3_128bits_digest(state_->xxh)); }
+Hash128Bytes StreamingHash128::Digest() const { return ToBytes(XXH3_128bits_digest(state_->xxh)); }
 
 }  // namespace shardkit

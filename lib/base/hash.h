@@ -11,12 +11,12 @@
 namespace shardkit {
 
 // XXH128_canonicalFromHash order: the big-endian bytes that `xxh128sum` prints.
-using ContentHash = std::array<uint8_t, 16>;
+using Hash128Bytes = std::array<uint8_t, 16>;
 
 uint64_t Hash64(const void* data, size_t length);
 inline uint64_t Hash64(std::string_view bytes) { return Hash64(bytes.data(), bytes.size()); }
 
-ContentHash Hash128(std::string_view bytes);
+Hash128Bytes Hash128(std::string_view bytes);
 
 // The XXH3-64 of a sequence of pieces; equals Hash64 of their concatenation.
 class StreamingHash64 {
@@ -44,7 +44,7 @@ class StreamingHash128 {
   StreamingHash128& operator=(StreamingHash128&&) noexcept;
 
   void Update(std::string_view bytes);
-  ContentHash Digest() const;
+  Hash128Bytes Digest() const;
 
  private:
   struct State;

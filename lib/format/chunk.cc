@@ -1,0 +1,131 @@
+#include "format/chunk.h"
+
+#include <bit>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "format/constants.h"
+
+namespace shardkit::format {
+namespace {
+
+absl::Status CheckPresence(uint32_t sample_count, std::string_view presence) {
+  const uint64_t whole_bytes = sample_count / 8;
+  const bool partial = sample_count % 8 != 0;
+  if (partial && (static_cast<uint8_t>(presence[whole_bytes]) >> (sample_count % 8)) != 0) {
+    return DataLoss("presence bits after the last sample are not zero");
+  }
+  if (!AllZero(presence.substr(whole_bytes + (partial ? 1 : 0)))) {
+    return DataLoss("presence bits after the last sample are not zero");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEnds(uint32_t sample_count, const char* ends, uint64_t values_length) {
+  uint64_t previous = 0;
+  for (uint32_t i = 0; i < sample_count; ++i) {
+    const uint64_t end = LoadLittle<uint64_t>(ends + 8 * uint64_t{i});
+    if (end < previous || end > values_length) [[unlikely]] {
+      return DataLoss("ends: value of sample ", i, " of the block ends at ", end, ", before it begins at ", previous,
+                      " or after the values' ", values_length, " bytes");
+    }
+    previous = end;
+  }
+  if (previous != values_length) {
+    return DataLoss("ends: the last value ends at ", previous, ", not at the values' ", values_length, " bytes");
+  }
+  return absl::OkStatus();
+}
+
+// Whether lengths agree with presence: in a blob column a present value has at least its checksum.
+absl::Status CheckLengths(const ColumnView& view, bool blob) {
+  uint64_t previous = 0;
+  for (uint32_t i = 0; i < view.size(); ++i) {
+    const uint64_t length = view.end(i) - previous;
+    previous = view.end(i);
+    if (!view.present(i)) {
+      if (length != 0) return DataLoss("sample ", i, " of the block: an absent value has ", length, " bytes");
+    } else if (blob && length < kValueChecksumBytes) {
+      return DataLoss("sample ", i, " of the block: a record of ", length, " bytes is too short for its checksum");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool AllZero(std::string_view bytes) {
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    if (LoadLittle<uint64_t>(bytes.data() + i) != 0) return false;
+  }
+  for (; i < bytes.size(); ++i) {
+    if (bytes[i] != 0) return false;
+  }
+  return true;
+}
+
+HeadLayout::HeadLayout(const Column& column, uint32_t sample_count) {
+  if (column.nullable) presence_bytes = RoundUp((uint64_t{sample_count} + 7) / 8, 8);
+  if (!column.fixed_size().has_value()) ends_bytes = 8 * uint64_t{sample_count};
+  values_offset = presence_bytes + ends_bytes;
+}
+
+absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
+                                       std::string_view values, uint64_t values_length) {
+  const HeadLayout layout(column, sample_count);
+  const char* const presence = column.nullable ? head.data() : nullptr;
+  if (column.nullable) {
+    if (absl::Status status = CheckPresence(sample_count, head.substr(0, layout.presence_bytes)); !status.ok()) {
+      return status;
+    }
+  }
+  const char* const ends = layout.ends_bytes != 0 ? head.data() + layout.presence_bytes : nullptr;
+  const bool blob = column.is_blob();
+  // An empty values chunk has no address of its own; any other tells "loaded" just as well.
+  const char* const data = blob ? (values.data() != nullptr ? values.data() : head.data())
+                                : head.data() + layout.values_offset;
+  const ColumnView view(sample_count, presence, ends, data, column.fixed_size().value_or(0),
+                        blob ? kValueChecksumBytes : 0);
+  if (ends != nullptr) {
+    const uint64_t length = blob ? values_length : head.size() - layout.values_offset;
+    if (absl::Status status = CheckEnds(sample_count, ends, length); !status.ok()) return status;
+    if (column.nullable || blob) {
+      if (absl::Status status = CheckLengths(view, blob); !status.ok()) return status;
+    }
+  }
+  return view;
+}
+
+absl::StatusOr<std::string_view> OpenRecord(std::string_view record) {
+  if (record.size() < kValueChecksumBytes) return DataLoss("the record is too short for its checksum");
+  const std::string_view bytes = record.substr(0, record.size() - kValueChecksumBytes);
+  if (Hash64(bytes) != LoadLittle<uint64_t>(record.data() + bytes.size())) {
+    return DataLoss("value checksum is wrong");
+  }
+  return bytes;
+}
+
+absl::Status CheckRecords(const ColumnView& view) {
+  for (uint32_t i = 0; i < view.size(); ++i) {
+    if (!view.present(i)) continue;
+    const std::string_view bytes = view.bytes(i);
+    if (Hash64(bytes) != LoadLittle<uint64_t>(bytes.data() + bytes.size())) {
+      return DataLoss("sample ", i, " of the block: value checksum is wrong");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAbsentSlots(const ColumnView& view) {
+  for (uint32_t i = 0; i < view.size(); ++i) {
+    if (!view.present(i) && !AllZero(view.bytes(i))) {
+      return DataLoss("sample ", i, " of the block: the slot of an absent value is not zero");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit::format

@@ -1,0 +1,41 @@
+// Inside a chunk: presence bitmap, ends, values (format-spec/spec.md, sections 3.1 and 3.2).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/block.h"
+#include "shardkit/schema.h"
+
+namespace shardkit::format {
+
+// Where the parts of a decompressed head chunk begin.
+struct HeadLayout {
+  HeadLayout(const Column& column, uint32_t sample_count);
+
+  uint64_t presence_bytes = 0;  // 0 unless nullable
+  uint64_t ends_bytes = 0;      // 0 when fixed-size
+  uint64_t values_offset = 0;   // of inline values, and the length of a blob column's head
+};
+
+// Parses a head chunk of which the block header has been checked. `values` is the values chunk of a blob column without
+// its padding, empty and ignored for an inline one; pass a null view to leave the values of a blob column unread (its
+// ends can be used, its bytes not). Checks that ends never descend and stay within the values, that absent values have
+// no bytes, and that presence bits past the last sample are zero. DataLoss naming the sample.
+absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
+                                       std::string_view values, uint64_t values_length);
+
+// Compares the checksum after each present value of a blob column. DataLoss naming the sample (within the block).
+absl::Status CheckRecords(const ColumnView& view);
+
+// Checks the record of one value: bytes, then their checksum. Returns the bytes.
+absl::StatusOr<std::string_view> OpenRecord(std::string_view record);
+
+// What only deep validation asks of a fixed-size column: absent slots are zero. DataLoss naming the sample.
+absl::Status CheckAbsentSlots(const ColumnView& view);
+
+bool AllZero(std::string_view bytes);
+
+}  // namespace shardkit::format

@@ -1,0 +1,194 @@
+#include "format/file_header.h"
+
+#include <bit>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+
+namespace shardkit::format {
+namespace {
+
+constexpr uint8_t kNullableFlag = 1;
+constexpr uint8_t kKeyFlag = 2;
+constexpr uint8_t kPerValueShape = 255;
+
+std::string EncodeSchema(const Schema& schema) {
+  std::string out;
+  AppendLittle<uint16_t>(out, static_cast<uint16_t>(schema.size()));
+  for (const Column& column : schema.columns()) {
+    const bool is_ndarray = column.type == Type::kNdarray;
+    AppendLittle<uint8_t>(out, static_cast<uint8_t>(column.name.size()));
+    out += column.name;
+    AppendLittle(out, static_cast<uint8_t>(column.type));
+    AppendLittle(out, static_cast<uint8_t>(column.codec));
+    AppendLittle<uint8_t>(out, (column.nullable ? kNullableFlag : 0) | (column.is_key ? kKeyFlag : 0));
+    AppendLittle<uint8_t>(out, is_ndarray ? static_cast<uint8_t>(column.dtype) : 0);
+    uint8_t rank = 0;
+    if (is_ndarray) rank = column.shape ? static_cast<uint8_t>(column.shape->size()) : kPerValueShape;
+    AppendLittle(out, rank);
+    if (is_ndarray && column.shape) {
+      for (const uint64_t dimension : *column.shape) AppendLittle(out, dimension);
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<Column> DecodeColumn(Cursor& cursor, size_t index) {
+  const auto damaged = [&](std::string_view what) { return DataLoss("schema: column ", index, ": ", what); };
+  Column column;
+  uint8_t name_length, type, codec, flags, dtype, rank;
+  std::string_view name;
+  if (!cursor.Read(&name_length) || !cursor.ReadBytes(name_length, &name) || !cursor.Read(&type) ||
+      !cursor.Read(&codec) || !cursor.Read(&flags) || !cursor.Read(&dtype) || !cursor.Read(&rank)) {
+    return damaged("cut short");
+  }
+  column.name = std::string(name);
+  column.type = static_cast<Type>(type);
+  column.codec = static_cast<Codec>(codec);
+  if (TypeName(column.type) == "?") {
+    return Unimplemented("schema: column ", index, " \"", name, "\" has unknown type ", static_cast<int>(type),
+                         "; a newer version of Shardkit may read it");
+  }
+  if (CodecName(column.codec) == "?") {
+    return Unimplemented("schema: column ", index, " \"", name, "\" has unknown codec ", static_cast<int>(codec),
+                         "; a newer version of Shardkit may read it");
+  }
+  if ((flags & ~(kNullableFlag | kKeyFlag)) != 0) return damaged("reserved flag bits are set");
+  column.nullable = (flags & kNullableFlag) != 0;
+  column.is_key = (flags & kKeyFlag) != 0;
+  if (column.type != Type::kNdarray) {
+    if (dtype != 0 || rank != 0) return damaged("dtype and rank are not zero");
+    return column;
+  }
+  column.dtype = static_cast<Type>(dtype);
+  if (rank == kPerValueShape) return column;
+  if (rank > kMaxRank) return damaged("more than 8 dimensions");
+  column.shape.emplace(rank);
+  for (uint64_t& dimension : *column.shape) {
+    if (!cursor.Read(&dimension)) return damaged("cut short");
+  }
+  return column;
+}
+
+absl::StatusOr<Schema> DecodeSchema(std::string_view bytes) {
+  Cursor cursor(bytes);
+  uint16_t count;
+  if (!cursor.Read(&count)) return DataLoss("schema: cut short");
+  if (count == 0 || count > kMaxColumns) return DataLoss("schema: ", count, " columns; 1 to 4096 are allowed");
+  std::vector<Column> columns;
+  for (size_t i = 0; i < count; ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(Column column, DecodeColumn(cursor, i));
+    columns.push_back(std::move(column));
+  }
+  if (cursor.remaining() != 0) return DataLoss("schema: ", cursor.remaining(), " bytes too many");
+  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
+  if (!schema.ok()) return DataLoss("schema: ", ToStd(schema.status().message()));
+  return schema;
+}
+
+}  // namespace
+
+std::string EncodeFileHeader(FileHeader& header) {
+  const std::string schema = EncodeSchema(header.schema);
+  std::string out(kHeaderMagic);
+  AppendLittle(out, kMajorVersion);
+  AppendLittle(out, header.minor);
+  AppendLittle<uint32_t>(out, 0);
+  AppendLittle(out, header.alignment);
+  AppendLittle<uint32_t>(out, 0);
+  AppendLittle(out, header.compatible_flags);
+  AppendLittle(out, static_cast<uint32_t>(schema.size()));
+  AppendLittle(out, static_cast<uint32_t>(header.dictionaries.size()));
+  AppendLittle<uint32_t>(out, 0);
+  out += schema;
+  for (const Dictionary& dictionary : header.dictionaries) {
+    AppendLittle(out, dictionary.column);
+    AppendLittle(out, static_cast<uint32_t>(dictionary.bytes.size()));
+    out += dictionary.bytes;
+  }
+  out.resize(RoundUp(out.size(), 8), '\0');
+  header.length = out.size() + 8;
+  StoreLittle(out.data() + 12, static_cast<uint32_t>(header.length));
+  header.checksum = Hash64(out);
+  AppendLittle(out, header.checksum);
+  return out;
+}
+
+absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix) {
+  if (prefix.size() < kFileHeaderPrefix) return DataLoss("header: the file is too short to be a shard");
+  if (prefix.substr(0, 8) != kHeaderMagic) {
+    if (prefix.substr(0, 4) == kHeaderMagic.substr(0, 4)) {
+      return DataLoss("header magic is mangled: the file went through a text-mode transfer; copy it in binary mode");
+    }
+    return DataLoss("header magic is wrong: this is not a shard");
+  }
+  const uint16_t major = LoadLittle<uint16_t>(prefix.data() + 8);
+  if (major != kMajorVersion) {
+    return Unimplemented("header: major version ", major, " is not supported (this version reads 1)");
+  }
+  const uint64_t length = LoadLittle<uint32_t>(prefix.data() + 12);
+  if (length < kFileHeaderPrefix + 8 || length % 8 != 0 || length > kMaxHeaderLength) {
+    return DataLoss("header: length ", length, " is not allowed");
+  }
+  return length;
+}
+
+absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t length, PeekFileHeaderLength(bytes));
+  if (bytes.size() != length) return DataLoss("header: cut short at byte ", bytes.size(), " of ", length);
+  FileHeader header;
+  header.length = length;
+  header.checksum = LoadLittle<uint64_t>(bytes.data() + length - 8);
+  if (Hash64(bytes.substr(0, length - 8)) != header.checksum) return DataLoss("header checksum is wrong");
+
+  Cursor cursor(bytes.substr(0, length - 8));
+  std::string_view skipped;
+  uint16_t major;
+  uint32_t header_length, incompatible, schema_length, dictionary_count, reserved;
+  (void)(cursor.ReadBytes(8, &skipped) && cursor.Read(&major) && cursor.Read(&header.minor) &&
+         cursor.Read(&header_length) && cursor.Read(&header.alignment) && cursor.Read(&incompatible) &&
+         cursor.Read(&header.compatible_flags) && cursor.Read(&schema_length) && cursor.Read(&dictionary_count) &&
+         cursor.Read(&reserved));  // all within kFileHeaderPrefix, which PeekFileHeaderLength has checked
+  if (incompatible != 0) {
+    return Unimplemented("header: incompatible flag bit ", std::countr_zero(incompatible),
+                         " is set; a newer version of Shardkit may read it");
+  }
+  if (!std::has_single_bit(header.alignment) || header.alignment < kMinAlignment || header.alignment > kMaxAlignment) {
+    return DataLoss("header: alignment ", header.alignment, " is not a power of two from 64 to 1048576");
+  }
+  if (reserved != 0) return DataLoss("header: reserved bytes at offset 36 are not zero");
+  std::string_view schema_bytes;
+  if (!cursor.ReadBytes(schema_length, &schema_bytes)) return DataLoss("header: schema is longer than the header");
+  SHARDKIT_ASSIGN_OR_RETURN(header.schema, DecodeSchema(schema_bytes));
+
+  for (uint32_t i = 0; i < dictionary_count; ++i) {
+    Dictionary dictionary;
+    uint32_t size;
+    std::string_view content;
+    if (!cursor.Read(&dictionary.column) || !cursor.Read(&size) || size == 0 || size > kMaxDictionaryLength ||
+        !cursor.ReadBytes(size, &content)) {
+      return DataLoss("header: dictionary ", i, " is cut short or has a length that is not allowed");
+    }
+    if (dictionary.column >= header.schema.size() ||
+        header.schema[dictionary.column].codec != Codec::kZstd ||
+        (i > 0 && dictionary.column <= header.dictionaries.back().column)) {
+      return DataLoss("header: dictionary ", i, " belongs to column ", dictionary.column,
+                      ", which is out of order or not of codec zstd");
+    }
+    dictionary.bytes = std::string(content);
+    header.dictionaries.push_back(std::move(dictionary));
+  }
+  if (cursor.remaining() >= 8) return DataLoss("header: ", cursor.remaining(), " bytes too many after the schema");
+  std::string_view padding;
+  if (cursor.ReadBytes(cursor.remaining(), &padding) && padding.find_first_not_of('\0') != padding.npos) {
+    return DataLoss("header: padding before the checksum is not zero");
+  }
+  return header;
+}
+
+}  // namespace shardkit::format

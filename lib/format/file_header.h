@@ -1,0 +1,46 @@
+// The header at the front of a shard (format-spec/spec.md, sections 1 and 2).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "format/constants.h"
+#include "shardkit/schema.h"
+
+namespace shardkit::format {
+
+struct Dictionary {
+  uint32_t column = 0;
+  std::string bytes;
+};
+
+struct FileHeader {
+  uint16_t minor = kMinorVersion;
+  uint32_t alignment = kDefaultAlignment;
+  uint32_t compatible_flags = 0;
+  Schema schema;
+  std::vector<Dictionary> dictionaries;
+
+  // Set by decoding and encoding.
+  uint64_t length = 0;
+  uint64_t checksum = 0;
+};
+
+// Bytes that PeekFileHeaderLength needs.
+inline constexpr uint64_t kFileHeaderPrefix = 40;
+
+// The header's bytes; sets header.length and header.checksum.
+std::string EncodeFileHeader(FileHeader& header);
+
+// Bytes of the whole header, from its first kFileHeaderPrefix bytes. DataLoss when this is no shard;
+// Unimplemented for another major version.
+absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix);
+
+// `bytes` is the whole header. DataLoss on damage, Unimplemented on flags, types or codecs of later versions.
+absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes);
+
+}  // namespace shardkit::format

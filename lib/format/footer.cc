@@ -1,0 +1,255 @@
+#include "format/footer.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+
+namespace shardkit::format {
+namespace {
+
+constexpr uint32_t kIgnorableFlag = 1;
+
+std::string_view KindName(uint32_t kind) {
+  switch (static_cast<SectionKind>(kind)) {
+    case SectionKind::kKeyIndex:
+      return "key index";
+    case SectionKind::kMetadata:
+      return "metadata";
+    case SectionKind::kStatistics:
+      return "statistics";
+    case SectionKind::kBlockDirectory:
+      return "block directory";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void FooterBuilder::Add(SectionKind kind, std::string_view content) {
+  Section section;
+  section.kind = static_cast<uint32_t>(kind);
+  section.offset = footer_offset_ + bytes_.size();
+  section.length = content.size();
+  const size_t begin = bytes_.size();
+  bytes_ += content;
+  bytes_.resize(RoundUp(bytes_.size(), 8), '\0');
+  section.checksum = Hash64(std::string_view(bytes_).substr(begin));
+  sections_.push_back(section);
+}
+
+std::string FooterBuilder::Finish(Trailer trailer) {
+  const size_t table = bytes_.size();
+  for (const Section& section : sections_) {
+    AppendLittle(bytes_, section.kind);
+    AppendLittle<uint32_t>(bytes_, 0);
+    AppendLittle(bytes_, section.offset);
+    AppendLittle(bytes_, section.length);
+    AppendLittle(bytes_, section.checksum);
+  }
+  trailer.footer_offset = footer_offset_;
+  trailer.footer_length = bytes_.size();
+  trailer.section_count = static_cast<uint32_t>(sections_.size());
+  trailer.table_checksum = Hash64(std::string_view(bytes_).substr(table));
+  trailer.file_length = footer_offset_ + bytes_.size() + kTrailerBytes;
+
+  const size_t begin = bytes_.size();
+  AppendLittle(bytes_, trailer.footer_offset);
+  AppendLittle(bytes_, trailer.footer_length);
+  AppendLittle(bytes_, trailer.section_count);
+  AppendLittle<uint32_t>(bytes_, 0);
+  AppendLittle(bytes_, trailer.table_checksum);
+  AppendLittle(bytes_, trailer.sample_count);
+  AppendLittle(bytes_, trailer.block_count);
+  AppendLittle(bytes_, trailer.content_hash);
+  AppendLittle(bytes_, trailer.file_length);
+  AppendLittle(bytes_, trailer.header_checksum);
+  AppendLittle<uint64_t>(bytes_, 0);
+  AppendLittle(bytes_, Hash64(std::string_view(bytes_).substr(begin)));
+  bytes_ += kTrailerMagic;
+  return std::move(bytes_);
+}
+
+absl::StatusOr<Trailer> DecodeTrailer(std::string_view bytes, uint64_t file_length) {
+  if (bytes.size() != kTrailerBytes) return DataLoss("trailer: the file is too short to be a shard");
+  const char* const p = bytes.data();
+  if (bytes.substr(96) != kTrailerMagic) {
+    return DataLoss("trailer magic is missing: the shard was cut short or never finished");
+  }
+  if (Hash64(bytes.substr(0, 88)) != LoadLittle<uint64_t>(p + 88)) return DataLoss("trailer checksum is wrong");
+  Trailer trailer;
+  trailer.footer_offset = LoadLittle<uint64_t>(p);
+  trailer.footer_length = LoadLittle<uint64_t>(p + 8);
+  trailer.section_count = LoadLittle<uint32_t>(p + 16);
+  trailer.table_checksum = LoadLittle<uint64_t>(p + 24);
+  trailer.sample_count = LoadLittle<uint64_t>(p + 32);
+  trailer.block_count = LoadLittle<uint64_t>(p + 40);
+  trailer.content_hash = LoadLittle<ContentHash>(p + 48);
+  trailer.file_length = LoadLittle<uint64_t>(p + 64);
+  trailer.header_checksum = LoadLittle<uint64_t>(p + 72);
+  if (LoadLittle<uint32_t>(p + 20) != 0 || LoadLittle<uint64_t>(p + 80) != 0) {
+    return DataLoss("trailer: reserved bytes are not zero");
+  }
+  if (trailer.file_length != file_length) {
+    return DataLoss("trailer: file length is ", trailer.file_length, " there but the file has ", file_length, " bytes");
+  }
+  if (trailer.footer_length > kMaxFooterLength || trailer.footer_length > file_length - kTrailerBytes ||
+      trailer.footer_offset != file_length - kTrailerBytes - trailer.footer_length ||
+      trailer.section_count > trailer.footer_length / kSectionEntryBytes) {
+    return DataLoss("trailer: footer offset or length does not fit the file");
+  }
+  if (trailer.sample_count > kMaxShardSamples) return DataLoss("trailer: sample count passes 2^32 - 1");
+  return trailer;
+}
+
+absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, const Trailer& trailer,
+                                                        bool has_key_column) {
+  if (Hash64(bytes) != trailer.table_checksum) return DataLoss("section table checksum is wrong");
+  std::vector<Section> sections;
+  uint64_t position = trailer.footer_offset;
+  uint32_t previous_kind = 0;
+  for (uint32_t i = 0; i < trailer.section_count; ++i) {
+    const char* const p = bytes.data() + kSectionEntryBytes * i;
+    Section section;
+    section.kind = LoadLittle<uint32_t>(p);
+    const uint32_t flags = LoadLittle<uint32_t>(p + 4);
+    section.offset = LoadLittle<uint64_t>(p + 8);
+    section.length = LoadLittle<uint64_t>(p + 16);
+    section.checksum = LoadLittle<uint64_t>(p + 24);
+    if ((flags & ~kIgnorableFlag) != 0) return DataLoss("section table: entry ", i, " has reserved flag bits set");
+    if (section.kind <= previous_kind) return DataLoss("section table: kinds do not ascend at entry ", i);
+    previous_kind = section.kind;
+    if (section.offset != position || !RangeWithin(section.offset, section.length, trailer.table_offset()) ||
+        section.offset + PaddedLength(section) > trailer.table_offset()) {
+      return DataLoss("section table: offset or length of entry ", i, " (", KindName(section.kind), ") is wrong");
+    }
+    position += PaddedLength(section);
+    if (section.kind > static_cast<uint32_t>(SectionKind::kBlockDirectory)) {
+      if ((flags & kIgnorableFlag) == 0) {
+        return Unimplemented("section table: section kind ", section.kind,
+                             " is unknown and may not be ignored; a newer version of Shardkit may read it");
+      }
+      continue;
+    }
+    sections.push_back(section);
+  }
+  if (position != trailer.table_offset()) return DataLoss("section table: the sections do not fill the footer");
+  const auto has = [&](SectionKind kind) {
+    return std::ranges::count(sections, static_cast<uint32_t>(kind), &Section::kind) == 1;
+  };
+  if (!has(SectionKind::kMetadata) || !has(SectionKind::kStatistics) || !has(SectionKind::kBlockDirectory) ||
+      has(SectionKind::kKeyIndex) != has_key_column) {
+    return DataLoss("section table: a section is missing, or there is a key index without a key column");
+  }
+  return sections;
+}
+
+absl::Status CheckSection(const Section& section, std::string_view bytes) {
+  if (Hash64(bytes) != section.checksum) return DataLoss(KindName(section.kind), " section checksum is wrong");
+  if (bytes.substr(section.length).find_first_not_of('\0') != bytes.npos) {
+    return DataLoss(KindName(section.kind), " section: padding is not zero");
+  }
+  return absl::OkStatus();
+}
+
+std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks) {
+  std::string out;
+  for (const BlockInfo& block : blocks) {
+    AppendLittle(out, block.offset);
+    AppendLittle(out, block.length);
+    AppendLittle(out, block.front_length);
+    AppendLittle(out, block.first_sample);
+    AppendLittle(out, block.sample_count);
+    AppendLittle<uint32_t>(out, 0);
+    AppendLittle(out, block.header_checksum);
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view bytes, const Trailer& trailer,
+                                                            uint64_t first_block_offset, uint32_t alignment) {
+  constexpr size_t kEntryBytes = 48;
+  if (bytes.size() % kEntryBytes != 0 || bytes.size() / kEntryBytes != trailer.block_count) {
+    return DataLoss("block directory: its length does not fit the trailer's ", trailer.block_count, " blocks");
+  }
+  std::vector<BlockInfo> blocks(trailer.block_count);
+  uint64_t offset = first_block_offset, sample = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const char* const p = bytes.data() + kEntryBytes * i;
+    BlockInfo& block = blocks[i];
+    block.offset = LoadLittle<uint64_t>(p);
+    block.length = LoadLittle<uint64_t>(p + 8);
+    block.front_length = LoadLittle<uint64_t>(p + 16);
+    block.first_sample = LoadLittle<uint64_t>(p + 24);
+    block.sample_count = LoadLittle<uint32_t>(p + 32);
+    block.header_checksum = LoadLittle<uint64_t>(p + 40);
+    if (LoadLittle<uint32_t>(p + 36) != 0) return DataLoss("block directory: reserved bytes of block ", i, " are not zero");
+    if (block.offset != offset || !RangeWithin(block.offset, block.length, trailer.footer_offset) ||
+        block.front_length > block.length || block.length % kChunkAlignment != 0 || block.length == 0) {
+      return DataLoss("block directory: offset or length of block ", i, " is wrong");
+    }
+    if (block.first_sample != sample || block.sample_count == 0 || block.sample_count > kMaxBlockSamples) {
+      return DataLoss("block directory: first sample or sample count of block ", i, " is wrong");
+    }
+    sample += block.sample_count;
+    offset = RoundUp(block.offset + block.length, alignment);
+  }
+  if (sample != trailer.sample_count) {
+    return DataLoss("block directory: ", sample, " samples, but the trailer says ", trailer.sample_count);
+  }
+  if (offset != trailer.footer_offset) return DataLoss("block directory: the blocks do not end where the footer begins");
+  return blocks;
+}
+
+std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal) {
+  std::vector<std::pair<uint64_t, uint32_t>> entries(hashes_by_ordinal.size());
+  for (size_t i = 0; i < entries.size(); ++i) entries[i] = {hashes_by_ordinal[i], static_cast<uint32_t>(i)};
+  hashes_by_ordinal = {};
+  std::ranges::sort(entries);
+  std::string out(entries.size() * 12, '\0');
+  char* const ordinals = out.data() + entries.size() * 8;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    StoreLittle(out.data() + 8 * i, entries[i].first);
+    StoreLittle(ordinals + 4 * i, entries[i].second);
+  }
+  return out;
+}
+
+std::string EncodeMetadata(const Metadata& metadata) {
+  std::string out;
+  AppendLittle(out, static_cast<uint32_t>(metadata.size()));
+  for (const auto& [name, value] : metadata) {
+    AppendLittle(out, static_cast<uint32_t>(name.size()));
+    out += name;
+    AppendLittle(out, static_cast<uint32_t>(value.size()));
+    out += value;
+  }
+  return out;
+}
+
+absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
+  if (bytes.size() > kMaxMetadataLength) return DataLoss("metadata: over 64 MiB");
+  Cursor cursor(bytes);
+  uint32_t count;
+  if (!cursor.Read(&count)) return DataLoss("metadata: cut short");
+  Metadata metadata;
+  std::string_view previous;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t name_length, value_length;
+    std::string_view name, value;
+    if (!cursor.Read(&name_length) || !cursor.ReadBytes(name_length, &name) || !cursor.Read(&value_length) ||
+        !cursor.ReadBytes(value_length, &value)) {
+      return DataLoss("metadata: entry ", i, " is cut short");
+    }
+    if (i > 0 && name <= previous) return DataLoss("metadata: names do not ascend at entry ", i);
+    previous = name;
+    metadata.emplace_hint(metadata.end(), std::string(name), std::string(value));
+  }
+  if (cursor.remaining() != 0) return DataLoss("metadata: bytes too many after the last entry");
+  return metadata;
+}
+
+}  // namespace shardkit::format

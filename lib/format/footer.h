@@ -1,0 +1,83 @@
+// Footer sections and trailer (format-spec/spec.md, sections 5 and 6).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "format/constants.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard_info.h"
+
+namespace shardkit::format {
+
+enum class SectionKind : uint32_t { kKeyIndex = 1, kMetadata = 2, kStatistics = 3, kBlockDirectory = 4 };
+
+struct Section {
+  uint32_t kind = 0;
+  uint64_t offset = 0;  // from the start of the file
+  uint64_t length = 0;  // without padding
+  uint64_t checksum = 0;
+};
+
+inline constexpr uint64_t kSectionEntryBytes = 32;
+inline constexpr uint64_t kTrailerBytes = 104;
+
+struct Trailer {
+  uint64_t footer_offset = 0;
+  uint64_t footer_length = 0;
+  uint32_t section_count = 0;
+  uint64_t table_checksum = 0;
+  uint64_t sample_count = 0;
+  uint64_t block_count = 0;
+  ContentHash content_hash{};
+  uint64_t file_length = 0;
+  uint64_t header_checksum = 0;
+
+  uint64_t table_offset() const { return footer_offset + footer_length - kSectionEntryBytes * section_count; }
+};
+
+// Section contents, without padding.
+std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal);
+std::string EncodeMetadata(const Metadata& metadata);
+std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
+std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
+
+absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
+absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
+// Checks the rules of section 5 against the trailer and the header's length and alignment.
+absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view bytes, const Trailer& trailer,
+                                                            uint64_t first_block_offset, uint32_t alignment);
+
+// Builds footer and trailer. Sections are added in ascending order of kind.
+class FooterBuilder {
+ public:
+  explicit FooterBuilder(uint64_t footer_offset) : footer_offset_(footer_offset) {}
+  void Add(SectionKind kind, std::string_view content);
+  // Footer and trailer, to be written at footer_offset. Fills in the fields of `trailer` that describe the footer.
+  std::string Finish(Trailer trailer);
+
+ private:
+  uint64_t footer_offset_;
+  std::string bytes_;
+  std::vector<Section> sections_;
+};
+
+// `bytes` is the file's last kTrailerBytes; `file_length` its size.
+absl::StatusOr<Trailer> DecodeTrailer(std::string_view bytes, uint64_t file_length);
+
+// `bytes` is the section table. Checks places and kinds; sections to be ignored are left out.
+absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, const Trailer& trailer,
+                                                        bool has_key_column);
+
+// `bytes` is a section with its padding: checks both.
+absl::Status CheckSection(const Section& section, std::string_view bytes);
+
+// Number of bytes of the section with the zero bytes after it.
+constexpr uint64_t PaddedLength(const Section& section) { return (section.length + 7) & ~uint64_t{7}; }
+
+}  // namespace shardkit::format

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "format/footer.h"
+#include "shardkit/shard_info.h"
+
+namespace shardkit {
+namespace {
+
+double HalfToDouble(uint16_t bits) {
+  const int exponent = (bits >> 10) & 0x1f;
+  const int mantissa = bits & 0x3ff;
+  double magnitude;
+  if (exponent == 0) {
+    magnitude = std::ldexp(mantissa, -24);
+  } else if (exponent == 31) {
+    magnitude = mantissa == 0 ? HUGE_VAL : NAN;
+  } else {
+    magnitude = std::ldexp(1024 + mantissa, exponent - 25);
+  }
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+// The value as the 64 bits of an i64, u64 or f64. False for NaN.
+bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
+  const auto as_signed = [&](int64_t number) {
+    *kind = RangeKind::kI64;
+    *bits = static_cast<uint64_t>(number);
+    return true;
+  };
+  const auto as_unsigned = [&](uint64_t number) {
+    *kind = RangeKind::kU64;
+    *bits = number;
+    return true;
+  };
+  const auto as_float = [&](double number) {
+    *kind = RangeKind::kF64;
+    *bits = std::bit_cast<uint64_t>(number);
+    return !std::isnan(number);
+  };
+  switch (type) {
+    case Type::kI8:
+      return as_signed(LoadLittle<int8_t>(value));
+    case Type::kI16:
+      return as_signed(LoadLittle<int16_t>(value));
+    case Type::kI32:
+      return as_signed(LoadLittle<int32_t>(value));
+    case Type::kI64:
+      return as_signed(LoadLittle<int64_t>(value));
+    case Type::kU8:
+    case Type::kBool:
+      return as_unsigned(LoadLittle<uint8_t>(value));
+    case Type::kU16:
+      return as_unsigned(LoadLittle<uint16_t>(value));
+    case Type::kU32:
+      return as_unsigned(LoadLittle<uint32_t>(value));
+    case Type::kU64:
+      return as_unsigned(LoadLittle<uint64_t>(value));
+    case Type::kF16:
+      return as_float(HalfToDouble(LoadLittle<uint16_t>(value)));
+    case Type::kBf16:
+      return as_float(std::bit_cast<float>(uint32_t{LoadLittle<uint16_t>(value)} << 16));
+    case Type::kF32:
+      return as_float(LoadLittle<float>(value));
+    case Type::kF64:
+      return as_float(LoadLittle<double>(value));
+    default:
+      return false;
+  }
+}
+
+bool Less(RangeKind kind, uint64_t a, uint64_t b) {
+  switch (kind) {
+    case RangeKind::kI64:
+      return static_cast<int64_t>(a) < static_cast<int64_t>(b);
+    case RangeKind::kF64: {
+      // Zeros of both signs compare equal; the bits break the tie so that the result has one form.
+      const double left = std::bit_cast<double>(a), right = std::bit_cast<double>(b);
+      if (left == right) return std::signbit(left) && !std::signbit(right);
+      return left < right;
+    }
+    default:
+      return a < b;
+  }
+}
+
+}  // namespace
+
+std::string ToHex(const ContentHash& hash) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const uint8_t byte : hash) {
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
+void ColumnStatistics::Add(const Column& column, const char* value, uint64_t length) {
+  min_length = present_count == 0 ? length : std::min(min_length, length);
+  max_length = std::max(max_length, length);
+  ++present_count;
+  value_bytes += length;
+  ++length_histogram[static_cast<size_t>(std::bit_width(length))];
+  if (ScalarSize(column.type) == 0) return;
+  RangeKind kind = RangeKind::kNone;
+  uint64_t bits = 0;
+  if (!Widen(column.type, value, &kind, &bits)) return;
+  if (range_kind == RangeKind::kNone || Less(kind, bits, minimum)) minimum = bits;
+  if (range_kind == RangeKind::kNone || Less(kind, maximum, bits)) maximum = bits;
+  range_kind = kind;
+}
+
+void ColumnStatistics::Merge(const ColumnStatistics& other) {
+  if (other.present_count != 0) {
+    min_length = present_count == 0 ? other.min_length : std::min(min_length, other.min_length);
+    max_length = std::max(max_length, other.max_length);
+  }
+  present_count += other.present_count;
+  value_bytes += other.value_bytes;
+  stored_bytes += other.stored_bytes;
+  for (size_t i = 0; i < length_histogram.size(); ++i) length_histogram[i] += other.length_histogram[i];
+  if (other.range_kind == RangeKind::kNone) return;
+  if (range_kind == RangeKind::kNone || Less(other.range_kind, other.minimum, minimum)) minimum = other.minimum;
+  if (range_kind == RangeKind::kNone || Less(other.range_kind, maximum, other.maximum)) maximum = other.maximum;
+  range_kind = other.range_kind;
+}
+
+uint64_t ColumnStatistics::LengthQuantile(double fraction) const {
+  const double wanted = fraction * static_cast<double>(present_count);
+  uint64_t seen = 0;
+  for (size_t k = 0; k < length_histogram.size(); ++k) {
+    seen += length_histogram[k];
+    if (seen > 0 && static_cast<double>(seen) >= wanted) {
+      const uint64_t upper = k == 0 ? 0 : k == 64 ? UINT64_MAX : (uint64_t{1} << k) - 1;
+      return std::clamp(upper, min_length, max_length);
+    }
+  }
+  return max_length;
+}
+
+namespace format {
+
+namespace {
+constexpr size_t kStatisticsBytes = 584;
+}
+
+std::string EncodeStatistics(std::span<const ColumnStatistics> statistics) {
+  std::string out;
+  for (const ColumnStatistics& column : statistics) {
+    AppendLittle(out, column.present_count);
+    AppendLittle(out, column.value_bytes);
+    AppendLittle(out, column.stored_bytes);
+    AppendLittle(out, column.min_length);
+    AppendLittle(out, column.max_length);
+    AppendLittle(out, static_cast<uint64_t>(column.range_kind));
+    AppendLittle(out, column.minimum);
+    AppendLittle(out, column.maximum);
+    for (const uint64_t count : column.length_histogram) AppendLittle(out, count);
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes) {
+  if (bytes.size() != kStatisticsBytes * schema.size()) {
+    return DataLoss("statistics: their length does not fit the schema's ", schema.size(), " columns");
+  }
+  std::vector<ColumnStatistics> statistics(schema.size());
+  for (size_t i = 0; i < schema.size(); ++i) {
+    const char* const p = bytes.data() + kStatisticsBytes * i;
+    ColumnStatistics& column = statistics[i];
+    column.present_count = LoadLittle<uint64_t>(p);
+    column.value_bytes = LoadLittle<uint64_t>(p + 8);
+    column.stored_bytes = LoadLittle<uint64_t>(p + 16);
+    column.min_length = LoadLittle<uint64_t>(p + 24);
+    column.max_length = LoadLittle<uint64_t>(p + 32);
+    const uint64_t kind = LoadLittle<uint64_t>(p + 40);
+    if (kind > 3) return DataLoss("statistics: column ", i, ": unknown range kind or reserved bytes not zero");
+    column.range_kind = static_cast<RangeKind>(kind);
+    column.minimum = LoadLittle<uint64_t>(p + 48);
+    column.maximum = LoadLittle<uint64_t>(p + 56);
+    for (size_t k = 0; k < column.length_histogram.size(); ++k) {
+      column.length_histogram[k] = LoadLittle<uint64_t>(p + 64 + 8 * k);
+    }
+  }
+  return statistics;
+}
+
+}  // namespace format
+}  // namespace shardkit

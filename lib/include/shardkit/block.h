@@ -1,0 +1,81 @@
+// A block in memory: some consecutive samples, column by column, as views without copies.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// The values of one column of a block. Borrows the block's memory. Made by the reader, which has checked
+// that every offset lies within the chunk. Thread-safe.
+class ColumnView {
+ public:
+  ColumnView() = default;
+  // `presence` is null unless the column is nullable; `ends` is null for fixed-size values; `tail` bytes
+  // stand after each present value and are not part of it.
+  ColumnView(uint32_t sample_count, const char* presence, const char* ends, const char* values, uint64_t fixed_size,
+             uint64_t tail)
+      : presence_(presence), ends_(ends), values_(values), fixed_size_(fixed_size), tail_(tail), count_(sample_count) {}
+
+  // False for a column that was not asked for, or that the shard lacks: then every value is absent.
+  bool loaded() const { return values_ != nullptr; }
+
+  uint32_t size() const { return count_; }
+
+  bool present(uint32_t i) const {
+    if (values_ == nullptr) return false;
+    return presence_ == nullptr || ((static_cast<uint8_t>(presence_[i / 8]) >> (i % 8)) & 1) != 0;
+  }
+
+  // Bytes of value i (i < size()), encoded as its type says; empty when absent.
+  std::optional<std::string_view> value(uint32_t i) const {
+    if (!present(i)) return std::nullopt;
+    return bytes(i);
+  }
+
+  // The same without asking whether it is present: an absent value has no bytes, or zeros when fixed-size.
+  // Only for loaded columns.
+  std::string_view bytes(uint32_t i) const {
+    if (ends_ == nullptr) return {values_ + i * fixed_size_, fixed_size_};
+    const uint64_t begin = i == 0 ? 0 : end(i - 1);
+    const uint64_t length = end(i) - begin;
+    return {values_ + begin, length < tail_ ? 0 : length - tail_};
+  }
+
+  // Where the record of value i ends, from the start of the values. Only for columns not fixed-size.
+  uint64_t end(uint32_t i) const {
+    uint64_t value;
+    std::memcpy(&value, ends_ + 8 * uint64_t{i}, 8);
+    return value;
+  }
+
+ private:
+  const char* presence_ = nullptr;
+  const char* ends_ = nullptr;
+  const char* values_ = nullptr;
+  uint64_t fixed_size_ = 0;
+  uint64_t tail_ = 0;
+  uint32_t count_ = 0;
+};
+
+// Borrows the buffer it was read into (or the memory map) and the reader's schema.
+class BlockView {
+ public:
+  uint64_t first_sample() const { return first_sample_; }  // ordinal in the shard
+  uint32_t sample_count() const { return sample_count_; }
+  const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema read with
+  size_t column_count() const { return columns_.size(); }
+
+ private:
+  friend class BlockAssembler;
+  uint64_t first_sample_ = 0;
+  uint32_t sample_count_ = 0;
+  std::vector<ColumnView> columns_;
+};
+
+}  // namespace shardkit

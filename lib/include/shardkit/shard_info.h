@@ -1,0 +1,62 @@
+// What a shard says about itself without its samples being read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// XXH3-128 in canonical byte order: the digits that `xxh128sum` prints.
+using ContentHash = std::array<uint8_t, 16>;
+
+// 32 hexadecimal digits.
+std::string ToHex(const ContentHash& hash);
+
+// Names to values, both UTF-8. Names beginning "shardkit." are Shardkit's own.
+using Metadata = std::map<std::string, std::string>;
+
+// An entry of the block directory (format-spec/spec.md, section 5).
+struct BlockInfo {
+  uint64_t offset = 0;        // bytes from the start of the file
+  uint64_t length = 0;        // bytes, without the padding up to the alignment
+  uint64_t front_length = 0;  // bytes of header and head chunks
+  uint64_t first_sample = 0;  // ordinal in the shard
+  uint32_t sample_count = 0;
+  uint64_t header_checksum = 0;
+
+  bool operator==(const BlockInfo&) const = default;
+};
+
+// How the minimum and maximum of a numeric column are to be read.
+enum class RangeKind : uint32_t { kNone = 0, kI64 = 1, kU64 = 2, kF64 = 3 };
+
+// A column of a shard, or, merged, of a dataset (format-spec/spec.md, "Statistics").
+struct ColumnStatistics {
+  uint64_t present_count = 0;
+  uint64_t value_bytes = 0;   // sum of the lengths of the present values
+  uint64_t stored_bytes = 0;  // of the column's chunks, offsets and checksums included
+  uint64_t min_length = 0;    // bytes; 0 when no value is present
+  uint64_t max_length = 0;
+  RangeKind range_kind = RangeKind::kNone;
+  uint64_t minimum = 0;  // bits of an i64, u64 or f64, by range_kind
+  uint64_t maximum = 0;
+  // Entry k counts present values whose length has k significant bits.
+  std::array<uint64_t, 65> length_histogram{};
+
+  // Counts a present value of `column`.
+  void Add(const Column& column, const char* value, uint64_t length);
+  // As if the values of both had been added to one.
+  void Merge(const ColumnStatistics& other);
+  // Upper bound of the length below which `fraction` (0 to 1) of the present values lie, from the histogram:
+  // within a factor of two, and never above max_length.
+  uint64_t LengthQuantile(double fraction) const;
+
+  bool operator==(const ColumnStatistics&) const = default;
+};
+
+}  // namespace shardkit
