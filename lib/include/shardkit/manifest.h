@@ -1,0 +1,53 @@
+// dataset.json: what a dataset consists of (format-spec/spec.md, section 9.1).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard_info.h"
+
+namespace shardkit {
+
+inline constexpr std::string_view kManifestName = "dataset.json";
+inline constexpr std::string_view kIndexName = "dataset.idx";
+
+struct ManifestShard {
+  std::string name;  // path relative to the dataset's directory
+  uint64_t bytes = 0;
+  uint64_t samples = 0;
+  uint64_t blocks = 0;
+  ContentHash content_hash{};
+
+  bool operator==(const ManifestShard&) const = default;
+};
+
+struct Manifest {
+  Schema schema;
+  Metadata metadata;
+  std::vector<ManifestShard> shards;
+
+  uint64_t samples() const;
+  uint64_t bytes() const;
+  uint64_t blocks() const;
+
+  // XXH3-64 of the content hashes one after another; the offset index carries it.
+  uint64_t dataset_hash() const;
+};
+
+// The text of dataset.json. Deterministic.
+std::string FormatManifest(const Manifest& manifest);
+
+// DataLoss, with what is wrong, on anything but a well-formed manifest; names that would lead out of the directory are
+// refused. Unimplemented for a later version.
+absl::StatusOr<Manifest> ParseManifest(std::string_view text);
+
+// Reads dataset.json of a directory. NotFound when the directory is not a dataset.
+absl::StatusOr<Manifest> ReadManifest(FileSystem& file_system, const std::string& directory);
+
+}  // namespace shardkit

@@ -1,0 +1,74 @@
+// From sources to datasets, and back to files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/dataset_writer.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+struct PackProgress {
+  uint64_t samples = 0;        // done
+  uint64_t input_bytes = 0;    // of their values
+  uint64_t total_samples = 0;  // 0 while not known
+};
+
+struct PackOptions {
+  DatasetWriterOptions dataset;  // its threads, job, cancellation and resume serve the whole job
+
+  // Samples that cannot be loaded: fail the job, or are passed over and reported.
+  bool skip_errors = false;
+
+  // Packs only part `partition` (from 0) of `partition_count` runs of consecutive samples.
+  uint64_t partition = 0;
+  uint64_t partition_count = 1;
+
+  // On cancellation, keep finished shards for a run with dataset.resume instead of removing everything.
+  bool keep_on_cancel = false;
+
+  // Called now and then on the calling thread.
+  std::function<void(const PackProgress&)> progress;
+};
+
+struct PackReport {
+  Manifest manifest;
+  uint64_t input_bytes = 0;
+  std::vector<SkippedSample> skipped;
+};
+
+// Packs all (or a partition) of a source into a new dataset at `directory`. On failure nothing is left behind, except
+// after an interruption with keep_on_cancel.
+absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
+                                const PackOptions& options = {});
+
+// The same without writing anything: counts samples and bytes, and finds what would be skipped.
+absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options = {});
+
+struct UnpackOptions {
+  int threads = 1;
+  uint64_t first_sample = 0;
+  uint64_t end_sample = UINT64_MAX;
+  const Cancellation* cancellation = nullptr;
+  std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;
+};
+
+struct UnpackReport {
+  uint64_t samples = 0;
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+};
+
+// Writes the files a dataset was packed from, byte for byte, below `directory`, which must be empty or missing. Datasets
+// of other origin: KEY.COLUMN for byte strings, KEY.COLUMN.npy for arrays, KEY.COLUMN.json for the rest. Names that would
+// lead out of the directory are refused. Existing files are not overwritten.
+absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
+                                    const UnpackOptions& options = {});
+
+}  // namespace shardkit

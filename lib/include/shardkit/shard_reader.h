@@ -1,0 +1,114 @@
+// Reading one shard: by block, by ordinal, by key.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/block.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard_info.h"
+
+namespace shardkit {
+
+struct ReadOptions {
+  // Checksums of all that is read are compared. Turning this off trades safety for speed; offsets and sizes are
+  // checked all the same, so that damaged data cannot lead out of its buffer.
+  bool verify_checksums = true;
+
+  ReadMode mode = ReadMode::kBuffered;
+
+  // ResourceExhausted instead of a buffer, for stored and decompressed bytes of one block, larger than this. CopyValue
+  // and ValidateShard work within a few MiB whatever the size of a value.
+  uint64_t max_block_memory = uint64_t{8} << 30;
+};
+
+// Memory for one block, reused from block to block, and the decompressor. One thread at a time. Remembers the block it
+// holds, so that reading several values of one block reads it once.
+class BlockBuffer {
+ public:
+  BlockBuffer();
+  ~BlockBuffer();
+  BlockBuffer(BlockBuffer&&) noexcept;
+  BlockBuffer& operator=(BlockBuffer&&) noexcept;
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+// Receives consecutive pieces of a value. A returned error ends the copy and is passed on.
+using ByteSink = std::function<absl::Status(std::string_view piece)>;
+
+// Thread-safe after Open; each thread brings its own BlockBuffer. Damage is DataLoss with the path, the byte offset and,
+// where they are known, block, column and sample.
+class ShardReader {
+ public:
+  virtual ~ShardReader() = default;
+
+  // Reads trailer, block directory and header; the other sections when first asked for. NotFound when there is no such
+  // file; DataLoss when it is no shard or was never finished; Unimplemented when it needs a newer version.
+  static absl::StatusOr<std::unique_ptr<ShardReader>> Open(FileSystem& file_system, const std::string& path,
+                                                           const ReadOptions& options = {});
+
+  virtual const std::string& path() const = 0;
+  virtual const Schema& schema() const = 0;
+  virtual uint64_t sample_count() const = 0;
+  virtual uint64_t file_length() const = 0;  // bytes
+  virtual const ContentHash& content_hash() const = 0;
+  virtual std::span<const BlockInfo> blocks() const = 0;
+  virtual uint32_t alignment() const = 0;  // of blocks, bytes
+
+  // Columns whose chunks were compressed with a trained dictionary.
+  virtual std::vector<size_t> dictionary_columns() const = 0;
+
+  virtual absl::StatusOr<Metadata> ReadMetadata() const = 0;
+  virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
+
+  // Reads block `index` (below blocks().size()) with the columns at `columns`, positions in the schema; an empty span
+  // means all. The view borrows *buffer (or the memory map) until the buffer's next use. Reading every column is one
+  // request for the whole block; otherwise only the header and the chunks wanted are read.
+  virtual absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                 BlockView* view) const = 0;
+
+  // One value, empty when absent. Borrows *buffer until its next use. At most two reads. OutOfRange for an ordinal not
+  // below sample_count(), InvalidArgument for a column not in the schema.
+  virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
+                                                                    BlockBuffer* buffer) const = 0;
+
+  // The record of a blob value at a place known from the offset index: [begin, end) of the file. One read. Borrows as
+  // ReadValue.
+  virtual absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const = 0;
+
+  // Several such records at once, with up to `depth` reads in flight. The views borrow *buffer together.
+  virtual absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
+                                   BlockBuffer* buffer, std::span<std::string_view> values) const = 0;
+
+  // A value of any size, in pieces of a few MiB, false when it is absent. A wrong checksum is known only after the last
+  // piece: what the sink received is good only when this returns OK.
+  virtual absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const = 0;
+
+  // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.
+  virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
+
+  // Hints that block `index` is wanted soon.
+  virtual void WillNeedBlock(size_t index) const = 0;
+
+  // Why another read mode than the one asked for is in use, or empty.
+  virtual std::string fallback_reason() const = 0;
+
+  // Block that holds sample `ordinal`, which is below sample_count().
+  size_t BlockOfSample(uint64_t ordinal) const;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,46 @@
+// Checking every byte and every rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+struct ValidateOptions {
+  bool deep = false;  // decode every value too: JPEG pixels, JSON, UTF-8, masks, array shapes
+  int threads = 1;
+  ReadMode mode = ReadMode::kBuffered;
+  size_t max_problems = 100;  // per dataset; further ones are only counted
+  const Cancellation* cancellation = nullptr;
+  std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;  // called from any thread, one at a time
+};
+
+struct Problem {
+  std::string path;     // the file
+  std::string message;  // what and where
+};
+
+struct ValidateReport {
+  uint64_t shards = 0;
+  uint64_t blocks = 0;
+  uint64_t samples = 0;
+  uint64_t bytes = 0;
+  uint64_t problem_count = 0;
+  std::vector<Problem> problems;  // in the order of the shards
+  bool ok() const { return problem_count == 0; }
+};
+
+// Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index, content hash;
+// for a dataset also manifest and offset index against the shards. Damage is reported, not returned; an error status
+// means that the check itself could not be done (NotFound, I/O, Cancelled).
+absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
+                                        const ValidateOptions& options = {});
+
+}  // namespace shardkit
