@@ -1,0 +1,106 @@
+#include "container/block_builder.h"
+
+#include <utility>
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/utf8.h"
+#include "format/constants.h"
+
+namespace shardkit {
+namespace {
+
+uint64_t TotalBytes(std::span<const std::optional<Value>> values) {
+  uint64_t bytes = 0;
+  for (const std::optional<Value>& value : values) {
+    if (value) bytes += value->length();
+  }
+  return bytes;
+}
+
+bool HasFile(std::span<const std::optional<Value>> values) {
+  for (const std::optional<Value>& value : values) {
+    if (value && value->file) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+BlockBuilder::BlockBuilder(const Schema& schema, uint64_t block_size, uint32_t max_samples)
+    : schema_(schema), block_size_(block_size), max_samples_(max_samples) {
+  Reset();
+}
+
+void BlockBuilder::Reset() {
+  block_ = RawBlock();
+  block_.columns.resize(schema_.size());
+  bytes_ = 0;
+}
+
+absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) const {
+  if (values.size() != schema_.size()) {
+    return InvalidArgument("a sample has ", values.size(), " values, the schema ", schema_.size(), " columns");
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Column& column = schema_[i];
+    const auto refuse = [&](std::string_view why) {
+      return InvalidArgument("column \"", column.name, "\": ", why);
+    };
+    if (!values[i]) {
+      if (!column.nullable) return refuse("the value is absent but the column is not nullable");
+      continue;
+    }
+    const uint64_t length = values[i]->length();
+    if (column.fixed_size() && length != *column.fixed_size()) {
+      return InvalidArgument("column \"", column.name, "\": the value has ", length, " bytes instead of ",
+                             *column.fixed_size());
+    }
+    if (length > format::kMaxLength / 2) return refuse("the value passes 2^61 bytes");
+    if (!column.is_blob() && length > format::kMaxZstdRawLength / 2) {
+      return refuse("the value passes 1 GiB, the limit of a compressed column; use codec none");
+    }
+    if (!column.is_blob() && values[i]->file) return refuse("only a column of codec none takes a file as its value");
+    if (column.is_key && !ValidUtf8(values[i]->bytes)) return refuse("the key is not valid UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+bool BlockBuilder::MustFlushBefore(std::span<const std::optional<Value>> values) const {
+  return !empty() && (HasFile(values) || TotalBytes(values) >= block_size_);
+}
+
+void BlockBuilder::Add(std::span<const std::optional<Value>> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Column& column = schema_[i];
+    RawColumn& raw = block_.columns[i];
+    const std::optional<Value>& value = values[i];
+    if (column.nullable) raw.presence.push_back(value.has_value());
+    uint64_t end = raw.values.size();
+    if (value) {
+      const uint64_t length = value->length();
+      bytes_ += length;
+      if (value->file) {
+        raw.file = value->file;
+        end = length + format::kValueChecksumBytes;
+      } else {
+        char* const to = raw.values.Extend(length + (column.is_blob() ? format::kValueChecksumBytes : 0));
+        if (length != 0) std::memcpy(to, value->bytes.data(), length);
+        end = raw.values.size();
+      }
+    } else if (const auto size = column.fixed_size()) {
+      raw.values.AppendZeros(*size);
+    }
+    if (!column.fixed_size()) StoreLittle(raw.ends.Extend(8), end);
+  }
+  ++block_.sample_count;
+  if (HasFile(values)) bytes_ = std::max(bytes_, block_size_);
+}
+
+RawBlock BlockBuilder::Take() {
+  RawBlock block = std::move(block_);
+  Reset();
+  return block;
+}
+
+}  // namespace shardkit

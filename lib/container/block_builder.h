@@ -1,0 +1,67 @@
+// Collecting the values of a block, column by column.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/buffer.h"
+#include "shardkit/sample.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// One column of a block before encoding.
+struct RawColumn {
+  std::vector<uint8_t> presence;  // one byte per sample; only for nullable columns
+  Buffer ends;                    // u64 per sample, as stored; not for fixed-size columns
+  Buffer values;                  // inline values; or records whose checksums are still to be filled in
+
+  // A blob too large to hold: the block's only sample's value is this file, and `values` is empty.
+  std::shared_ptr<const RandomAccessFile> file;
+
+  uint64_t value_bytes() const { return values.size() + (file ? file->size() : 0); }
+};
+
+struct RawBlock {
+  uint32_t sample_count = 0;
+  std::vector<RawColumn> columns;
+};
+
+// One thread at a time.
+class BlockBuilder {
+ public:
+  // `schema` must outlive the builder.
+  BlockBuilder(const Schema& schema, uint64_t block_size, uint32_t max_samples);
+
+  // InvalidArgument, naming the column, when a value does not fit; then nothing was added.
+  absl::Status Check(std::span<const std::optional<Value>> values) const;
+
+  // True when the sample belongs into a block of its own, after the present one.
+  bool MustFlushBefore(std::span<const std::optional<Value>> values) const;
+
+  // Adds a sample that Check has passed.
+  void Add(std::span<const std::optional<Value>> values);
+
+  bool empty() const { return block_.sample_count == 0; }
+  bool full() const { return bytes_ >= block_size_ || block_.sample_count >= max_samples_; }
+  uint64_t bytes() const { return bytes_; }
+
+  // The block so far; the builder is empty afterwards.
+  RawBlock Take();
+
+ private:
+  void Reset();
+
+  const Schema& schema_;
+  const uint64_t block_size_;
+  const uint32_t max_samples_;
+  uint64_t bytes_ = 0;
+  RawBlock block_;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,119 @@
+#include "container/block_encoder.h"
+
+#include <utility>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "format/chunk.h"
+
+namespace shardkit {
+namespace {
+
+using format::ColumnEntry;
+using format::Encoding;
+
+void AppendPresence(const std::vector<uint8_t>& presence, Buffer* out) {
+  const size_t bytes = RoundUp((presence.size() + 7) / 8, 8);
+  char* const to = out->Extend(bytes);
+  std::memset(to, 0, bytes);
+  for (size_t i = 0; i < presence.size(); ++i) to[i / 8] = static_cast<char>(to[i / 8] | (presence[i] << (i % 8)));
+}
+
+// Pads `out`, whose chunk began at `begin`, to the chunk alignment and returns the checksum of both.
+uint64_t PadAndHash(size_t begin, Buffer* out) {
+  out->AppendZeros(RoundUp(out->size() - begin, format::kChunkAlignment) - (out->size() - begin));
+  return Hash64(out->data() + begin, out->size() - begin);
+}
+
+bool IsPresent(const RawColumn& column, uint32_t i) { return column.presence.empty() || column.presence[i] != 0; }
+
+uint64_t EndOf(const RawColumn& column, uint32_t i) { return LoadLittle<uint64_t>(column.ends.data() + 8 * size_t{i}); }
+
+// Statistics of the column, and, for blobs, the checksum after each value.
+void VisitValues(const Column& column, uint32_t sample_count, RawColumn& raw, ColumnStatistics* statistics) {
+  const uint64_t fixed = column.fixed_size().value_or(0);
+  const bool blob = column.is_blob();
+  uint64_t begin = 0;
+  for (uint32_t i = 0; i < sample_count; ++i) {
+    const uint64_t end = fixed != 0 || column.fixed_size() ? begin + fixed : EndOf(raw, i);
+    if (IsPresent(raw, i)) {
+      const uint64_t length = end - begin - (blob ? format::kValueChecksumBytes : 0);
+      if (raw.file) {
+        statistics->Add(column, nullptr, length);
+      } else {
+        char* const value = raw.values.data() + begin;
+        statistics->Add(column, value, length);
+        if (blob) StoreLittle(value + length, Hash64(value, length));
+      }
+    }
+    begin = end;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawBlock block) {
+  const Schema& schema = plan.schema;
+  EncodedBlock out;
+  out.header.sample_count = block.sample_count;
+  out.header.columns.resize(schema.size());
+  out.statistics.resize(schema.size());
+  for (size_t i = 0; i < schema.size(); ++i) {
+    const Column& column = schema[i];
+    RawColumn& raw = block.columns[i];
+    ColumnEntry& entry = out.header.columns[i];
+    if (column.is_key) {
+      uint64_t begin = 0;
+      for (uint32_t sample = 0; sample < block.sample_count; ++sample) {
+        const uint64_t end = EndOf(raw, sample) - (column.is_blob() ? format::kValueChecksumBytes : 0);
+        out.key_hashes.push_back(Hash64(raw.values.data() + begin, end - begin));
+        begin = EndOf(raw, sample);
+      }
+    }
+    VisitValues(column, block.sample_count, raw, &out.statistics[i]);
+
+    chunk_.clear();
+    if (column.nullable) AppendPresence(raw.presence, &chunk_);
+    chunk_.Append(raw.ends.view());
+    if (!column.is_blob()) chunk_.Append(raw.values.view());
+    entry.raw_length = chunk_.size();
+    std::string_view stored = chunk_.view();
+    if (column.codec == Codec::kZstd) {
+      if (chunk_.size() > format::kMaxZstdRawLength) {
+        return InvalidArgument("column \"", column.name, "\": a block holds more than 2 GiB of it before compression; ",
+                               "use a smaller block size or codec none");
+      }
+      SHARDKIT_RETURN_IF_ERROR(
+          compressor_.Compress(stored, plan.zstd_levels[i], plan.dictionaries[i].get(), &compressed_));
+      if (compressed_.size() < stored.size() && format::ZstdLengthsAllowed(compressed_.size(), stored.size())) {
+        stored = compressed_;
+        entry.encoding = plan.dictionaries[i] ? Encoding::kZstdDictionary : Encoding::kZstd;
+      }
+    }
+    entry.stored_length = stored.size();
+    const size_t begin = out.heads.size();
+    out.heads.Append(stored);
+    entry.checksum = PadAndHash(begin, &out.heads);
+
+    if (column.is_blob()) {
+      if (raw.file) {
+        out.file = raw.file;
+        out.file_column = i;
+        entry.values_length = raw.file->size() + format::kValueChecksumBytes;
+      } else {
+        entry.values_length = raw.values.size();
+        entry.values_checksum = PadAndHash(0, &raw.values);
+      }
+      out.values.push_back(std::move(raw.values));
+      out.ends.push_back(std::move(raw.ends));
+    }
+    out.statistics[i].stored_bytes = entry.stored_length + entry.values_length;
+  }
+  format::LayOutBlock(schema, out.header);
+  return out;
+}
+
+}  // namespace shardkit

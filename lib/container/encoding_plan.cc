@@ -1,0 +1,98 @@
+#include "container/encoding_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
+#include "format/constants.h"
+
+namespace shardkit {
+namespace {
+
+// More teaches zstd's trainer nothing that shows in the ratio, and its time grows with it.
+constexpr size_t kMaxTrainingBytes = size_t{8} << 20;
+
+constexpr uint32_t kMinDictionaryBytes = 256;
+
+absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
+  if (options.block_size == 0) return InvalidArgument("block size: 0 is not allowed");
+  if (options.max_block_samples == 0 || options.max_block_samples > format::kMaxBlockSamples) {
+    return InvalidArgument("samples per block: 1 to ", format::kMaxBlockSamples, " are allowed, not ",
+                           options.max_block_samples);
+  }
+  if (!std::has_single_bit(options.alignment) || options.alignment < format::kMinAlignment ||
+      options.alignment > format::kMaxAlignment) {
+    return InvalidArgument("alignment: ", options.alignment, " is not a power of two from 64 to 1048576");
+  }
+  for (const auto& [name, value] : options.metadata) {
+    if (!ValidUtf8(name) || !ValidUtf8(value)) return InvalidArgument("metadata \"", name, "\" is not valid UTF-8");
+  }
+  // Columns that have not turned up yet may still come, so that names are not checked against the schema here.
+  for (const auto& [name, level] : options.zstd_levels) {
+    if (level < MinZstdLevel() || level > MaxZstdLevel()) {
+      return InvalidArgument("column \"", name, "\": zstd level ", level, " is not from ", MinZstdLevel(), " to ",
+                             MaxZstdLevel());
+    }
+  }
+  for (const auto& [name, size] : options.dictionaries) {
+    if (size < kMinDictionaryBytes || size > format::kMaxDictionaryLength) {
+      return InvalidArgument("column \"", name, "\": a dictionary has 256 to ", format::kMaxDictionaryLength,
+                             " bytes, not ", size);
+    }
+    const auto index = schema.Find(name);
+    if (index && schema[*index].codec != Codec::kZstd) {
+      return InvalidArgument("column \"", name, "\": only a column of codec zstd has a dictionary");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardOptions& options) {
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(schema, options));
+  EncodingPlan plan;
+  plan.schema = schema;
+  plan.dictionaries.resize(schema.size());
+  for (const Column& column : schema.columns()) {
+    const auto level = options.zstd_levels.find(column.name);
+    plan.zstd_levels.push_back(level == options.zstd_levels.end() ? kDefaultZstdLevel : level->second);
+  }
+  return plan;
+}
+
+absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, EncodingPlan* plan) {
+  for (const auto& [name, size] : options.dictionaries) {
+    const auto index = plan->schema.Find(name);
+    if (!index) continue;
+    const Column& column = plan->schema[*index];
+    std::string samples;
+    std::vector<size_t> lengths;
+    for (const RawBlock& block : blocks) {
+      const RawColumn& raw = block.columns[*index];
+      uint64_t begin = 0;
+      for (uint32_t i = 0; i < block.sample_count && samples.size() < kMaxTrainingBytes; ++i) {
+        const uint64_t end = column.fixed_size() ? begin + *column.fixed_size()
+                                                 : LoadLittle<uint64_t>(raw.ends.data() + 8 * size_t{i});
+        if (end > begin) {
+          samples.append(raw.values.data() + begin, end - begin);
+          lengths.push_back(end - begin);
+        }
+        begin = end;
+      }
+    }
+    absl::StatusOr<std::string> dictionary = TrainZstdDictionary(samples, lengths, size);
+    if (absl::IsNotFound(dictionary.status())) continue;
+    if (!dictionary.ok()) return dictionary.status();
+    SHARDKIT_ASSIGN_OR_RETURN(plan->dictionaries[*index],
+                              ZstdDictionary::Create(*std::move(dictionary), plan->zstd_levels[*index]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

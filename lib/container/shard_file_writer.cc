@@ -1,0 +1,177 @@
+#include "container/shard_file_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "format/footer.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+
+// Dirty pages are handed to the device this often, so that the final flush finds little left to do.
+constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
+
+std::string ParentDirectory(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(FileSystem& file_system,
+                                                                         const std::string& path,
+                                                                         const EncodingPlan& plan,
+                                                                         const ShardOptions& options) {
+  std::unique_ptr<ShardFileWriter> writer(new ShardFileWriter());
+  writer->file_system_ = &file_system;
+  writer->path_ = path;
+  writer->temporary_path_ = StrCat(path, kTemporarySuffix);
+  writer->options_ = options;
+  writer->schema_ = plan.schema;
+  writer->statistics_.resize(plan.schema.size());
+
+  format::FileHeader header;
+  header.alignment = options.alignment;
+  header.schema = plan.schema;
+  for (size_t i = 0; i < plan.schema.size(); ++i) {
+    if (plan.dictionaries[i]) header.dictionaries.push_back({static_cast<uint32_t>(i), plan.dictionaries[i]->bytes()});
+  }
+  std::string bytes = format::EncodeFileHeader(header);
+  writer->content_hash_.Update(bytes);
+  writer->header_checksum_ = writer->previous_ = header.checksum;
+  bytes.resize(RoundUp(bytes.size(), options.alignment), '\0');
+  writer->position_ = bytes.size();
+
+  SHARDKIT_ASSIGN_OR_RETURN(writer->file_, file_system.Create(writer->temporary_path_));
+  if (absl::Status status = writer->file_->Append(bytes); !status.ok()) {
+    (void)writer->Abort();
+    return status;
+  }
+  return writer;
+}
+
+ShardFileWriter::~ShardFileWriter() { (void)Abort(); }
+
+absl::Status ShardFileWriter::Write(EncodedBlock block, const Cancellation* cancellation) {
+  block.header.first_sample = sample_count_;
+  block.header.previous = previous_;
+  SHARDKIT_RETURN_IF_ERROR(block.file ? WriteWithFile(block, cancellation) : WritePieces(block));
+  Remember(block);
+  if (since_writeback_ >= kWritebackInterval && options_.sync) {
+    file_->StartWriteback();
+    since_writeback_ = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
+  static constexpr char kZeros[65536] = {};
+  header_bytes_.clear();
+  format::EncodeBlockHeader(block.header, &header_bytes_);
+  std::vector<std::string_view> pieces = {header_bytes_, block.heads.view()};
+  for (const Buffer& values : block.values) pieces.push_back(values.view());
+  uint64_t padding = RoundUp(block.length(), options_.alignment) - block.length();
+  while (padding != 0) {
+    const uint64_t piece = std::min<uint64_t>(padding, sizeof(kZeros));
+    pieces.emplace_back(kZeros, piece);
+    padding -= piece;
+  }
+  return file_->AppendPieces(pieces);
+}
+
+// The checksums of a value that does not fit in memory are known once it has been copied, so the block's header is
+// written last.
+absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellation* cancellation) {
+  const std::string blank(format::BlockHeaderLength(schema_.size()), '\0');
+  SHARDKIT_RETURN_IF_ERROR(file_->Append(blank));
+  SHARDKIT_RETURN_IF_ERROR(file_->Append(block.heads.view()));
+  for (size_t k = 0; k < block.values.size(); ++k) {
+    const size_t column = schema_.blob_columns()[k];
+    if (column != block.file_column) {
+      SHARDKIT_RETURN_IF_ERROR(file_->Append(block.values[k].view()));
+      continue;
+    }
+    StreamingHash64 value_hash, chunk_hash;
+    Buffer piece;
+    const uint64_t size = block.file->size();
+    for (uint64_t done = 0; done < size;) {
+      if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a large value"));
+      piece.resize_discard(std::min(kCopyPiece, size - done));
+      SHARDKIT_RETURN_IF_ERROR(block.file->ReadAt(done, {piece.data(), piece.size()}));
+      value_hash.Update(piece.view());
+      chunk_hash.Update(piece.view());
+      SHARDKIT_RETURN_IF_ERROR(file_->Append(piece.view()));
+      done += piece.size();
+    }
+    format::ColumnEntry& entry = block.header.columns[column];
+    std::string tail;
+    AppendLittle(tail, value_hash.Digest());
+    tail.resize(tail.size() + RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length, '\0');
+    chunk_hash.Update(tail);
+    entry.values_checksum = chunk_hash.Digest();
+    SHARDKIT_RETURN_IF_ERROR(file_->Append(tail));
+  }
+  SHARDKIT_RETURN_IF_ERROR(file_->Append(
+      std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0')));
+  header_bytes_.clear();
+  format::EncodeBlockHeader(block.header, &header_bytes_);
+  return file_->WriteAt(position_, header_bytes_);
+}
+
+void ShardFileWriter::Remember(const EncodedBlock& block) {
+  const format::BlockHeader& header = block.header;
+  content_hash_.Update(header_bytes_);
+  index_.blocks.push_back({position_, header.block_length, header.front_length, header.first_sample,
+                           header.sample_count, header.checksum});
+  for (size_t k = 0; k < block.ends.size(); ++k) {
+    const uint64_t base = position_ + header.columns[schema_.blob_columns()[k]].values_offset;
+    for (uint32_t i = 0; i < header.sample_count; ++i) {
+      index_.ends.push_back(base + LoadLittle<uint64_t>(block.ends[k].data() + 8 * size_t{i}));
+    }
+  }
+  for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(block.statistics[i]);
+  key_hashes_.insert(key_hashes_.end(), block.key_hashes.begin(), block.key_hashes.end());
+  previous_ = header.checksum;
+  sample_count_ += header.sample_count;
+  const uint64_t length = RoundUp(header.block_length, options_.alignment);
+  position_ += length;
+  since_writeback_ += length;
+}
+
+absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
+  format::FooterBuilder footer(position_);
+  if (schema_.key_column()) footer.Add(format::SectionKind::kKeyIndex, format::EncodeKeyIndex(std::move(key_hashes_)));
+  footer.Add(format::SectionKind::kMetadata, format::EncodeMetadata(options_.metadata));
+  footer.Add(format::SectionKind::kStatistics, format::EncodeStatistics(statistics_));
+  footer.Add(format::SectionKind::kBlockDirectory, format::EncodeBlockDirectory(index_.blocks));
+  format::Trailer trailer;
+  trailer.sample_count = sample_count_;
+  trailer.block_count = index_.blocks.size();
+  trailer.content_hash = content_hash_.Digest();
+  trailer.header_checksum = header_checksum_;
+  const std::string bytes = footer.Finish(trailer);
+  SHARDKIT_RETURN_IF_ERROR(file_->Append(bytes));
+  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_->Sync());
+  SHARDKIT_RETURN_IF_ERROR(file_->Close());
+  SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, path_));
+  file_.reset();
+  if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(ParentDirectory(path_)));
+  return ShardSummary{position_ + bytes.size(), sample_count_, trailer.block_count, trailer.content_hash};
+}
+
+absl::Status ShardFileWriter::Abort() {
+  if (!file_) return absl::OkStatus();
+  (void)file_->Close();
+  file_.reset();
+  return file_system_->RemoveFile(temporary_path_);
+}
+
+}  // namespace shardkit

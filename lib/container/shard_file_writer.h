@@ -1,0 +1,73 @@
+// The file of a shard while it is being written: header, encoded blocks in order, footer and trailer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/hash.h"
+#include "container/block_encoder.h"
+#include "format/file_header.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/shard_writer.h"
+
+namespace shardkit {
+
+inline constexpr std::string_view kTemporarySuffix = ".tmp";
+
+// What the offset index needs to know of a shard.
+struct ShardIndexPart {
+  std::vector<BlockInfo> blocks;
+  // For each block, for each blob column of the shard, its ends as offsets in the file: sample_count u64 each.
+  std::vector<uint64_t> ends;
+};
+
+// One thread at a time. Writes to PATH.tmp.
+class ShardFileWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<ShardFileWriter>> Create(FileSystem& file_system, const std::string& path,
+                                                                 const EncodingPlan& plan, const ShardOptions& options);
+  ~ShardFileWriter();
+
+  // `cancellation` may be null; it is asked between the pieces of a value too large to hold.
+  absl::Status Write(EncodedBlock block, const Cancellation* cancellation);
+
+  uint64_t sample_count() const { return sample_count_; }
+  uint64_t block_count() const { return index_.blocks.size(); }
+  // Where the next block would begin.
+  uint64_t position() const { return position_; }
+
+  absl::StatusOr<ShardSummary> Finish();
+  absl::Status Abort();
+
+  // What has been written, for the offset index.
+  ShardIndexPart TakeIndexPart() { return std::move(index_); }
+
+ private:
+  ShardFileWriter() = default;
+  absl::Status WritePieces(EncodedBlock& block);
+  absl::Status WriteWithFile(EncodedBlock& block, const Cancellation* cancellation);
+  void Remember(const EncodedBlock& block);
+
+  FileSystem* file_system_ = nullptr;
+  std::string path_;
+  std::string temporary_path_;
+  ShardOptions options_;
+  Schema schema_;
+  std::unique_ptr<WritableFile> file_;
+  uint64_t position_ = 0;
+  uint64_t sample_count_ = 0;
+  uint64_t header_checksum_ = 0;
+  uint64_t previous_ = 0;
+  uint64_t since_writeback_ = 0;
+  StreamingHash128 content_hash_;
+  ShardIndexPart index_;
+  std::vector<ColumnStatistics> statistics_;
+  std::vector<uint64_t> key_hashes_;
+  std::string header_bytes_;
+};
+
+}  // namespace shardkit
