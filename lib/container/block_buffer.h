@@ -1,0 +1,40 @@
+// What a BlockBuffer holds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/buffer.h"
+#include "codec/zstd.h"
+#include "format/block_header.h"
+#include "shardkit/block.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+
+// Gives a BlockView its parts; the only way to make one.
+class BlockAssembler {
+ public:
+  static void Reset(BlockView* view, uint64_t first_sample, uint32_t sample_count, size_t columns) {
+    view->first_sample_ = first_sample;
+    view->sample_count_ = sample_count;
+    view->columns_.assign(columns, ColumnView());
+  }
+  static void Set(BlockView* view, size_t column, const ColumnView& part) { view->columns_[column] = part; }
+};
+
+struct BlockBuffer::State {
+  Buffer stored;  // the block, or the wanted parts of it at their offsets
+  Buffer raw;     // decompressed chunks
+  Buffer record;  // single values
+  ZstdDecompressor decompressor;
+  format::BlockHeader header;
+  std::vector<uint8_t> wanted;  // per column: scratch
+  BlockView view;
+
+  // What `view` holds, so that values of one block are read from memory.
+  const void* owner = nullptr;
+  size_t block = 0;
+};
+
+}  // namespace shardkit

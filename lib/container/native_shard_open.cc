@@ -1,0 +1,167 @@
+// Opening a shard: trailer, section table, header, block directory; and the sections that are read on demand.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "container/native_shard_reader.h"
+#include "format/chunk.h"
+
+namespace shardkit {
+namespace {
+
+// Most footers fit in this, so that opening a shard takes two reads.
+constexpr uint64_t kTailRead = 65536;
+
+// Headers without dictionaries or hundreds of columns fit in this.
+constexpr uint64_t kHeadRead = 4096;
+
+absl::StatusOr<std::string> ReadRange(const RandomAccessFile& file, uint64_t offset, uint64_t length) {
+  std::string bytes(length, '\0');
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(FileSystem& file_system,
+                                                                           const std::string& path,
+                                                                           const ReadOptions& options) {
+  std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
+  reader->options_ = options;
+  SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, options.mode));
+  if (absl::Status status = reader->Initialise(); !status.ok()) {
+    // Errors of the file itself name the path already.
+    return absl::StartsWith(status.message(), ToAbsl(path)) ? status : Annotate(status, path);
+  }
+  return reader;
+}
+
+absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Open(FileSystem& file_system, const std::string& path,
+                                                               const ReadOptions& options) {
+  return NativeShardReader::Open(file_system, path, options);
+}
+
+absl::Status NativeShardReader::Initialise() {
+  const uint64_t size = file_->size();
+  SHARDKIT_ASSIGN_OR_RETURN(std::string head, ReadRange(*file_, 0, std::min(size, kHeadRead)));
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t header_length, format::PeekFileHeaderLength(head));
+  if (header_length > size) return DataLoss("header: the file ends at byte ", size, " within the header");
+  if (header_length > head.size()) SHARDKIT_ASSIGN_OR_RETURN(head, ReadRange(*file_, 0, header_length));
+  SHARDKIT_ASSIGN_OR_RETURN(header_, format::DecodeFileHeader(std::string_view(head).substr(0, header_length)));
+  dictionaries_.resize(header_.schema.size());
+  for (const format::Dictionary& dictionary : header_.dictionaries) {
+    SHARDKIT_ASSIGN_OR_RETURN(dictionaries_[dictionary.column],
+                              ZstdDictionary::Create(dictionary.bytes, kDefaultZstdLevel));
+  }
+
+  if (size < format::kTrailerBytes) return DataLoss("trailer: the file is too short to be a shard");
+  const uint64_t tail_length = std::min(size, kTailRead);
+  const uint64_t tail_offset = size - tail_length;
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string tail, ReadRange(*file_, tail_offset, tail_length));
+  const auto tail_view = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string> {
+    if (offset >= tail_offset) return tail.substr(offset - tail_offset, length);
+    return ReadRange(*file_, offset, length);
+  };
+  SHARDKIT_ASSIGN_OR_RETURN(trailer_, format::DecodeTrailer(
+                                          std::string_view(tail).substr(tail_length - format::kTrailerBytes), size));
+  if (trailer_.header_checksum != header_.checksum) {
+    return DataLoss("trailer: header checksum differs from the header's: front and back are of different shards");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string table,
+                            tail_view(trailer_.table_offset(), format::kSectionEntryBytes * trailer_.section_count));
+  SHARDKIT_ASSIGN_OR_RETURN(sections_,
+                            format::DecodeSectionTable(table, trailer_, header_.schema.key_column().has_value()));
+  const format::Section& directory = sections_.back();
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string directory_bytes,
+                            tail_view(directory.offset, format::PaddedLength(directory)));
+  SHARDKIT_RETURN_IF_ERROR(format::CheckSection(directory, directory_bytes));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      blocks_, format::DecodeBlockDirectory(std::string_view(directory_bytes).substr(0, directory.length), trailer_,
+                                            RoundUp(header_.length, header_.alignment), header_.alignment));
+  return absl::OkStatus();
+}
+
+std::vector<size_t> NativeShardReader::dictionary_columns() const {
+  std::vector<size_t> columns;
+  for (const format::Dictionary& dictionary : header_.dictionaries) columns.push_back(dictionary.column);
+  return columns;
+}
+
+absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind kind) const {
+  const auto section = std::ranges::find(sections_, static_cast<uint32_t>(kind), &format::Section::kind);
+  if (section == sections_.end()) return NotFound(path(), ": has no such section");
+  if (kind == format::SectionKind::kMetadata && section->length > format::kMaxMetadataLength) {
+    return DataLoss(path(), ": metadata: over 64 MiB");
+  }
+  const uint64_t expected = kind == format::SectionKind::kKeyIndex ? 12 * trailer_.sample_count : section->length;
+  if (section->length != expected) {
+    return DataLoss(path(), ": key index: its length does not fit ", trailer_.sample_count, " samples");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadRange(*file_, section->offset, format::PaddedLength(*section)));
+  if (absl::Status status = format::CheckSection(*section, bytes); !status.ok()) {
+    return Annotate(status, StrCat(path(), ": byte ", section->offset));
+  }
+  bytes.resize(section->length);
+  return bytes;
+}
+
+absl::StatusOr<Metadata> NativeShardReader::ReadMetadata() const {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kMetadata));
+  absl::StatusOr<Metadata> metadata = format::DecodeMetadata(bytes);
+  if (!metadata.ok()) return Annotate(metadata.status(), path());
+  return metadata;
+}
+
+absl::StatusOr<std::vector<ColumnStatistics>> NativeShardReader::ReadStatistics() const {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kStatistics));
+  auto statistics = format::DecodeStatistics(header_.schema, bytes);
+  if (!statistics.ok()) return Annotate(statistics.status(), path());
+  return statistics;
+}
+
+absl::StatusOr<std::optional<uint64_t>> NativeShardReader::FindKey(std::string_view key, BlockBuffer* buffer) const {
+  const std::optional<size_t> key_column = header_.schema.key_column();
+  if (!key_column) return FailedPrecondition(path(), ": has no key column");
+  std::shared_ptr<const std::string> index;
+  {
+    std::lock_guard lock(key_index_mutex_);
+    if (!key_index_) {
+      SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadSection(format::SectionKind::kKeyIndex));
+      key_index_ = std::make_shared<const std::string>(std::move(bytes));
+    }
+    index = key_index_;
+  }
+  const uint64_t count = trailer_.sample_count;
+  const uint64_t wanted = Hash64(key);
+  const auto hash = [&](uint64_t i) { return LoadLittle<uint64_t>(index->data() + 8 * i); };
+  uint64_t low = 0, high = count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (hash(middle) < wanted) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  for (; low < count && hash(low) == wanted; ++low) {
+    const uint64_t ordinal = LoadLittle<uint32_t>(index->data() + 8 * count + 4 * low);
+    if (ordinal >= count) return DataLoss(path(), ": key index: ordinal ", ordinal, " is past the last sample");
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, *key_column, buffer));
+    if (value && *value == key) return std::optional<uint64_t>(ordinal);
+  }
+  return std::optional<uint64_t>();
+}
+
+size_t ShardReader::BlockOfSample(uint64_t ordinal) const {
+  const std::span<const BlockInfo> all = blocks();
+  const auto after = std::ranges::upper_bound(all, ordinal, {}, &BlockInfo::first_sample);
+  return static_cast<size_t>(after - all.begin()) - 1;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,374 @@
+#include "container/native_shard_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "format/chunk.h"
+
+namespace shardkit {
+namespace {
+
+using format::ColumnEntry;
+using format::Encoding;
+
+// Chunks nearer than this are read in one request: the bytes between cost less than another request.
+constexpr uint64_t kCoalesceGap = 4096;
+
+// A front up to this size is read whole even when not all of it is wanted.
+constexpr uint64_t kSmallFront = 65536;
+
+constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+
+uint64_t Padded(uint64_t length) { return RoundUp(length, format::kChunkAlignment); }
+
+}  // namespace
+
+BlockBuffer::BlockBuffer() : state_(std::make_unique<State>()) {}
+BlockBuffer::~BlockBuffer() = default;
+BlockBuffer::BlockBuffer(BlockBuffer&&) noexcept = default;
+BlockBuffer& BlockBuffer::operator=(BlockBuffer&&) noexcept = default;
+
+std::string NativeShardReader::DescribeBlock(size_t index) const {
+  const BlockInfo& info = blocks_[index];
+  return StrCat(path(), ": block ", index, " (samples ", info.first_sample, " to ",
+                info.first_sample + info.sample_count - 1, ") at byte ", info.offset);
+}
+
+absl::Status NativeShardReader::CheckHeader(const BlockInfo& info, std::string_view bytes,
+                                            BlockBuffer::State& state) const {
+  SHARDKIT_RETURN_IF_ERROR(format::DecodeBlockHeader(header_.schema, bytes, &state.header));
+  const format::BlockHeader& header = state.header;
+  if (header.checksum != info.header_checksum || header.block_length != info.length ||
+      header.front_length != info.front_length || header.first_sample != info.first_sample ||
+      header.sample_count != info.sample_count) {
+    return DataLoss("block header differs from its entry in the block directory: this is another block");
+  }
+  return absl::OkStatus();
+}
+
+// Fills state.stored with the wanted chunks, each at its offset in the block.
+absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const {
+  bool all_heads = true, any_values = false;
+  for (size_t i = 0; i < state.wanted.size(); ++i) {
+    all_heads = all_heads && static_cast<Part>(state.wanted[i]) != Part::kNothing;
+    any_values = any_values || (static_cast<Part>(state.wanted[i]) == Part::kAll && header_.schema[i].is_blob());
+  }
+  const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
+  if (info.front_length < header_length) return DataLoss("block directory: front length is shorter than the header");
+  const uint64_t first = all_heads || info.front_length <= kSmallFront ? info.front_length : header_length;
+  if (first > options_.max_block_memory) {
+    return ResourceExhausted("its front has ", first, " bytes, over the limit of ", options_.max_block_memory);
+  }
+  state.stored.resize_discard(first);
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), first}));
+  SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
+
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  uint64_t total = first;
+  const auto want = [&](uint64_t begin, uint64_t length) {
+    const uint64_t end = begin + Padded(length);
+    if (end <= first || length == 0) return;
+    if (!ranges.empty() && begin - ranges.back().second <= kCoalesceGap) {
+      total += end - ranges.back().second;
+      ranges.back().second = end;
+    } else {
+      total += end - begin;
+      ranges.emplace_back(begin, end);
+    }
+  };
+  for (size_t i = 0; i < state.wanted.size(); ++i) {
+    const ColumnEntry& entry = state.header.columns[i];
+    if (static_cast<Part>(state.wanted[i]) != Part::kNothing) want(entry.offset, entry.stored_length);
+  }
+  for (const size_t i : header_.schema.blob_columns()) {
+    const ColumnEntry& entry = state.header.columns[i];
+    if (any_values && static_cast<Part>(state.wanted[i]) == Part::kAll) want(entry.values_offset, entry.values_length);
+  }
+  if (ranges.empty()) return absl::OkStatus();
+  if (total > options_.max_block_memory) {
+    return ResourceExhausted("the columns wanted have ", total, " bytes, over the limit of ",
+                             options_.max_block_memory, "; copy single values instead, or raise the limit");
+  }
+  state.stored.resize(ranges.back().second);
+  for (const auto& [begin, end] : ranges) {
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset + begin, {state.stored.data() + begin, end - begin}));
+  }
+  return absl::OkStatus();
+}
+
+// The address of the block's first byte, with all that is wanted in memory and the header checked.
+absl::StatusOr<const char*> NativeShardReader::ReadStored(const BlockInfo& info, BlockBuffer::State& state) const {
+  const uint64_t padded = RoundUp(info.length, header_.alignment);
+  if (const auto mapped = file_->Mapped()) {
+    const std::string_view block = mapped->substr(info.offset, padded);
+    SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, block, state));
+    return block.data();
+  }
+  const bool everything = std::ranges::all_of(
+      state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
+  if (!everything) {
+    SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(info, state));
+    return state.stored.data();
+  }
+  if (padded > options_.max_block_memory) {
+    return ResourceExhausted("it has ", padded, " bytes, over the limit of ", options_.max_block_memory,
+                             "; copy single values instead, or raise the limit");
+  }
+  state.stored.resize_discard(padded);
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), padded}));
+  SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
+  if (!format::AllZero(state.stored.view().substr(info.length))) {
+    return DataLoss("padding after the block is not zero");
+  }
+  return state.stored.data();
+}
+
+absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& view) const {
+  const absl::Status records = format::CheckRecords(view);
+  return DataLoss("column ", column, " \"", header_.schema[column].name, "\": values chunk checksum is wrong",
+                  records.ok() ? "" : StrCat("; ", ToStd(records.message())));
+}
+
+absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::State& state) const {
+  const Schema& schema = header_.schema;
+  const format::BlockHeader& header = state.header;
+  BlockAssembler::Reset(&state.view, header.first_sample, header.sample_count, schema.size());
+  uint64_t raw_bytes = 0;
+  for (size_t i = 0; i < schema.size(); ++i) {
+    if (static_cast<Part>(state.wanted[i]) != Part::kNothing && header.columns[i].encoding != Encoding::kRaw) {
+      raw_bytes += Padded(header.columns[i].raw_length);
+    }
+  }
+  if (raw_bytes > options_.max_block_memory) {
+    return ResourceExhausted("its chunks decompress to ", raw_bytes, " bytes, over the limit of ",
+                             options_.max_block_memory);
+  }
+  state.raw.resize_discard(raw_bytes);
+  uint64_t raw_begin = 0;
+  for (size_t i = 0; i < schema.size(); ++i) {
+    const Part part = static_cast<Part>(state.wanted[i]);
+    if (part == Part::kNothing) continue;
+    const Column& column = schema[i];
+    const ColumnEntry& entry = header.columns[i];
+    const auto damaged = [&](const absl::Status& status) {
+      return Annotate(status, StrCat("column ", i, " \"", column.name, "\""));
+    };
+    const std::string_view chunk(base + entry.offset, Padded(entry.stored_length));
+    if (options_.verify_checksums && Hash64(chunk) != entry.checksum) {
+      return damaged(DataLoss("chunk checksum is wrong"));
+    }
+    if (!format::AllZero(chunk.substr(entry.stored_length))) {
+      return damaged(DataLoss("padding after the chunk is not zero"));
+    }
+    std::string_view head = chunk.substr(0, entry.stored_length);
+    if (entry.encoding != Encoding::kRaw) {
+      const ZstdDictionary* dictionary = nullptr;
+      if (entry.encoding == Encoding::kZstdDictionary) {
+        dictionary = dictionaries_[i].get();
+        if (dictionary == nullptr) return damaged(DataLoss("encoded with a dictionary that the header does not have"));
+      }
+      char* const to = state.raw.data() + raw_begin;
+      absl::Status status = state.decompressor.Decompress(head, dictionary, {to, entry.raw_length});
+      if (!status.ok()) return damaged(status);
+      head = {to, entry.raw_length};
+      raw_begin += Padded(entry.raw_length);
+    }
+    const bool with_values = part == Part::kAll && column.is_blob();
+    const std::string_view values =
+        with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
+    auto view = format::ParseColumn(column, header.sample_count, head, values, entry.values_length);
+    if (!view.ok()) return damaged(view.status());
+    if (with_values) {
+      if (options_.verify_checksums && Hash64(values) != entry.values_checksum) return LocateDamage(i, *view);
+      if (!format::AllZero(values.substr(entry.values_length))) {
+        return damaged(DataLoss("padding after the values chunk is not zero"));
+      }
+    }
+    BlockAssembler::Set(&state.view, i, *view);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) const {
+  state.owner = nullptr;
+  absl::StatusOr<const char*> base = ReadStored(blocks_[index], state);
+  absl::Status status = base.ok() ? ParseColumns(*base, state) : base.status();
+  if (!status.ok()) {
+    if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
+    return Annotate(status, DescribeBlock(index));
+  }
+  state.owner = this;
+  state.block = index;
+  return absl::OkStatus();
+}
+
+absl::Status NativeShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                          BlockView* view) const {
+  if (index >= blocks_.size()) return OutOfRange(path(), ": has ", blocks_.size(), " blocks; there is no block ", index);
+  BlockBuffer::State& state = buffer->state();
+  state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(columns.empty() ? Part::kAll : Part::kNothing));
+  for (const size_t column : columns) {
+    if (column >= state.wanted.size()) return InvalidArgument(path(), ": there is no column ", column);
+    state.wanted[column] = static_cast<uint8_t>(Part::kAll);
+  }
+  SHARDKIT_RETURN_IF_ERROR(Load(index, state));
+  *view = state.view;
+  return absl::OkStatus();
+}
+
+absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const {
+  BlockBuffer::State& state = buffer->state();
+  state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(Part::kHead));
+  SHARDKIT_RETURN_IF_ERROR(Load(index, state));
+  *view = state.view;
+  return absl::OkStatus();
+}
+
+// Has the head of one column of a block in state.view.
+absl::Status NativeShardReader::EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const {
+  if (state.owner == this && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
+    return absl::OkStatus();
+  }
+  // Columns already there are read again with the new one, so that a caller going through several columns of one block
+  // does not lose what it had.
+  if (state.owner != this || state.block != block) state.wanted.assign(header_.schema.size(), 0);
+  for (uint8_t& part : state.wanted) {
+    if (static_cast<Part>(part) == Part::kAll) part = static_cast<uint8_t>(Part::kHead);
+  }
+  state.wanted[column] = static_cast<uint8_t>(Part::kHead);
+  return Load(block, state);
+}
+
+absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uint64_t ordinal, size_t column,
+                                                                             BlockBuffer* buffer) const {
+  if (ordinal >= sample_count()) {
+    return OutOfRange(path(), ": has ", sample_count(), " samples; there is no sample ", ordinal);
+  }
+  if (column >= schema().size()) return InvalidArgument(path(), ": there is no column ", column);
+  BlockBuffer::State& state = buffer->state();
+  const size_t block = BlockOfSample(ordinal);
+  SHARDKIT_RETURN_IF_ERROR(EnsureHead(block, column, state));
+  const uint32_t i = static_cast<uint32_t>(ordinal - blocks_[block].first_sample);
+  const ColumnView& view = state.view.column(column);
+  if (!view.present(i)) return std::optional<std::string_view>();
+  if (!schema()[column].is_blob()) return view.value(i);
+  const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
+  const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
+  absl::StatusOr<std::string_view> value = ReadRecord(base + begin, base + view.end(i), buffer);
+  if (!value.ok()) {
+    return Annotate(value.status(), StrCat("sample ", ordinal, ", column \"", schema()[column].name, "\""));
+  }
+  return std::optional<std::string_view>(*value);
+}
+
+absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
+                                                               BlockBuffer* buffer) const {
+  if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
+    return DataLoss(path(), ": a record from byte ", begin, " to ", end, " does not lie in the file; rebuild the index");
+  }
+  std::string_view record;
+  if (const auto mapped = file_->Mapped()) {
+    record = mapped->substr(begin, end - begin);
+  } else {
+    if (end - begin > options_.max_block_memory) {
+      return ResourceExhausted(path(), ": the value has ", end - begin, " bytes, over the limit of ",
+                               options_.max_block_memory, "; copy it in pieces instead");
+    }
+    Buffer& memory = buffer->state().record;
+    memory.resize_discard(end - begin);
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {memory.data(), memory.size()}));
+    record = memory.view();
+  }
+  if (!options_.verify_checksums) {
+    if (record.size() < format::kValueChecksumBytes) return DataLoss(path(), ": record at byte ", begin, " is too short");
+    return record.substr(0, record.size() - format::kValueChecksumBytes);
+  }
+  absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
+  if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", begin));
+  return bytes;
+}
+
+absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
+                                            BlockBuffer* buffer, std::span<std::string_view> values) const {
+  if (values.size() != places.size()) return InvalidArgument(path(), ": as many views as places are needed");
+  if (file_->Mapped()) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      SHARDKIT_ASSIGN_OR_RETURN(values[i], ReadRecord(places[i].first, places[i].second, buffer));
+    }
+    return absl::OkStatus();
+  }
+  uint64_t total = 0;
+  for (const auto& [begin, end] : places) {
+    if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
+      return DataLoss(path(), ": a record from byte ", begin, " to ", end, " does not lie in the file; rebuild the index");
+    }
+    total += end - begin + 2 * Buffer::kAlignment;
+    if (total > options_.max_block_memory) {
+      return ResourceExhausted(path(), ": the values pass the limit of ", options_.max_block_memory, " bytes");
+    }
+  }
+  // Each record is read from the aligned address before it, so that direct I/O needs no copy.
+  const uint64_t alignment = file_->alignment();
+  Buffer& memory = buffer->state().record;
+  memory.resize_discard(total);
+  std::vector<ReadRequest> requests;
+  std::vector<uint64_t> positions;
+  uint64_t position = 0;
+  for (const auto& [begin, end] : places) {
+    const uint64_t from = begin / alignment * alignment;
+    const uint64_t to = std::min(RoundUp(end, alignment), std::max(end, file_length()));
+    requests.push_back({from, {memory.data() + position, to - from}});
+    positions.push_back(position + (begin - from));
+    position += RoundUp(to - from, std::max<uint64_t>(alignment, 8));
+  }
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadBatch(requests, depth));
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::string_view record(memory.data() + positions[i], places[i].second - places[i].first);
+    absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
+    if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", places[i].first));
+    values[i] = *bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
+  BlockBuffer buffer;
+  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].is_blob()) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
+    if (!value) return false;
+    SHARDKIT_RETURN_IF_ERROR(sink(*value));
+    return true;
+  }
+  BlockBuffer::State& state = buffer.state();
+  const size_t block = BlockOfSample(ordinal);
+  SHARDKIT_RETURN_IF_ERROR(EnsureHead(block, column, state));
+  const uint32_t i = static_cast<uint32_t>(ordinal - blocks_[block].first_sample);
+  const ColumnView& view = state.view.column(column);
+  if (!view.present(i)) return false;
+  const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
+  uint64_t position = base + (i == 0 ? 0 : view.end(i - 1));
+  const uint64_t end = base + view.end(i) - format::kValueChecksumBytes;
+  StreamingHash64 hash;
+  while (position < end) {
+    state.record.resize_discard(std::min(kCopyPiece, end - position));
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(position, {state.record.data(), state.record.size()}));
+    hash.Update(state.record.view());
+    SHARDKIT_RETURN_IF_ERROR(sink(state.record.view()));
+    position += state.record.size();
+  }
+  char checksum[format::kValueChecksumBytes];
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(end, checksum));
+  if (options_.verify_checksums && hash.Digest() != LoadLittle<uint64_t>(checksum)) {
+    return DataLoss(DescribeBlock(block), ": sample ", ordinal, ", column \"", schema()[column].name,
+                    "\": value checksum is wrong");
+  }
+  return true;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,83 @@
+// Reader of our own format. Beyond the public interface it offers what validation needs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "container/block_buffer.h"
+#include "format/file_header.h"
+#include "format/footer.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+
+class NativeShardReader : public ShardReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<NativeShardReader>> Open(FileSystem& file_system, const std::string& path,
+                                                                 const ReadOptions& options);
+
+  const std::string& path() const override { return file_->path(); }
+  const Schema& schema() const override { return header_.schema; }
+  uint64_t sample_count() const override { return trailer_.sample_count; }
+  uint64_t file_length() const override { return trailer_.file_length; }
+  const ContentHash& content_hash() const override { return trailer_.content_hash; }
+  std::span<const BlockInfo> blocks() const override { return blocks_; }
+  uint32_t alignment() const override { return header_.alignment; }
+  std::vector<size_t> dictionary_columns() const override;
+  absl::StatusOr<Metadata> ReadMetadata() const override;
+  absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
+  absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                         BlockView* view) const override;
+  absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
+                                                            BlockBuffer* buffer) const override;
+  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const override;
+  absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
+                           std::span<std::string_view> values) const override;
+  absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+  absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
+  void WillNeedBlock(size_t index) const override { file_->WillNeed(blocks_[index].offset, blocks_[index].length); }
+  std::string fallback_reason() const override { return file_->fallback_reason(); }
+
+  const format::FileHeader& header() const { return header_; }
+  const format::Trailer& trailer() const { return trailer_; }
+  const RandomAccessFile& file() const { return *file_; }
+
+  // The heads of all columns of block `index`, without the values of blob columns; the decoded header is left in
+  // buffer->state().header.
+  absl::Status ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const;
+
+  // A section with its padding, checked. NotFound when the shard has none of that kind.
+  absl::StatusOr<std::string> ReadSection(format::SectionKind kind) const;
+
+  // "PATH: block K (samples A to B) at byte N"
+  std::string DescribeBlock(size_t index) const;
+
+ private:
+  enum class Part : uint8_t { kNothing, kHead, kAll };
+
+  NativeShardReader() = default;
+  absl::Status Initialise();
+  absl::Status Load(size_t index, BlockBuffer::State& state) const;  // what state.wanted asks for
+  absl::StatusOr<const char*> ReadStored(const BlockInfo& info, BlockBuffer::State& state) const;
+  absl::Status ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const;
+  absl::Status CheckHeader(const BlockInfo& info, std::string_view bytes, BlockBuffer::State& state) const;
+  absl::Status ParseColumns(const char* base, BlockBuffer::State& state) const;
+  absl::Status LocateDamage(size_t column, const ColumnView& view) const;
+  absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
+
+  ReadOptions options_;
+  std::unique_ptr<RandomAccessFile> file_;
+  format::FileHeader header_;
+  std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries_;  // per column
+  format::Trailer trailer_;
+  std::vector<format::Section> sections_;
+  std::vector<BlockInfo> blocks_;
+
+  mutable std::mutex key_index_mutex_;
+  mutable std::shared_ptr<const std::string> key_index_;
+};
+
+}  // namespace shardkit
