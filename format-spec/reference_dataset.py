@@ -1,0 +1,303 @@
+"""Datasets: manifest and offset index (section 9 of spec.md). Part of reference_reader.py, which see."""
+import bisect
+import itertools
+import json
+import os
+import struct
+from typing import NamedTuple
+
+from reference_parts import (BYTES, CODECS, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, Column, ShardError, check,
+                             is_zero, round_up, xxh3)
+from reference_reader import map_file, read_shard, sample_json
+
+INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
+INDEX_HEADER, PAGE = 192, 65536
+NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG), UTF8: (JSON,)}  # what a shard may say where the dataset says the key
+
+
+# ---- Section 9.1: manifest ----
+
+class ManifestShard(NamedTuple):
+    name: str
+    bytes: int
+    samples: int
+    blocks: int
+    content_hash: bytes
+
+
+def is_count(value):
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+
+
+class Manifest:
+    def __init__(self, path):
+        try:
+            data = bytes(map_file(path))
+        except FileNotFoundError:
+            raise ShardError("not a dataset: dataset.json is missing") from None
+        self.size = len(data)
+        try:
+            self.json = json.loads(str(data, "utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ShardError(f"manifest is not JSON: {error}") from None
+        check(isinstance(self.json, dict), "manifest is not a JSON object")
+        at = data.rfind(b'\n  "checksum": "') + 1
+        check(at > 0, "manifest has no checksum line")
+        check(self.json.get("checksum") == f"{xxh3(data[:at]):016x}", "manifest checksum does not match", at)
+        check(self.json.get("format") == "shardkit-dataset", "manifest format is not shardkit-dataset")
+        check(self.json.get("version") == 1, f"manifest version {self.json.get('version')} is not supported",
+              kind="Unimplemented")
+        try:
+            self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
+            self.metadata = self.json["metadata"]
+            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ShardError(f"manifest is malformed: {error!r}") from None
+        check(all(isinstance(value, str) for value in self.metadata.values()), "manifest metadata is not strings")
+        names = [shard.name for shard in self.shards]
+        check(len(set(names)) == len(names), "manifest names a shard twice")
+        check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
+        for field in ("samples", "bytes", "blocks"):
+            total = sum(getattr(shard, field) for shard in self.shards)
+            check(self.json.get(field) == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
+
+    @staticmethod
+    def parse_shard(k, entry):
+        name, content_hash = entry["name"], entry["content_hash"]
+        check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
+              and "\0" not in name, f"manifest: shard {k}: name {name!r} is not allowed")
+        for field in ("bytes", "samples", "blocks"):
+            check(is_count(entry[field]), f"manifest: shard {k}: {field} is not a count")
+        check(len(content_hash) == 32 and set(content_hash) <= set("0123456789abcdef"),
+              f"manifest: shard {k}: content_hash is not 32 hexadecimal digits")
+        return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"], bytes.fromhex(content_hash))
+
+
+def parse_column(c, entry):
+    what = f"manifest: column {c} {entry['name']!r}"
+    check(entry["type"] in TYPE_NUMBERS, f"{what}: unknown type {entry['type']!r}", kind="Unimplemented")
+    check(entry["codec"] in CODECS, f"{what}: unknown codec {entry['codec']!r}", kind="Unimplemented")
+    check(isinstance(entry["nullable"], bool) and isinstance(entry["key"], bool), f"{what}: flags are not boolean")
+    dtype, shape = 0, None
+    if entry["type"] == "ndarray":
+        dtype, shape = TYPE_NUMBERS[entry["dtype"]], entry["shape"]
+        check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
+        shape = None if shape is None else tuple(shape)
+    return Column(entry["name"], TYPE_NUMBERS[entry["type"]], CODECS.index(entry["codec"]), entry["nullable"],
+                  entry["key"], dtype, shape)
+
+
+# ---- Section 9.2: offset index ----
+
+class IndexBlock(NamedTuple):
+    offset: int
+    block_length: int
+    front_length: int
+    first_sample: int
+    sample_count: int
+    shard: int
+    header_checksum: int
+    ends_begin: int
+    zero: int = 0
+
+
+class IndexShard(NamedTuple):
+    first_sample: int
+    sample_count: int
+    first_block: int
+    block_count: int
+    file_length: int
+    name_offset: int
+    name_length: int
+    zero: bytes = bytes(12)
+
+
+class Index:
+    def __init__(self, data):
+        self.data = data
+        check(data[:8] == INDEX_MAGIC, "index magic is wrong", 0)
+        check(len(data) >= INDEX_HEADER, "index header is cut short", 0)
+        checksum, = struct.unpack_from("<Q", data, 184)
+        check(xxh3(data[:184]) == checksum, "index header checksum does not match", 0)
+        (major, _, self.blob_count, self.shard_count, self.block_count, self.sample_count, ends, self.blocks_offset,
+         self.shards_offset, self.names_offset, names_length, self.pages_offset, file_length, self.dataset_hash,
+         pages_checksum) = struct.unpack_from("<HHI12Q", data, 8)
+        check(major == 1, f"index major version {major} is not supported", 0, "Unimplemented")
+        check(is_zero(data[112:184]), "index reserved bytes are not zero", 0)
+        check(ends == INDEX_HEADER and self.blocks_offset == ends + 8 * self.sample_count * self.blob_count
+              and self.shards_offset == self.blocks_offset + 64 * self.block_count
+              and self.names_offset == self.shards_offset + 64 * self.shard_count
+              and self.pages_offset == round_up(self.names_offset + names_length, 8), "index offsets are wrong", 0)
+        page_count = (self.pages_offset - INDEX_HEADER + PAGE - 1) // PAGE
+        check(file_length == len(data) == self.pages_offset + 8 * page_count, "index file length is wrong", 0)
+        pages = data[self.pages_offset:]
+        check(xxh3(pages) == pages_checksum, "index: checksum of the page checksums does not match", self.pages_offset)
+        self.page_checksums = struct.unpack(f"<{page_count}Q", pages)
+        self.pages_checked = set()
+        self.names = self.read(self.names_offset, self.pages_offset - self.names_offset)
+        check(is_zero(self.names[names_length:]), "index padding after the names is not zero", self.names_offset)
+
+    def read(self, offset, length):
+        """Bytes of the index; every page they touch is checked when it is first used."""
+        for page in range((offset - INDEX_HEADER) // PAGE, (offset + length - INDEX_HEADER + PAGE - 1) // PAGE):
+            if page not in self.pages_checked:
+                begin = INDEX_HEADER + page * PAGE
+                check(xxh3(self.data[begin:min(begin + PAGE, self.pages_offset)]) == self.page_checksums[page],
+                      f"index page {page}: checksum does not match", begin)
+                self.pages_checked.add(page)
+        return self.data[offset:offset + length]
+
+    def block(self, k):
+        return IndexBlock(*struct.unpack("<QQQQIIQQQ", self.read(self.blocks_offset + 64 * k, 64)))
+
+    def shard(self, s):
+        return IndexShard(*struct.unpack("<6QI12s", self.read(self.shards_offset + 64 * s, 64)))
+
+    def ends(self, block, blob):
+        begin = block.ends_begin + blob * block.sample_count
+        check(begin + block.sample_count <= self.sample_count * self.blob_count, "index: ends begin past the end", 0)
+        return struct.unpack(f"<{block.sample_count}Q", self.read(INDEX_HEADER + 8 * begin, 8 * block.sample_count))
+
+    def record(self, k, blob, i):
+        """(begin, end) in the shard's file of the record of sample i of block k; equal when absent."""
+        block = self.block(k)
+        ends = self.ends(block, blob)
+        if i:
+            return ends[i - 1], ends[i]
+        last = [self.ends(block, other)[-1] for other in range(self.blob_count)]
+        before = max([block.offset + block.front_length] + [end for end in last if end < ends[-1]])
+        return round_up(before, 64), ends[0]
+
+
+# ---- The whole dataset ----
+
+class Dataset:
+    def __init__(self, directory):
+        self.directory = directory
+        self.manifest = Manifest(os.path.join(directory, "dataset.json"))
+        self.columns = self.manifest.columns
+        self.blobs = [column.name for column in self.columns if column.is_blob]
+        try:
+            self.index = Index(map_file(os.path.join(directory, "dataset.idx")))
+        except FileNotFoundError:
+            raise ShardError("index is missing; it can be rebuilt from the shards") from None
+        hashes = b"".join(shard.content_hash for shard in self.manifest.shards)
+        check(self.index.dataset_hash == xxh3(hashes), "index is of other shards than the manifest's", 0)
+        check((self.index.blob_count, self.index.shard_count, self.index.block_count, self.index.sample_count) ==
+              (len(self.blobs), len(self.manifest.shards), self.manifest.json["blocks"], self.manifest.json["samples"]),
+              "index counts differ from the manifest", 0)
+        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
+        self.opened = None
+
+    def shard(self, s):
+        if self.opened is None or self.opened[0] != s:
+            self.opened = (s, self.open_shard(s))
+        return self.opened[1]
+
+    def open_shard(self, s):
+        entry = self.manifest.shards[s]
+        what = f"shard {s} {entry.name!r}"
+        try:
+            shard = read_shard(os.path.join(self.directory, entry.name))
+        except FileNotFoundError:
+            raise ShardError(f"{what} is missing") from None
+        except ShardError as error:
+            raise ShardError(f"{what}: {error}", kind=error.kind) from None
+        check((len(shard.data), shard.sample_count, shard.block_count, shard.content_hash) == entry[1:],
+              f"{what} is not the one in the manifest: bytes, samples, blocks or content hash differ")
+        have = {column.name: column for column in shard.columns}
+        for column in self.columns:
+            mine = have.pop(column.name, None)
+            here = f"{what}: column {column.name!r}"
+            if mine is None:
+                check(column.nullable, f"{here} is missing and not nullable")
+                continue
+            check(mine.type == column.type or mine.type in NARROWER.get(column.type, ()), f"{here}: type differs")
+            check((mine.codec, mine.key, mine.dtype, mine.shape) == (column.codec, column.key, column.dtype, column.shape),
+                  f"{here} differs from the dataset's")
+            check(column.nullable or not mine.nullable, f"{here} is nullable")
+        check(not have, f"{what}: columns {list(have)} are not the dataset's")
+        return shard
+
+    def locate(self, ordinal):
+        """The shard of a sample and the sample's ordinal in it."""
+        if not 0 <= ordinal < self.first_samples[-1]:
+            raise IndexError(f"sample {ordinal} of {self.first_samples[-1]}")
+        s = bisect.bisect_right(self.first_samples, ordinal) - 1
+        return self.shard(s), ordinal - self.first_samples[s]
+
+    def sample(self, ordinal):
+        shard, i = self.locate(ordinal)
+        values = shard.sample(i)
+        return {column.name: values.get(column.name) for column in self.columns}
+
+    def raw_samples(self):
+        for s in range(len(self.manifest.shards)):
+            yield from self.shard(s).raw_samples()
+
+    def read_blob(self, ordinal, name):
+        """One blob value through the offset index: no other byte of the shard is read."""
+        s = bisect.bisect_right(self.first_samples, ordinal) - 1
+        entry = self.index.shard(s)
+        k = max((k for k in range(entry.first_block, entry.first_block + entry.block_count)
+                 if self.index.block(k).first_sample <= ordinal))
+        begin, end = self.index.record(k, self.blobs.index(name), ordinal - self.index.block(k).first_sample)
+        if begin == end:
+            return None
+        record = map_file(os.path.join(self.directory, self.manifest.shards[s].name))[begin:end]
+        check(len(record) == end - begin >= 8, f"sample {ordinal}: record is cut short", begin)
+        check(xxh3(record[:-8]) == int.from_bytes(record[-8:], "little"),
+              f"sample {ordinal}: record checksum does not match", begin)
+        return bytes(record[:-8])
+
+    def validate(self, deep=False):
+        k = first_sample = ends_begin = name_offset = 0
+        for s, entry in enumerate(self.manifest.shards):
+            shard, name = self.shard(s), entry.name.encode()
+            try:
+                shard.validate(deep)
+            except ShardError as error:
+                raise ShardError(f"shard {s} {entry.name!r}: {error}", kind=error.kind) from None
+            wanted = IndexShard(first_sample, entry.samples, k, entry.blocks, entry.bytes, name_offset, len(name))
+            check(self.index.shard(s) == wanted, f"index: entry of shard {s} is wrong", self.index.shards_offset + 64 * s)
+            check(self.index.names[name_offset:name_offset + len(name)] == name, f"index: name of shard {s} is wrong",
+                  self.index.names_offset)
+            name_offset += len(name)
+            for b, listed in enumerate(shard.directory):
+                wanted = IndexBlock(listed.offset, listed.block_length, listed.front_length, first_sample,
+                                    listed.sample_count, s, listed.header_checksum, ends_begin)
+                check(self.index.block(k) == wanted, f"index: entry of block {k} is wrong",
+                      self.index.blocks_offset + 64 * k)
+                self.validate_ends(shard.block(b), k, wanted)
+                k += 1
+                first_sample += listed.sample_count
+                ends_begin += listed.sample_count * len(self.blobs)
+        check(name_offset == len(bytes(self.index.names).rstrip(b"\0")), "index: bytes after the names", 0)
+
+    def validate_ends(self, block, k, entry):
+        places = {column.name: c for c, column in enumerate(block.header.columns)}
+        for blob, name in enumerate(self.blobs):
+            wanted = [block.offset + block.front_length] * block.sample_count
+            if name in places and block.entries[places[name]].values_length:
+                base = block.offset + block.entries[places[name]].values_offset
+                wanted = [base + end for end in block.column(places[name]).ends]
+                check(self.index.record(k, blob, 0) == (base, wanted[0]), f"index: block {k}, column {name!r}: the first "
+                      "record is not where the rule of section 9.2 puts it")
+            check(list(self.index.ends(entry, blob)) == wanted, f"index: block {k}, column {name!r}: ends are wrong",
+                  INDEX_HEADER + 8 * (entry.ends_begin + blob * entry.sample_count))
+
+
+def read_dataset(directory):
+    return Dataset(directory)
+
+
+def dataset_json(dataset):
+    manifest = dataset.manifest
+    return {
+        "format": "shardkit-dataset", "version": 1,
+        "sample_count": manifest.json["samples"], "bytes": manifest.json["bytes"], "blocks": manifest.json["blocks"],
+        "columns": [column.describe() for column in dataset.columns],
+        "metadata": manifest.metadata,
+        "shards": [entry._asdict() | {"content_hash": entry.content_hash.hex()} for entry in manifest.shards],
+        "samples": [sample_json(dataset.columns, raws) for raws in dataset.raw_samples()],
+    }

@@ -1,0 +1,436 @@
+#!/usr/bin/python3
+"""A second, independent reader of Shardkit shards and datasets, written from spec.md alone.
+
+It is meant to be read beside the specification: section numbers in comments are those of spec.md. It checks
+every checksum, every zero byte and every rule, and prefers plain code to speed. Needs Python 3.11 and the
+Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 4, this file the
+others and the command line.
+
+    shard = read_shard(path)         steps 1 to 3 of section 7
+    shard.validate(deep=True)        everything
+    for sample in shard.samples():   {"column": value or None}
+    shard.sample(17), shard.find("key")
+    read_dataset(directory), recover(path)
+"""
+import argparse
+import base64
+import bisect
+import json
+import math
+import mmap
+import os
+import struct
+import sys
+from typing import NamedTuple
+
+from reference_parts import (BOOL, FLOATS, MAX_BLOCK_SAMPLES, SCALARS, Block, Cursor, Header, Ndarray, ShardError, check,
+                             check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
+
+END_MAGIC = b"\x89END\r\n\x1a\n"
+TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY = 104, 32, 48, 584
+MAX_SHARD_SAMPLES, MAX_FOOTER, MAX_METADATA = (1 << 32) - 1, 1 << 40, 1 << 26
+KEY_INDEX, METADATA, STATISTICS, DIRECTORY = 1, 2, 3, 4
+SECTION_NAMES = {1: "key index", 2: "metadata", 3: "statistics", 4: "block directory"}
+
+
+class Section(NamedTuple):
+    kind: int
+    flags: int
+    offset: int
+    length: int
+    checksum: int
+
+
+class DirectoryEntry(NamedTuple):
+    offset: int
+    block_length: int
+    front_length: int
+    first_sample: int
+    sample_count: int
+    reserved: int
+    header_checksum: int
+
+
+class ColumnStatistics(NamedTuple):
+    present_count: int
+    value_bytes: int
+    stored_bytes: int
+    min_length: int
+    max_length: int
+    range_kind: int
+    minimum: object  # int, float, or None
+    maximum: object
+    length_histogram: tuple
+
+
+def map_file(path):
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+
+
+# ---- Sections 5 to 7: footer, trailer, the whole shard ----
+
+class Shard:
+    def __init__(self, data):
+        self.data = data
+        # Section 7 begins with the trailer, because a reader over a network gets it first. This one holds the
+        # whole file and begins with the header, so that a file of another version is called that.
+        self.header = parse_header(data)
+        self.columns = self.header.columns
+        self.read_trailer()
+        self.read_section_table()
+        self.read_directory()
+        self.cached = None
+
+    def read_trailer(self):  # section 6
+        size = len(self.data)
+        check(size >= self.header.first_block + TRAILER_LENGTH, "file is too short for a trailer", size)
+        self.trailer_offset = at = size - TRAILER_LENGTH
+        trailer = self.data[at:]
+        check(trailer[96:] == END_MAGIC, "trailer magic is wrong; the shard was cut short or damaged", at)
+        (self.footer_offset, self.footer_length, self.section_count, reserved, self.table_checksum, self.sample_count,
+         self.block_count, self.content_hash, file_length, header_checksum, reserved2,
+         checksum) = struct.unpack_from("<QQIIQQQ16sQQQQ", trailer)
+        check(xxh3(trailer[:88]) == checksum, "trailer checksum does not match", at)
+        check(reserved == 0 and reserved2 == 0, "trailer reserved bytes are not zero", at)
+        check(file_length == size, f"trailer: file length is {file_length}, the file has {size}", at)
+        check(header_checksum == self.header.checksum, "trailer: header checksum is not the header's", at)
+        check(self.footer_length <= MAX_FOOTER and self.footer_offset + self.footer_length == at
+              and self.footer_offset % self.header.alignment == 0, "trailer: footer offset or length is wrong", at)
+        check(TABLE_ENTRY * self.section_count <= self.footer_length, "trailer: section count is wrong", at)
+        check(self.sample_count <= MAX_SHARD_SAMPLES, "trailer: sample count is over the limit", at)
+
+    def read_section_table(self):  # section 5
+        at = self.trailer_offset - TABLE_ENTRY * self.section_count
+        table = self.data[at:self.trailer_offset]
+        check(xxh3(table) == self.table_checksum, "section table checksum does not match", at)
+        self.sections, position, last_kind = {}, self.footer_offset, 0
+        for fields in struct.iter_unpack("<IIQQQ", table):
+            section = Section(*fields)
+            kind = section.kind
+            name = f"section {SECTION_NAMES.get(kind, kind)}"
+            check(kind > last_kind, f"{name}: section kinds do not ascend", at)
+            check(section.flags < 2, f"{name}: reserved flags are set", at)
+            check(section.offset == position, f"{name}: section offset {section.offset} is not {position}", at)
+            position, last_kind = round_up(position + section.length, 8), kind
+            check(position <= at, f"{name}: passes the section table", at)
+            check(kind in SECTION_NAMES or section.flags & 1, f"unknown section kind {kind}", at, "Unimplemented")
+            self.sections[kind] = section
+        check(position == at, "sections do not reach the section table", at)
+        has_key = any(column.key for column in self.columns)
+        for kind, name in SECTION_NAMES.items():
+            check((kind in self.sections) == (has_key or kind != KEY_INDEX),
+                  f"section {name} is missing or not wanted", at)
+
+    def section(self, kind):
+        """A section's bytes, its checksum and the zero bytes after it checked."""
+        section = self.sections[kind]
+        name = SECTION_NAMES.get(kind, f"section {kind}")
+        whole = self.data[section.offset:section.offset + round_up(section.length, 8)]
+        check(xxh3(whole) == section.checksum, f"{name} checksum does not match", section.offset)
+        check(is_zero(whole[section.length:]), f"{name} padding is not zero", section.offset)
+        return whole[:section.length]
+
+    def read_directory(self):  # section 5
+        data, at = self.section(DIRECTORY), self.sections[DIRECTORY].offset
+        check(len(data) == DIRECTORY_ENTRY * self.block_count, "block directory length is wrong", at)
+        self.directory = [DirectoryEntry(*fields) for fields in struct.iter_unpack("<QQQQIIQ", data)]
+        position, sample, header_length = self.header.first_block, 0, 64 * (len(self.columns) + 1)
+        for k, entry in enumerate(self.directory):
+            what = f"block directory, block {k}"
+            check(entry.offset == position, f"{what}: offset {entry.offset} is not {position}", at)
+            check(entry.first_sample == sample, f"{what}: first sample {entry.first_sample} is not {sample}", at)
+            check(1 <= entry.sample_count <= MAX_BLOCK_SAMPLES,
+                  f"{what}: sample count {entry.sample_count} is not 1 to 1048576", at)
+            check(entry.reserved == 0, f"{what}: reserved bytes are not zero", at)
+            check(entry.block_length % 64 == 0 and entry.front_length % 64 == 0
+                  and header_length <= entry.front_length <= entry.block_length, f"{what}: a length is wrong", at)
+            position = round_up(position + entry.block_length, self.header.alignment)
+            check(position <= self.footer_offset, f"{what}: the block passes the footer", at)
+            sample += entry.sample_count
+        check(position == self.footer_offset, "trailer: footer offset is not where the blocks end",
+              self.trailer_offset)
+        check(sample == self.sample_count, f"trailer: sample count {self.sample_count} is not that of the blocks",
+              self.trailer_offset)
+
+    def block(self, k):
+        """Step 4 of section 7: the block's header, checked against itself and the directory."""
+        entry = self.directory[k]
+        block = Block(self.data, self.header, entry.offset, k)
+        check((block.length, block.front_length, block.first_sample, block.sample_count, block.checksum) ==
+              (*entry[1:5], entry.header_checksum), f"block {k}: header differs from the block directory", entry.offset)
+        return block
+
+    def read_block(self, k):
+        """All columns of a block, every chunk checked."""
+        block = self.block(k)
+        return [block.column(c) for c in range(len(self.columns))]
+
+    def locate(self, ordinal):
+        """The columns of the block of a sample, and its place in them."""
+        k = bisect.bisect_right(self.directory, ordinal, key=lambda entry: entry.first_sample) - 1
+        if self.cached is None or self.cached[0] != k:
+            self.cached = (k, self.read_block(k))
+        return self.cached[1], ordinal - self.directory[k].first_sample
+
+    def sample(self, ordinal):
+        if not 0 <= ordinal < self.sample_count:
+            raise IndexError(f"sample {ordinal} of {self.sample_count}")
+        columns, i = self.locate(ordinal)
+        return {data.column.name: data.value(i) for data in columns}
+
+    def samples(self):
+        return (self.sample(ordinal) for ordinal in range(self.sample_count))
+
+    def raw_samples(self):
+        """{"column": encoded bytes or None} of each sample."""
+        for ordinal in range(self.sample_count):
+            columns, i = self.locate(ordinal)
+            yield {data.column.name: data.raw(i) for data in columns}
+
+    def key_index(self):
+        data, at, n = self.section(KEY_INDEX), self.sections[KEY_INDEX].offset, self.sample_count
+        check(len(data) == 12 * n, "key index length is wrong", at)
+        pairs = list(zip(struct.unpack_from(f"<{n}Q", data), struct.unpack_from(f"<{n}I", data, 8 * n)))
+        check(all(a < b for a, b in zip(pairs, pairs[1:])), "key index does not ascend", at)
+        check(sorted(ordinal for _, ordinal in pairs) == list(range(n)), "key index: ordinals are wrong", at)
+        return pairs
+
+    def find(self, key):
+        """The ordinal of the first sample with this key, or None."""
+        name, = (column.name for column in self.columns if column.key)
+        wanted, pairs = xxh3(key.encode()), self.key_index()
+        for hash_, ordinal in pairs[bisect.bisect_left(pairs, (wanted, 0)):]:
+            if hash_ != wanted:
+                return None
+            if self.sample(ordinal)[name] == key:
+                return ordinal
+        return None
+
+    @property
+    def metadata(self):
+        data, at = self.section(METADATA), self.sections[METADATA].offset
+        check(len(data) <= MAX_METADATA, "metadata is over 64 MiB", at)
+        cursor, out, last = Cursor(data, 0, "metadata", at), {}, None
+        for _ in range(cursor.number("I")):
+            name = bytes(cursor.take(cursor.number("I")))
+            check(last is None or name > last, "metadata names do not ascend", at)
+            last = name
+            value = cursor.take(cursor.number("I"))
+            out[utf8(name, "metadata name", at)] = utf8(value, "metadata value", at)
+        check(cursor.position == len(data), "metadata has trailing bytes", at)
+        return out
+
+    @property
+    def statistics(self):
+        data, at = self.section(STATISTICS), self.sections[STATISTICS].offset
+        check(len(data) == STATISTICS_ENTRY * len(self.columns), "statistics length is wrong", at)
+        out = {}
+        for column, fields in zip(self.columns, struct.iter_unpack("<5QII8s8s65Q", data)):
+            range_kind, reserved, low, high = fields[5:9]
+            check(range_kind <= 3 and reserved == 0, f'statistics of column "{column.name}" are malformed', at)
+            check(range_kind or low + high == bytes(16), f'statistics of column "{column.name}": range not zero', at)
+            low, high = (struct.unpack("<" + "qQd"[range_kind - 1], field)[0] if range_kind else None
+                         for field in (low, high))
+            out[column.name] = ColumnStatistics(*fields[:5], range_kind, low, high, fields[9:])
+        return out
+
+    def validate(self, deep=False):
+        """Everything: every checksum, every zero byte, chain, key index, statistics; with deep, every value."""
+        position = self.header.length
+        for k in range(self.block_count + 1):
+            begin = self.directory[k].offset if k < self.block_count else self.footer_offset
+            what = f"block {k}" if k < self.block_count else "the footer"
+            check(is_zero(self.data[position:begin]), f"padding before {what} is not zero", position)
+            position = begin + (self.directory[k].block_length if k < self.block_count else 0)
+        for kind in self.sections:
+            self.section(kind)
+        metadata, statistics, keys = self.metadata, self.statistics, []
+        content = xxhash.xxh3_128(self.data[:self.header.length])
+        previous, tallies = self.header.checksum, [Tally(column) for column in self.columns]
+        for k, entry in enumerate(self.directory):
+            block = self.block(k)
+            check(block.previous == previous, f"block {k}: previous is not the checksum of the header before it",
+                  entry.offset)
+            previous = block.checksum
+            content.update(self.data[entry.offset:entry.offset + block.header_length])
+            for c, tally in enumerate(tallies):
+                data = block.column(c)
+                tally.add(data, deep)
+                if data.column.key:
+                    keys += [(xxh3(data.raw(i)), entry.first_sample + i) for i in range(entry.sample_count)]
+        check(content.digest() == self.content_hash, "trailer: content hash does not match", self.trailer_offset)
+        for tally, (name, found) in zip(tallies, statistics.items()):
+            for field, value, wanted in zip(ColumnStatistics._fields, found, tally.result()):
+                differ = "is wrong" if isinstance(value, tuple) else f"is {value}, not {wanted}"
+                check(value == wanted, f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
+        if KEY_INDEX in self.sections:
+            check(self.key_index() == sorted(keys), "key index does not hold the keys' hashes",
+                  self.sections[KEY_INDEX].offset)
+        return metadata
+
+
+class Tally:
+    """Statistics of a column, made anew from its values."""
+
+    def __init__(self, column):
+        self.column, self.lengths, self.stored, self.numbers = column, [], 0, []
+
+    def add(self, data, deep):
+        entry = data.block.entries[data.c]
+        self.stored += entry.stored_length + entry.values_length
+        raws = [data.raw(i) for i in range(data.block.sample_count)]
+        self.lengths += [len(raw) for raw in raws if raw is not None]
+        if deep:
+            for i in range(len(raws)):
+                data.value(i, check_value)
+        if self.column.type in SCALARS:
+            joined = b"".join(raw for raw in raws if raw is not None)
+            numbers = joined if self.column.type == BOOL else scalars(self.column.type, joined)
+            numbers = [number for number in numbers if number == number]  # NaN is not itself
+            self.numbers += [min(numbers), max(numbers)] if numbers else []
+
+    def result(self):
+        kind = 0
+        if self.numbers:
+            kind = 3 if self.column.type in FLOATS else 1 if self.column.type < 20 else 2
+        histogram = [0] * 65
+        for length in self.lengths:
+            histogram[length.bit_length()] += 1
+        return ColumnStatistics(len(self.lengths), sum(self.lengths), self.stored, min(self.lengths, default=0),
+                                max(self.lengths, default=0), kind, min(self.numbers, default=None),
+                                max(self.numbers, default=None), tuple(histogram))
+
+
+def read_shard(path):
+    return Shard(map_file(path))
+
+
+# ---- Section 8: recovery ----
+
+class Recovered(NamedTuple):
+    header: Header
+    blocks: list  # Block, in order
+    lost: list    # (begin, end) of bytes in which there is no whole block
+
+
+def recover(path):
+    """Every whole block of a shard whose header is intact."""
+    data = map_file(path)
+    header = parse_header(data)
+    blocks, lost, position, sample = [], [], header.first_block, 0
+    hole = position
+    while position < len(data):
+        try:
+            block = Block(data, header, position, len(blocks))
+            for c in range(len(header.columns)):
+                block.column(c)
+            check(block.first_sample >= sample, "a copy or a stranger", position)
+        except ShardError:
+            position += header.alignment
+            continue
+        if hole < position:
+            lost.append((hole, position))
+        blocks.append(block)
+        sample = block.first_sample + block.sample_count
+        hole = position = round_up(position + block.length, header.alignment)
+    if hole < len(data):
+        lost.append((hole, len(data)))
+    return Recovered(header, blocks, lost)
+
+
+# ---- The decoded-JSON twin (golden/README.md) and the command line ----
+
+LARGE = 1024  # an encoded value of more bytes than this is given by its hash
+
+
+def plain_number(number):
+    return str(number) if isinstance(number, float) and not math.isfinite(number) else number
+
+
+def value_json(column, raw):
+    if raw is None:
+        return None
+    if len(raw) > LARGE:
+        return {"length": len(raw), "xxh3_64": f"{xxh3(raw):016x}"}
+    value = decode_value(column, raw)
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, Ndarray):
+        return {"dtype": value.dtype, "shape": list(value.shape), "data": [plain_number(n) for n in value.flat()]}
+    return plain_number(value)
+
+
+def sample_json(columns, raws):
+    return {column.name: value_json(column, raws.get(column.name)) for column in columns}
+
+
+def statistics_json(entry):
+    out = entry._asdict()
+    del out["range_kind"]
+    out["minimum"], out["maximum"] = plain_number(entry.minimum), plain_number(entry.maximum)
+    out["length_histogram"] = {str(k): count for k, count in enumerate(entry.length_histogram) if count}
+    return out
+
+
+def shard_json(shard):
+    header = shard.header
+    return {
+        "format": {"major": 1, "minor": header.minor, "alignment": header.alignment,
+                   "compatible_flags": header.compatible_flags},
+        "sample_count": shard.sample_count, "file_length": len(shard.data), "content_hash": shard.content_hash.hex(),
+        "columns": [column.describe() for column in shard.columns],
+        "dictionaries": {shard.columns[c].name: len(data) for c, data in header.dictionaries.items()},
+        "metadata": shard.metadata,
+        "statistics": {name: statistics_json(entry) for name, entry in shard.statistics.items()},
+        "blocks": [dict(zip(DirectoryEntry._fields[:5], entry)) for entry in shard.directory],
+        "samples": [sample_json(shard.columns, raws) for raws in shard.raw_samples()],
+    }
+
+
+def main():
+    from reference_dataset import dataset_json, read_dataset
+    parser = argparse.ArgumentParser(description="Read Shardkit shards and datasets; print them as JSON.")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a shard, or a dataset's directory")
+    parser.add_argument("--json", action="store_true", help="one line per document instead of indented JSON")
+    parser.add_argument("--sample", type=int, metavar="N", help="print only sample N")
+    parser.add_argument("--verify-only", action="store_true", help="check everything, print nothing")
+    parser.add_argument("--values-xxh3", action="store_true", help="one line per sample: the hash of each value")
+    options = parser.parse_args()
+    status = 0
+    for path in options.paths:
+        try:
+            source = read_dataset(path) if os.path.isdir(path) else read_shard(path)
+            if options.values_xxh3:
+                for ordinal, raws in enumerate(source.raw_samples()):
+                    hashes = {column.name: None if raws.get(column.name) is None else f"{xxh3(raws[column.name]):016x}"
+                              for column in source.columns}
+                    print(json.dumps({"sample": ordinal, "columns": hashes}, ensure_ascii=False))
+                continue
+            source.validate(deep=True)
+            if options.verify_only:
+                continue
+            if options.sample is not None:
+                shard, ordinal = (source, options.sample) if isinstance(source, Shard) else source.locate(options.sample)
+                columns, i = shard.locate(ordinal)
+                document = sample_json(source.columns, {data.column.name: data.raw(i) for data in columns})
+            else:
+                document = shard_json(source) if isinstance(source, Shard) else dataset_json(source)
+            print(json.dumps(document, ensure_ascii=False, indent=None if options.json else 2))
+        except (ShardError, OSError, IndexError) as error:
+            print(f"reference_reader: {path}: {error}", file=sys.stderr)
+            status = 3 if isinstance(error, OSError) else 2 if isinstance(error, IndexError) else max(status, 1)
+    return status
+
+
+def __getattr__(name):  # the dataset half of the library is in reference_dataset.py
+    if name in ("Dataset", "read_dataset"):
+        import reference_dataset
+        return getattr(reference_dataset, name)
+    raise AttributeError(name)
+
+
+if __name__ == "__main__":
+    sys.modules["reference_reader"] = sys.modules["__main__"]
+    sys.exit(main())
