@@ -1,0 +1,247 @@
+#!/usr/bin/python3
+"""Makes the golden files beside it: make_golden.py [DIRECTORY]. Deterministic; README.md describes the files.
+
+Twins come from the values written here, never from a reader.
+"""
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import make_invalid  # noqa: E402
+from writer import Array, Col, Masks, build, frame, handmade_frame, index, manifest, twin  # noqa: E402
+
+NAN, INF = float("nan"), float("inf")
+F16_MAX, F32_MAX, F64_MAX = 65504.0, (2 - 2**-23) * 2.0**127, 1.7976931348623157e308
+BF16_MAX = (2 - 2**-7) * 2.0**127
+
+
+def noise(count, seed=1):
+    """Bytes of a linear congruential generator."""
+    out, state = bytearray(), seed
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        out.append(state >> 56)
+    return bytes(out)
+
+
+JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffd9")
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")
+SQUARE = (3, 4, [4, 2, 1, 2, 3])
+LONG = (200, 300, [100, 300, 57, 301, 59200, 42])
+
+
+def with_encoding(encoding, compress):
+    return lambda raw: (encoding, compress(raw))
+
+
+def one_sample():
+    return build([Col("key", "utf8", "zstd", key=True), Col("data", "bytes")],
+                 [dict(key="a/b", data=b"Hello, shard!")])
+
+
+def every_type():
+    columns = [Col("key", "utf8", "zstd", key=True), Col("bytes", "bytes"), Col("utf8", "utf8"), Col("json", "json"),
+               Col("jpeg", "jpeg"), Col("png", "png")]
+    numbers = ["i64", "u16", "f16", "bf16", "f32"]  # all of them: scalar_extremes
+    columns += [Col(name, name) for name in [*numbers, "bool"]]
+    columns += [Col("image", "ndarray", dtype="u8", shape=[2, 1, 3]), Col("boxes", "ndarray", dtype="f32"),
+                Col("flags", "ndarray", "zstd", dtype="bool"), Col("masks", "rle"), Col("small_masks", "rle", "zstd")]
+    samples = []
+    for i in range(2):
+        samples.append(dict(key=f"sample-{i}", bytes=bytes(range(i, i + 5)), utf8="żółć 形" * i, json='{"a": [1, %d]}' % i,
+                            jpeg=JPEG, png=PNG, bool=i == 1, image=Array([2, 1, 3], list(range(i, i + 6))),
+                            boxes=Array([i, 4], [0.5, 1.5, -2.0, 4.25][:4 * i]), flags=Array([3], [True, False, i == 1]),
+                            masks=Masks([SQUARE, LONG][:i + 1], i), small_masks=Masks([SQUARE], 1 - i)))
+        samples[i] |= {name: (i + 1) * (1 if name[0] == "u" else -1) * (1.5 if "f" in name else 1) for name in numbers}
+    return build(columns, samples, metadata={"shardkit.version": "golden"})
+
+
+def scalar_extremes():
+    columns, rows = [], [{}, {}, {}, {}]
+    for bits in (8, 16, 32, 64):
+        columns += [Col(f"i{bits}", f"i{bits}"), Col(f"u{bits}", f"u{bits}", "zstd")]
+        for i in range(4):
+            rows[i][f"i{bits}"] = [-2**(bits - 1), 2**(bits - 1) - 1, 0, -1][i]
+            rows[i][f"u{bits}"] = [0, 2**bits - 1, 1, 2**(bits - 1)][i]
+    for name, largest, least in (("f16", F16_MAX, 2.0**-24), ("bf16", BF16_MAX, 2.0**-133),
+                                 ("f32", F32_MAX, 2.0**-149), ("f64", F64_MAX, 5e-324)):
+        columns.append(Col(name, name))
+        for i in range(4):
+            rows[i][name] = [-largest, largest, least, NAN][i]
+    columns += [Col("infinite", "f32"), Col("nan", "f64"), Col("bool", "bool")]
+    for i in range(4):
+        rows[i] |= dict(infinite=[INF, -INF, 0.0, 1.0][i], nan=NAN, bool=i == 2)
+    return build(columns, rows, [3, 1])
+
+
+def nullable():
+    columns = [Col("first", "i32", nullable=True), Col("last", "bytes", nullable=True), Col("all", "bytes", nullable=True),
+               Col("all_text", "utf8", "zstd", nullable=True), Col("all_numbers", "f64", nullable=True),
+               Col("even", "utf8", "zstd", nullable=True)]
+    return build(columns, [dict(first=None if i == 0 else i, last=None if i == 65 else noise(i % 5, i),
+                                even=None if i % 2 else str(i)) for i in range(66)], [65, 1])
+
+
+def empty_values():
+    columns = [Col("blob", "bytes", nullable=True), Col("text", "utf8", "zstd", nullable=True), Col("must", "bytes")]
+    rows = [(b"", "", b""), (None, None, b""), (b"x", "x", b"x"), (b"", "", b"")]
+    return build(columns, [dict(zip(("blob", "text", "must"), row)) for row in rows])
+
+
+def zstd():
+    names = ("compressed", "raw", "handmade")
+    columns = [Col("compressed", "utf8", "zstd"), Col("raw", "bytes", "zstd"), Col("handmade", "u8", "zstd")]
+    samples = [dict(compressed="all work and no play " * (i + 3), raw=noise(20, i), handmade=7) for i in range(12)]
+    return build(columns, samples, [9, 3], encoders=dict(zip(names, (
+        with_encoding(1, frame), with_encoding(0, bytes), with_encoding(1, handmade_frame)))))
+
+
+def dictionary():
+    text = b'{"label": "cat", "score": 0.5, "source": "camera"}' * 2
+    columns = [Col("plain", "bytes"), Col("a", "json", "zstd"), Col("b", "utf8", "zstd")]
+    samples = [dict(plain=b"-", a='{"label": "cat", "score": 0.%d, "source": "camera"}' % i, b="camera") for i in range(6)]
+    return build(columns, samples, [4, 2], dictionaries=dict(a=text, b=b"camera"),
+                 encoders=dict(a=with_encoding(2, lambda raw: frame(raw, 19, text))))
+
+
+def many_blocks():
+    columns = [Col("Schlüssel", "utf8", "zstd", key=True), Col("画像", "bytes"), Col("note", "utf8", nullable=True),
+               Col("number", "i16")]
+    samples = [{"Schlüssel": f"größe/{i:02}", "画像": noise(i * 7 % 50, i + 1), "number": i * 100 - 900,
+                "note": None if i % 3 else "ok" * i} for i in range(23)]
+    return build(columns, samples, [1, 3, 8, 9, 2], metadata={"autor": "niemand", "Überschrift": "größer", "empty": ""})
+
+
+def aligned_4096():
+    columns = [Col("key", "utf8", "zstd", key=True), Col("large", "bytes"), Col("numbers", "ndarray", dtype="u16")]
+    samples = [dict(key=f"{i}", large=noise(600 * i, i), numbers=Array([300 * i], list(range(300 * i)))) for i in range(3)]
+    return build(columns, samples, [2, 1], alignment=4096)
+
+
+def ndarrays():
+    columns = [Col("any", "ndarray", dtype="i16", nullable=True), Col("any_zstd", "ndarray", "zstd", dtype="f16"),
+               Col("scalar", "ndarray", dtype="i32", shape=[]), Col("zero", "ndarray", dtype="f64", shape=[4, 0, 2]),
+               Col("deep", "ndarray", dtype="u8", shape=[1, 2, 1, 1, 1, 1, 1, 2])]
+    shapes = [([], [5]), ([0], []), ([3], [-1, 0, 1]), ([2, 0, 3], []), ([1, 1, 1, 1, 1, 1, 1, 1], [9]), ([2, 2], [1, 2, 3, 4])]
+    return build(columns, [dict(any=None if i == 2 else Array(shape, flat), any_zstd=Array(shape, [v / 2 for v in flat]),
+                                scalar=Array([], [i - 3]), zero=Array([4, 0, 2], []),
+                                deep=Array([1, 2, 1, 1, 1, 1, 1, 2], [i, 1, 2, 3])) for i, (shape, flat) in enumerate(shapes)])
+
+
+def rle():
+    columns = [Col("plain", "rle"), Col("delta", "rle", "zstd")]
+    empty, full, none = (5, 5, [25]), (5, 5, [0, 25]), (0, 7, [])
+    huge = (65535, 65537, [4294967295])
+    lists = [[], [empty], [full, none, SQUARE], [LONG, huge], [(4, 4, [0, 1, 0, 15])], [(300, 300, [1, 2, 70000, 3, 128, 19866])]]
+    return build(columns, [dict(plain=Masks(masks, 0), delta=Masks(masks, 1)) for masks in lists], [4, 2])
+
+
+def simple(**options):
+    columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
+    return build(columns, [dict(key=f"k{i}", data=noise(i, i)) for i in range(3)], [2, 1], **options)
+
+
+VALID = {
+    "empty": lambda: build([Col("key", "utf8", key=True), Col("x", "i32")], [], []),
+    "one-sample": one_sample, "every-type": every_type, "scalar-extremes": scalar_extremes, "nullable": nullable,
+    "empty-values": empty_values, "zstd": zstd, "dictionary": dictionary, "many-blocks": many_blocks,
+    "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle,
+    "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
+    "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),
+    "unused-flag": lambda: simple(compatible=1 << 9),
+    "ignorable-section": lambda: simple(extra_sections=[(77, 1, b"from the future")]),
+    "minor-7": lambda: simple(minor=7),
+}
+
+
+# Two shards: the second lacks columns, has narrower types, and blob columns without a value, beside columns whose
+# values end exactly at a multiple of 64 (index: spec.md section 9.2).
+DATASET_COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("image", "bytes", nullable=True),
+                   Col("text", "utf8", nullable=True), Col("label", "i32", nullable=True), Col("extra", "bytes", nullable=True)]
+
+
+def dataset_samples():
+    first = [dict(key=f"first/{i}", image=noise(10 * i, i), text=None if i == 1 else f"text {i}", label=i) for i in range(5)]
+    second = [dict(key="second/0", image=JPEG, text='{"a": 1}'), dict(key="second/1", image=JPEG + bytes(34)),
+              dict(key="second/2", text='[' + '1, ' * 17 + '100]')]
+    return first, second
+
+
+def dataset_two():
+    first, second = dataset_samples()
+    key = Col("key", "utf8", "zstd", key=True)
+    a = build([key, *DATASET_COLUMNS[1:4], DATASET_COLUMNS[4]], first, [2, 3], metadata={"part": "1"})
+    b = build([key, Col("text", "json", nullable=True), Col("image", "jpeg", nullable=True)], second, [1, 1, 1],
+              alignment=256)
+    return DATASET_COLUMNS, {"note": "żółć", "source": "golden"}, [("a.shard", a), ("part/b.shard", b)], first + second
+
+
+def dataset_empty():
+    return DATASET_COLUMNS, {}, [], []
+
+
+DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty}
+
+
+def dataset_files(columns, metadata, shards):
+    return {name: built.data for name, built in shards} | {"dataset.json": manifest(columns, metadata, shards),
+                                                           "dataset.idx": index(columns, shards)}
+
+
+def dataset_twin(columns, metadata, shards, samples):
+    return {
+        "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
+        "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
+        "columns": [col.describe() for col in columns], "metadata": metadata,
+        "shards": [dict(name=name, bytes=len(built.data), samples=built.twin["sample_count"], blocks=len(built.entries),
+                        content_hash=built.hash.hex()) for name, built in shards],
+        "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
+    }
+
+
+def dump(value):
+    """JSON, a line for each key and each item of a list or object under it."""
+    rows = []
+    for key, item in value.items():
+        text = json.dumps(item, ensure_ascii=False)
+        if isinstance(item, list) and len(text) > 100:
+            text = "[\n  " + ",\n  ".join(json.dumps(part, ensure_ascii=False) for part in item) + "\n ]"
+        elif isinstance(item, dict) and len(text) > 100:
+            text = "{\n  " + ",\n  ".join(f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(part, ensure_ascii=False)}"
+                                         for name, part in item.items()) + "\n }"
+        rows.append(f" {json.dumps(key)}: {text}")
+    return ("{\n" + ",\n".join(rows) + "\n}\n").encode()
+
+
+def all_files():
+    """{path: bytes} of everything."""
+    out = {}
+    for name, make in VALID.items():
+        built = make()
+        out[f"valid/{name}.shard"] = built.data
+        out[f"valid/{name}.json"] = dump(built.twin)
+    for name, make in DATASETS.items():
+        columns, metadata, shards, samples = make()
+        out |= {f"valid/{name}/{path}": data for path, data in dataset_files(columns, metadata, shards).items()}
+        out[f"valid/{name}.json"] = dump(dataset_twin(columns, metadata, shards, samples))
+    for name, (files, error) in make_invalid.all_invalid().items():
+        for path, data in files.items():
+            out[f"invalid/{name}{path}"] = data
+        out[f"invalid/{name}.error.json"] = dump(error)
+    return out
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+    for path, data in all_files().items():
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "wb") as file:
+            file.write(data)
+
+
+if __name__ == "__main__":
+    main()

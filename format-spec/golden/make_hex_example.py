@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""Writes section 12 of spec.md, the worked example, from the golden file it shows."""
+import os
+import struct
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+SPEC = os.path.join(HERE, "..", "spec.md")
+TITLE = "\n## 12. A shard, byte by byte\n"
+
+
+def rows():
+    """(name of the piece, [(length, meaning)]) in the order of the file; a # stands for the number found there."""
+    key = [(8, "ends: the value ends at#"), (3, 'value: "a/b"'), (53, "zero, to a multiple of 64")]
+    entry = [(8, "offset"), (8, "stored_length"), (8, "raw_length"), (8, "checksum"), (8, "values_offset"),
+             (8, "values_length"), (8, "values_checksum"), (1, "encoding: raw"), (7, "reserved")]
+    statistics = [(8, "present_count"), (8, "value_bytes"), (8, "stored_bytes"), (8, "min_length"), (8, "max_length"),
+                  (8, "range_kind: none; reserved"), (16, "minimum, maximum"), (520, "length_histogram")]
+    return [
+        ("Header", [(8, "magic"), (2, "major#"), (2, "minor#"), (4, "header_length#"), (4, "alignment#"),
+                    (4, "incompatible_flags"), (4, "compatible_flags"), (4, "schema_length#"), (4, "dictionary_count#"),
+                    (4, "reserved"), (2, "column_count#"), (4, 'name "key"'),
+                    (5, "type utf8, codec zstd, flags key, dtype, rank"), (5, 'name "data"'),
+                    (5, "type bytes, codec none, flags, dtype, rank"), (3, "pad"), (8, "checksum")]),
+        ("Zero bytes up to the alignment", [(None, "")]),
+        ("Block header", [(8, "magic"), (4, "header_length#"), (4, "column_count#"), (8, "block_length#"),
+                          (8, "front_length#"), (8, "first_sample#"), (4, "sample_count#"), (4, "reserved"),
+                          (8, "previous: the header's checksum")] + [(n, "key: " + what) for n, what in entry] +
+         [(n, "data: " + what) for n, what in entry] + [(8, "checksum")]),
+        ("Head chunk of key", key),
+        ("Head chunk of data", [(8, "ends: the record ends at#"), (56, "zero")]),
+        ("Values chunk of data", [(13, 'value: "Hello, shard!"'), (8, "its checksum"), (43, "zero")]),
+        ("Key index", [(8, 'hash of "a/b"'), (4, "ordinal#"), (4, "zero, to a multiple of#")]),
+        ("Metadata", [(4, "count#"), (4, "zero, to a multiple of#")]),
+        ("Statistics", [(n, "key: " + what) for n, what in statistics] + [(n, "data: " + what) for n, what in statistics]),
+        ("Block directory", [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"),
+                             (4, "sample_count#"), (4, "reserved"), (8, "header_checksum")]),
+        ("Section table", [(n, f"{name}: {what}") for name in ("key index", "metadata", "statistics", "block directory")
+                           for n, what in ((8, "kind, flags"), (8, "offset"), (8, "length"), (8, "checksum"))]),
+        ("Trailer", [(8, "footer_offset#"), (8, "footer_length#"), (4, "section_count#"), (4, "reserved"),
+                     (8, "table_checksum"), (8, "sample_count#"), (8, "block_count#"), (16, "content_hash"),
+                     (8, "file_length#"), (8, "header_checksum"), (8, "reserved"), (8, "checksum"), (8, "magic")]),
+    ]
+
+
+def dump(data):
+    """Hex of a field: long runs of zero bytes and long fields of zeros are shortened."""
+    words = [data[i:i + 8] for i in range(0, len(data), 8)]
+    if not any(data) and len(data) > 16:
+        return f"00 × {len(data)}"
+    if len(data) > 16:
+        parts = [f"…, byte {8 * i}: {word.hex(' ').upper()}" for i, word in enumerate(words) if any(word)]
+        return "00 " + ", ".join(parts) + ", … 00"
+    return data.hex(" ").upper()
+
+
+def section():
+    with open(os.path.join(HERE, "valid", "one-sample.shard"), "rb") as file:
+        data = file.read()
+    header_length, alignment = struct.unpack_from("<H2xI", data, 12)
+    out = [TITLE, "\n`golden/valid/one-sample.shard`: "
+           f"one sample in {len(data)} bytes, alignment 64. Column\n`key` is utf8 of codec zstd, stored raw since so few "
+           "bytes do not shrink; `data` is a blob column. The script\n`golden/make_hex_example.py` writes this section and "
+           "a test compares it with the file.\n"]
+    at = 0
+    for title, fields in rows():
+        out.append(f"\n{title}\n\n| Offset | Bytes | Meaning |\n|---|---|---|\n")
+        for length, meaning in fields:
+            if length is None:
+                length, meaning = -header_length % alignment, "zero"
+            if meaning.endswith("#"):
+                meaning = f"{meaning[:-1]} {int.from_bytes(data[at:at + length], 'little')}"
+            out.append(f"| {at} | `{dump(data[at:at + length])}` | {meaning} |\n")
+            at += length
+    assert at == len(data), (at, len(data))
+    return "".join(out)
+
+
+def main():
+    with open(SPEC, encoding="utf-8") as file:
+        text = file.read().split(TITLE)[0].rstrip("\n") + "\n"
+    with open(SPEC, "w", encoding="utf-8") as file:
+        file.write(text + section())
+
+
+if __name__ == "__main__":
+    main()

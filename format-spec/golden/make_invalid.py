@@ -1,0 +1,300 @@
+"""The invalid golden files: each has one defect and right checksums everywhere else. See make_golden.py."""
+import struct
+
+from writer import Array, Col, Masks, build, handmade_frame, index, manifest
+
+COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
+VALUES = [b"zero", b"one", None, b"three", b""]
+SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
+OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
+LOST, NEWER = "DataLoss", "Unimplemented"
+
+
+def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), **options):
+    return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": "2"},
+                 **options)
+
+
+def patch(data, offset, replacement):
+    offset %= len(data)
+    return data[:offset] + replacement + data[offset + len(replacement):]
+
+
+def u16(value):
+    return struct.pack("<H", value)
+
+
+def u32(value):
+    return struct.pack("<I", value)
+
+
+def u64(value):
+    return struct.pack("<Q", value)
+
+
+def patched(piece, offset, replacement, **options):
+    """The base shard with bytes of one piece replaced before its checksum is made."""
+    return base(lambda name, data: patch(data, offset, replacement) if name == piece else data, **options)
+
+
+def replaced(piece, change, **options):
+    return base(lambda name, data: change(data) if name == piece else data, **options)
+
+
+def swap_entries(table, size, i, j):
+    parts = [table[k:k + size] for k in range(0, len(table), size)]
+    parts[i], parts[j] = parts[j], parts[i]
+    return b"".join(parts)
+
+
+def error(found_by, contains, offset=None, kind=LOST, **more):
+    return {"class": kind, "found_by": found_by, "contains": contains, "offset": offset} | more
+
+
+def shards():
+    """{name: (bytes, error)}."""
+    out = {}
+
+    def add(name, built, found_by, contains, at=None, kind=LOST, **more):
+        data = built if isinstance(built, bytes) else built.data
+        place = at if at is None or isinstance(at, int) else (good if isinstance(built, bytes) else built).at[at]
+        out[name] = (data, error(found_by, contains, place, kind, **more))
+
+    good, lean = base(), dict(columns=COLUMNS[:1])  # a shard of two columns; options for one of one
+    data, at, size = good.data, good.at, len(good.data)
+
+    def flip(name, offset, found_by, contains, place):
+        add(f"flip-{name}", patch(data, offset, bytes([data[offset] ^ 16])), found_by, contains, place)
+
+    bare = dict(samples=[])
+    none = base(**bare)
+    # Header.
+    add("magic", patch(none.data, 1, b"SHX"), OPEN, ["header", "magic"], "header")
+    add("magic-text-mode", none.data.replace(b"\r\n", b"\n"), OPEN, ["header", "magic"], 0)
+    flip("header", 16, OPEN, ["header checksum"], "header")
+    flip("schema", 45, OPEN, ["header checksum"], "header")
+    add("major-2", patched("header", 8, u16(2), **bare), OPEN, ["major version 2"], "header", NEWER)
+    add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
+    add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
+    add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
+    add("header-reserved", patched("header", 36, u32(1), **bare), OPEN, ["header", "reserved"], "header")
+    add("header-padding", patched("header", -1, b"\1", **bare), OPEN, ["header padding"], "header")
+    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 47, b"\0"), dictionaries=dict(key=b"k"), **bare),
+        OPEN, ["dictionary", "column 0"], "header")
+    # Schema.
+    add("schema-duplicate-name", base(columns=[COLUMNS[0], COLUMNS[1], Col("data", "bytes", nullable=True)], samples=[]), OPEN,
+        ["schema", "column 2", "duplicate"], "header")
+    add("schema-reserved-flags", patched("schema", 8, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flags"], "header")
+    add("schema-unknown-type", patched("schema", 16, b"\x63", **bare), OPEN, ["schema", "column 1", "unknown type 99"], "header", NEWER)
+    add("schema-unknown-codec", patched("schema", 17, b"\x09", **bare), OPEN, ["schema", "column 1", "unknown codec 9"], "header", NEWER)
+    add("schema-key-nullable", patched("schema", 8, b"\x03", **bare), OPEN, ["schema", "column 0", "key column"], "header")
+    add("schema-two-keys", base(columns=[COLUMNS[0], Col("data", "utf8", key=True)],
+                                samples=[dict(key="a", data="b")]), OPEN, ["schema", "column 1", "second key"], "header")
+    add("schema-name-not-utf8", patched("schema", 12, b"\xff", **bare), OPEN, ["schema", "column 1", "utf-8"], "header")
+    add("schema-rank-9", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1] * 9)], samples=[]), OPEN,
+        ["schema", "column 0", "rank 9"], "header")
+    add("schema-no-columns", base(columns=[], samples=[]), OPEN, ["schema", "column count 0"], "header")
+    # Block header, directory and the chain.
+    flip("block-header", at["block 1"] + 40, READ, ["block 1", "header checksum"], "block 1")
+    add("block-magic", patched("block 1", 0, b"\x88", **lean), READ, ["block 1", "magic"], "block 1")
+    add("block-reserved", patched("block 1", 44, u32(1), **lean), READ, ["block 1", "reserved"], "block 1")
+    add("block-column-count", patched("block 1", 12, u32(3), **lean), READ, ["block 1", "column count 3"], "block 1")
+    length = good.entries[1][1]
+    short = base(lambda n, d: patch(d, 16, u64(length - 64)) if n == "block 1" else
+                 patch(d, 48 + 8, u64(length)) if n == "section 4" else d)
+    add("block-length", short, READ, ["block 1"], "block 1")
+    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count 0"], "section 4")
+    add("block-sample-count-over-limit", patched("block 1", 40, u32((1 << 20) + 1), **lean), OPEN,
+        ["block 1", "sample count 1048577"], "section 4")
+    add("chunk-offset-misplaced", patched("entry 1 1", 0, u64(192 + 128)), READ,
+        ["block 1", "column 1", "chunk offset"], "block 1")
+    add("chunk-overlap", patched("entry 1 1", 0, u64(192)), READ, ["block 1", "column 1", "chunk offset"], "block 1")
+    add("values-overlap", patched("entry 1 1", 32, u64(192)), READ, ["block 1", "column 1", "values offset"], "block 1")
+    add("chunk-past-end", patched("entry 1 0", 8, u64(1 << 63) * 2), READ, ["block 1"], "block 1")
+    add("values-in-inline-column", patched("entry 1 0", 40, u64(8), **lean), READ, ["block 1", "column 0", "values chunk"], "block 1")
+    add("encoding-unknown", patched("entry 1 0", 56, b"\3", **lean), READ, ["block 1", "column 0", "encoding 3"], "block 1")
+    add("encoding-without-dictionary", patched("entry 1 0", 56, b"\2", **lean), READ, ["block 1", "column 0", "dictionary"], "block 1")
+    add("encoding-of-blob", patched("entry 1 1", 56, b"\1"), READ, ["block 1", "column 1", "encoding"], "block 1")
+    add("raw-length", patched("entry 1 0", 16, u64(21), **lean), READ, ["block 1", "column 0", "raw length"], "block 1")
+    add("directory-disagrees", replaced("section 4", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
+        ["block 1", "directory"], "block 1")
+    stranger = base(samples=[dict(SAMPLES[0], data=b"ZERO"), *SAMPLES[1:]])
+    add("block-foreign", replaced("whole block 1", lambda d: stranger.data[at["block 1"]:at["end 1"]]), VALIDATE,
+        ["block 1", "previous"], "block 1")
+    even = dict(samples=[dict(key=f"k{i}", data=b"same") for i in range(6)])
+    twins = build(COLUMNS, even["samples"], [3, 3])
+    one, two, end = twins.at["block 0"], twins.at["block 1"], twins.at["end 1"]
+    add("blocks-swapped", twins.data[:one] + twins.data[two:end] + twins.data[one:two] + twins.data[end:], READ,
+        ["block 0", "directory"], one)
+    # Padding.
+    add("padding-after-header", replaced("pad header", lambda d: patch(d, -1, b"\1"), alignment=256, **lean), VALIDATE,
+        ["padding", "block 0"], len(header_of(base(**lean))))
+    add("padding-between-blocks", replaced("pad 0", lambda d: patch(d, -1, b"\1"), alignment=256, **lean), VALIDATE,
+        ["padding", "block 1"], "end 0")
+    add("padding-before-footer", replaced("pad 1", lambda d: patch(d, -1, b"\1"), alignment=256, **lean), VALIDATE,
+        ["padding", "footer"], "end 1")
+    add("padding-after-chunk", patched("chunk 1 0", -1, b"\1"), VALIDATE, ["block 1", "column 0", "padding"], "head 1 0")
+    add("padding-after-values", patched("values chunk 1 1", -1, b"\1"), VALIDATE,
+        ["block 1", "column 1", "padding"], "values 1 1")
+    add("padding-after-section", patched("padded section 1", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 1")
+    # Chunks.
+    flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "head chunk checksum"], "head 1 0")
+    flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "head chunk checksum"], "head 1 0")
+    flip("values-chunk", at["values 0 1"] + 2, READ, ["block 0", "column 1", "values chunk checksum"], "values 0 1")
+    add("record-checksum", patched("values 0 1", 12, b"!"), VALIDATE,
+        ["block 0", "column 1", "sample 1", "record checksum"], at["values 0 1"] + 12)
+    add("ends-descend", patched("head 0 1", 16, u64(3)), READ, ["block 0", "column 1", "sample 1", "ends"], "head 0 1")
+    add("ends-past-the-end", patched("head 0 1", 16, u64(1000)), READ, ["block 0", "column 1", "sample 1", "ends"], "head 0 1")
+    add("ends-short", patched("head 1 1", 16, u64(20)), READ, ["block 1", "column 1", "ends"], "head 1 1")
+    add("ends-descend-inline", patched("head 0 0", 0, u64(5), **lean), READ, ["block 0", "column 0", "sample 1", "ends"], "head 0 0")
+    add("ends-stop-short", patched("head 1 0", 8, u64(3), **lean), READ, ["block 1", "column 0", "ends"], "head 1 0")
+    add("presence-beyond-samples", patched("head 1 1", 0, b"\x07"), READ, ["block 1", "column 1", "presence"], "head 1 1")
+    add("absent-value-with-bytes", patched("head 0 1", 0, b"\x05"), READ, ["block 0", "column 1", "absent"], "head 0 1")
+    number = dict(columns=[Col("n", "i32", nullable=True)], samples=[dict(n=1), dict(n=None)])
+    add("absent-slot-not-zero", patched("values 0 0", 4, b"\1", **number), VALIDATE,
+        ["block 0", "column 0", "sample 1", "absent", "zero"], "head 0 0")
+    # Zstandard.
+    text = dict(columns=[Col("t", "utf8", "zstd")], samples=[dict(t="aaaa"), dict(t="bbbb")])
+
+    def zstd(compress, hook=lambda name, d: d, **options):
+        return base(hook, encoders=dict(t=lambda raw: (1, compress(raw))), **(text | options))
+
+    add("zstd-content-size", zstd(lambda raw: handmade_frame(raw, 23)), READ, ["block 0", "column 0", "content size"], "head 0 0")
+    add("zstd-no-content-size", zstd(lambda raw: handmade_frame(raw)[:4] + b"\x00\x58" + handmade_frame(raw)[13:]), READ,
+        ["block 0", "column 0", "content size"], "head 0 0")
+    add("zstd-cut-short", zstd(lambda raw: handmade_frame(raw)[:-1]), READ, ["block 0", "column 0", "zstd"], "head 0 0")
+    add("zstd-trailing-bytes", zstd(lambda raw: handmade_frame(raw) + b"\0"), READ, ["block 0", "column 0", "zstd"], "head 0 0")
+    add("zstd-two-frames", zstd(lambda raw: handmade_frame(raw[:9], 24) + handmade_frame(raw[9:])), READ,
+        ["block 0", "column 0", "zstd"], "head 0 0")
+    bomb = zstd(lambda raw: handmade_frame(raw, 1 << 40), lambda n, d: patch(d, 16, u64(1 << 40)) if n == "entry 0 0" else d)
+    add("zstd-bomb", bomb, READ, ["block 0", "column 0", "raw length", "limit"], "block 0")
+    big = (1 << 26) + 1
+    ratio = zstd(lambda raw: handmade_frame(raw, big), lambda n, d: patch(d, 16, u64(big)) if n == "entry 0 0" else d)
+    add("zstd-ratio", ratio, READ, ["block 0", "column 0", "raw length", "limit"], "block 0")
+    # Footer and trailer, in a shard of one column.
+    two_columns, good = (good, data, at, size), base(**lean)
+    data, at, size = good.data, good.at, len(good.data)
+    for kind, name, level in ((1, "key index", VALIDATE), (2, "metadata", VALIDATE), (3, "statistics", VALIDATE),
+                              (4, "block directory", OPEN)):
+        flip("section-" + name.replace(" ", "-"), at[f"section {kind}"] + 9, level, [name, "checksum"], f"section {kind}")
+    flip("section-table", at["table"] + 9, OPEN, ["section table", "checksum"], "table")
+    add("section-kinds-descend", replaced("table", lambda d: patch(patch(d, 32, u32(3)), 64, u32(2)), **lean), OPEN,
+        ["section", "ascend"], "table")
+    add("section-offset", patched("table", 32 + 8, u64(at["section 2"] + 8), **lean), OPEN, ["section", "offset"], "table")
+    add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flags"], "table")
+    add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
+    add("section-missing", patched("table", 0, u32(1), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
+    add("key-index-unsorted", replaced("section 1", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
+        VALIDATE, ["key index", "ascend"], "section 1")
+    add("key-index-wrong-hash", replaced("section 1", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 1")
+    add("key-index-wrong-ordinal", replaced("section 1", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
+        ["key index"], "section 1")
+    add("metadata-unsorted", replaced("section 2", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 2")
+    add("metadata-cut-short", patched("section 2", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 2")
+    add("statistics-present-count", patched("section 3", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 3")
+    add("statistics-histogram", patched("section 3", 64, u64(2), **lean), VALIDATE, ["statistics", "length_histogram"], "section 3")
+    add("directory-gap", patched("section 4", 48, u64(at["block 1"] + 64), **lean), OPEN, ["block 1", "offset"], "section 4")
+    add("directory-first-sample", patched("section 4", 48 + 24, u64(4), **lean), OPEN, ["block 1", "first sample"], "section 4")
+    # Trailer and length.
+    flip("trailer", at["trailer"] + 33, OPEN, ["trailer checksum"], "trailer")
+    add("trailer-magic", patch(data, size - 1, b"\0"), OPEN, ["trailer magic"], "trailer")
+    add("trailer-file-length", patched("trailer", 64, u64(size + 1), **lean), OPEN, ["trailer", "file length"], "trailer")
+    add("trailer-header-checksum", patched("trailer", 72, u64(1), **lean), OPEN, ["trailer", "header checksum"], "trailer")
+    add("trailer-reserved", patched("trailer", 80, u64(1), **lean), OPEN, ["trailer", "reserved"], "trailer")
+    add("trailer-footer-offset", patched("trailer", 0, u64(1 << 40), **lean), OPEN, ["trailer", "footer offset"], "trailer")
+    add("trailer-section-count", patched("trailer", 16, u32(1 << 20), **lean), OPEN, ["trailer", "section count"], "trailer")
+    add("trailer-sample-count", patched("trailer", 32, u64(6), **lean), OPEN, ["trailer", "sample count"], "trailer")
+    add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 4")
+    add("trailer-content-hash", patched("trailer", 48, bytes(16), **lean), VALIDATE, ["trailer", "content hash"], "trailer")
+    add("trailing-byte", data + b"\0", OPEN, ["trailer magic"])
+    good, data, at, size = two_columns
+    first, second = dict(first_sample=0, sample_count=3), dict(first_sample=3, sample_count=2)
+    for name, length, fragment, recovered in (
+            ("empty-file", 0, "magic", None), ("in-magic", 5, "magic", None), ("in-header", 40, "header", None),
+            ("after-header", at["block 0"], "trailer", []), ("in-block-0", at["block 0"] + 200, "trailer", []),
+            ("in-block-1", at["end 1"] - 1, "trailer", [first]), ("before-footer", at["footer"], "trailer", [first, second]),
+            ("in-footer", at["table"], "trailer", [first, second]), ("in-trailer", size - 1, "trailer", [first, second])):
+        add(f"truncated-{name}", data[:length], OPEN, [fragment], **({} if recovered is None else {"recovered": recovered}))
+    # Values, found when they are decoded.
+    masks = bytes.fromhex("01000000 00 000000 02000000 02000000 02000000")
+    for name, col, value, contains in (
+            ("utf8-invalid", Col("v", "utf8"), b"ab\xc3(", ["utf-8"]), ("json-invalid", Col("v", "json"), b"{1}", ["json"]),
+            ("bool-2", Col("v", "bool"), b"\2", ["bool"]),
+            ("rle-sum", Col("v", "rle"), masks + b"\1\2", ["rle", "sum"]),
+            ("rle-trailing-bytes", Col("v", "rle"), masks + b"\1\3\0", ["rle", "trailing"]),
+            ("rle-cut-short", Col("v", "rle"), masks + b"\1", ["rle", "short"]),
+            ("rle-long-number", Col("v", "rle"), masks + b"\1\x83\0", ["rle", "shortest"]),
+            ("rle-transform", Col("v", "rle"), patch(masks, 4, b"\2") + b"\1\3", ["rle", "transform"]),
+            ("rle-reserved", Col("v", "rle"), patch(masks, 7, b"\1") + b"\1\3", ["rle", "reserved"]),
+            ("rle-mask-count", Col("v", "rle"), patch(masks, 0, u32(0xFFFFFFFF)), ["rle", "short"]),
+            ("rle-negative-run", Col("v", "rle"), patch(masks, 4, b"\1") + b"\1\6", ["rle", "run"]),
+            ("rle-too-many-pixels", Col("v", "rle"), patch(masks, 8, b"\0\0\1\0\0\0\1\0") + b"\0\0", ["rle", "pixels"]),
+            ("ndarray-byte-count", Col("v", "ndarray", dtype="u16"), b"\1" + bytes(7) + u64(9) + bytes(16), ["ndarray", "bytes"]),
+            ("ndarray-huge", Col("v", "ndarray", dtype="u16"), b"\2" + bytes(7) + u64(1 << 63) * 2, ["ndarray", "bytes"]),
+            ("ndarray-rank", Col("v", "ndarray", dtype="u8"), b"\x09" + bytes(79), ["ndarray"]),
+            ("ndarray-padding", Col("v", "ndarray", dtype="u8"), b"\1" + bytes(7) + u64(1) + b"\5" + bytes(6) + b"\1", ["ndarray", "padding"]),
+            ("ndarray-bool", Col("v", "ndarray", "zstd", dtype="bool", shape=[2]), b"\1\2", ["bool"])):
+        built = build([col], [dict(v=True if col.type == "bool" else value)],
+                      hook=lambda n, d, c=col: bool_2(n, d) if c.type == "bool" else d)
+        add(f"value-{name}", built, DEEP, ["block 0", "column 0", "sample 0", *contains])
+    return out
+
+
+def bool_2(name, data):
+    return b"\2" if name == "values 0 0" else patch(data, 48, u64(2) * 2) if name == "section 3" else data
+
+
+def header_of(built):
+    length, = struct.unpack_from("<I", built.data, 12)
+    return built.data[:length]
+
+
+def datasets():
+    """{name: ({path: bytes}, error)}."""
+    out = {}
+    columns = [Col("key", "utf8", key=True)]
+    shard = base(columns=columns)
+    pair = [("a.shard", shard)]
+
+    def add(name, error_, **files):
+        whole = {"a.shard": shard.data, "dataset.json": manifest(columns, {}, pair), "dataset.idx": index(columns, pair)}
+        whole |= {path.replace("_", "."): data for path, data in files.items()}
+        out[name] = ({f"/{path}": data for path, data in whole.items() if data is not None}, error_)
+
+    text, idx = manifest(columns, {}, pair), index(columns, pair)
+    row = dict(name="a.shard", bytes=len(shard.data), samples=5, blocks=2, content_hash=shard.hash.hex())
+
+    def with_shard(**changes):
+        totals = {key: value for key, value in changes.items() if key in ("bytes", "samples", "blocks")}
+        return manifest(columns, {}, pair, shards=[row | changes], **totals)
+
+    add("dataset-manifest-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"samples": 5', b'"samples": 7', 1))
+    add("dataset-manifest-missing", error(OPEN, ["dataset.json"]), dataset_json=None)
+    add("dataset-manifest-cut-short", error(OPEN, ["manifest"]), dataset_json=text[:-20])
+    add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
+    add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
+    add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
+    add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"))
+    add("dataset-shard-missing", error(READ, ["shard 0", "missing"]), a_shard=None)
+    other = base(columns=columns, samples=[dict(key="k9"), *SAMPLES[1:]])
+    add("dataset-shard-swapped", error(READ, ["shard 0", "content hash"]), a_shard=other.data)
+    add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
+        dataset_json=manifest([Col("key", "json")], {}, pair))
+    add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)
+    add("dataset-index-header-flipped", error(OPEN, ["index", "header checksum"], 0), dataset_idx=patch(idx, 16, b"\2"))
+    add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 192), dataset_idx=patch(idx, 192 + 8, b"\0"))
+    add("dataset-index-page-checksums", error(OPEN, ["index", "page checksums"], len(idx) - 8),
+        dataset_idx=patch(idx, len(idx) - 1, bytes([idx[-1] ^ 1])))
+    add("dataset-index-cut-short", error(OPEN, ["index", "length"], 0), dataset_idx=idx[:-8])
+    add("dataset-index-of-others", error(OPEN, ["index", "other shards"], 0), dataset_idx=index(columns, [("a.shard", other)]))
+    add("dataset-index-ends", error(VALIDATE, ["index", "block 0", "ends"], 192),
+        dataset_idx=index(columns, pair, lambda n, d: patch(d, 8, u64(0)) if n == "body" else d))
+    add("dataset-index-block", error(VALIDATE, ["index", "block 1"], 192 + 40 + 64),
+        dataset_idx=index(columns, pair, lambda n, d: patch(d, 40 + 64, u64(0)) if n == "body" else d))
+    return out
+
+
+def all_invalid():
+    """{name: ({path suffix: bytes}, error)}."""
+    out = {name: ({".shard": data}, wrong) for name, (data, wrong) in shards().items()}
+    return out | datasets()

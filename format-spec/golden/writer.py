@@ -1,0 +1,336 @@
+"""A small writer of shards and datasets, made from spec.md and not from any reader; for golden files only.
+
+Every piece passes through `hook(name, bytes)` before its checksum is made. make_invalid.py tampers there, so the
+damage is reached behind right checksums.
+"""
+import base64
+import dataclasses
+import json
+import math
+import struct
+
+import xxhash
+import zstandard
+
+TYPES = dict(bytes=1, utf8=2, json=3, jpeg=4, png=5, i8=16, i16=17, i32=18, i64=19, u8=20, u16=21, u32=22, u64=23,
+             f16=24, bf16=25, f32=26, f64=27, bool=28, ndarray=32, rle=33)
+PACK = dict(i8="b", i16="h", i32="i", i64="q", u8="B", u16="H", u32="I", u64="Q", f16="e", f32="f", f64="d", bool="?")
+LARGE = 1024
+
+
+@dataclasses.dataclass
+class Col:
+    name: str
+    type: str
+    codec: str = "none"
+    nullable: bool = False
+    key: bool = False
+    dtype: str | None = None
+    shape: list | None = None
+
+    def size(self):
+        if self.type == "ndarray":
+            return None if self.shape is None else scalar_size(self.dtype) * math.prod(self.shape)
+        return scalar_size(self.type) if self.type in PACK or self.type == "bf16" else None
+
+    def blob(self):
+        return self.codec == "none" and self.size() is None
+
+    def describe(self):
+        out = dict(name=self.name, type=self.type, codec=self.codec, nullable=self.nullable, key=self.key)
+        return out | (dict(dtype=self.dtype, shape=self.shape) if self.type == "ndarray" else {})
+
+
+@dataclasses.dataclass
+class Masks:
+    """An rle value: (height, width, runs) of each mask."""
+    masks: list
+    transform: int = 0
+
+
+@dataclasses.dataclass
+class Array:
+    """An ndarray value."""
+    shape: list
+    flat: list
+
+
+def xxh3(data):
+    return xxhash.xxh3_64_intdigest(bytes(data))
+
+
+def pad(data, a):
+    return data + bytes(-len(data) % a)
+
+
+def scalar_size(name):
+    return 2 if name == "bf16" else struct.calcsize("<" + PACK[name])
+
+
+def scalar(name, value):
+    if name == "bf16":
+        return struct.pack("<f", value)[2:]
+    return struct.pack("<" + PACK[name], value)
+
+
+def leb128(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def encode(col, value):
+    if isinstance(value, bytes):  # byte strings, and values that are to be wrong
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, Masks):
+        parts = [[h for h, _, _ in value.masks], [w for _, w, _ in value.masks], [len(r) for _, _, r in value.masks]]
+        out = struct.pack("<IB3x", len(value.masks), value.transform)
+        out += b"".join(struct.pack("<I", number) for part in parts for number in part)
+        for _, _, runs in value.masks:
+            for i, run in enumerate(runs):
+                d = run - runs[i - 2] if i >= 3 else run
+                out += leb128(((d << 1) ^ (d >> 63)) if value.transform else run)
+        return out
+    if isinstance(value, Array):
+        data = b"".join(scalar(col.dtype, number) for number in value.flat)
+        if col.shape is not None:
+            return data
+        return pad(struct.pack(f"<B7x{len(value.shape)}Q", len(value.shape), *value.shape) + data, 8)
+    return scalar(col.type, value)
+
+
+def number_twin(value):
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def twin(col, value):
+    if value is None:
+        return None
+    raw = encode(col, value)
+    if len(raw) > LARGE:
+        return {"length": len(raw), "xxh3_64": f"{xxh3(raw):016x}"}
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, Masks):
+        return [{"size": [h, w], "counts": runs} for h, w, runs in value.masks]
+    if isinstance(value, Array):
+        return {"dtype": col.dtype, "shape": value.shape, "data": [number_twin(number) for number in value.flat]}
+    return number_twin(value)
+
+
+def encode_schema(columns):
+    out = struct.pack("<H", len(columns))
+    for col in columns:
+        name = col.name.encode()
+        rank = 0 if col.type != "ndarray" else 255 if col.shape is None else len(col.shape)
+        out += bytes([len(name)]) + name
+        out += bytes([TYPES[col.type], col.codec == "zstd", col.nullable + 2 * col.key, TYPES.get(col.dtype, 0), rank])
+        out += b"".join(struct.pack("<Q", dimension) for dimension in col.shape or [])
+    return out
+
+
+def statistics(col, values, stored):
+    """The section's bytes for one column, and their twin."""
+    present = [value for value in values if value is not None]
+    lengths = [len(encode(col, value)) for value in present]
+    numbers = [int(v) if v is True or v is False else v for v in present if v == v] if col.size() is not None and col.type != "ndarray" else []
+    histogram = [sum(length.bit_length() == k for length in lengths) for k in range(65)]
+    kind = 0 if not numbers else 3 if "f" in col.type else 1 if col.type[0] == "i" else 2
+    low, high = (min(numbers), max(numbers)) if numbers else (None, None)
+    fields = dict(present_count=len(present), value_bytes=sum(lengths), stored_bytes=stored,
+                  min_length=min(lengths, default=0), max_length=max(lengths, default=0))
+    ends = [struct.pack("<" + "qQd"[kind - 1], n) if kind else bytes(8) for n in (low, high)]
+    data = struct.pack("<5QII", *fields.values(), kind, 0) + b"".join(ends) + struct.pack("<65Q", *histogram)
+    fields |= dict(minimum=number_twin(low), maximum=number_twin(high),
+                   length_histogram={str(k): count for k, count in enumerate(histogram) if count})
+    return data, fields
+
+
+@dataclasses.dataclass
+class Built:
+    data: bytes
+    at: dict      # piece -> offset
+    twin: dict
+    entries: list  # directory: (offset, block_length, front_length, first_sample, sample_count, header_checksum)
+    hash: bytes
+    columns: list
+    record_ends: list  # per block {column name: ends in the file}
+
+
+def frame(raw, level=3, dictionary=None):
+    dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+    return zstandard.ZstdCompressor(level=level, write_content_size=True, write_dict_id=True,
+                                    dict_data=dictionary).compress(raw)
+
+
+def handmade_frame(raw, content_size=None):
+    """A Zstandard frame of raw and run-length blocks, the same under every version of the library."""
+    size = len(raw) if content_size is None else content_size
+    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, size)  # single segment, 8-byte content size
+    if len(set(raw)) == 1:
+        return out + (1 | 1 << 1 | len(raw) << 3).to_bytes(3, "little") + raw[:1]
+    return out + (1 | len(raw) << 3).to_bytes(3, "little") + raw
+
+
+def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
+          compatible=0, extra_sections=(), hook=lambda name, data: data):
+    """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored)."""
+    metadata, dictionaries, encoders, at = metadata or {}, dictionaries or {}, encoders or {}, {}
+    blocks = [len(samples)] if blocks is None else blocks
+    schema = hook("schema", encode_schema(columns))
+    header = struct.pack("<8sHHIIIIIII", b"\x89SHK\r\n\x1a\n", 1, minor, 0, alignment, 0, compatible, len(schema),
+                         len(dictionaries), 0) + schema
+    for c, col in enumerate(columns):
+        if col.name in dictionaries:
+            header += struct.pack("<II", c, len(dictionaries[col.name])) + dictionaries[col.name]
+    header = pad(header, 8)
+    header = hook("header", header[:12] + struct.pack("<I", len(header) + 8) + header[16:])
+    checksum = previous = xxh3(header)
+    header += struct.pack("<Q", checksum)
+    content, out = header, hook("pad header", pad(header, alignment))
+    at["header"], entries, record_ends, first = 0, [], [], 0
+    stored_bytes = {col.name: 0 for col in columns}
+    for k, count in enumerate(blocks):
+        at[f"block {k}"] = len(out)
+        part, ends_in_file = samples[first:first + count], {}
+        position, heads, values_chunks, fields = 64 * (len(columns) + 1), b"", b"", []
+        for c, col in enumerate(columns):
+            values = [None if sample.get(col.name) is None else encode(col, sample[col.name]) for sample in part]
+            presence = sum(1 << i for i, value in enumerate(values) if value is not None)
+            head = presence.to_bytes(-(-count // 64) * 8, "little") if col.nullable else b""
+            if col.size() is None:
+                pieces = [b"" if v is None else v + struct.pack("<Q", xxh3(v)) if col.blob() else v for v in values]
+                ends = [sum(map(len, pieces[:i + 1])) for i in range(count)]
+                head += struct.pack(f"<{count}Q", *ends)
+            else:
+                pieces = [bytes(col.size()) if value is None else value for value in values]
+            joined = hook(f"values {k} {c}", b"".join(pieces))
+            head = hook(f"head {k} {c}", head if col.blob() else head + joined)
+            encoding, stored = encoders.get(col.name, lambda raw: (0, raw))(head)
+            chunk = hook(f"chunk {k} {c}", pad(stored, 64))
+            at[f"head {k} {c}"] = len(out) + position
+            fields.append([position, len(stored), len(head), xxh3(chunk), 0, 0, 0, encoding])
+            stored_bytes[col.name] += len(stored)
+            position += len(chunk)
+            heads += chunk
+            if col.blob():
+                chunk = hook(f"values chunk {k} {c}", pad(joined, 64))
+                fields[c][4:7] = len(values_chunks), len(joined), xxh3(chunk)
+                stored_bytes[col.name] += len(joined)
+                values_chunks += chunk
+                ends_in_file[col.name] = (len(values_chunks) - len(chunk), ends, len(joined))
+        front = position
+        entry_bytes = b""
+        for c, col in enumerate(columns):
+            if col.blob():
+                fields[c][4] += front
+                at[f"values {k} {c}"] = at[f"block {k}"] + fields[c][4]
+            entry_bytes += hook(f"entry {k} {c}", struct.pack("<7QB7x", *fields[c]))
+        block = struct.pack("<8sIIQQQIIQ", b"\x89BLK\r\n\x1a\n", 64 * (len(columns) + 1), len(columns),
+                            front + len(values_chunks), front, first, count, 0, previous) + entry_bytes
+        block = hook(f"block {k}", block)
+        block += struct.pack("<Q", xxh3(block)) + heads + values_chunks
+        block = hook(f"whole block {k}", block)
+        head_length = 64 * (len(columns) + 1)
+        previous, = struct.unpack_from("<Q", block, head_length - 8)
+        length, front, first_sample, stated_count = struct.unpack_from("<QQQI", block, 16)
+        entries.append((len(out), length, front, first_sample, stated_count, previous))
+        base = len(out) + front
+        record_ends.append({name: [base + begin + end for end in ends] if length else None
+                            for name, (begin, ends, length) in ends_in_file.items()})
+        content += block[:head_length]
+        at[f"end {k}"] = len(out) + len(block)
+        out = hook(f"pad {k}", pad(out + block, alignment))
+        first += count
+    footer_offset, table, section_count = len(out), b"", 0
+    key = next((col.name for col in columns if col.key), None)
+    tallies = {col.name: statistics(col, [s.get(col.name) for s in samples], stored_bytes[col.name]) for col in columns}
+    pairs = sorted((xxh3(sample[key].encode()), i) for i, sample in enumerate(samples)) if key else []
+    meta = struct.pack("<I", len(metadata))
+    for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
+        meta += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
+    sections = [(2, 0, meta), (3, 0, b"".join(data for data, _ in tallies.values())),
+                (4, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries))]
+    if key:
+        sections.append((1, 0, b"".join(struct.pack("<Q", h) for h, _ in pairs) +
+                         b"".join(struct.pack("<I", i) for _, i in pairs)))
+    for kind, flags, data in sorted([*sections, *extra_sections]):
+        data = hook(f"section {kind}", data)
+        padded = hook(f"padded section {kind}", pad(data, 8))
+        at[f"section {kind}"] = len(out)
+        table += struct.pack("<IIQQQ", kind, flags, len(out), len(data), xxh3(padded))
+        out += padded
+        section_count += 1
+    table = hook("table", table)
+    at["table"], at["footer"] = len(out), footer_offset
+    out += table
+    at["trailer"] = len(out)
+    content_hash = xxhash.xxh3_128_digest(content)
+    trailer = struct.pack("<QQIIQQQ16sQQQ", footer_offset, len(out) - footer_offset, section_count, 0, xxh3(table),
+                          len(samples), len(blocks), content_hash, len(out) + 104, checksum, 0)
+    trailer = hook("trailer", trailer)
+    out += trailer + struct.pack("<Q", xxh3(trailer)) + b"\x89END\r\n\x1a\n"
+    twin_ = {
+        "format": {"major": 1, "minor": minor, "alignment": alignment, "compatible_flags": compatible},
+        "sample_count": len(samples), "file_length": len(out), "content_hash": content_hash.hex(),
+        "columns": [col.describe() for col in columns],
+        "dictionaries": {col.name: len(dictionaries[col.name]) for col in columns if col.name in dictionaries},
+        "metadata": dict(sorted(metadata.items())),
+        "statistics": {name: fields for name, (_, fields) in tallies.items()},
+        "blocks": [dict(zip(("offset", "block_length", "front_length", "first_sample", "sample_count"), entry))
+                   for entry in entries],
+        "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
+    }
+    return Built(out, at, twin_, entries, content_hash, columns, record_ends)
+
+
+def line(value):
+    return json.dumps(value, ensure_ascii=False)
+
+
+def manifest(columns, metadata, shards, /, **changes):
+    """dataset.json of shards: (name, Built). `changes` replace fields before the checksum is made."""
+    fields = dict(format="shardkit-dataset", version=1, samples=sum(b.twin["sample_count"] for _, b in shards),
+                  bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
+                  columns=[col.describe() for col in columns], metadata=metadata,
+                  shards=[dict(name=name, bytes=len(b.data), samples=b.twin["sample_count"], blocks=len(b.entries),
+                               content_hash=b.hash.hex()) for name, b in shards]) | changes
+    rows = []
+    for name, value in fields.items():
+        if isinstance(value, list) and value:
+            rows.append(f'  "{name}": [\n' + ",\n".join("    " + line(item) for item in value) + "\n  ],\n")
+        elif isinstance(value, dict) and value:
+            items = ",\n".join(f"    {line(key)}: {line(item)}" for key, item in value.items())
+            rows.append(f'  "{name}": {{\n{items}\n  }},\n')
+        else:
+            rows.append(f'  "{name}": {line(value)},\n')
+    body = ("{\n" + "".join(rows)).encode()
+    return body + f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
+
+
+def index(columns, shards, hook=lambda name, data: data):
+    """dataset.idx of shards: (name, Built)."""
+    blobs, ends, blocks, table, names, samples = [col.name for col in columns if col.blob()], [], b"", b"", b"", 0
+    for s, (name, built) in enumerate(shards):
+        table += struct.pack("<6QI12x", samples, built.twin["sample_count"], len(blocks) // 64, len(built.entries),
+                             len(built.data), len(names), len(name.encode()))
+        names += name.encode()
+        for (offset, length, front, _, count, checksum), records in zip(built.entries, built.record_ends):
+            blocks += struct.pack("<QQQQIIQQQ", offset, length, front, samples, count, s, checksum, len(ends), 0)
+            for blob in blobs:
+                ends += records.get(blob) or [offset + front] * count
+            samples += count
+    body = struct.pack(f"<{len(ends)}Q", *ends)
+    offsets = [192, 192 + len(body)]
+    offsets += [offsets[1] + len(blocks), offsets[1] + len(blocks) + len(table)]
+    body = hook("body", pad(body + blocks + table + names, 8))
+    pages = b"".join(struct.pack("<Q", xxh3(body[i:i + 65536])) for i in range(0, len(body), 65536))
+    dataset_hash = xxh3(b"".join(built.hash for _, built in shards))
+    header = struct.pack("<8sHHI12Q72x", b"\x89IDX\r\n\x1a\n", 1, 0, len(blobs), len(shards), len(blocks) // 64, samples,
+                         *offsets, len(names), 192 + len(body), 192 + len(body) + len(pages), dataset_hash, xxh3(pages))
+    header = hook("header", header)
+    return header + struct.pack("<Q", xxh3(header)) + body + pages
