@@ -1,0 +1,129 @@
+// Reads the markers of a JPEG file by hand: every byte is untrusted, every read is bounded.
+#include <array>
+
+#include "base/errors.h"
+#include "codec/content_type.h"
+#include "shardkit/jpeg.h"
+
+namespace shardkit {
+namespace {
+
+// Big- or little-endian reads that answer "no" beyond the end.
+class ByteReader {
+ public:
+  ByteReader(std::string_view bytes, bool little) : bytes_(bytes), little_(little) {}
+
+  bool Read16(uint64_t offset, uint32_t* out) const {
+    if (offset > bytes_.size() || bytes_.size() - offset < 2) return false;
+    const uint32_t a = At(offset);
+    const uint32_t b = At(offset + 1);
+    *out = little_ ? a | b << 8 : a << 8 | b;
+    return true;
+  }
+  bool Read32(uint64_t offset, uint32_t* out) const {
+    uint32_t a, b;
+    if (!Read16(offset, &a) || !Read16(offset + 2, &b)) return false;
+    *out = little_ ? a | b << 16 : a << 16 | b;
+    return true;
+  }
+
+ private:
+  uint32_t At(uint64_t offset) const { return static_cast<unsigned char>(bytes_[offset]); }
+  std::string_view bytes_;
+  bool little_;
+};
+
+// The orientation in an APP1 segment's content; 0 when it has none or is malformed, which harms nobody.
+int ExifOrientation(std::string_view segment) {
+  constexpr std::string_view kSignature("Exif\0\0", 6);
+  if (segment.substr(0, kSignature.size()) != kSignature) return 0;
+  const std::string_view tiff = segment.substr(kSignature.size());
+  const bool little = tiff.substr(0, 2) == "II";
+  if (!little && tiff.substr(0, 2) != "MM") return 0;
+  const ByteReader reader(tiff, little);
+  uint32_t magic, directory, entries;
+  if (!reader.Read16(2, &magic) || magic != 42 || !reader.Read32(4, &directory)) return 0;
+  if (!reader.Read16(directory, &entries)) return 0;
+  for (uint32_t i = 0; i < entries; ++i) {
+    const uint64_t entry = uint64_t{directory} + 2 + uint64_t{i} * 12;
+    uint32_t tag, type, value;
+    if (!reader.Read16(entry, &tag)) return 0;
+    if (tag != 0x0112) continue;
+    constexpr uint32_t kShort = 3;
+    if (!reader.Read16(entry + 2, &type) || type != kShort || !reader.Read16(entry + 8, &value)) return 0;
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
+  }
+  return 0;
+}
+
+// SOF0 to SOF15 but for DHT, JPG and DAC, which share their range.
+bool IsFrameHeader(uint8_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+absl::Status ParseFrameHeader(uint8_t marker, std::string_view segment, size_t position, JpegInfo* info) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(segment[i]); };
+  if (segment.size() < 6 || segment.size() != 6u + 3u * byte(5)) {
+    return DataLoss("JPEG: the frame header at byte ", position, " has ", segment.size(), " bytes");
+  }
+  info->bits = byte(0);
+  info->height = static_cast<uint32_t>(byte(1) << 8 | byte(2));
+  info->width = static_cast<uint32_t>(byte(3) << 8 | byte(4));
+  info->components = byte(5);
+  // The low two bits of the marker are the process, the next ones differential and arithmetic coding.
+  info->progressive = (marker & 3) == 2;
+  info->lossless = (marker & 3) == 3;
+  info->arithmetic = marker >= 0xc9;
+  if (info->width == 0 || info->height == 0 || info->components == 0) {
+    return DataLoss("JPEG: the frame header at byte ", position, " gives ", info->width, " x ", info->height,
+                    " pixels of ", info->components, " components");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
+  if (!HasJpegSignature(bytes)) return DataLoss("JPEG: no signature (FF D8 FF) at byte 0");
+  JpegInfo info;
+  bool have_frame = false;
+  size_t position = 2;
+  const auto end = [&]() -> absl::StatusOr<JpegInfo> {
+    if (have_frame) return info;
+    return DataLoss("JPEG: no frame header in ", bytes.size(), " bytes, read up to byte ", position);
+  };
+  // Past the frame header only for an orientation that comes late; the first scan ends the search.
+  for (;;) {
+    // Decoders skip junk between segments; so does this. FF may be repeated, FF 00 is no marker.
+    position = bytes.find('\xff', position);
+    if (position == std::string_view::npos) {
+      position = bytes.size();
+      return end();
+    }
+    while (position < bytes.size() && bytes[position] == '\xff') ++position;
+    if (position == bytes.size()) return end();
+    const uint8_t marker = static_cast<uint8_t>(bytes[position++]);
+    const bool alone = marker == 0x00 || marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
+    if (alone) continue;
+    constexpr uint8_t kEndOfImage = 0xd9;
+    constexpr uint8_t kStartOfScan = 0xda;
+    if (marker == kEndOfImage || marker == kStartOfScan) return end();
+
+    uint32_t length;
+    if (!ByteReader(bytes, false).Read16(position, &length) || length < 2 ||
+        length > bytes.size() - position) {
+      return end();
+    }
+    const std::string_view segment = bytes.substr(position + 2, length - 2);
+    if (IsFrameHeader(marker) && !have_frame) {
+      if (absl::Status status = ParseFrameHeader(marker, segment, position - 2, &info); !status.ok())
+        return status;
+      have_frame = true;
+    }
+    constexpr uint8_t kApp1 = 0xe1;
+    if (marker == kApp1 && info.exif_orientation == 0) info.exif_orientation = ExifOrientation(segment);
+    position += length;
+  }
+}
+
+}  // namespace shardkit

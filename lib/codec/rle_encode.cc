@@ -1,0 +1,139 @@
+// Dense masks -> runs.
+//
+// Strips of 64 columns are packed to one word per row; XOR with the word above leaves only the edges, few in
+// a real mask. They come row by row, and a stable counting sort brings them into column order.
+#include <bit>
+#include <cstring>
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "codec/rle_kernels.h"
+#include "shardkit/rle.h"
+
+namespace shardkit {
+namespace internal {
+namespace {
+
+struct Edge {
+  uint32_t row;
+  uint32_t column;  // in the strip
+};
+
+// Collects the ends of runs in column-major order.
+class RunBuilder {
+ public:
+  explicit RunBuilder(std::vector<uint32_t>* runs) : runs_(runs) {}
+  void EndRunAt(uint64_t position) {
+    runs_->push_back(static_cast<uint32_t>(position - last_));
+    last_ = position;
+  }
+
+ private:
+  std::vector<uint32_t>* runs_;
+  uint64_t last_ = 0;
+};
+
+// The columns of one strip. `words` has one word per row; *open says whether foreground runs into the strip
+// from the column before it, and afterwards out of its last column.
+void EncodeStrip(std::span<const uint64_t> words, uint64_t first_column, unsigned columns, bool* open,
+                 std::vector<Edge>* edges, std::vector<uint32_t>* sorted, RunBuilder* builder) {
+  const uint64_t height = words.size();
+  edges->clear();
+  uint32_t begin[65] = {};
+  uint64_t previous = 0;
+  for (size_t row = 0; row < words.size(); ++row) {
+    uint64_t flips = words[row] ^ previous;
+    previous = words[row];
+    for (; flips != 0; flips &= flips - 1) {
+      const unsigned column = static_cast<unsigned>(std::countr_zero(flips));
+      edges->push_back({static_cast<uint32_t>(row), column});
+      ++begin[column + 1];
+    }
+  }
+  if (edges->empty() && !*open) return;
+
+  for (unsigned column = 0; column < 64; ++column) begin[column + 1] += begin[column];
+  sorted->resize(edges->size());
+  uint32_t next[64];
+  std::memcpy(next, begin, sizeof(next));
+  for (const Edge& edge : *edges) (*sorted)[next[edge.column]++] = edge.row;
+
+  for (unsigned column = 0; column < columns; ++column) {
+    const uint64_t top = (first_column + column) * height;
+    uint32_t i = begin[column];
+    const uint32_t end = begin[column + 1];
+    if (*open) {
+      // The edges of a column count from background; seen from foreground, the one at row 0 is the other way.
+      if (i < end && (*sorted)[i] == 0) {
+        ++i;
+      } else {
+        builder->EndRunAt(top);
+      }
+    }
+    for (; i < end; ++i) builder->EndRunAt(top + (*sorted)[i]);
+    *open = ((end - begin[column]) & 1) != 0;
+  }
+}
+
+}  // namespace
+
+void PackStripPortable(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words) {
+  for (size_t row = 0; row < height; ++row, pixels += stride) {
+    uint64_t word = 0;
+    for (unsigned j = 0; j < 8; ++j) {
+      const uint64_t bytes = LoadLittle<uint64_t>(pixels + 8 * j);
+      // The top bit of every byte that is not 0, then those eight gathered by a multiplication.
+      const uint64_t set = (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
+      word |= (((set >> 7) * 0x0102040810204080) >> 56) << (8 * j);
+    }
+    words[row] = word;
+  }
+}
+
+absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width,
+                                PackStripFunction pack) {
+  const uint64_t total = uint64_t{height} * width;
+  if (total > kMaxMaskPixels) {
+    return InvalidArgument("a mask of ", height, " x ", width, " pixels is above the limit of ",
+                           kMaxMaskPixels, " pixels");
+  }
+  if (pixels.size() != total) {
+    return InvalidArgument("a mask of ", height, " x ", width, " pixels needs ", total, " bytes, not ",
+                           pixels.size());
+  }
+  Rle rle{height, width, {}};
+  RunBuilder builder(&rle.runs);
+  bool open = false;
+  std::vector<uint64_t> words(height);
+  std::vector<Edge> edges;
+  std::vector<uint32_t> sorted;
+  for (uint64_t column = 0; total != 0 && column < width; column += 64) {
+    const unsigned columns = static_cast<unsigned>(width - column < 64 ? width - column : 64);
+    const uint8_t* strip = pixels.data() + column;
+    // In a strip cut off by the right border, a load of 64 bytes reaches into the rows below: masked. In the
+    // last rows it would pass the end: those go through a buffer.
+    const uint64_t last_safe = total >= column + 64 ? (total - column - 64) / width + 1 : 0;
+    pack(strip, width, last_safe < height ? last_safe : height, words.data());
+    for (uint64_t row = last_safe; row < height; ++row) {
+      uint8_t buffer[64] = {};
+      std::memcpy(buffer, strip + row * width, columns);
+      pack(buffer, 64, 1, &words[row]);
+    }
+    if (columns < 64) {
+      for (uint64_t& word : words) word &= (uint64_t{1} << columns) - 1;
+    }
+    EncodeStrip(words, column, columns, &open, &edges, &sorted, &builder);
+  }
+  builder.EndRunAt(total);
+  return rle;
+}
+
+}  // namespace internal
+
+absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width) {
+  return internal::EncodeDense(
+      pixels, height, width,
+      internal::HasAvx2Kernels() ? internal::PackStripAvx2 : internal::PackStripPortable);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,100 @@
+// Entry points of the instruction-set specific builds of the RLE kernels, for rle_*.cc and their tests.
+//
+// A kernel that returns bool may give up: on malformed input, and on numbers too long for its registers. The
+// caller then repeats the work with the portable code, which alone decides what is an error and says where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "shardkit/rle.h"
+
+namespace shardkit::internal {
+
+// Whether the kernels below that end in Avx2 may be called: x86-64 with AVX2, BMI1, BMI2, LZCNT and POPCNT.
+bool HasAvx2Kernels();
+
+// Elements, or bytes, beyond its result that a kernel may overwrite.
+inline constexpr size_t kKernelSlack = 64;
+
+// ---- COCO text (rle_coco.cc) ----
+
+absl::Status RunsFromCocoTextPortable(std::string_view text, std::vector<uint32_t>* runs);
+// `out` has room for text.size() + kKernelSlack runs.
+bool RunsFromCocoTextAvx2(std::string_view text, uint32_t* out, size_t* count);
+
+inline constexpr size_t kMaxCocoCharacters = 7;  // 5 bits each; a difference of two runs has 33 and a sign
+
+// Both write the numbers of runs [begin, end) of a mask and return the end of the text; `out` has room for
+// (end - begin) * kMaxCocoCharacters + kKernelSlack characters. The Avx2 one: runs below 2^31 only.
+char* WriteCocoPortable(std::span<const uint32_t> runs, size_t begin, size_t end, char* out);
+char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, char* out);
+
+// ---- binary values (rle_value.cc) ----
+
+inline constexpr size_t kMaxLebBytes = 5;  // a zigzag difference has 33 bits
+
+// Both write runs [begin, end) of a mask as LEB128, plain or (`delta`) as zigzag differences, and return the
+// end; `out` has room for (end - begin) * kMaxLebBytes + kKernelSlack bytes. The Avx2 one: runs below 2^31.
+uint8_t* WriteLebPortable(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta, uint8_t* out);
+uint8_t* WriteLebAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta, uint8_t* out);
+
+// Splits exactly `count` canonical LEB128 numbers that fill `bytes`. `out` has room for
+// bytes.size() + kKernelSlack numbers. Gives up on a number above 2^28.
+bool SplitLebAvx2(std::string_view bytes, size_t count, uint32_t* out);
+// Zigzag differences -> the runs of one mask, in place. *sum is their sum. Gives up on a run above 2^31.
+bool UndoDeltaAvx2(std::span<uint32_t> runs, uint64_t* sum);
+
+absl::Status ParseRlePayloadPortable(std::string_view payload, bool delta, RleList* masks);
+absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* masks);
+
+// ---- dense masks (rle_dense.cc, rle_encode.cc) ----
+
+// row[i] ^= previous[i], then one byte, 0 or 1, per bit of row, least significant first: 64 * words bytes.
+using ExpandRowFunction = void (*)(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out);
+void ExpandRowPortable(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out);
+void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out);
+
+absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::span<uint8_t> out);
+
+// words[y] = one bit for each of 64 pixels at pixels + y * stride, set where the byte is not 0.
+using PackStripFunction = void (*)(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words);
+void PackStripPortable(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words);
+void PackStripAvx2(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words);
+
+absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width,
+                                PackStripFunction pack);
+
+// Calls visit(first_x, first_y, last_x, last_y) for the first and last pixel of every foreground run that
+// is not empty, in order. mask.height > 0 unless all runs are 0.
+template <typename Visit>
+void ForEachForegroundRun(const RleView& mask, Visit visit) {
+  const uint64_t height = mask.height;
+  uint64_t x = 0;
+  uint64_t y = 0;
+  // Most runs end in the column where they begin or in the next one: no division for those.
+  const auto advance = [&](uint64_t pixels) {
+    y += pixels;
+    if (y < height) return;
+    y -= height;
+    ++x;
+    if (y < height) return;
+    x += y / height;
+    y %= height;
+  };
+  for (size_t i = 0; i + 1 < mask.runs.size(); i += 2) {
+    if (mask.runs[i] != 0) advance(mask.runs[i]);
+    if (mask.runs[i + 1] == 0) continue;
+    const uint64_t first_x = x;
+    const uint64_t first_y = y;
+    advance(mask.runs[i + 1] - 1);
+    visit(first_x, first_y, x, y);
+    advance(1);
+  }
+}
+
+}  // namespace shardkit::internal

@@ -1,0 +1,286 @@
+// The binary form of the `rle` column type (format-spec/spec.md, "rle"):
+//
+//   u32 mask_count; u8 transform; u8 reserved[3]; u32 heights[n]; u32 widths[n]; u32 run_counts[n];
+//   then every run of every mask as canonical LEB128.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/cursor.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "codec/rle_kernels.h"
+#include "shardkit/rle.h"
+
+namespace shardkit {
+namespace {
+
+constexpr size_t kHeadBytes = 8;         // mask count, transform, reserved
+constexpr size_t kBytesPerMask = 3 * 4;  // height, width, run count
+constexpr uint8_t kTransformPlain = 0;   // payload: the runs
+constexpr uint8_t kTransformDelta = 1;   // payload: zigzag of the difference to the run two before
+constexpr size_t kSampledRuns = 16384;   // about so many runs decide the transform of a value
+constexpr size_t kBatch = 512;           // runs encoded at once
+
+using WriteLeb = uint8_t* (*)(std::span<const uint32_t>, size_t, size_t, bool, uint8_t*);
+
+// log2(value) in units of 2^-16, integers only so that every machine gets the same; within 2^-8 of the true
+// value. value >= 1.
+uint64_t Log2Fixed(uint64_t value) {
+  const unsigned exponent = static_cast<unsigned>(std::bit_width(value)) - 1;
+  // f in [0, 1) as 16 bits; log2(1 + f) is close to f + 0.344 f (1 - f).
+  const uint64_t fraction = (exponent >= 16 ? value >> (exponent - 16) : value << (16 - exponent)) - 65536;
+  return (uint64_t{exponent} << 16) + fraction + ((fraction * (65536 - fraction) >> 16) * 22544 >> 16);
+}
+
+class ByteHistogram {
+ public:
+  void Add(const uint8_t* begin, const uint8_t* end) {
+    // Two tables, because equal neighbours would wait for each other's store.
+    for (; end - begin >= 2; begin += 2) {
+      ++counts_[0][begin[0]];
+      ++counts_[1][begin[1]];
+    }
+    if (begin != end) ++counts_[0][*begin];
+  }
+
+  // Order-0 entropy of all bytes, in units of 2^-16 bits.
+  uint64_t Cost() const {
+    uint64_t total = 0;
+    uint64_t cost = 0;
+    for (size_t i = 0; i < 256; ++i) {
+      const uint64_t count = uint64_t{counts_[0][i]} + counts_[1][i];
+      if (count == 0) continue;
+      total += count;
+      cost -= count * Log2Fixed(count);  // wraps below zero until the total is added
+    }
+    return total == 0 ? 0 : cost + total * Log2Fixed(total);
+  }
+
+ private:
+  std::array<std::array<uint32_t, 256>, 2> counts_{};
+};
+
+// Calls take(begin, end) with the encoded bytes of one mask, in pieces.
+template <typename Take>
+void EncodeMask(std::span<const uint32_t> runs, WriteLeb write, bool delta, Take take) {
+  uint8_t batch[kBatch * internal::kMaxLebBytes + internal::kKernelSlack];
+  for (size_t begin = 0; begin < runs.size(); begin += kBatch) {
+    take(batch, write(runs, begin, std::min(begin + kBatch, runs.size()), delta, batch));
+  }
+}
+
+// Delta halves what zstd makes of smooth masks, plain wins on noisy ones; the entropy of the bytes of every
+// k-th mask tells which without compressing.
+uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
+  const size_t step = masks.runs.size() / kSampledRuns + 1;
+  ByteHistogram plain;
+  ByteHistogram delta;
+  for (size_t i = 0; i < masks.size(); i += step) {
+    const std::span<const uint32_t> runs = masks[i].runs;
+    EncodeMask(runs, write, false, [&](const uint8_t* begin, const uint8_t* end) { plain.Add(begin, end); });
+    EncodeMask(runs, write, true, [&](const uint8_t* begin, const uint8_t* end) { delta.Add(begin, end); });
+  }
+  return plain.Cost() < delta.Cost() ? kTransformPlain : kTransformDelta;
+}
+
+absl::Status CheckList(const RleList& masks) {
+  const size_t count = masks.size();
+  if (count > UINT32_MAX)
+    return InvalidArgument("a list of ", count, " masks is above the limit of 2^32 - 1");
+  bool sound = masks.widths.size() == count && masks.run_begin.size() == count + 1 &&
+               masks.run_begin[0] == 0 && masks.run_begin[count] == masks.runs.size();
+  for (size_t i = 0; sound && i < count; ++i) {
+    sound = masks.run_begin[i] <= masks.run_begin[i + 1] && masks.run_begin[i + 1] <= masks.runs.size();
+  }
+  if (!sound) return InvalidArgument("the parts of a list of masks do not fit together");
+  for (size_t i = 0; i < count; ++i) {
+    const RleView mask = masks[i];
+    if (mask.runs.size() > UINT32_MAX) return InvalidArgument("mask ", i, " has ", mask.runs.size(), " runs");
+    if (absl::Status status = ValidateRle(mask); !status.ok()) {
+      return InvalidArgument("mask ", i, ": ", ToStd(status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+struct Head {
+  uint32_t count;
+  uint8_t transform;
+};
+
+absl::StatusOr<Head> ParseHead(std::string_view value) {
+  if (value.size() < kHeadBytes) {
+    return DataLoss("rle value: ", value.size(), " bytes are too few for the head of ", kHeadBytes);
+  }
+  const Head head{LoadLittle<uint32_t>(value.data()), static_cast<uint8_t>(value[4])};
+  if ((value.size() - kHeadBytes) / kBytesPerMask < head.count) {
+    return DataLoss("rle value: ", value.size(), " bytes are too few for the sizes of ", head.count,
+                    " masks");
+  }
+  if (head.transform > kTransformDelta) {
+    return DataLoss("rle value: unknown transform ", static_cast<int>(head.transform), " at byte 4");
+  }
+  if (value[5] != 0 || value[6] != 0 || value[7] != 0) {
+    return DataLoss("rle value: the reserved bytes 5 to 7 are not zero");
+  }
+  return head;
+}
+
+// Sizes and run counts, checked against the bytes present before anything is allocated for the runs.
+absl::Status ParseSizes(const char* sizes, uint32_t count, size_t payload_bytes, RleList* masks) {
+  const auto read = [&](size_t table, size_t i) {
+    return LoadLittle<uint32_t>(sizes + (table * count + i) * sizeof(uint32_t));
+  };
+  masks->heights.resize(count);
+  masks->widths.resize(count);
+  masks->run_begin.resize(size_t{count} + 1);
+  uint64_t run_count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t height = masks->heights[i] = read(0, i);
+    const uint32_t width = masks->widths[i] = read(1, i);
+    if (uint64_t{height} * width > kMaxMaskPixels) {
+      return DataLoss("rle value: mask ", i, " of ", height, " x ", width, " pixels is above the limit of ",
+                      kMaxMaskPixels, " pixels");
+    }
+    run_count += read(2, i);
+    masks->run_begin[i + 1] = run_count;
+    if (run_count > payload_bytes) {
+      return DataLoss("rle value: masks 0 to ", i, " have ", run_count, " runs, but only ", payload_bytes,
+                      " bytes follow");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// False where the portable code has to decide.
+bool ParsePayloadAvx2(std::string_view payload, bool delta, RleList* masks) {
+  const size_t count = masks->run_begin.back();
+  masks->runs.resize(payload.size() + internal::kKernelSlack);
+  if (!internal::SplitLebAvx2(payload, count, masks->runs.data())) return false;
+  masks->runs.resize(count);
+  for (size_t i = 0; i < masks->size(); ++i) {
+    const std::span<uint32_t> runs =
+        std::span(masks->runs).subspan(masks->run_begin[i], masks->run_begin[i + 1] - masks->run_begin[i]);
+    uint64_t sum = 0;
+    if (delta) {
+      if (!internal::UndoDeltaAvx2(runs, &sum)) return false;
+    } else {
+      for (const uint32_t run : runs) sum += run;
+    }
+    if (sum != uint64_t{masks->heights[i]} * masks->widths[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+namespace internal {
+
+uint8_t* WriteLebPortable(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta,
+                          uint8_t* out) {
+  for (size_t i = begin; i < end; ++i) {
+    uint64_t value = runs[i];
+    if (delta) {
+      const int64_t difference =
+          static_cast<int64_t>(value) - (i > 2 ? static_cast<int64_t>(runs[i - 2]) : 0);
+      value = (static_cast<uint64_t>(difference) << 1) ^ static_cast<uint64_t>(difference >> 63);
+    }
+    for (; value >= 0x80; value >>= 7) *out++ = static_cast<uint8_t>(value | 0x80);
+    *out++ = static_cast<uint8_t>(value);
+  }
+  return out;
+}
+
+absl::Status ParseRlePayloadPortable(std::string_view payload, bool delta, RleList* masks) {
+  masks->runs.clear();
+  masks->runs.reserve(masks->run_begin.back());
+  Cursor cursor(payload);
+  for (size_t mask = 0; mask < masks->size(); ++mask) {
+    const uint64_t first = masks->run_begin[mask];
+    const uint64_t count = masks->run_begin[mask + 1] - first;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const size_t position = cursor.position();
+      uint64_t number;
+      if (!cursor.ReadVarint(&number)) {
+        return DataLoss("rle value: mask ", mask, ", run ", i,
+                        ": no canonical LEB128 number at payload byte ", position);
+      }
+      if (delta) {
+        number = (number >> 1) ^ (0 - (number & 1));
+        // Unsigned, so that it wraps; a sum below 0 then is above every limit.
+        if (i > 2) number += masks->runs[first + i - 2];
+      }
+      if (number > kMaxMaskPixels) {
+        return DataLoss("rle value: mask ", mask, ", run ", i, " at payload byte ", position,
+                        " is outside 0 to ", kMaxMaskPixels);
+      }
+      sum += number;
+      masks->runs.push_back(static_cast<uint32_t>(number));
+    }
+    const uint64_t pixels = uint64_t{masks->heights[mask]} * masks->widths[mask];
+    if (sum != pixels) {
+      return DataLoss("rle value: the runs of mask ", mask, " sum to ", sum, " instead of ",
+                      masks->heights[mask], " x ", masks->widths[mask], " = ", pixels);
+    }
+  }
+  if (cursor.remaining() != 0) {
+    return DataLoss("rle value: ", cursor.remaining(), " bytes follow the last run");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* masks) {
+  masks->Clear();
+  const auto parse = [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(const Head head, ParseHead(value));
+    const std::string_view payload = value.substr(kHeadBytes + size_t{head.count} * kBytesPerMask);
+    SHARDKIT_RETURN_IF_ERROR(ParseSizes(value.data() + kHeadBytes, head.count, payload.size(), masks));
+    const bool delta = head.transform == kTransformDelta;
+    if (allow_avx2 && HasAvx2Kernels() && ParsePayloadAvx2(payload, delta, masks)) return absl::OkStatus();
+    return ParseRlePayloadPortable(payload, delta, masks);
+  };
+  absl::Status status = parse();
+  if (!status.ok()) masks->Clear();
+  return status;
+}
+
+}  // namespace internal
+
+absl::Status AppendRleValue(const RleList& masks, std::string* out) {
+  SHARDKIT_RETURN_IF_ERROR(CheckList(masks));
+  uint32_t all = 0;
+  for (const uint32_t run : masks.runs) all |= run;
+  const WriteLeb write =
+      internal::HasAvx2Kernels() && all < 0x80000000u ? internal::WriteLebAvx2 : internal::WriteLebPortable;
+  const uint8_t transform = ChooseTransform(masks, write);
+
+  AppendLittle(*out, static_cast<uint32_t>(masks.size()));
+  out->push_back(static_cast<char>(transform));
+  out->append(3, '\0');
+  for (const uint32_t height : masks.heights) AppendLittle(*out, height);
+  for (const uint32_t width : masks.widths) AppendLittle(*out, width);
+  for (size_t i = 0; i < masks.size(); ++i) {
+    AppendLittle(*out, static_cast<uint32_t>(masks.run_begin[i + 1] - masks.run_begin[i]));
+  }
+  for (size_t i = 0; i < masks.size(); ++i) {
+    EncodeMask(masks[i].runs, write, transform == kTransformDelta,
+               [&](const uint8_t* begin, const uint8_t* end) {
+                 out->append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
+               });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseRleValue(std::string_view value, RleList* masks) {
+  return internal::ParseRleValue(value, true, masks);
+}
+
+absl::StatusOr<uint32_t> RleValueCount(std::string_view value) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Head head, ParseHead(value));
+  return head.count;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,137 @@
+#include "codec/zstd.h"
+
+#include <zdict.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <new>
+#include <utility>
+
+#include "base/endian.h"
+#include "base/errors.h"
+
+namespace shardkit {
+namespace {
+
+ZSTD_CCtx* AsCompression(void* context) { return static_cast<ZSTD_CCtx*>(context); }
+ZSTD_DCtx* AsDecompression(void* context) { return static_cast<ZSTD_DCtx*>(context); }
+
+}  // namespace
+
+int MinZstdLevel() { return ZSTD_minCLevel(); }
+int MaxZstdLevel() { return ZSTD_maxCLevel(); }
+
+absl::StatusOr<std::shared_ptr<const ZstdDictionary>> ZstdDictionary::Create(std::string bytes, int level) {
+  if (level < MinZstdLevel() || level > MaxZstdLevel()) {
+    return InvalidArgument("zstd level ", level, " is outside ", MinZstdLevel(), " to ", MaxZstdLevel());
+  }
+  if (bytes.empty()) return DataLoss("zstd dictionary: it is empty");
+  std::shared_ptr<ZstdDictionary> dictionary(new ZstdDictionary);
+  dictionary->bytes_ = std::move(bytes);
+  const std::string& content = dictionary->bytes_;
+  dictionary->compression_ = ZSTD_createCDict(content.data(), content.size(), level);
+  dictionary->decompression_ = ZSTD_createDDict(content.data(), content.size());
+  if (dictionary->compression_ == nullptr || dictionary->decompression_ == nullptr) {
+    return DataLoss("zstd dictionary: its ", content.size(), " bytes are malformed");
+  }
+  return std::shared_ptr<const ZstdDictionary>(std::move(dictionary));
+}
+
+ZstdDictionary::~ZstdDictionary() {
+  ZSTD_freeCDict(static_cast<ZSTD_CDict*>(compression_));
+  ZSTD_freeDDict(static_cast<ZSTD_DDict*>(decompression_));
+}
+
+ZstdCompressor::ZstdCompressor() : context_(ZSTD_createCCtx()) {
+  if (context_ == nullptr) throw std::bad_alloc();
+}
+ZstdCompressor::~ZstdCompressor() { ZSTD_freeCCtx(AsCompression(context_)); }
+
+absl::Status ZstdCompressor::Compress(std::string_view raw, int level, const ZstdDictionary* dictionary,
+                                      std::string* out) {
+  if (level < MinZstdLevel() || level > MaxZstdLevel()) {
+    return InvalidArgument("zstd level ", level, " is outside ", MinZstdLevel(), " to ", MaxZstdLevel());
+  }
+  ZSTD_CCtx* const context = AsCompression(context_);
+  const auto* const digest =
+      dictionary == nullptr ? nullptr : static_cast<ZSTD_CDict*>(dictionary->compression_);
+  // Content size on and checksum off are zstd's defaults; the bytes of a shard depend on them, so they are
+  // said.
+  for (const size_t code :
+       {ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters),
+        ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level),
+        ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 1),
+        ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 0), ZSTD_CCtx_refCDict(context, digest)}) {
+    if (ZSTD_isError(code)) return absl::InternalError(ZSTD_getErrorName(code));
+  }
+  const size_t bound = ZSTD_compressBound(raw.size());
+  if (ZSTD_isError(bound)) return InvalidArgument("zstd cannot compress ", raw.size(), " bytes in one frame");
+  out->resize(bound);
+  const size_t size = ZSTD_compress2(context, out->data(), out->size(), raw.data(), raw.size());
+  if (ZSTD_isError(size)) {
+    out->clear();
+    if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    return absl::InternalError(ZSTD_getErrorName(size));
+  }
+  out->resize(size);
+  return absl::OkStatus();
+}
+
+ZstdDecompressor::ZstdDecompressor() : context_(ZSTD_createDCtx()) {
+  if (context_ == nullptr) throw std::bad_alloc();
+}
+ZstdDecompressor::~ZstdDecompressor() { ZSTD_freeDCtx(AsDecompression(context_)); }
+
+absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const ZstdDictionary* dictionary,
+                                          std::span<char> out) {
+  // ZSTD_decompressDCtx would also take several frames, skippable ones and old formats.
+  if (compressed.size() < sizeof(uint32_t) || LoadLittle<uint32_t>(compressed.data()) != ZSTD_MAGICNUMBER) {
+    return DataLoss("zstd: ", compressed.size(), " bytes that do not begin with a frame");
+  }
+  const size_t frame = ZSTD_findFrameCompressedSize(compressed.data(), compressed.size());
+  if (ZSTD_isError(frame)) return DataLoss("zstd: the frame is damaged: ", ZSTD_getErrorName(frame));
+  if (frame != compressed.size()) {
+    return DataLoss("zstd: ", compressed.size() - frame, " bytes follow the frame of ", frame);
+  }
+  const unsigned long long content = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
+  if (content != ZSTD_CONTENTSIZE_UNKNOWN && content != out.size()) {
+    return DataLoss("zstd: the frame holds ", static_cast<uint64_t>(content), " bytes instead of ",
+                    out.size());
+  }
+  ZSTD_DCtx* const context = AsDecompression(context_);
+  const size_t size =
+      dictionary == nullptr
+          ? ZSTD_decompressDCtx(context, out.data(), out.size(), compressed.data(), compressed.size())
+          : ZSTD_decompress_usingDDict(context, out.data(), out.size(), compressed.data(), compressed.size(),
+                                       static_cast<const ZSTD_DDict*>(dictionary->decompression_));
+  if (ZSTD_isError(size)) {
+    if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    return DataLoss("zstd: the frame is damaged: ", ZSTD_getErrorName(size));
+  }
+  if (size != out.size()) return DataLoss("zstd: the frame holds ", size, " bytes instead of ", out.size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::span<const size_t> lengths,
+                                                size_t capacity) {
+  size_t total = 0;
+  for (const size_t length : lengths) {
+    if (__builtin_add_overflow(total, length, &total)) return InvalidArgument("sample lengths that overflow");
+  }
+  if (total != samples.size() || lengths.size() > UINT32_MAX) {
+    return InvalidArgument("the lengths of ", lengths.size(), " samples sum to ", total, " instead of ",
+                           samples.size());
+  }
+  if (samples.empty()) return NotFound("zstd dictionary: there are no samples");
+  std::string dictionary(capacity, '\0');
+  const size_t size = ZDICT_trainFromBuffer(dictionary.data(), dictionary.size(), samples.data(),
+                                            lengths.data(), static_cast<unsigned>(lengths.size()));
+  if (ZDICT_isError(size)) {
+    return NotFound("zstd dictionary: ", lengths.size(), " samples of ", samples.size(),
+                    " bytes give none: ", ZDICT_getErrorName(size));
+  }
+  dictionary.resize(size);
+  return dictionary;
+}
+
+}  // namespace shardkit
