@@ -1,0 +1,93 @@
+#include "codec/content_type.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace shardkit {
+namespace {
+
+const std::string kJpegBytes = "\xff\xd8\xff\xe0 rest";
+const std::string kPngBytes = "\x89PNG\r\n\x1a\n rest";
+
+TEST(ContentType, Signatures) {
+  EXPECT_TRUE(HasJpegSignature(kJpegBytes));
+  EXPECT_FALSE(HasJpegSignature("\xff\xd8"));
+  EXPECT_FALSE(HasJpegSignature(" " + kJpegBytes));
+  EXPECT_TRUE(HasPngSignature(kPngBytes));
+  EXPECT_FALSE(HasPngSignature(std::string_view(kPngBytes).substr(0, 7)));
+  EXPECT_FALSE(HasPngSignature(""));
+}
+
+TEST(ContentType, Utf8) {
+  EXPECT_TRUE(IsValidUtf8(""));
+  EXPECT_TRUE(
+      IsValidUtf8("Gr\xc3\xbc\xc3\x9f"
+                  "e \xf0\x9f\x98\x80"));
+  EXPECT_TRUE(IsValidUtf8(std::string_view("a\0b", 3)));
+  EXPECT_FALSE(IsValidUtf8("\xc3"));
+  EXPECT_FALSE(IsValidUtf8("\xc0\x80"));          // overlong
+  EXPECT_FALSE(IsValidUtf8("\xed\xa0\x80"));      // surrogate
+  EXPECT_FALSE(IsValidUtf8("\xf4\x90\x80\x80"));  // beyond U+10FFFF
+}
+
+TEST(ContentType, Json) {
+  for (const char* good : {"{}", " [1, 2.5e3, \"x\", null, true] ", "3", "\"a\"", "{\"a\": {\"b\": []}}"}) {
+    EXPECT_TRUE(IsValidJson(good)) << good;
+  }
+  for (const char* bad : {"", " ", "{", "[1,]", "{} {}", "{\"a\": 01}", "nul", "[1 2]", "\"\xff\"", "'a'"}) {
+    EXPECT_FALSE(IsValidJson(bad)) << bad;
+  }
+  // Broken where a parser on demand would not look.
+  EXPECT_FALSE(IsValidJson("{\"a\": 1, \"b\": [tru]}"));
+  // A large document, then a small one: the parser's memory is given back in between.
+  std::string large = "[";
+  large.append(20 << 20, ' ');
+  EXPECT_TRUE(IsValidJson(large + "]"));
+  EXPECT_TRUE(IsValidJson("[]"));
+  EXPECT_FALSE(IsValidJson(large));
+}
+
+TEST(ContentType, Guess) {
+  EXPECT_EQ(GuessType(kJpegBytes, "jpg"), Type::kJpeg);
+  EXPECT_EQ(GuessType(kJpegBytes, "png"), Type::kJpeg);
+  EXPECT_EQ(GuessType(kPngBytes, "JPEG"), Type::kPng);
+  EXPECT_EQ(GuessType(kPngBytes, "txt"), Type::kPng);
+  EXPECT_EQ(GuessType("not an image", "jpg"), Type::kBytes);
+  EXPECT_EQ(GuessType("{\"a\": 1}", "json"), Type::kJson);
+  EXPECT_EQ(GuessType("{\"a\": 1}", "JSON"), Type::kJson);
+  EXPECT_EQ(GuessType("{\"a\": 1", "json"), Type::kUtf8);
+  EXPECT_EQ(GuessType("\xff", "json"), Type::kBytes);
+  EXPECT_EQ(GuessType("{\"a\": 1}", "txt"), Type::kUtf8);
+  EXPECT_EQ(GuessType("{\"a\": 1}", ""), Type::kBytes);
+  for (const char* extension : {"txt", "cls", "caption", "csv", "tsv", "md", "xml", "html", "yaml", "yml",
+                                "log", "jsonl", "ndjson", "TXT"}) {
+    EXPECT_EQ(GuessType("7", extension), Type::kUtf8) << extension;
+    EXPECT_EQ(GuessType("\xff", extension), Type::kBytes) << extension;
+    EXPECT_EQ(GuessType("", extension), Type::kUtf8) << extension;
+  }
+  for (const char* extension : {"jpg", "JPEG", "jpe", "jfif"})
+    EXPECT_EQ(GuessType("", extension), Type::kJpeg);
+  EXPECT_EQ(GuessType("", "png"), Type::kPng);
+  EXPECT_EQ(GuessType("", "json"), Type::kUtf8);
+  EXPECT_EQ(GuessType("", "npy"), Type::kBytes);
+}
+
+TEST(ContentType, Fits) {
+  EXPECT_TRUE(FitsType("\xff", Type::kBytes));
+  EXPECT_TRUE(FitsType("", Type::kBytes));
+  EXPECT_TRUE(FitsType("", Type::kUtf8));
+  EXPECT_FALSE(FitsType("\xff", Type::kUtf8));
+  EXPECT_TRUE(FitsType("[]", Type::kJson));
+  EXPECT_FALSE(FitsType("", Type::kJson));
+  EXPECT_TRUE(FitsType("", Type::kJpeg));
+  EXPECT_TRUE(FitsType("", Type::kPng));
+  EXPECT_TRUE(FitsType(kJpegBytes, Type::kJpeg));
+  EXPECT_FALSE(FitsType(kJpegBytes, Type::kPng));
+  EXPECT_TRUE(FitsType(kPngBytes, Type::kPng));
+  EXPECT_FALSE(FitsType("abcd", Type::kI32));
+  EXPECT_FALSE(FitsType("", Type::kRle));
+}
+
+}  // namespace
+}  // namespace shardkit

@@ -1,0 +1,174 @@
+// COCO compressed strings: known vectors, round trips, every refusal, and the two implementations compared.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "base/strings.h"
+#include "codec/rle_kernels.h"
+#include "shardkit/rle.h"
+
+namespace shardkit {
+namespace {
+
+using Runs = std::vector<uint32_t>;
+
+std::string TextOf(const Runs& runs) {
+  std::string text;
+  AppendCocoText(runs, &text);
+  return text;
+}
+
+std::string PortableTextOf(const Runs& runs) {
+  std::string text(runs.size() * internal::kMaxCocoCharacters + internal::kKernelSlack, '\0');
+  text.resize(
+      static_cast<size_t>(internal::WriteCocoPortable(runs, 0, runs.size(), text.data()) - text.data()));
+  return text;
+}
+
+// Both implementations must agree on runs, and on whether there are any.
+absl::Status Parse(std::string_view text, Runs* runs) {
+  Runs portable;
+  const absl::Status portable_status = internal::RunsFromCocoTextPortable(text, &portable);
+  runs->clear();
+  const std::unique_ptr<char[]> exact(new char[text.size()]);
+  std::copy(text.begin(), text.end(), exact.get());
+  const absl::Status status = RunsFromCocoText({exact.get(), text.size()}, runs);
+  EXPECT_EQ(status, portable_status);
+  if (status.ok()) {
+    EXPECT_EQ(*runs, portable);
+  } else {
+    EXPECT_TRUE(runs->empty());
+  }
+  return status;
+}
+
+void ExpectError(std::string_view text, std::string_view message) {
+  Runs runs;
+  const absl::Status status = Parse(text, &runs);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(status.message()), message);
+}
+
+// From pycocotools.mask.frPyObjects.
+TEST(RleCoco, KnownVectors) {
+  const std::pair<Runs, std::string> vectors[] = {
+      {{}, ""},
+      {{6}, "6"},
+      {{0, 6}, "06"},
+      {{0, 5, 300, 5, 295}, "05\\90K"},
+      {{15, 16, 31, 32, 1023, 1024, 0, 100000}, "?`0o0`0Po0Po0QPOPeP3"},
+      {{1500, 20, 1480, 22, 1478, 22, 1478}, "l^1d0X^12N00"},
+      {{0, 1, 4294967294}, "01nooooo3"},
+  };
+  for (const auto& [runs, text] : vectors) {
+    EXPECT_EQ(TextOf(runs), text);
+    EXPECT_EQ(PortableTextOf(runs), text);
+    Runs parsed;
+    ASSERT_TRUE(Parse(text, &parsed).ok());
+    EXPECT_EQ(parsed, runs);
+  }
+}
+
+TEST(RleCoco, AppendsAndKeepsWhatStandsThere) {
+  Runs runs{7, 7, 7, 7};
+  ASSERT_TRUE(RunsFromCocoText("123", &runs).ok());
+  EXPECT_EQ(runs, (Runs{7, 7, 7, 7, 1, 2, 3}));
+  EXPECT_FALSE(RunsFromCocoText("12P", &runs).ok());
+  EXPECT_EQ(runs, (Runs{7, 7, 7, 7, 1, 2, 3}));
+  std::string text = "text:";
+  AppendCocoText(Runs{1, 2}, &text);
+  EXPECT_EQ(text, "text:12");
+}
+
+TEST(RleCoco, RoundTripsOfEveryMagnitude) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    Runs runs(random() % 200);
+    const unsigned bits = 1 + random() % 32;
+    const bool smooth = random() % 2 == 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const uint32_t noise = static_cast<uint32_t>(random()) >> (32 - bits);
+      runs[i] = smooth && i > 2 ? runs[i - 2] + noise % 7 : noise;
+      if (random() % 64 == 0) runs[i] = static_cast<uint32_t>(random());
+    }
+    const std::string text = TextOf(runs);
+    ASSERT_EQ(text, PortableTextOf(runs));
+    Runs parsed;
+    ASSERT_TRUE(Parse(text, &parsed).ok());
+    ASSERT_EQ(parsed, runs);
+  }
+}
+
+TEST(RleCoco, LongerThanNeededIsRead) {
+  Runs runs;
+  ASSERT_TRUE(Parse("QP0"
+                    "1",
+                    &runs)
+                  .ok());  // 1 in three groups
+  EXPECT_EQ(runs, (Runs{1, 1}));
+  ASSERT_TRUE(Parse("QPPPPPPPPPP0", &runs).ok());
+  EXPECT_EQ(runs, (Runs{1}));
+}
+
+TEST(RleCoco, Refusals) {
+  ExpectError("12/", "COCO RLE text: character code 47 at position 2 is outside '0' to 'o'");
+  ExpectError("12p", "COCO RLE text: character code 112 at position 2 is outside '0' to 'o'");
+  ExpectError("1\xff", "COCO RLE text: character code 255 at position 1 is outside '0' to 'o'");
+  ExpectError("1Q\n", "COCO RLE text: character code 10 at position 2 is outside '0' to 'o'");
+  ExpectError("12P", "COCO RLE text: the number at position 2 is cut short by the end");
+  ExpectError("1PPPPP", "COCO RLE text: the number at position 1 is cut short by the end");
+  ExpectError("O", "COCO RLE text: run 0 at position 0 is -1, outside 0 to 4294967295");
+  ExpectError("123M", "COCO RLE text: run 3 at position 3 is -1, outside 0 to 4294967295");
+  ExpectError("PPPPPP4", "COCO RLE text: run 0 at position 0 is 4294967296, outside 0 to 4294967295");
+  ExpectError("QPPPPPPPPPPP0", "COCO RLE text: the number at position 0 has more than 12 characters");
+  for (int length : {32, 33, 40, 64, 71, 72, 200}) {
+    const std::string good(static_cast<size_t>(length), '0');
+    for (int i = 0; i < length; ++i) {
+      std::string bad = good;
+      bad[static_cast<size_t>(i)] = '\x7f';
+      ExpectError(bad, StrCat("COCO RLE text: character code 127 at position ", i, " is outside '0' to 'o'"));
+    }
+    ExpectError(good + "PP",
+                StrCat("COCO RLE text: the number at position ", length, " is cut short by the end"));
+  }
+}
+
+TEST(RleCoco, RandomTextNeverDisagrees) {
+  std::mt19937_64 random(4);
+  for (int round = 0; round < 20000; ++round) {
+    std::string text(random() % 120, '0');
+    const unsigned continued = random() % 100;
+    for (char& c : text) {
+      c = static_cast<char>(48 + random() % 32);
+      if (random() % 100 < continued) c = static_cast<char>(c + 32);
+      if (random() % 500 == 0) c = static_cast<char>(random());
+    }
+    // Runs that only grow, so that many texts are valid.
+    if (round % 2 == 0) {
+      for (char& c : text)
+        c = static_cast<char>(c & ~16) < '0' ? c : static_cast<char>(((c - 48) & ~16) + 48);
+    }
+    Runs runs;
+    if (Parse(text, &runs).ok()) {
+      Runs again;
+      ASSERT_TRUE(Parse(TextOf(runs), &again).ok());
+      ASSERT_EQ(again, runs);
+    }
+  }
+}
+
+TEST(RleCoco, TruncationAtEveryLength) {
+  Runs runs;
+  for (uint32_t i = 0; i < 60; ++i) runs.push_back(i * i * i * 31 % 40000);
+  const std::string text = TextOf(runs);
+  for (size_t length = 0; length <= text.size(); ++length) {
+    Runs parsed;
+    if (Parse(std::string_view(text).substr(0, length), &parsed).ok()) {
+      ASSERT_TRUE(std::equal(parsed.begin(), parsed.end(), runs.begin()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardkit

@@ -1,0 +1,254 @@
+// The binary form of a list of masks: layout, round trips, refusals, damage.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "base/endian.h"
+#include "base/strings.h"
+#include "codec/rle_kernels.h"
+#include "rle_model.h"
+#include "shardkit/rle.h"
+
+namespace shardkit {
+namespace {
+
+std::string ValueOf(const RleList& masks) {
+  std::string value;
+  EXPECT_TRUE(AppendRleValue(masks, &value).ok());
+  return value;
+}
+
+// Both implementations must agree.
+absl::Status Parse(std::string_view value, RleList* masks) {
+  const std::unique_ptr<char[]> exact(new char[value.size()]);
+  std::copy(value.begin(), value.end(), exact.get());
+  const std::string_view bytes(exact.get(), value.size());
+  RleList portable;
+  const absl::Status portable_status = internal::ParseRleValue(bytes, false, &portable);
+  const absl::Status status = ParseRleValue(bytes, masks);
+  EXPECT_EQ(status, portable_status);
+  EXPECT_EQ(*masks, portable);
+  if (!status.ok()) {
+    EXPECT_EQ(*masks, RleList());
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  }
+  return status;
+}
+
+void ExpectError(std::string_view value, std::string_view message) {
+  RleList masks;
+  const absl::Status status = Parse(value, &masks);
+  EXPECT_EQ(std::string(status.message()), message);
+}
+
+// A value by hand: masks of {height, width, run count}, then the payload.
+std::string Handmade(std::vector<std::array<uint32_t, 3>> masks, uint8_t transform,
+                     std::string_view payload) {
+  std::string value;
+  AppendLittle(value, static_cast<uint32_t>(masks.size()));
+  value += static_cast<char>(transform);
+  value.append(3, '\0');
+  for (size_t field = 0; field < 3; ++field) {
+    for (const auto& mask : masks) AppendLittle(value, mask[field]);
+  }
+  value += payload;
+  return value;
+}
+
+RleList RandomList(std::mt19937_64& random, size_t count, uint32_t max_side) {
+  RleList masks;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t height = static_cast<uint32_t>(random() % max_side);
+    const uint32_t width = static_cast<uint32_t>(random() % max_side);
+    masks.Append(testing::RunsOf(testing::RandomModel(height, width, random)));
+  }
+  return masks;
+}
+
+TEST(RleValue, Layout) {
+  EXPECT_EQ(ValueOf(RleList()), std::string("\0\0\0\0\1\0\0\0", 8));
+
+  RleList masks;
+  masks.Append(Rle{1, 10, {0, 2, 3, 1, 4}});  // differences 0 2 3 -1 1
+  masks.Append(Rle{20, 15, {300}});
+  const std::string delta = Handmade({{1, 10, 5}, {20, 15, 1}}, 1, std::string("\0\4\6\1\2\xd8\4", 7));
+  const std::string plain = Handmade({{1, 10, 5}, {20, 15, 1}}, 0, std::string("\0\2\3\1\4\xac\2", 7));
+  for (const std::string& value : {delta, plain}) {
+    RleList parsed;
+    ASSERT_TRUE(Parse(value, &parsed).ok());
+    EXPECT_EQ(parsed, masks);
+    EXPECT_EQ(RleValueCount(value).value(), 2u);
+  }
+  EXPECT_EQ(ValueOf(masks), delta);  // as many different bytes either way
+}
+
+TEST(RleValue, SmoothMasksTakeDeltaAndNoisyOnesPlain) {
+  RleList smooth;
+  Rle rle{1000, 50, {}};
+  uint32_t left = 50000;
+  for (uint32_t i = 0; i < 49; ++i) {
+    rle.runs.insert(rle.runs.end(), {900 - i % 3, 100 + i % 3});
+    left -= 1000;
+  }
+  rle.runs.push_back(left);
+  smooth.Append(rle);
+  EXPECT_EQ(ValueOf(smooth)[4], 1);
+
+  std::mt19937_64 random(5);
+  RleList noisy;
+  Rle noise{1, 0, {}};
+  for (int i = 0; i < 1000; ++i) {
+    noise.runs.push_back(static_cast<uint32_t>(random() % 50));
+    noise.width += noise.runs.back();
+  }
+  noisy.Append(noise);
+  EXPECT_EQ(ValueOf(noisy)[4], 0);
+}
+
+TEST(RleValue, RoundTrips) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 200; ++round) {
+    const RleList masks = RandomList(random, random() % 20, 1 + static_cast<uint32_t>(random() % 90));
+    RleList parsed;
+    ASSERT_TRUE(Parse(ValueOf(masks), &parsed).ok());
+    ASSERT_EQ(parsed, masks);
+  }
+}
+
+TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 500; ++round) {
+    RleList masks;
+    Rle rle{1, 0, {}};
+    uint64_t left = kMaxMaskPixels;
+    const unsigned bits = 1 + random() % 32;
+    for (size_t i = random() % 100; i != 0; --i) {
+      const uint64_t run = static_cast<uint32_t>(random()) >> (32 - 1 - random() % bits);
+      rle.runs.push_back(static_cast<uint32_t>(std::min(run, left)));
+      left -= rle.runs.back();
+    }
+    rle.width = static_cast<uint32_t>(kMaxMaskPixels - left);
+    masks.Append(rle);
+    masks.Append(Rle{1, 1, {1}});
+    RleList parsed;
+    ASSERT_TRUE(Parse(ValueOf(masks), &parsed).ok());
+    ASSERT_EQ(parsed, masks);
+
+    if (!internal::HasAvx2Kernels() || *std::max_element(masks.runs.begin(), masks.runs.end()) >= 0x80000000)
+      continue;
+    for (const bool delta : {false, true}) {
+      std::vector<uint8_t> a(rle.runs.size() * internal::kMaxLebBytes + internal::kKernelSlack), b(a);
+      a.resize(static_cast<size_t>(internal::WriteLebPortable(rle.runs, 0, rle.runs.size(), delta, a.data()) -
+                                   a.data()));
+      b.resize(static_cast<size_t>(internal::WriteLebAvx2(rle.runs, 0, rle.runs.size(), delta, b.data()) -
+                                   b.data()));
+      ASSERT_EQ(a, b);
+    }
+  }
+}
+
+// Both transforms, also the one the encoder would not take.
+TEST(RleValue, EitherTransformParses) {
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 100; ++round) {
+    const RleList masks = RandomList(random, 5, 80);
+    for (const bool delta : {false, true}) {
+      std::string payload;
+      std::vector<std::array<uint32_t, 3>> heads;
+      for (size_t i = 0; i < masks.size(); ++i) {
+        const auto runs = masks[i].runs;
+        heads.push_back({masks.heights[i], masks.widths[i], static_cast<uint32_t>(runs.size())});
+        std::vector<uint8_t> bytes(runs.size() * internal::kMaxLebBytes + internal::kKernelSlack);
+        const uint8_t* end = internal::WriteLebPortable(runs, 0, runs.size(), delta, bytes.data());
+        payload.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(end - bytes.data()));
+      }
+      RleList parsed;
+      ASSERT_TRUE(Parse(Handmade(heads, delta, payload), &parsed).ok());
+      ASSERT_EQ(parsed, masks);
+    }
+  }
+}
+
+TEST(RleValue, Refusals) {
+  const std::string good = Handmade({{2, 3, 2}}, 0, "\1\5");
+  RleList masks;
+  ASSERT_TRUE(Parse(good, &masks).ok());
+  ExpectError("", "rle value: 0 bytes are too few for the head of 8");
+  ExpectError(good.substr(0, 7), "rle value: 7 bytes are too few for the head of 8");
+  ExpectError(good.substr(0, 19), "rle value: 19 bytes are too few for the sizes of 1 masks");
+  ExpectError(std::string("\xff\xff\xff\xff\0\0\0\0", 8),
+              "rle value: 8 bytes are too few for the sizes of 4294967295 masks");
+  ExpectError(Handmade({{2, 3, 2}}, 2, "\1\5"), "rle value: unknown transform 2 at byte 4");
+  for (size_t i : {5, 6, 7}) {
+    std::string bad = good;
+    bad[i] = 1;
+    ExpectError(bad, "rle value: the reserved bytes 5 to 7 are not zero");
+    EXPECT_EQ(RleValueCount(bad).status().code(), absl::StatusCode::kDataLoss);
+  }
+  ExpectError(Handmade({{0, 0, 0}, {65536, 65536, 1}}, 0, "\1"),
+              "rle value: mask 1 of 65536 x 65536 pixels is above the limit of 4294967295 pixels");
+  ExpectError(Handmade({{2, 3, 2}, {2, 3, 0xffffffff}, {2, 3, 1}}, 0, "\1\5"),
+              "rle value: masks 0 to 1 have 4294967297 runs, but only 2 bytes follow");
+  ExpectError(Handmade({{2, 3, 2}}, 0, "\1\4"),
+              "rle value: the runs of mask 0 sum to 5 instead of 2 x 3 = 6");
+  ExpectError(Handmade({{2, 3, 2}}, 1, "\2\xc"),
+              "rle value: the runs of mask 0 sum to 7 instead of 2 x 3 = 6");
+  ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\1\5\0", 3)), "rle value: 1 bytes follow the last run");
+  ExpectError(Handmade({{2, 3, 2}}, 0, "\1\x85"),
+              "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
+  ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\1\x85\0", 3)),
+              "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
+  ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\x80\x80\x80\x80\x10\5", 6)),
+              "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
+  ExpectError(Handmade({{2, 3, 4}}, 1, "\2\2\2\3"),
+              "rle value: mask 0, run 3 at payload byte 3 is outside 0 to 4294967295");
+  ExpectError(Handmade({{2, 3, 1}}, 1, "\1"),
+              "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
+}
+
+TEST(RleValue, ListsThatDoNotFitTogether) {
+  std::string out = "kept";
+  RleList masks;
+  masks.Append(Rle{2, 3, {1, 5}});
+  masks.Append(Rle{2, 3, {1, 4}});
+  absl::Status status = AppendRleValue(masks, &out);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "mask 1: the runs of a mask of 2 x 3 pixels sum to 5 instead of 6");
+  masks.runs.back() = 5;
+  EXPECT_TRUE(AppendRleValue(masks, &out).ok());
+  EXPECT_EQ(out.substr(0, 4), "kept");
+
+  for (int i = 0; i < 5; ++i) {
+    RleList bad = masks;
+    if (i == 0) bad.widths.pop_back();
+    if (i == 1) bad.run_begin.pop_back();
+    if (i == 2) bad.run_begin.back() = 3;
+    if (i == 3) bad.run_begin[1] = 9;
+    if (i == 4) bad.run_begin[0] = 1;
+    EXPECT_EQ(AppendRleValue(bad, &out).code(), absl::StatusCode::kInvalidArgument) << i;
+  }
+}
+
+// Any damage is refused or gives a list of sound masks; nothing crashes and both implementations agree.
+TEST(RleValue, TruncationAndSingleByteChanges) {
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 6; ++round) {
+    const std::string value = ValueOf(RandomList(random, 4, 40));
+    RleList masks;
+    for (size_t length = 0; length < value.size(); ++length) {
+      ASSERT_FALSE(Parse(std::string_view(value).substr(0, length), &masks).ok());
+    }
+    for (size_t i = 0; i < value.size(); ++i) {
+      for (int change = 1; change < 256; change = change * 2 + (round % 2)) {
+        std::string bad = value;
+        bad[i] = static_cast<char>(bad[i] ^ change);
+        if (!Parse(bad, &masks).ok()) continue;
+        for (size_t j = 0; j < masks.size(); ++j) ASSERT_TRUE(ValidateRle(masks[j]).ok());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardkit
