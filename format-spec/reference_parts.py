@@ -180,7 +180,7 @@ def parse_schema(data):
         name = utf8(raw, f"schema: column {c}: name", 0)
         type_, codec, flags, dtype, rank = cursor.take(5)
         what = f'schema: column {c} "{name}"'
-        check(name not in names, f"{what}: duplicate name", 0)
+        check(name not in names, f"{what}: the name stands twice", 0)
         check(type_ in TYPE_NAMES, f"{what}: unknown type {type_}", 0, "Unimplemented")
         check(codec < len(CODECS), f"{what}: unknown codec {codec}", 0, "Unimplemented")
         check(flags < 4, f"{what}: reserved flags {flags:#04x} are set", 0)
@@ -250,7 +250,7 @@ def decode_value(column, data):
     if column.shape is not None:
         return Ndarray(TYPE_NAMES[column.dtype], column.shape, bytes(data))
     if len(data) < 8 or data[0] > MAX_RANK or len(data) < 8 + 8 * data[0]:
-        raise BadValue("ndarray head is wrong or cut short")
+        raise BadValue("ndarray: rank is over 8, or the shape is cut short")
     if not is_zero(data[1:8]):
         raise BadValue("ndarray reserved bytes are not zero")
     shape, begin = struct.unpack_from(f"<{data[0]}Q", data, 8), 8 + 8 * data[0]
@@ -284,7 +284,7 @@ def decode_rle(data):
             number = shift = 0
             while True:
                 if position == len(data):
-                    raise BadValue("rle runs are cut short")
+                    raise BadValue(f"rle: run {i} of mask {len(masks)} is cut short")
                 byte = data[position]
                 position += 1
                 number |= (byte & 127) << shift
@@ -292,21 +292,21 @@ def decode_rle(data):
                 if byte < 128:
                     break
                 if shift > 63:
-                    raise BadValue("rle number is over 64 bits")
+                    raise BadValue(f"rle: run {i} of mask {len(masks)} is over 64 bits")
             if number >> 64 or (byte == 0 and shift > 7):
-                raise BadValue("rle number is not in its shortest form or over 64 bits")
+                raise BadValue(f"rle: run {i} of mask {len(masks)} is not in its shortest form or over 64 bits")
             if transform == 1:
                 number = (number >> 1) ^ -(number & 1)
                 if i > 2:
                     number += runs[i - 2]
             if not 0 <= number <= 0xFFFFFFFF:
-                raise BadValue("rle run is negative or over 2^32 - 1")
+                raise BadValue(f"rle: run {i} of mask {len(masks)} is negative or over 2^32 - 1")
             runs.append(number)
         if sum(runs) != height * width:
             raise BadValue(f"rle runs of mask {len(masks)} sum to {sum(runs)}, not {height} x {width}")
         masks.append({"size": [height, width], "counts": runs})
     if position != len(data):
-        raise BadValue(f"rle has {len(data) - position} trailing bytes")
+        raise BadValue(f"rle: {len(data) - position} bytes follow the last run")
     return masks
 
 
@@ -451,8 +451,8 @@ class ColumnData:
         where = self.block.where(self.c)
         try:
             parameters = zstandard.get_frame_parameters(stored)
-            check(parameters.content_size == raw_length, f"{where}: zstd content size is not the raw length {raw_length}",
-                  self.offset)
+            holds = "an unknown number of" if parameters.content_size >= 1 << 63 else parameters.content_size
+            check(holds == raw_length, f"{where}: zstd frame holds {holds} bytes instead of {raw_length}", self.offset)
             dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
             decoder = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=MAX_ZSTD_RAW).decompressobj()
             raw = decoder.decompress(stored)
@@ -474,7 +474,7 @@ class ColumnData:
             return data
         if xxh3(data[:-8]) != int.from_bytes(data[-8:], "little"):
             place = self.block.offset + self.block.entries[self.c].values_offset + begin
-            self.fail(i, "record checksum does not match", place)
+            self.fail(i, "value checksum does not match", place)
         return data[:-8]
 
     def value(self, i, decode=decode_value):

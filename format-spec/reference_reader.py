@@ -19,6 +19,7 @@ import json
 import math
 import mmap
 import os
+import signal
 import struct
 import sys
 from typing import NamedTuple
@@ -391,6 +392,7 @@ def shard_json(shard):
 
 def main():
     from reference_dataset import dataset_json, read_dataset
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader of the output that stops, as head does, is no error
     parser = argparse.ArgumentParser(description="Read Shardkit shards and datasets; print them as JSON.")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a shard, or a dataset's directory")
     parser.add_argument("--json", action="store_true", help="one line per document instead of indented JSON")

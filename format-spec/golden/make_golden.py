@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes the golden files beside it: make_golden.py [DIRECTORY]. Deterministic; README.md describes the files.
+"""Makes the golden files beside it: make_golden.py [DIRECTORY | --table]. Deterministic; README.md describes the files.
 
 Twins come from the values written here, never from a reader.
 """
@@ -236,6 +236,9 @@ def all_files():
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+    if sys.argv[1:] == ["--table"]:  # for README.md
+        print(make_invalid.table(), end="")
+        return
     for path, data in all_files().items():
         full = os.path.join(root, path)
         os.makedirs(os.path.dirname(full), exist_ok=True)

@@ -20,6 +20,10 @@ def patch(data, offset, replacement):
     return data[:offset] + replacement + data[offset + len(replacement):]
 
 
+def flipped(data, offset):
+    return patch(data, offset, bytes([data[offset] ^ 16]))
+
+
 def u16(value):
     return struct.pack("<H", value)
 
@@ -64,57 +68,58 @@ def shards():
     data, at, size = good.data, good.at, len(good.data)
 
     def flip(name, offset, found_by, contains, place):
-        add(f"flip-{name}", patch(data, offset, bytes([data[offset] ^ 16])), found_by, contains, place)
+        add(f"flip-{name}", flipped(data, offset), found_by, contains, place)
 
     bare = dict(samples=[])
     none = base(**bare)
     # Header.
     add("magic", patch(none.data, 1, b"SHX"), OPEN, ["header", "magic"], "header")
     add("magic-text-mode", none.data.replace(b"\r\n", b"\n"), OPEN, ["header", "magic"], 0)
-    flip("header", 16, OPEN, ["header checksum"], "header")
-    flip("schema", 45, OPEN, ["header checksum"], "header")
+    add("flip-header", flipped(none.data, 16), OPEN, ["header checksum"], "header")
+    add("flip-major", flipped(none.data, 9), OPEN, ["header checksum"], "header")
+    add("flip-schema", flipped(none.data, 45), OPEN, ["header checksum"], "header")
     add("major-2", patched("header", 8, u16(2), **bare), OPEN, ["major version 2"], "header", NEWER)
     add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
     add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
     add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
     add("header-reserved", patched("header", 36, u32(1), **bare), OPEN, ["header", "reserved"], "header")
-    add("header-padding", patched("header", -1, b"\1", **bare), OPEN, ["header padding"], "header")
+    add("header-padding", patched("header", -1, b"\1", **bare), OPEN, ["header", "padding"], "header")
     add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 47, b"\0"), dictionaries=dict(key=b"k"), **bare),
         OPEN, ["dictionary", "column 0"], "header")
     # Schema.
     add("schema-duplicate-name", base(columns=[COLUMNS[0], COLUMNS[1], Col("data", "bytes", nullable=True)], samples=[]), OPEN,
-        ["schema", "column 2", "duplicate"], "header")
-    add("schema-reserved-flags", patched("schema", 8, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flags"], "header")
+        ["schema", "twice"], "header")
+    add("schema-reserved-flags", patched("schema", 8, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flag"], "header")
     add("schema-unknown-type", patched("schema", 16, b"\x63", **bare), OPEN, ["schema", "column 1", "unknown type 99"], "header", NEWER)
     add("schema-unknown-codec", patched("schema", 17, b"\x09", **bare), OPEN, ["schema", "column 1", "unknown codec 9"], "header", NEWER)
-    add("schema-key-nullable", patched("schema", 8, b"\x03", **bare), OPEN, ["schema", "column 0", "key column"], "header")
+    add("schema-key-nullable", patched("schema", 8, b"\x03", **bare), OPEN, ["schema", "key"], "header")
     add("schema-two-keys", base(columns=[COLUMNS[0], Col("data", "utf8", key=True)],
-                                samples=[dict(key="a", data="b")]), OPEN, ["schema", "column 1", "second key"], "header")
-    add("schema-name-not-utf8", patched("schema", 12, b"\xff", **bare), OPEN, ["schema", "column 1", "utf-8"], "header")
+                                samples=[dict(key="a", data="b")]), OPEN, ["schema", "key"], "header")
+    add("schema-name-not-utf8", patched("schema", 12, b"\xff", **bare), OPEN, ["schema", "utf-8"], "header")
     add("schema-rank-9", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1] * 9)], samples=[]), OPEN,
-        ["schema", "column 0", "rank 9"], "header")
-    add("schema-no-columns", base(columns=[], samples=[]), OPEN, ["schema", "column count 0"], "header")
+        ["schema", "column 0"], "header")
+    add("schema-no-columns", base(columns=[], samples=[]), OPEN, ["schema", "column"], "header")
     # Block header, directory and the chain.
     flip("block-header", at["block 1"] + 40, READ, ["block 1", "header checksum"], "block 1")
     add("block-magic", patched("block 1", 0, b"\x88", **lean), READ, ["block 1", "magic"], "block 1")
     add("block-reserved", patched("block 1", 44, u32(1), **lean), READ, ["block 1", "reserved"], "block 1")
-    add("block-column-count", patched("block 1", 12, u32(3), **lean), READ, ["block 1", "column count 3"], "block 1")
+    add("block-column-count", patched("block 1", 12, u32(3), **lean), READ, ["block 1", "column count"], "block 1")
     length = good.entries[1][1]
     short = base(lambda n, d: patch(d, 16, u64(length - 64)) if n == "block 1" else
                  patch(d, 48 + 8, u64(length)) if n == "section 4" else d)
     add("block-length", short, READ, ["block 1"], "block 1")
-    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count 0"], "section 4")
+    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count"], "section 4")
     add("block-sample-count-over-limit", patched("block 1", 40, u32((1 << 20) + 1), **lean), OPEN,
-        ["block 1", "sample count 1048577"], "section 4")
+        ["block 1", "sample count"], "section 4")
     add("chunk-offset-misplaced", patched("entry 1 1", 0, u64(192 + 128)), READ,
         ["block 1", "column 1", "chunk offset"], "block 1")
     add("chunk-overlap", patched("entry 1 1", 0, u64(192)), READ, ["block 1", "column 1", "chunk offset"], "block 1")
-    add("values-overlap", patched("entry 1 1", 32, u64(192)), READ, ["block 1", "column 1", "values offset"], "block 1")
+    add("values-overlap", patched("entry 1 1", 32, u64(192)), READ, ["block 1", "column 1", "values", "offset"], "block 1")
     add("chunk-past-end", patched("entry 1 0", 8, u64(1 << 63) * 2), READ, ["block 1"], "block 1")
     add("values-in-inline-column", patched("entry 1 0", 40, u64(8), **lean), READ, ["block 1", "column 0", "values chunk"], "block 1")
-    add("encoding-unknown", patched("entry 1 0", 56, b"\3", **lean), READ, ["block 1", "column 0", "encoding 3"], "block 1")
+    add("encoding-unknown", patched("entry 1 0", 56, b"\3", **lean), READ, ["block 1", "column 0", "unknown encoding"], "block 1")
     add("encoding-without-dictionary", patched("entry 1 0", 56, b"\2", **lean), READ, ["block 1", "column 0", "dictionary"], "block 1")
-    add("encoding-of-blob", patched("entry 1 1", 56, b"\1"), READ, ["block 1", "column 1", "encoding"], "block 1")
+    add("encoding-of-blob", patched("entry 1 1", 56, b"\1"), READ, ["block 1", "column 1", "codec"], "block 1")
     add("raw-length", patched("entry 1 0", 16, u64(21), **lean), READ, ["block 1", "column 0", "raw length"], "block 1")
     add("directory-disagrees", replaced("section 4", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
         ["block 1", "directory"], "block 1")
@@ -138,13 +143,13 @@ def shards():
         ["block 1", "column 1", "padding"], "values 1 1")
     add("padding-after-section", patched("padded section 1", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 1")
     # Chunks.
-    flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "head chunk checksum"], "head 1 0")
-    flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "head chunk checksum"], "head 1 0")
+    flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
+    flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
     flip("values-chunk", at["values 0 1"] + 2, READ, ["block 0", "column 1", "values chunk checksum"], "values 0 1")
     add("record-checksum", patched("values 0 1", 12, b"!"), VALIDATE,
-        ["block 0", "column 1", "sample 1", "record checksum"], at["values 0 1"] + 12)
+        ["block 0", "column 1", "sample 1", "value checksum"], at["values 0 1"] + 12)
     add("ends-descend", patched("head 0 1", 16, u64(3)), READ, ["block 0", "column 1", "sample 1", "ends"], "head 0 1")
-    add("ends-past-the-end", patched("head 0 1", 16, u64(1000)), READ, ["block 0", "column 1", "sample 1", "ends"], "head 0 1")
+    add("ends-past-the-end", patched("head 0 1", 16, u64(1000)), READ, ["block 0", "column 1", "ends"], "head 0 1")
     add("ends-short", patched("head 1 1", 16, u64(20)), READ, ["block 1", "column 1", "ends"], "head 1 1")
     add("ends-descend-inline", patched("head 0 0", 0, u64(5), **lean), READ, ["block 0", "column 0", "sample 1", "ends"], "head 0 0")
     add("ends-stop-short", patched("head 1 0", 8, u64(3), **lean), READ, ["block 1", "column 0", "ends"], "head 1 0")
@@ -159,9 +164,9 @@ def shards():
     def zstd(compress, hook=lambda name, d: d, **options):
         return base(hook, encoders=dict(t=lambda raw: (1, compress(raw))), **(text | options))
 
-    add("zstd-content-size", zstd(lambda raw: handmade_frame(raw, 23)), READ, ["block 0", "column 0", "content size"], "head 0 0")
+    add("zstd-content-size", zstd(lambda raw: handmade_frame(raw, 23)), READ, ["block 0", "column 0", "zstd", "instead of"], "head 0 0")
     add("zstd-no-content-size", zstd(lambda raw: handmade_frame(raw)[:4] + b"\x00\x58" + handmade_frame(raw)[13:]), READ,
-        ["block 0", "column 0", "content size"], "head 0 0")
+        ["block 0", "column 0", "zstd"], "head 0 0")
     add("zstd-cut-short", zstd(lambda raw: handmade_frame(raw)[:-1]), READ, ["block 0", "column 0", "zstd"], "head 0 0")
     add("zstd-trailing-bytes", zstd(lambda raw: handmade_frame(raw) + b"\0"), READ, ["block 0", "column 0", "zstd"], "head 0 0")
     add("zstd-two-frames", zstd(lambda raw: handmade_frame(raw[:9], 24) + handmade_frame(raw[9:])), READ,
@@ -181,7 +186,7 @@ def shards():
     add("section-kinds-descend", replaced("table", lambda d: patch(patch(d, 32, u32(3)), 64, u32(2)), **lean), OPEN,
         ["section", "ascend"], "table")
     add("section-offset", patched("table", 32 + 8, u64(at["section 2"] + 8), **lean), OPEN, ["section", "offset"], "table")
-    add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flags"], "table")
+    add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flag"], "table")
     add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
     add("section-missing", patched("table", 0, u32(1), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
     add("key-index-unsorted", replaced("section 1", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
@@ -202,8 +207,8 @@ def shards():
     add("trailer-header-checksum", patched("trailer", 72, u64(1), **lean), OPEN, ["trailer", "header checksum"], "trailer")
     add("trailer-reserved", patched("trailer", 80, u64(1), **lean), OPEN, ["trailer", "reserved"], "trailer")
     add("trailer-footer-offset", patched("trailer", 0, u64(1 << 40), **lean), OPEN, ["trailer", "footer offset"], "trailer")
-    add("trailer-section-count", patched("trailer", 16, u32(1 << 20), **lean), OPEN, ["trailer", "section count"], "trailer")
-    add("trailer-sample-count", patched("trailer", 32, u64(6), **lean), OPEN, ["trailer", "sample count"], "trailer")
+    add("trailer-section-count", patched("trailer", 16, u32(1 << 20), **lean), OPEN, ["trailer"], "trailer")
+    add("trailer-sample-count", patched("trailer", 32, u64(6), **lean), OPEN, ["trailer", "sample"], "trailer")
     add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 4")
     add("trailer-content-hash", patched("trailer", 48, bytes(16), **lean), VALIDATE, ["trailer", "content hash"], "trailer")
     add("trailing-byte", data + b"\0", OPEN, ["trailer magic"])
@@ -221,17 +226,17 @@ def shards():
             ("utf8-invalid", Col("v", "utf8"), b"ab\xc3(", ["utf-8"]), ("json-invalid", Col("v", "json"), b"{1}", ["json"]),
             ("bool-2", Col("v", "bool"), b"\2", ["bool"]),
             ("rle-sum", Col("v", "rle"), masks + b"\1\2", ["rle", "sum"]),
-            ("rle-trailing-bytes", Col("v", "rle"), masks + b"\1\3\0", ["rle", "trailing"]),
-            ("rle-cut-short", Col("v", "rle"), masks + b"\1", ["rle", "short"]),
-            ("rle-long-number", Col("v", "rle"), masks + b"\1\x83\0", ["rle", "shortest"]),
+            ("rle-trailing-bytes", Col("v", "rle"), masks + b"\1\3\0", ["rle", "follow"]),
+            ("rle-cut-short", Col("v", "rle"), masks + b"\1", ["rle", "run"]),
+            ("rle-long-number", Col("v", "rle"), masks + b"\1\x83\0", ["rle", "run"]),
             ("rle-transform", Col("v", "rle"), patch(masks, 4, b"\2") + b"\1\3", ["rle", "transform"]),
             ("rle-reserved", Col("v", "rle"), patch(masks, 7, b"\1") + b"\1\3", ["rle", "reserved"]),
-            ("rle-mask-count", Col("v", "rle"), patch(masks, 0, u32(0xFFFFFFFF)), ["rle", "short"]),
+            ("rle-mask-count", Col("v", "rle"), patch(masks, 0, u32(0xFFFFFFFF)), ["rle"]),
             ("rle-negative-run", Col("v", "rle"), patch(masks, 4, b"\1") + b"\1\6", ["rle", "run"]),
             ("rle-too-many-pixels", Col("v", "rle"), patch(masks, 8, b"\0\0\1\0\0\0\1\0") + b"\0\0", ["rle", "pixels"]),
             ("ndarray-byte-count", Col("v", "ndarray", dtype="u16"), b"\1" + bytes(7) + u64(9) + bytes(16), ["ndarray", "bytes"]),
             ("ndarray-huge", Col("v", "ndarray", dtype="u16"), b"\2" + bytes(7) + u64(1 << 63) * 2, ["ndarray", "bytes"]),
-            ("ndarray-rank", Col("v", "ndarray", dtype="u8"), b"\x09" + bytes(79), ["ndarray"]),
+            ("ndarray-rank", Col("v", "ndarray", dtype="u8"), b"\x09" + bytes(79), ["ndarray", "rank"]),
             ("ndarray-padding", Col("v", "ndarray", dtype="u8"), b"\1" + bytes(7) + u64(1) + b"\5" + bytes(6) + b"\1", ["ndarray", "padding"]),
             ("ndarray-bool", Col("v", "ndarray", "zstd", dtype="bool", shape=[2]), b"\1\2", ["bool"])):
         built = build([col], [dict(v=True if col.type == "bool" else value)],
@@ -292,6 +297,15 @@ def datasets():
     add("dataset-index-block", error(VALIDATE, ["index", "block 1"], 192 + 40 + 64),
         dataset_idx=index(columns, pair, lambda n, d: patch(d, 40 + 64, u64(0)) if n == "body" else d))
     return out
+
+
+def table():
+    """The table of README.md."""
+    rows = ["| File | Class | Found by | Message contains |", "|---|---|---|---|"]
+    for name, (_, wrong) in sorted(all_invalid().items()):
+        words = ", ".join(f"`{fragment}`" for fragment in wrong["contains"])
+        rows.append(f"| {name} | {wrong['class']} | {wrong['found_by']} | {words} |")
+    return "\n".join(rows) + "\n"
 
 
 def all_invalid():

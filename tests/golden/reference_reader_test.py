@@ -182,6 +182,10 @@ class Generator(unittest.TestCase):
         with open(os.path.join(SPEC, "spec.md"), encoding="utf-8") as file:
             self.assertTrue(file.read().endswith(make_hex_example.section()), "run format-spec/golden/make_hex_example.py")
 
+    def test_table_of_errors_is_that_of_the_generator(self):
+        with open(os.path.join(GOLDEN, "README.md"), encoding="utf-8") as file:
+            self.assertTrue(file.read().endswith(make_golden.make_invalid.table()), "see make_golden.py --table")
+
     def test_all_together_are_small(self):
         total = sum(len(data) for data in make_golden.all_files().values())
         self.assertLess(total, 400_000)
