@@ -103,7 +103,7 @@ absl::Status DirectDescriptor::Finish(const DirectPiece& piece, char* memory, in
       return PosixError(path_, StrCat("read at offset ", piece.offset + from), error);
     }
     if (from + static_cast<size_t>(got) <= done) {
-      return ReadPastEnd(path_, piece.offset + done, piece.needed - piece.skip, piece.offset + piece.skip);
+      return ReadOfShrunkFile(descriptor(), path_, piece.needed - piece.skip, piece.offset + piece.skip);
     }
     done = from + static_cast<size_t>(got);
   }

@@ -237,6 +237,12 @@ absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_fl
   return file;
 }
 
+absl::Status ReadOfShrunkFile(int descriptor, const std::string& path, uint64_t length, uint64_t offset) {
+  struct stat info;
+  if (fstat(descriptor, &info) != 0) return PosixError(path, "stat", errno);
+  return ReadPastEnd(path, static_cast<uint64_t>(info.st_size), length, offset);
+}
+
 absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset, std::span<char> buffer) {
   if (!RangeWithin(offset, buffer.size(), kMaxOffset)) return PosixError(path, "read", EOVERFLOW);
   size_t done = 0;
@@ -246,7 +252,7 @@ absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset,
     if (got > 0) {
       done += static_cast<size_t>(got);
     } else if (got == 0) {
-      return ReadPastEnd(path, offset + done, buffer.size(), offset);
+      return ReadOfShrunkFile(descriptor, path, buffer.size(), offset);
     } else if (errno != EINTR) {
       return PosixError(path, StrCat("read at offset ", offset + done), errno);
     }

@@ -51,6 +51,9 @@ struct OpenedFile {
 };
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_flags);
 
+// The OutOfRange error of a read that found the file shorter than it was when opened.
+absl::Status ReadOfShrunkFile(int descriptor, const std::string& path, uint64_t length, uint64_t offset);
+
 // Fills `buffer` from `offset`; OutOfRange when the file ends before that.
 absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset, std::span<char> buffer);
 
