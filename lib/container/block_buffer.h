@@ -27,6 +27,7 @@ struct BlockBuffer::State {
   Buffer stored;  // the block, or the wanted parts of it at their offsets
   Buffer raw;     // decompressed chunks
   Buffer record;  // single values
+  std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
   format::BlockHeader header;
   std::vector<uint8_t> wanted;  // per column: scratch

@@ -52,7 +52,9 @@ absl::Status NativeShardReader::Initialise() {
   SHARDKIT_ASSIGN_OR_RETURN(std::string head, ReadRange(*file_, 0, std::min(size, kHeadRead)));
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t header_length, format::PeekFileHeaderLength(head));
   if (header_length > size) return DataLoss("header: the file ends at byte ", size, " within the header");
-  if (header_length > head.size()) SHARDKIT_ASSIGN_OR_RETURN(head, ReadRange(*file_, 0, header_length));
+  if (header_length > head.size()) {
+    SHARDKIT_ASSIGN_OR_RETURN(head, ReadRange(*file_, 0, header_length));
+  }
   SHARDKIT_ASSIGN_OR_RETURN(header_, format::DecodeFileHeader(std::string_view(head).substr(0, header_length)));
   dictionaries_.resize(header_.schema.size());
   for (const format::Dictionary& dictionary : header_.dictionaries) {

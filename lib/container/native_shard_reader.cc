@@ -105,13 +105,16 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
 // The address of the block's first byte, with all that is wanted in memory and the header checked.
 absl::StatusOr<const char*> NativeShardReader::ReadStored(const BlockInfo& info, BlockBuffer::State& state) const {
   const uint64_t padded = RoundUp(info.length, header_.alignment);
+  const bool everything = std::ranges::all_of(
+      state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
   if (const auto mapped = file_->Mapped()) {
     const std::string_view block = mapped->substr(info.offset, padded);
     SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, block, state));
+    if (everything && !format::AllZero(block.substr(info.length))) {
+      return DataLoss("padding after the block is not zero");
+    }
     return block.data();
   }
-  const bool everything = std::ranges::all_of(
-      state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
   if (!everything) {
     SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(info, state));
     return state.stored.data();

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/hash.h"
 #include "container/block_encoder.h"
+#include "container/shard_index_part.h"
 #include "format/file_header.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/shard_writer.h"
@@ -17,13 +18,6 @@
 namespace shardkit {
 
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
-
-// What the offset index needs to know of a shard.
-struct ShardIndexPart {
-  std::vector<BlockInfo> blocks;
-  // For each block, for each blob column of the shard, its ends as offsets in the file: sample_count u64 each.
-  std::vector<uint64_t> ends;
-};
 
 // One thread at a time. Writes to PATH.tmp.
 class ShardFileWriter {

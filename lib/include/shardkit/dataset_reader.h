@@ -30,7 +30,7 @@ struct ScanOptions {
   // Threads that read, check and decompress ahead of the consumer; 0 does all in Next().
   int threads = 1;
 
-  // Blocks in memory at once, at least 1 and at least `threads`.
+  // Blocks read ahead, at least 1 and at least `threads`; memory for one more is kept.
   int blocks_ahead = 4;
 
   // Samples to be scanned: [first_sample, end_sample) rounded out to whole blocks.
@@ -53,7 +53,7 @@ class BlockScanner {
  public:
   virtual ~BlockScanner() = default;
 
-  // The next block, or null at the end. After an error the scanner is finished. At most ScanOptions::blocks_ahead blocks
+  // The next block, or null at the end. After an error the scanner is finished. At most ScanOptions::blocks_ahead + 1 blocks
   // may be held by the caller: one more would wait for itself, so that Next returns FailedPrecondition instead.
   virtual absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() = 0;
 };

@@ -1,0 +1,23 @@
+#include "container/shard_index_part.h"
+
+#include "base/status_macros.h"
+#include "container/native_shard_reader.h"
+
+namespace shardkit {
+
+absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard) {
+  ShardIndexPart part;
+  part.blocks.assign(shard.blocks().begin(), shard.blocks().end());
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t index = 0; index < part.blocks.size(); ++index) {
+    SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &buffer, &view));
+    for (const size_t column : shard.schema().blob_columns()) {
+      const uint64_t base = part.blocks[index].offset + buffer.state().header.columns[column].values_offset;
+      for (uint32_t i = 0; i < view.sample_count(); ++i) part.ends.push_back(base + view.column(column).end(i));
+    }
+  }
+  return part;
+}
+
+}  // namespace shardkit

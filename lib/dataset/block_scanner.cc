@@ -1,0 +1,195 @@
+#include "dataset/block_scanner.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "container/block_buffer.h"
+
+namespace shardkit {
+namespace {
+
+// Memory of blocks, going round between reading threads and consumer. Outlives the scanner while blocks are held.
+class SlotPool {
+ public:
+  explicit SlotPool(int count) : free_(static_cast<size_t>(count)) {}
+
+  bool Acquire(BlockBuffer* buffer) {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) return false;
+    *buffer = std::move(free_.back());
+    free_.pop_back();
+    return true;
+  }
+
+  void Release(BlockBuffer buffer) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(buffer));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<BlockBuffer> free_;
+};
+
+class Scanned : public ScannedBlock {
+ public:
+  Scanned(std::shared_ptr<SlotPool> pool, BlockBuffer buffer) : pool_(std::move(pool)), buffer_(std::move(buffer)) {}
+  ~Scanned() override { pool_->Release(std::move(buffer_)); }
+
+  absl::Status Read(ShardCache& shards, size_t column_count, size_t shard, size_t block, uint64_t shard_first_sample) {
+    SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
+    SHARDKIT_RETURN_IF_ERROR(shard_reader_->reader->ReadBlock(block, shard_reader_->wanted, &buffer_, &read_));
+    BlockAssembler::Reset(&view_, read_.first_sample(), read_.sample_count(), column_count);
+    for (size_t i = 0; i < column_count; ++i) {
+      const size_t position = shard_reader_->columns[i];
+      BlockAssembler::Set(&view_, i, position == CachedShard::kMissing
+                                         ? ColumnView(read_.sample_count(), nullptr, nullptr, nullptr, 0, 0)
+                                         : read_.column(position));
+    }
+    shard_ = shard;
+    block_ = block;
+    first_sample_ = shard_first_sample + read_.first_sample();
+    return absl::OkStatus();
+  }
+
+  const BlockView& view() const override { return view_; }
+  uint64_t first_sample() const override { return first_sample_; }
+  size_t shard() const override { return shard_; }
+  size_t block() const override { return block_; }
+
+ private:
+  std::shared_ptr<SlotPool> pool_;
+  BlockBuffer buffer_;
+  std::shared_ptr<const CachedShard> shard_reader_;  // keeps a memory map alive
+  BlockView read_, view_;
+  size_t shard_ = 0;
+  size_t block_ = 0;
+  uint64_t first_sample_ = 0;
+};
+
+class OrderedScanner : public BlockScanner {
+ public:
+  OrderedScanner(const Manifest& manifest, const std::vector<Column>& columns, ShardCache& shards,
+                 const ScanOptions& options)
+      : manifest_(manifest), column_count_(columns.size()), shards_(shards), options_(options) {
+    const int ahead = std::max({options.blocks_ahead, options.threads, 1});
+    pool_ = std::make_shared<SlotPool>(ahead + 1);
+    ahead_ = static_cast<size_t>(ahead);
+    if (options.threads > 0) threads_ = std::make_unique<ThreadPool>(options.threads);
+  }
+
+  ~OrderedScanner() override { stopped_.Cancel(); }
+
+  absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() override {
+    if (!failed_.ok()) return failed_;
+    auto result = NextBlock();
+    if (!result.ok()) {
+      failed_ = result.status();
+      stopped_.Cancel();
+    }
+    return result;
+  }
+
+ private:
+  using Result = absl::StatusOr<std::unique_ptr<Scanned>>;
+
+  absl::StatusOr<std::unique_ptr<ScannedBlock>> NextBlock() {
+    if (!threads_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, FindNext());
+      if (!more) return nullptr;
+      BlockBuffer buffer;
+      if (!pool_->Acquire(&buffer)) return TooManyHeld();
+      auto scanned = std::make_unique<Scanned>(pool_, std::move(buffer));
+      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, column_count_, shard_, block_++, shard_first_sample_));
+      return scanned;
+    }
+    while (pending_.size() < ahead_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, FindNext());
+      if (!more) break;
+      BlockBuffer buffer;
+      if (!pool_->Acquire(&buffer)) {
+        if (pending_.empty()) return TooManyHeld();
+        break;
+      }
+      auto task = [this, scanned = std::make_unique<Scanned>(pool_, std::move(buffer)), shard = shard_, block = block_,
+                   first = shard_first_sample_]() mutable -> Result {
+        SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading blocks"));
+        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, column_count_, shard, block, first));
+        return std::move(scanned);
+      };
+      // A std::function must be copyable, which the task is not.
+      auto shared = std::make_shared<decltype(task)>(std::move(task));
+      pending_.push_back(Pending<Result>::Run(*threads_, [shared] { return (*shared)(); }));
+      ++block_;
+    }
+    if (pending_.empty()) return nullptr;
+    Result result = pending_.front().Take();
+    pending_.pop_front();
+    if (!result.ok()) return result.status();
+    return *std::move(result);
+  }
+
+  absl::Status TooManyHeld() const {
+    return FailedPrecondition("block scanner: all ", ahead_ + 1, " blocks of memory are held; release one before asking for more");
+  }
+
+  // Moves shard_ and block_ to the next block to be read; false at the end.
+  absl::StatusOr<bool> FindNext() {
+    for (; shard_ < manifest_.shards.size(); ++shard_, block_ = 0) {
+      const ManifestShard& shard = manifest_.shards[shard_];
+      if (block_ == 0) {
+        shard_first_sample_ = next_shard_sample_;
+        next_shard_sample_ += shard.samples;
+        SHARDKIT_RETURN_IF_ERROR(ChooseBlocks(shard));
+      }
+      if (block_ < end_block_) return true;
+    }
+    return false;
+  }
+
+  absl::Status ChooseBlocks(const ManifestShard& shard) {
+    const uint64_t first = std::max(options_.first_sample, shard_first_sample_);
+    const uint64_t end = std::min(options_.end_sample, next_shard_sample_);
+    end_block_ = 0;
+    if (first >= end) return absl::OkStatus();
+    end_block_ = shard.blocks;
+    if (first == shard_first_sample_ && end == next_shard_sample_) return absl::OkStatus();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_.Get(shard_));
+    block_ = open->reader->BlockOfSample(first - shard_first_sample_);
+    end_block_ = open->reader->BlockOfSample(end - 1 - shard_first_sample_) + 1;
+    return absl::OkStatus();
+  }
+
+  const Manifest& manifest_;
+  const size_t column_count_;
+  ShardCache& shards_;
+  const ScanOptions options_;
+  size_t ahead_ = 1;
+  size_t shard_ = 0;
+  size_t block_ = 0;
+  size_t end_block_ = 0;
+  uint64_t shard_first_sample_ = 0;
+  uint64_t next_shard_sample_ = 0;
+  absl::Status failed_;
+  Cancellation stopped_;
+  std::shared_ptr<SlotPool> pool_;
+  std::deque<Pending<Result>> pending_;
+  std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest,
+                                                              const std::vector<Column>& columns, ShardCache& shards,
+                                                              const ScanOptions& options) {
+  if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
+  return std::make_unique<OrderedScanner>(manifest, columns, shards, options);
+}
+
+}  // namespace shardkit

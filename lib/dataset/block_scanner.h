@@ -1,0 +1,18 @@
+// Reading blocks in order, ahead of the consumer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "dataset/shard_cache.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit {
+
+// `manifest`, `columns` and `shards` must outlive the scanner.
+absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest,
+                                                              const std::vector<Column>& columns, ShardCache& shards,
+                                                              const ScanOptions& options);
+
+}  // namespace shardkit

@@ -1,0 +1,54 @@
+// dataset.idx through a memory map.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "format/index_layout.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+// Thread-safe. Each page is checked when it is first used. DataLoss, naming the file, on damage.
+class IndexReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& path);
+
+  const format::IndexHeader& header() const { return header_; }
+
+  // `index` is below the header's count.
+  absl::StatusOr<format::IndexBlock> Block(uint64_t index) const;
+  absl::StatusOr<format::IndexShard> Shard(uint64_t index) const;
+  absl::StatusOr<std::string_view> ShardName(const format::IndexShard& shard) const;
+
+  // Block that holds a sample, which is below the header's sample_count.
+  absl::StatusOr<format::IndexBlock> BlockOfSample(uint64_t sample) const;
+
+  // Record of sample `local` of a block and blob column: [first, second) of the shard's file; equal when absent.
+  absl::StatusOr<std::pair<uint64_t, uint64_t>> Record(const format::IndexBlock& block, uint32_t local,
+                                                       uint32_t blob_column) const;
+
+  // Checks every page and the relations among the tables.
+  absl::Status CheckAll() const;
+
+ private:
+  IndexReader() = default;
+  absl::Status Touch(uint64_t offset, uint64_t length) const;
+  absl::StatusOr<uint64_t> End(uint64_t position) const;
+
+  std::string path_;
+  std::unique_ptr<RandomAccessFile> file_;
+  std::string memory_;  // the file's bytes where it cannot be mapped
+  std::string_view bytes_;
+  format::IndexHeader header_;
+  mutable std::vector<std::atomic<uint8_t>> checked_pages_;
+};
+
+}  // namespace shardkit

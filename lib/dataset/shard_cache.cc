@@ -1,0 +1,91 @@
+#include "dataset/shard_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit {
+namespace {
+
+// Whether values of a shard's column may stand for those of the dataset's.
+bool Fits(const Column& shard, const Column& dataset) {
+  const std::optional<Type> common = CommonType(shard.type, dataset.type);
+  return common == dataset.type && shard.codec == dataset.codec && shard.dtype == dataset.dtype &&
+         shard.shape == dataset.shape && (dataset.nullable || !shard.nullable);
+}
+
+}  // namespace
+
+ShardCache::ShardCache(FileSystem& file_system, std::string directory, const Manifest& manifest,
+                       const std::vector<Column>& columns, bool all_columns, const ReadOptions& options,
+                       size_t max_open)
+    : file_system_(file_system),
+      directory_(std::move(directory)),
+      manifest_(manifest),
+      columns_(columns),
+      all_columns_(all_columns),
+      options_(options),
+      max_open_(std::max<size_t>(max_open, 1)),
+      slots_(manifest.shards.size()) {}
+
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard) const {
+  const ManifestShard& entry = manifest_.shards[shard];
+  auto open = std::make_shared<CachedShard>();
+  SHARDKIT_ASSIGN_OR_RETURN(open->reader,
+                            ShardReader::Open(file_system_, JoinPath(directory_, entry.name), options_));
+  const ShardReader& reader = *open->reader;
+  if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||
+      reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {
+    return DataLoss(reader.path(), ": is not the shard that the manifest lists: content hash, length or counts differ; "
+                                   "run shardctl index on the dataset if it was replaced on purpose");
+  }
+  for (const Column& column : columns_) {
+    const std::optional<size_t> position = reader.schema().Find(column.name);
+    if (position && !Fits(reader.schema()[*position], column)) {
+      return DataLoss(reader.path(), ": column \"", column.name, "\" does not fit the dataset's");
+    }
+    if (!position && !column.nullable) {
+      return DataLoss(reader.path(), ": lacks column \"", column.name, "\", which the dataset says is always there");
+    }
+    open->columns.push_back(position.value_or(CachedShard::kMissing));
+    if (position) open->wanted.push_back(*position);
+  }
+  // An empty span would mean every column: of a shard that has none of those wanted, any small one does.
+  if (open->wanted.empty()) open->wanted.push_back(0);
+  if (all_columns_) open->wanted.clear();
+  return open;
+}
+
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard) {
+  {
+    std::lock_guard lock(mutex_);
+    Slot& slot = slots_[shard];
+    if (slot.open) [[likely]] {
+      if (slot.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot.use);
+      return slot.open;
+    }
+  }
+  // Opened outside the lock: two threads may open one shard at once, and one of the two is dropped.
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, Open(shard));
+  std::lock_guard lock(mutex_);
+  Slot& slot = slots_[shard];
+  if (slot.open) return slot.open;
+  if (fallback_reason_.empty()) fallback_reason_ = open->reader->fallback_reason();
+  slot.open = open;
+  in_use_.push_front(shard);
+  slot.use = in_use_.begin();
+  if (in_use_.size() > max_open_) {
+    slots_[in_use_.back()].open.reset();
+    in_use_.pop_back();
+  }
+  return open;
+}
+
+std::string ShardCache::fallback_reason() const {
+  std::lock_guard lock(mutex_);
+  return fallback_reason_;
+}
+
+}  // namespace shardkit

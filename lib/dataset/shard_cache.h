@@ -1,0 +1,58 @@
+// The shards of a dataset that are open, a bounded number of them.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit {
+
+struct CachedShard {
+  std::unique_ptr<ShardReader> reader;
+  // For each column read from the dataset its position in the shard's schema, or kMissing.
+  std::vector<size_t> columns;
+  // The positions that are not missing, for ReadBlock.
+  std::vector<size_t> wanted;
+
+  static constexpr size_t kMissing = SIZE_MAX;
+};
+
+// Thread-safe. The least recently used shard is closed when there are too many, once nobody uses it any more.
+class ShardCache {
+ public:
+  ShardCache(FileSystem& file_system, std::string directory, const Manifest& manifest, const std::vector<Column>& columns,
+             bool all_columns, const ReadOptions& options, size_t max_open);
+
+  // Opens the shard when it is not, and checks that it is the one the manifest names.
+  absl::StatusOr<std::shared_ptr<const CachedShard>> Get(size_t shard);
+
+  std::string fallback_reason() const;
+
+ private:
+  absl::StatusOr<std::shared_ptr<const CachedShard>> Open(size_t shard) const;
+
+  FileSystem& file_system_;
+  const std::string directory_;
+  const Manifest& manifest_;
+  const std::vector<Column>& columns_;
+  const bool all_columns_;
+  const ReadOptions options_;
+  const size_t max_open_;
+
+  struct Slot {
+    std::shared_ptr<const CachedShard> open;
+    std::list<size_t>::iterator use;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;   // per shard
+  std::list<size_t> in_use_;  // most recently used first
+  std::string fallback_reason_;
+};
+
+}  // namespace shardkit
