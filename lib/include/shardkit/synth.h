@@ -27,20 +27,20 @@ struct SynthSa1bOptions {
   uint64_t count = 40;    // pairs
   uint64_t first_id = 1;  // the pairs are sa_FIRST .. sa_(FIRST + count - 1)
   uint64_t seed = 1;
-  int threads = 0;      // 0: one per processor
-  uint32_t width = 0;   // pixels, up to 16384; 0: short side 1500, as the published photographs have
-  uint32_t height = 0;  // both 0 or neither
-  uint32_t min_objects = 60;   // annotations per picture lie between these two; at most 250
+  int threads = 0;            // 0: one per processor
+  uint32_t width = 0;         // pixels, up to 16384; 0: short side 1500, as the published photographs have
+  uint32_t height = 0;        // both 0 or neither
+  uint32_t min_objects = 60;  // annotations per picture lie between these two; at most 250
   uint32_t max_objects = 150;
-  int jpeg_quality = 90;  // 1 to 100
+  int jpeg_quality = 90;   // 1 to 100
   bool overwrite = false;  // false: a file that is already there is an error
 };
 
 // Writes sa_N.jpg and sa_N.json for each N into `directory`, which is created with its parents. The masks are
-// exact: the pixels whose centre lies in the object's shape, hidden by a nearer object or not. A pair is written
-// under temporary names (".sa_N.jpg.partial") and renamed when whole; a failed or cancelled run removes the
-// temporary files and leaves the pairs that were finished. Nothing is synced.
-// InvalidArgument for impossible options, AlreadyExists for a file in the way, Cancelled.
+// exact: the pixels whose centre lies in the object's shape, hidden by a nearer object or not. A pair is
+// written under temporary names (".sa_N.jpg.partial") and renamed when whole; a failed or cancelled run
+// removes the temporary files and leaves the pairs that were finished. Nothing is synced. InvalidArgument for
+// impossible options, AlreadyExists for a file in the way, Cancelled.
 absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& directory,
                             const SynthSa1bOptions& options, const SynthProgressCallback& progress = {},
                             const Cancellation* cancellation = nullptr);
@@ -53,7 +53,7 @@ enum class SynthContent {
 struct SynthFilesOptions {
   uint64_t count = 1000;  // files
   uint64_t seed = 1;
-  int threads = 0;                     // 0: one per processor
+  int threads = 0;                      // 0: one per processor
   uint64_t size = uint64_t{100} << 10;  // bytes per file
   uint32_t size_jitter_percent = 0;     // sizes are uniform in size -/+ this share of it; 0 to 100
   std::string extension = "bin";        // without the dot; may be empty
@@ -62,7 +62,8 @@ struct SynthFilesOptions {
   bool overwrite = false;
 };
 
-// Writes files 000000/000000000.bin, 000000/000000001.bin, ... below `directory`. Otherwise as SynthesizeSa1b.
+// Writes files 000000/000000000.bin, 000000/000000001.bin, ... below `directory`. Otherwise as
+// SynthesizeSa1b.
 absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directory,
                              const SynthFilesOptions& options, const SynthProgressCallback& progress = {},
                              const Cancellation* cancellation = nullptr);
