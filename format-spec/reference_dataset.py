@@ -53,7 +53,8 @@ class Manifest:
             self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
-        check(all(isinstance(value, str) for value in self.metadata.values()), "manifest metadata is not strings")
+        check(isinstance(self.metadata, dict) and all(isinstance(value, str) for value in self.metadata.values()),
+              "manifest metadata is not an object of strings")
         names = [shard.name for shard in self.shards]
         check(len(set(names)) == len(names), "manifest names a shard twice")
         check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
@@ -75,6 +76,7 @@ class Manifest:
 
 def parse_column(c, entry):
     what = f"manifest: column {c} {entry['name']!r}"
+    check(isinstance(entry["name"], str) and 1 <= len(entry["name"].encode()) <= 255, f"{what}: name is malformed")
     check(entry["type"] in TYPE_NUMBERS, f"{what}: unknown type {entry['type']!r}", kind="Unimplemented")
     check(entry["codec"] in CODECS, f"{what}: unknown codec {entry['codec']!r}", kind="Unimplemented")
     check(isinstance(entry["nullable"], bool) and isinstance(entry["key"], bool), f"{what}: flags are not boolean")
