@@ -265,7 +265,7 @@ class Shard:
         for tally, (name, found) in zip(tallies, statistics.items()):
             for field, value, wanted in zip(ColumnStatistics._fields, found, tally.result()):
                 differ = "is wrong" if isinstance(value, tuple) else f"is {value}, not {wanted}"
-                check(value == wanted, f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
+                check(repr(value) == repr(wanted), f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
         if KEY_INDEX in self.sections:
             check(self.key_index() == sorted(keys), "key index does not hold the keys' hashes",
                   self.sections[KEY_INDEX].offset)
@@ -290,7 +290,8 @@ class Tally:
             joined = b"".join(raw for raw in raws if raw is not None)
             numbers = joined if self.column.type == BOOL else scalars(self.column.type, joined)
             numbers = [number for number in numbers if number == number]  # NaN is not itself
-            self.numbers += [min(numbers), max(numbers)] if numbers else []
+            self.numbers = sorted(self.numbers + numbers, key=lambda n: (n, math.copysign(1, n)))  # -0 before +0
+            del self.numbers[1:-1]
 
     def result(self):
         kind = 0
@@ -300,8 +301,8 @@ class Tally:
         for length in self.lengths:
             histogram[length.bit_length()] += 1
         return ColumnStatistics(len(self.lengths), sum(self.lengths), self.stored, min(self.lengths, default=0),
-                                max(self.lengths, default=0), kind, min(self.numbers, default=None),
-                                max(self.numbers, default=None), tuple(histogram))
+                                max(self.lengths, default=0), kind, *([self.numbers[0], self.numbers[-1]] if kind else [None] * 2),
+                                tuple(histogram))
 
 
 def read_shard(path):

@@ -150,6 +150,7 @@ VALID = {
     "empty-values": empty_values, "zstd": zstd, "dictionary": dictionary, "many-blocks": many_blocks,
     "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle,
     "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
+    "signed-zeros": lambda: build([Col("x", "f32")], [dict(x=x) for x in (0.0, -0.0, 0.0)]),
     "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),
     "unused-flag": lambda: simple(compatible=1 << 9),
     "ignorable-section": lambda: simple(extra_sections=[(77, 1, b"from the future")]),

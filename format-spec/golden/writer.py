@@ -140,7 +140,8 @@ def statistics(col, values, stored):
     numbers = [int(v) if v is True or v is False else v for v in present if v == v] if col.size() is not None and col.type != "ndarray" else []
     histogram = [sum(length.bit_length() == k for length in lengths) for k in range(65)]
     kind = 0 if not numbers else 3 if "f" in col.type else 1 if col.type[0] == "i" else 2
-    low, high = (min(numbers), max(numbers)) if numbers else (None, None)
+    numbers.sort(key=lambda number: (number, math.copysign(1, number)))  # -0 before +0
+    low, high = (numbers[0], numbers[-1]) if numbers else (None, None)
     fields = dict(present_count=len(present), value_bytes=sum(lengths), stored_bytes=stored,
                   min_length=min(lengths, default=0), max_length=max(lengths, default=0))
     ends = [struct.pack("<" + "qQd"[kind - 1], n) if kind else bytes(8) for n in (low, high)]

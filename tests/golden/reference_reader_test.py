@@ -94,6 +94,10 @@ class Valid(unittest.TestCase):
         self.assertEqual(sample["boxes"].nested(), [[0.5, 1.5, -2.0, 4.25]])
         self.assertEqual((sample["f16"], sample["bf16"], sample["i64"], sample["bool"]), (-3.0, -3.0, -2, True))
 
+    def test_zeros_keep_their_signs(self):
+        found = read_shard(f"{GOLDEN}/valid/signed-zeros.shard").statistics["x"]
+        self.assertEqual((str(found.minimum), str(found.maximum)), ("-0.0", "0.0"))
+
     def test_datasets_equal_their_twins(self):
         for name in make_golden.DATASETS:
             with self.subTest(name):
