@@ -28,9 +28,11 @@ class Sa1bConverter {
   Sa1bConverter& operator=(const Sa1bConverter&) = delete;
 
   // Parses `json` and appends to *fields the values of every annotation column, and of source_json when
-  // the text regenerated from the columns is not, byte for byte, `json`. Values live in *arena. DataLoss, with the
-  // position or annotation, for invalid JSON, a missing member, or a mask whose runs do not sum to
-  // height x width. Compressed strings and lists of counts are both accepted.
+  // the text regenerated from the columns is not, byte for byte, `json`. Values live in *arena. A column that some
+  // annotation does not fit (a member missing or of another form, point_coords of differing lengths) is absent
+  // as a whole: source_json still has everything. DataLoss for invalid JSON, JSON without the two objects, and,
+  // naming the annotation (counted from 0), counts that are malformed or do not sum to height x width; *fields is
+  // then unspecified. Compressed strings and lists of counts are both accepted.
   absl::Status Convert(std::string_view json, ByteArena* arena, std::vector<Field>* fields);
 
  private:

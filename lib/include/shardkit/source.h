@@ -65,16 +65,22 @@ class Source {
   // True when keys ascend strictly, so that equal keys would be neighbours.
   virtual bool keys_ascend() const = 0;
 
-  // The next at most `max_samples` samples (at least 1), or null at the end. Not thread-safe. An error
+  // The next at most `max_samples` samples (at least 1), or null at the end; fewer when they are large and had to
+  // be read to be listed (tar files), so the units say nothing about positions. Not thread-safe. An error
   // means that listing cannot go on; what is wrong with one sample is reported by Load.
   virtual absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) = 0;
 
-  // Loads a unit's samples into *batch, which is cleared first. Thread-safe. Fields point into the batch
+  // Loads a unit's samples into *batch, which is cleared first. Once for a unit: it may give its memory to the
+  // batch. Thread-safe for different units. Fields point into the batch
   // and to columns that live as long as the source.
   virtual void Load(WorkUnit& unit, SampleBatch* batch) = 0;
 
   // Passes over `count` samples without loading them; fewer only at the end. The default lists and drops.
   virtual absl::StatusOr<uint64_t> Skip(uint64_t count);
+
+  // User metadata that belongs with the dataset: "imagefolder.classes" is the class names, a JSON list in the order
+  // of their labels. Empty otherwise.
+  virtual std::map<std::string, std::string> metadata() const { return {}; }
 
   // Number of samples, found without loading them (it may list everything once). Not thread-safe; does
   // not move the position.

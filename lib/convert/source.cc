@@ -1,0 +1,44 @@
+#include "shardkit/source.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "convert/files_source.h"
+#include "convert/image_folder_source.h"
+#include "convert/sa1b_source.h"
+#include "convert/source_detect.h"
+
+namespace shardkit {
+
+absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
+  constexpr uint64_t kAtOnce = 4096;
+  uint64_t passed = 0;
+  while (passed < count) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<WorkUnit> unit, Next(std::min(count - passed, kAtOnce)));
+    if (!unit) break;
+    passed += unit->sample_count;
+  }
+  return passed;
+}
+
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind,
+                                                   const std::vector<std::string>& inputs,
+                                                   const SourceOptions& options) {
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
+    return InvalidArgument("unknown kind of input '", kind, "': it is auto, files, imagefolder or sa1b");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<SourceInput> looked_at, LookAtInputs(inputs, options));
+  if (kind == "auto") {
+    SHARDKIT_ASSIGN_OR_RETURN(kind, DetectKind(looked_at, options));
+  }
+  if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
+  if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
+  for (const SourceInput& input : looked_at) {
+    if (!input.tar) continue;
+    return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");
+  }
+  return ImageFolderSource::Open(inputs, options);
+}
+
+}  // namespace shardkit

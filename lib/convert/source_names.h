@@ -1,0 +1,52 @@
+// How a file's name becomes a sample's key and a column, and back.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace shardkit {
+
+// Where the base name of a file is divided: the part in front belongs to the key.
+enum class NameSplit {
+  kFirstDot,  // "a.seg.png" -> "a", "seg.png"
+  kLastDot,   // "a.seg.png" -> "a.seg", "png"
+  kNever,     // the whole name belongs to the key
+};
+
+// A divided base name. Borrowed from the name.
+struct NameParts {
+  std::string_view stem;
+  std::string_view rest;  // without the dot
+  bool has_dot = false;   // an empty rest with a dot ("a.") is not the same as none ("a")
+};
+
+NameParts DivideName(std::string_view base_name, NameSplit split);
+
+// The column of a file in a `files` dataset: the rest as it is. Names that begin with '/' stand for what no
+// extension can be: "/" no dot, "/." nothing after the dot, "/key" an extension "key" (that column is taken).
+std::string_view ColumnOfName(const NameParts& parts);
+
+// The inverse: what follows the key in the file's name.
+std::string SuffixOfColumn(std::string_view column);
+
+// What follows the last dot; empty when there is none.
+std::string_view LastExtension(std::string_view name);
+
+// The part of `path` up to and including the last '/', or empty; and what follows it.
+std::string_view DirectoryPart(std::string_view path);
+std::string_view BasePart(std::string_view path);
+
+// jpg jpeg png bmp gif webp tif tiff ppm pgm, in any case.
+bool HasImageExtension(std::string_view name);
+
+// InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.
+absl::Status CheckKey(std::string_view key);
+absl::Status CheckColumnName(std::string_view column);
+
+// InvalidArgument for a name that would not come back as it was when unpacked: absolute, or with components
+// that are empty, "." or "..".
+absl::Status CheckMemberName(std::string_view name);
+
+}  // namespace shardkit
