@@ -1,0 +1,65 @@
+# bash completion for shardctl
+# tests/cli/run.py holds this list of options to what --help prints.
+
+_shardctl_options() {
+  case "$1" in
+    pack) echo "--from --output --shard-size --shard-samples --block-size --codec --dictionary --jobs --partition
+                --resume --on-error --dry-run --json --help" ;;
+    index) echo "--merge --json --help" ;;
+    ls) echo "--long --shards --values-xxh3 --offset --limit --io --json --help" ;;
+    inspect) echo "--sample --key --shard --block --json --help" ;;
+    cat) echo "--sample --key --column --output --decode --force --io --help" ;;
+    validate) echo "--deep --jobs --io --json --help" ;;
+    unpack) echo "--output --jobs --samples --json --help" ;;
+    "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
+                        --max-objects --quality --help" ;;
+    "synth files") echo "--output --count --seed --jobs --overwrite --json --size --jitter --extension
+                         --per-directory --content --help" ;;
+    synth) echo "--help" ;;
+  esac
+}
+
+# Names of the columns of the dataset that stands among the words, if there is one.
+_shardctl_columns() {
+  local word
+  for word in "${COMP_WORDS[@]:2}"; do
+    if [[ -f $word/dataset.json ]]; then
+      sed -n '/"columns"/,/"metadata"/s/.*"name": *"\([^"]*\)".*/\1/p' "$word/dataset.json" 2>/dev/null
+      return
+    fi
+  done
+}
+
+_shardctl() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
+  COMPREPLY=()
+  if [[ $COMP_CWORD -eq 1 ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate unpack synth --help --version" -- "$current")
+    return
+  fi
+  if [[ $verb == synth ]]; then
+    if [[ $COMP_CWORD -eq 2 ]]; then
+      mapfile -t COMPREPLY < <(compgen -W "sa1b files --help" -- "$current")
+      return
+    fi
+    verb="synth ${COMP_WORDS[2]}"
+  fi
+  case $previous in
+    --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b" -- "$current"); return ;;
+    --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
+    --io) mapfile -t COMPREPLY < <(compgen -W "buffered mmap direct" -- "$current"); return ;;
+    --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
+    --column | -c) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
+    --shard-size | --shard-samples | --block-size | --codec | --dictionary | --jobs | -j | --partition | --offset | \
+      --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
+      --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory) return ;;
+  esac
+  if [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_options "$verb")" -- "$current")
+  else
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  fi
+}
+
+complete -F _shardctl shardctl

@@ -1,0 +1,99 @@
+# fish completion for shardctl
+# tests/cli/run.py holds this list of options to what --help prints.
+
+function __shardctl_verb
+    set -l words (commandline -opc)
+    test (count $words) -ge 2; and contains -- $words[2] $argv
+end
+
+function __shardctl_no_verb
+    test (count (commandline -opc)) -eq 1
+end
+
+function __shardctl_synth
+    set -l words (commandline -opc)
+    test (count $words) -ge 3; and test $words[2] = synth; and contains -- $words[3] $argv
+end
+
+function __shardctl_synth_no_kind
+    set -l words (commandline -opc)
+    test (count $words) -eq 2; and test $words[2] = synth
+end
+
+function __shardctl_columns
+    for word in (commandline -opc)
+        if test -f $word/dataset.json
+            sed -n '/"columns"/,/"metadata"/s/.*"name": *"\([^"]*\)".*/\1/p' $word/dataset.json 2>/dev/null
+            return
+        end
+    end
+end
+
+complete -c shardctl -s h -l help -d 'Show help'
+complete -c shardctl -n __shardctl_no_verb -l version -d 'Show versions'
+complete -c shardctl -n __shardctl_no_verb -f -a pack -d 'Pack files into a dataset of shards'
+complete -c shardctl -n __shardctl_no_verb -f -a index -d 'Rebuild the offset index, or merge datasets'
+complete -c shardctl -n __shardctl_no_verb -f -a ls -d 'List samples or shards'
+complete -c shardctl -n __shardctl_no_verb -f -a inspect -d 'Describe a dataset, shard, block or sample'
+complete -c shardctl -n __shardctl_no_verb -f -a cat -d 'Write one value'
+complete -c shardctl -n __shardctl_no_verb -f -a validate -d 'Check every checksum and every rule'
+complete -c shardctl -n __shardctl_no_verb -f -a unpack -d 'Turn a dataset back into files'
+complete -c shardctl -n __shardctl_no_verb -f -a synth -d 'Make synthetic input'
+
+complete -c shardctl -n '__shardctl_verb pack index ls inspect validate unpack' -l json -d 'Print one JSON document'
+complete -c shardctl -n '__shardctl_verb pack validate unpack' -s j -l jobs -x -d 'Threads'
+complete -c shardctl -n '__shardctl_verb ls cat validate' -l io -x -a 'buffered mmap direct' -d 'How files are read'
+complete -c shardctl -n '__shardctl_verb inspect cat' -l sample -x -d 'The sample with this ordinal'
+complete -c shardctl -n '__shardctl_verb inspect cat' -l key -x -d 'The first sample with this key'
+
+complete -c shardctl -n '__shardctl_verb pack' -l from -x -a 'auto files imagefolder sa1b' -d 'What the inputs are'
+complete -c shardctl -n '__shardctl_verb pack' -s o -l output -r -d 'Directory of the dataset'
+complete -c shardctl -n '__shardctl_verb pack' -l shard-size -x -d 'Close a shard before it would pass this'
+complete -c shardctl -n '__shardctl_verb pack' -l shard-samples -x -d 'Samples in each shard'
+complete -c shardctl -n '__shardctl_verb pack' -l block-size -x -d 'Close a block when it reaches this'
+complete -c shardctl -n '__shardctl_verb pack' -l codec -x -d 'Codec of a column: COL=none or COL=zstd[:LEVEL]'
+complete -c shardctl -n '__shardctl_verb pack' -l dictionary -x -d 'Train a dictionary for a column: COL[=SIZE]'
+complete -c shardctl -n '__shardctl_verb pack' -l partition -x -d 'Pack part I of N: I/N'
+complete -c shardctl -n '__shardctl_verb pack' -l resume -d 'Go on where an interrupted run stopped'
+complete -c shardctl -n '__shardctl_verb pack' -l on-error -x -a 'fail skip' -d 'When a sample cannot be read'
+complete -c shardctl -n '__shardctl_verb pack' -l dry-run -d 'Write nothing'
+
+complete -c shardctl -n '__shardctl_verb index' -l merge -r -d 'Make a dataset of parts'
+
+complete -c shardctl -n '__shardctl_verb ls' -s l -l long -d 'Show the length of every value'
+complete -c shardctl -n '__shardctl_verb ls' -l shards -d 'List shards'
+complete -c shardctl -n '__shardctl_verb ls' -l values-xxh3 -d 'Print the hash of every stored value'
+complete -c shardctl -n '__shardctl_verb ls' -l offset -x -d 'Begin with sample N'
+complete -c shardctl -n '__shardctl_verb ls' -l limit -x -d 'List at most N samples'
+
+complete -c shardctl -n '__shardctl_verb inspect' -l shard -x -d 'The shard at this place'
+complete -c shardctl -n '__shardctl_verb inspect' -l block -x -d 'This block of the shard'
+
+complete -c shardctl -n '__shardctl_verb cat' -s c -l column -x -a '(__shardctl_columns)' -d 'The column'
+complete -c shardctl -n '__shardctl_verb cat' -s o -l output -r -d 'Write to a file'
+complete -c shardctl -n '__shardctl_verb cat' -l decode -d 'Write as JSON or text'
+complete -c shardctl -n '__shardctl_verb cat' -l force -d 'Write binary values even to a terminal'
+
+complete -c shardctl -n '__shardctl_verb validate' -l deep -d 'Decode every value too'
+
+complete -c shardctl -n '__shardctl_verb unpack' -s o -l output -r -d 'Directory to write to'
+complete -c shardctl -n '__shardctl_verb unpack' -l samples -x -d 'Only samples A:B'
+
+complete -c shardctl -n __shardctl_synth_no_kind -f -a 'sa1b files' -d 'What to make'
+complete -c shardctl -n '__shardctl_synth sa1b files' -s o -l output -r -d 'Directory to write to'
+complete -c shardctl -n '__shardctl_synth sa1b files' -l count -x -d 'How many'
+complete -c shardctl -n '__shardctl_synth sa1b files' -l seed -x -d 'What the contents are made from'
+complete -c shardctl -n '__shardctl_synth sa1b files' -s j -l jobs -x -d 'Threads'
+complete -c shardctl -n '__shardctl_synth sa1b files' -l overwrite -d 'Replace files that are there'
+complete -c shardctl -n '__shardctl_synth sa1b files' -l json -d 'Print one JSON document'
+complete -c shardctl -n '__shardctl_synth sa1b' -l first-id -x -d 'Number of the first pair'
+complete -c shardctl -n '__shardctl_synth sa1b' -l width -x -d 'Of the pictures'
+complete -c shardctl -n '__shardctl_synth sa1b' -l height -x -d 'Of the pictures'
+complete -c shardctl -n '__shardctl_synth sa1b' -l min-objects -x -d 'Least annotations'
+complete -c shardctl -n '__shardctl_synth sa1b' -l max-objects -x -d 'Most annotations'
+complete -c shardctl -n '__shardctl_synth sa1b' -l quality -x -d 'Of the JPEG files'
+complete -c shardctl -n '__shardctl_synth files' -l size -x -d 'Bytes per file'
+complete -c shardctl -n '__shardctl_synth files' -l jitter -x -d 'By how much sizes differ'
+complete -c shardctl -n '__shardctl_synth files' -l extension -x -d 'Of the names'
+complete -c shardctl -n '__shardctl_synth files' -l per-directory -x -d 'Files in each subdirectory'
+complete -c shardctl -n '__shardctl_synth files' -l content -x -a 'random text' -d 'What the files hold'

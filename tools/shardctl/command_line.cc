@@ -1,0 +1,256 @@
+#include "command_line.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <functional>
+
+#include "numbers.h"
+#include "output.h"
+#include "report.h"
+
+namespace shardctl {
+
+// CLI11 splits and matches; values reach us as the strings they were given as, so that what counts as a
+// number, and what is said about one that is not, does not change with its version.
+struct CommandLine::Parser {
+  CLI::App app;
+  absl::Status error;  // the first value that was refused
+
+  // `take` is called with each value given, and may refuse it.
+  void Add(const std::string& names, bool flag, bool repeatable,
+           const std::function<absl::Status(const std::string&)>& take) {
+    const std::string shown = names.substr(names.find_last_of(',') + 1);
+    const CLI::callback_t callback = [this, shown, repeatable, take](const CLI::results_t& results) {
+      if (results.size() > 1 && !repeatable) Refuse(shown + " is given more than once");
+      for (const std::string& result : results) {
+        const absl::Status status = take(result);
+        if (!status.ok()) Refuse(shown + ": " + std::string(status.message()));
+      }
+      return true;
+    };
+    CLI::Option* option = app.add_option(names, callback);
+    if (flag) option->type_size(0)->expected(0);
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    option->allow_extra_args(false);
+  }
+
+  void Refuse(const std::string& message) {
+    if (error.ok()) error = absl::InvalidArgumentError(message);
+  }
+};
+
+CommandLine::CommandLine(std::string words, std::string summary, std::string usage)
+    : words_(std::move(words)),
+      summary_(std::move(summary)),
+      usage_(std::move(usage)),
+      parser_(std::make_unique<Parser>()) {
+  parser_->app.set_help_flag("-h,--help");
+  // Arguments are what is left over: as a positional option CLI11 would read a path such as "[a,b]" as a list
+  // of two.
+  parser_->app.allow_extras();
+}
+
+CommandLine::~CommandLine() = default;
+
+namespace {
+
+// "-o,--output" -> "-o, --output PLACEHOLDER"; names without a short form are indented to stand below each
+// other.
+std::string RowName(const std::string& names, const std::string& placeholder) {
+  const size_t comma = names.find(',');
+  std::string row =
+      comma == std::string::npos ? "    " + names : names.substr(0, 2) + ", " + names.substr(comma + 1);
+  if (!placeholder.empty()) row += " " + placeholder;
+  return row;
+}
+
+void AppendWrapped(const std::string& text, size_t indent, size_t width, std::string* out) {
+  size_t column = indent;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    size_t end = text.find(' ', begin);
+    if (end == std::string::npos) end = text.size();
+    if (column > indent && column + 1 + (end - begin) > width) {
+      *out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) {
+      *out += ' ';
+      ++column;
+    }
+    out->append(text, begin, end - begin);
+    column += end - begin;
+    begin = end + 1;
+  }
+  *out += '\n';
+}
+
+}  // namespace
+
+void CommandLine::Flag(const std::string& names, bool* value, const std::string& description) {
+  rows_.push_back({RowName(names, ""), description});
+  parser_->Add(names, true, false, [value](const std::string& given) -> absl::Status {
+    if (given != "true") return absl::InvalidArgumentError("takes no value");
+    *value = true;
+    return absl::OkStatus();
+  });
+}
+
+void CommandLine::Text(const std::string& names, const std::string& placeholder,
+                       std::optional<std::string>* value, const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, false, [value](const std::string& given) -> absl::Status {
+    if (given.empty()) return absl::InvalidArgumentError("must not be empty");
+    *value = given;
+    return absl::OkStatus();
+  });
+}
+
+void CommandLine::Texts(const std::string& names, const std::string& placeholder,
+                        std::vector<std::string>* values, const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, true, [values](const std::string& given) -> absl::Status {
+    values->push_back(given);
+    return absl::OkStatus();
+  });
+}
+
+void CommandLine::Size(const std::string& names, uint64_t* bytes, const std::string& description) {
+  rows_.push_back({RowName(names, "SIZE"), description});
+  parser_->Add(names, false, false, [bytes](const std::string& given) {
+    const absl::StatusOr<uint64_t> size = ParseSize(given);
+    if (size.ok()) *bytes = *size;
+    return size.status();
+  });
+}
+
+void CommandLine::Count(const std::string& names, const std::string& placeholder, uint64_t* count,
+                        uint64_t minimum, uint64_t maximum, const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, false, [=](const std::string& given) {
+    const absl::StatusOr<uint64_t> number = ParseCount(given, minimum, maximum);
+    if (number.ok()) *count = *number;
+    return number.status();
+  });
+}
+
+void CommandLine::Count(const std::string& names, const std::string& placeholder,
+                        std::optional<uint64_t>* count, uint64_t minimum, uint64_t maximum,
+                        const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, false, [=](const std::string& given) {
+    const absl::StatusOr<uint64_t> number = ParseCount(given, minimum, maximum);
+    if (number.ok()) *count = *number;
+    return number.status();
+  });
+}
+
+void CommandLine::Choice(const std::string& names, const std::string& placeholder,
+                         const std::vector<std::string>& words, size_t* index,
+                         const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, false, [=](const std::string& given) -> absl::Status {
+    std::string list;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == given) {
+        *index = i;
+        return absl::OkStatus();
+      }
+      list += (i == 0 ? "" : ", ") + words[i];
+    }
+    return absl::InvalidArgumentError(Quote(given) + " is not one of " + list);
+  });
+}
+
+void CommandLine::Arguments(const std::string& placeholder, size_t minimum, size_t maximum,
+                            std::vector<std::string>* values) {
+  argument_name_ = placeholder;
+  argument_minimum_ = minimum;
+  arguments_ = values;
+  argument_maximum_ = maximum;
+}
+
+void CommandLine::Example(const std::string& command, const std::string& purpose) {
+  examples_.emplace_back(command, purpose);
+}
+
+void CommandLine::Notes(const std::string& text) { notes_ = text; }
+
+std::string CommandLine::Help() const {
+  constexpr size_t kIndent = 30;
+  constexpr size_t kWidth = 110;
+  std::string text = "shardctl " + words_ + " - " + summary_ + "\n\nUsage: shardctl " + words_ + " " + usage_;
+  text += "\n\nOptions:\n";
+  std::vector<Row> rows = rows_;
+  rows.push_back({"-h, --help", "show this help"});
+  for (const Row& row : rows) {
+    std::string line = "  " + row.names;
+    if (line.size() + 2 > kIndent) {
+      line += "\n" + std::string(kIndent, ' ');
+    } else {
+      line.resize(kIndent, ' ');
+    }
+    text += line;
+    AppendWrapped(row.description, kIndent, kWidth, &text);
+  }
+  if (!notes_.empty()) text += "\n" + notes_ + "\n";
+  if (!examples_.empty()) text += "\nExamples:\n";
+  for (const auto& [command, purpose] : examples_) text += "  # " + purpose + "\n  " + command + "\n";
+  return text;
+}
+
+int CommandLine::UsageError(const std::string& message) const {
+  PrintError("shardctl " + words_ + ": " + message);
+  PrintError("shardctl: see shardctl " + words_ + " --help");
+  return kExitUsage;
+}
+
+std::optional<int> CommandLine::TakeArguments(const std::vector<std::string>& words, size_t options_end) {
+  const std::vector<std::string> left_over = parser_->app.remaining();
+  for (const std::string& word : left_over) {
+    if (word.size() > 1 && word[0] == '-') return UsageError("unknown option " + Quote(word));
+  }
+  *arguments_ = left_over;
+  arguments_->insert(arguments_->end(), words.begin() + static_cast<ptrdiff_t>(options_end), words.end());
+  if (arguments_->size() < argument_minimum_) return UsageError(argument_name_ + " is missing");
+  if (arguments_->size() > argument_maximum_) {
+    return UsageError("unexpected argument " + Quote((*arguments_)[argument_maximum_]));
+  }
+  for (const std::string& argument : *arguments_) {
+    if (argument.empty()) return UsageError(argument_name_ + " must not be empty");
+  }
+  return std::nullopt;
+}
+
+std::optional<int> CommandLine::Parse(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  const auto marker = std::find(words.begin(), words.end(), "--");
+  const size_t options_end = static_cast<size_t>(marker - words.begin());
+  if (marker != words.end()) words.erase(marker);  // all behind it are arguments
+  for (size_t i = 0; i < options_end; ++i) {
+    // CLI11 would take the next word for the value.
+    if (words[i].starts_with("--") && words[i].ends_with('='))
+      return UsageError(Quote(words[i]) + ": the value is missing");
+  }
+  // It wants the words last first, without the program's name.
+  std::vector<std::string> reversed(words.begin(), words.begin() + static_cast<ptrdiff_t>(options_end));
+  std::reverse(reversed.begin(), reversed.end());
+  try {
+    parser_->app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    Stdout().Write(Help());
+    return kExitSuccess;
+  } catch (const CLI::ArgumentMismatch& error) {
+    // The only mismatch left to it, and its words for that differ from version to version.
+    const std::string what = error.what();
+    return UsageError(what.substr(0, what.find(':')) + ": the value is missing");
+  } catch (const CLI::ParseError& error) {
+    return UsageError(error.what());
+  }
+  if (!parser_->error.ok()) return UsageError(std::string(parser_->error.message()));
+  return TakeArguments(words, options_end);
+}
+
+}  // namespace shardctl

@@ -1,0 +1,81 @@
+// The options of one command: declared once, from which parsing, errors and --help come.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace shardctl {
+
+// Names are written as "-o,--output". Pointers given to the declaring functions must outlive Parse, which
+// leaves what was not given as it was. No option may be given twice, except those declared with Texts.
+class CommandLine {
+ public:
+  // `words` is how the command is called ("pack", "synth sa1b"), `usage` what follows it in the usage line.
+  CommandLine(std::string words, std::string summary, std::string usage);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  void Flag(const std::string& names, bool* value, const std::string& description);
+  void Text(const std::string& names, const std::string& placeholder, std::optional<std::string>* value,
+            const std::string& description);
+  void Texts(const std::string& names, const std::string& placeholder, std::vector<std::string>* values,
+             const std::string& description);
+  void Size(const std::string& names, uint64_t* bytes, const std::string& description);
+  void Count(const std::string& names, const std::string& placeholder, uint64_t* count, uint64_t minimum,
+             uint64_t maximum, const std::string& description);
+  void Count(const std::string& names, const std::string& placeholder, std::optional<uint64_t>* count,
+             uint64_t minimum, uint64_t maximum, const std::string& description);
+  // One of the words; `index` says which.
+  void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
+              size_t* index, const std::string& description);
+
+  // The arguments that are no options, at least `minimum` and at most `maximum` of them.
+  void Arguments(const std::string& placeholder, size_t minimum, size_t maximum,
+                 std::vector<std::string>* values);
+
+  void Example(const std::string& command, const std::string& purpose);
+
+  // Text that stands between the options and the examples of --help.
+  void Notes(const std::string& text);
+
+  // Parses the words after the command's own. Empty when the command is to run; else the exit code, after
+  // help or an error was printed.
+  std::optional<int> Parse(int argc, char** argv);
+
+  // Prints a usage error that only the command could see. Returns its exit code.
+  int UsageError(const std::string& message) const;
+
+  std::string Help() const;
+
+ private:
+  struct Row {
+    std::string names;
+    std::string description;
+  };
+  struct Parser;
+
+  // `words` from `options_end` on followed "--".
+  std::optional<int> TakeArguments(const std::vector<std::string>& words, size_t options_end);
+
+  std::string words_;
+  std::string summary_;
+  std::string usage_;
+  std::string notes_;
+  std::vector<Row> rows_;
+  std::vector<std::pair<std::string, std::string>> examples_;
+  std::string argument_name_;
+  size_t argument_minimum_ = 0;
+  size_t argument_maximum_ = 0;
+  std::vector<std::string> no_arguments_;
+  std::vector<std::string>* arguments_ = &no_arguments_;
+  std::unique_ptr<Parser> parser_;
+};
+
+}  // namespace shardctl

@@ -1,0 +1,105 @@
+#include "dataset_access.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "report.h"
+#include "shardkit/filesystem.h"
+
+namespace shardctl {
+
+void IoOption::AddTo(CommandLine* line) {
+  line->Choice("--io", "MODE", {"buffered", "mmap", "direct"}, &index_,
+               "how files are read: buffered, mmap or direct (O_DIRECT) [buffered]");
+}
+
+shardkit::ReadMode IoOption::mode() const {
+  constexpr shardkit::ReadMode kModes[] = {shardkit::ReadMode::kBuffered, shardkit::ReadMode::kMapped,
+                                           shardkit::ReadMode::kDirect};
+  return kModes[index_];
+}
+
+void JobsOption::AddTo(CommandLine* line, const std::string& description) {
+  line->Count("-j,--jobs", "N", &jobs_, 1, 1024, description + " [one per processor]");
+}
+
+int JobsOption::jobs() const {
+  if (jobs_.has_value()) return static_cast<int>(*jobs_);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void SampleOption::AddTo(CommandLine* line) {
+  line->Count("--sample", "N", &sample, 0, UINT64_MAX, "the sample with this ordinal, counted from 0");
+  line->Text("--key", "KEY", &key, "the first sample with this key");
+}
+
+absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& dataset) const {
+  if (key.has_value()) {
+    shardkit::BlockBuffer buffer;
+    const absl::StatusOr<std::optional<uint64_t>> found = dataset.FindKey(*key, &buffer);
+    if (!found.ok()) return found.status();
+    if (!found->has_value())
+      return absl::OutOfRangeError(dataset.path() + ": no sample has the key " + Quote(*key));
+    return **found;
+  }
+  const uint64_t count = dataset.sample_count();
+  if (*sample >= count) {
+    const std::string there = count == 0 ? "it has no samples" : "the last is " + std::to_string(count - 1);
+    return absl::OutOfRangeError(dataset.path() + ": there is no sample " + std::to_string(*sample) + ": " +
+                                 there);
+  }
+  return *sample;
+}
+
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
+    const std::string& path, shardkit::ReadMode mode, const std::vector<std::string>& columns) {
+  shardkit::DatasetOptions options;
+  options.mode = mode;
+  options.columns = columns;
+  return shardkit::DatasetReader::Open(*shardkit::PosixFileSystem(), path, options);
+}
+
+void NoteFallback(const shardkit::DatasetReader& dataset) {
+  static bool noted = false;
+  const std::string reason = dataset.fallback_reason();
+  if (reason.empty() || noted) return;
+  noted = true;
+  Note(reason);
+}
+
+std::optional<size_t> KeyColumn(const shardkit::DatasetReader& dataset) {
+  const std::vector<shardkit::Column>& columns = dataset.columns();
+  const auto found = std::find_if(columns.begin(), columns.end(),
+                                  [](const shardkit::Column& column) { return column.is_key; });
+  if (found == columns.end()) return std::nullopt;
+  return static_cast<size_t>(found - columns.begin());
+}
+
+std::string ShapeText(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::string TypeText(const shardkit::Column& column) {
+  std::string text(shardkit::TypeName(column.type));
+  if (column.type != shardkit::Type::kNdarray) return text;
+  text += " " + std::string(shardkit::TypeName(column.dtype));
+  return text + (column.shape.has_value() ? ShapeText(*column.shape) : "[...]");
+}
+
+Json ColumnJson(const shardkit::Column& column) {
+  Json document;
+  document["name"] = column.name;
+  document["type"] = shardkit::TypeName(column.type);
+  if (column.type == shardkit::Type::kNdarray) {
+    document["dtype"] = shardkit::TypeName(column.dtype);
+    document["shape"] = column.shape.has_value() ? Json(*column.shape) : Json(nullptr);
+  }
+  document["codec"] = shardkit::CodecName(column.codec);
+  document["nullable"] = column.nullable;
+  document["key"] = column.is_key;
+  return document;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,69 @@
+// Opening datasets and choosing samples, as several commands do it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "command_line.h"
+#include "json.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/schema.h"
+
+namespace shardctl {
+
+// --io buffered|mmap|direct
+class IoOption {
+ public:
+  void AddTo(CommandLine* line);
+  shardkit::ReadMode mode() const;
+
+ private:
+  size_t index_ = 0;
+};
+
+// -j, --jobs; the number of processors unless given.
+class JobsOption {
+ public:
+  void AddTo(CommandLine* line, const std::string& description);
+  int jobs() const;
+
+ private:
+  std::optional<uint64_t> jobs_;
+};
+
+// --sample N or --key K
+struct SampleOption {
+  std::optional<uint64_t> sample;
+  std::optional<std::string> key;
+
+  void AddTo(CommandLine* line);
+  bool given() const { return sample.has_value() || key.has_value(); }
+
+  // The ordinal. OutOfRange when there is no such sample.
+  absl::StatusOr<uint64_t> Find(const shardkit::DatasetReader& dataset) const;
+};
+
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
+    const std::string& path, shardkit::ReadMode mode = shardkit::ReadMode::kBuffered,
+    const std::vector<std::string>& columns = {});
+
+// Says once that another way of reading is in use than the one asked for.
+void NoteFallback(const shardkit::DatasetReader& dataset);
+
+// Position of the key column among the dataset's.
+std::optional<size_t> KeyColumn(const shardkit::DatasetReader& dataset);
+
+// "ndarray f32[3, 224]", "jpeg", "ndarray f32[...]" when each value has its own shape.
+std::string TypeText(const shardkit::Column& column);
+
+// "[3, 224]"
+std::string ShapeText(const std::vector<uint64_t>& shape);
+
+// name, type, dtype and shape of arrays, codec, nullable, key: as in dataset.json.
+Json ColumnJson(const shardkit::Column& column);
+
+}  // namespace shardctl

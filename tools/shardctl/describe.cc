@@ -1,0 +1,163 @@
+#include "describe.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "numbers.h"
+#include "report.h"
+#include "scalar.h"
+#include "shardkit/jpeg.h"
+#include "shardkit/ndarray.h"
+#include "shardkit/rle.h"
+
+namespace shardctl {
+namespace {
+
+using shardkit::Type;
+
+constexpr size_t kTextBytes = 100;
+constexpr size_t kHexBytes = 16;
+constexpr size_t kElements = 8;
+
+Description Malformed(const absl::Status& status) {
+  const std::string message(status.message());
+  return {"malformed: " + Printable(message), Json{{"malformed", message}}};
+}
+
+// At most `limit` bytes of text, not cut within a character.
+std::string_view Front(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return text;
+  size_t end = limit;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+Description DescribeText(std::string_view value) {
+  const std::string_view front = Front(value, kTextBytes);
+  const bool cut = front.size() < value.size();
+  return {Quote(front) + (cut ? "... (" + FormatBytes(value.size()) + ")" : ""),
+          Json{{"text", front}, {"truncated", cut}}};
+}
+
+Description DescribeBytes(std::string_view value) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string hex;
+  for (const char c : value.substr(0, kHexBytes)) {
+    hex += kHex[static_cast<uint8_t>(c) >> 4];
+    hex += kHex[static_cast<uint8_t>(c) & 15];
+  }
+  std::string text = FormatBytes(value.size());
+  if (!hex.empty()) text += ", begins " + hex;
+  return {text, Json{{"front_hex", hex}}};
+}
+
+Description DescribeJpeg(std::string_view value) {
+  const absl::StatusOr<shardkit::JpegInfo> info = shardkit::ProbeJpeg(value);
+  if (!info.ok()) return Malformed(info.status());
+  const std::string_view process = info->lossless      ? "lossless"
+                                   : info->progressive ? "progressive"
+                                                       : "sequential";
+  std::string text = std::to_string(info->width) + "x" + std::to_string(info->height) + ", " +
+                     Counted(static_cast<uint64_t>(info->components), "component") + ", " +
+                     std::string(process);
+  if (info->bits != 8) text += ", " + std::to_string(info->bits) + " bits";
+  if (info->arithmetic) text += ", arithmetic coding";
+  if (info->exif_orientation != 0) text += ", EXIF orientation " + std::to_string(info->exif_orientation);
+  text += ", " + FormatBytes(value.size());
+  return {text, Json{{"width", info->width},
+                     {"height", info->height},
+                     {"components", info->components},
+                     {"bits", info->bits},
+                     {"process", process},
+                     {"arithmetic", info->arithmetic},
+                     {"exif_orientation",
+                      info->exif_orientation == 0 ? Json(nullptr) : Json(info->exif_orientation)}}};
+}
+
+// The dimensions stand in the IHDR chunk, which every PNG begins with (PNG specification, 5.2 and 11.2.2).
+Description DescribePng(std::string_view value) {
+  constexpr std::string_view kFront("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
+  if (!value.starts_with(kFront) || value.size() < 26) {
+    return Malformed(absl::DataLossError("does not begin as a PNG file"));
+  }
+  const auto big_endian = [&](size_t at) {
+    uint32_t number = 0;
+    for (size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<uint8_t>(value[at + i]);
+    return number;
+  };
+  const uint32_t width = big_endian(16);
+  const uint32_t height = big_endian(20);
+  const int bits = static_cast<uint8_t>(value[24]);
+  return {std::to_string(width) + "x" + std::to_string(height) + ", " + std::to_string(bits) +
+              " bits per channel, " + FormatBytes(value.size()),
+          Json{{"width", width}, {"height", height}, {"bits", bits}}};
+}
+
+Description DescribeMasks(std::string_view value) {
+  shardkit::RleList masks;
+  if (const absl::Status status = shardkit::ParseRleValue(value, &masks); !status.ok())
+    return Malformed(status);
+  if (masks.size() == 0) return {"0 masks", Json{{"masks", 0}}};
+  std::vector<uint64_t> areas;
+  bool one_size = true;
+  for (size_t i = 0; i < masks.size(); ++i) {
+    areas.push_back(shardkit::Area(masks[i]));
+    one_size = one_size && masks.heights[i] == masks.heights[0] && masks.widths[i] == masks.widths[0];
+  }
+  std::sort(areas.begin(), areas.end());
+  const uint64_t median = areas[areas.size() / 2];
+  const std::string size = one_size ? std::to_string(masks.widths[0]) + "x" + std::to_string(masks.heights[0])
+                                    : "of several sizes";
+  Json json{{"masks", masks.size()},
+            {"width", one_size ? Json(masks.widths[0]) : Json(nullptr)},
+            {"height", one_size ? Json(masks.heights[0]) : Json(nullptr)},
+            {"runs", masks.runs.size()},
+            {"area", {{"min", areas.front()}, {"median", median}, {"max", areas.back()}}}};
+  return {Counted(masks.size(), "mask") + " " + size + ", " + Counted(masks.runs.size(), "run") +
+              ", area min " + std::to_string(areas.front()) + ", median " + std::to_string(median) +
+              ", max " + std::to_string(areas.back()),
+          json};
+}
+
+Description DescribeArray(const shardkit::Column& column, std::string_view value) {
+  const absl::StatusOr<shardkit::NdarrayView> array = shardkit::ParseNdarray(column, value);
+  if (!array.ok()) return Malformed(array.status());
+  const size_t size = shardkit::ScalarSize(array->dtype);
+  const size_t count = array->data.size() / size;
+  std::string shape = "[";
+  for (size_t i = 0; i < array->shape.size(); ++i)
+    shape += (i == 0 ? "" : ", ") + std::to_string(array->shape[i]);
+  std::string text = std::string(shardkit::TypeName(array->dtype)) + shape + "]";
+  Json front = Json::array();
+  for (size_t i = 0; i < std::min(count, kElements); ++i) {
+    text += (i == 0 ? ": " : " ") + ScalarText(array->dtype, array->data.data() + i * size);
+    front.push_back(ScalarJson(array->dtype, array->data.data() + i * size));
+  }
+  if (count > kElements) text += " ...";
+  return {text, Json{{"dtype", shardkit::TypeName(array->dtype)}, {"shape", array->shape}, {"front", front}}};
+}
+
+}  // namespace
+
+Description DescribeValue(const shardkit::Column& column, std::string_view value) {
+  switch (column.type) {
+    case Type::kJpeg:
+      return DescribeJpeg(value);
+    case Type::kPng:
+      return DescribePng(value);
+    case Type::kUtf8:
+    case Type::kJson:
+      return DescribeText(value);
+    case Type::kBytes:
+      return DescribeBytes(value);
+    case Type::kRle:
+      return DescribeMasks(value);
+    case Type::kNdarray:
+      return DescribeArray(column, value);
+    default:
+      return {ScalarText(column.type, value.data()), Json{{"value", ScalarJson(column.type, value.data())}}};
+  }
+}
+
+}  // namespace shardctl

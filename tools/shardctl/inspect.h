@@ -1,0 +1,15 @@
+// The three views of shardctl inspect. Each prints its own and returns an exit code.
+#pragma once
+
+#include "shardkit/dataset_reader.h"
+
+namespace shardctl {
+
+// A dataset, or a shard as a dataset of one.
+int InspectDataset(const shardkit::DatasetReader& dataset, bool json);
+
+int InspectSample(const shardkit::DatasetReader& dataset, uint64_t sample, bool json);
+
+int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard, uint64_t block, bool json);
+
+}  // namespace shardctl

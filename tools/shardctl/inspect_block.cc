@@ -1,0 +1,97 @@
+// shardctl inspect PATH --shard I --block J: one block and what each column takes in it.
+#include <algorithm>
+#include <string>
+
+#include "dataset_access.h"
+#include "inspect.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "report.h"
+#include "table.h"
+
+namespace shardctl {
+namespace {
+
+struct ColumnUse {
+  uint64_t present = 0;
+  uint64_t value_bytes = 0;
+  uint64_t min_length = 0;
+  uint64_t max_length = 0;
+};
+
+ColumnUse Measure(const shardkit::ColumnView& column, uint32_t samples) {
+  ColumnUse use;
+  for (uint32_t i = 0; i < samples; ++i) {
+    const std::optional<std::string_view> value = column.value(i);
+    if (!value.has_value()) continue;
+    const uint64_t length = value->size();
+    use.min_length = use.present == 0 ? length : std::min(use.min_length, length);
+    use.max_length = std::max(use.max_length, length);
+    use.value_bytes += length;
+    ++use.present;
+  }
+  return use;
+}
+
+}  // namespace
+
+int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, uint64_t block_index,
+                 bool json) {
+  const auto& shards = dataset.manifest().shards;
+  if (shard_index >= shards.size()) {
+    return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(shard_index) +
+                                      ": it has " + std::to_string(shards.size())));
+  }
+  const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> opened = dataset.OpenShard(shard_index);
+  if (!opened.ok()) return Fail(opened.status());
+  const shardkit::ShardReader& shard = **opened;
+  if (block_index >= shard.blocks().size()) {
+    return Fail(absl::OutOfRangeError(shard.path() + ": there is no block " + std::to_string(block_index) +
+                                      ": it has " + std::to_string(shard.blocks().size())));
+  }
+  const shardkit::BlockInfo& info = shard.blocks()[block_index];
+  shardkit::BlockBuffer buffer;
+  shardkit::BlockView view;
+  const absl::Status status = shard.ReadBlock(block_index, {}, &buffer, &view);
+  if (!status.ok()) return Fail(status);
+
+  Json document;
+  document["path"] = shard.path();
+  document["shard"] = shard_index;
+  document["block"] = block_index;
+  document["offset"] = info.offset;
+  document["length"] = info.length;
+  document["front_length"] = info.front_length;
+  document["first_sample"] = info.first_sample;
+  document["samples"] = info.sample_count;
+  document["header_checksum"] = FormatHex(info.header_checksum);
+  document["columns"] = Json::array();
+  Table table("llrrrr");
+  table.AddRow({"column", "type", "present", "bytes", "shortest", "longest"});
+  for (size_t i = 0; i < shard.schema().size(); ++i) {
+    const shardkit::Column& column = shard.schema()[i];
+    const ColumnUse use = Measure(view.column(i), info.sample_count);
+    document["columns"].push_back({{"name", column.name},
+                                   {"present", use.present},
+                                   {"value_bytes", use.value_bytes},
+                                   {"min_length", use.min_length},
+                                   {"max_length", use.max_length}});
+    table.AddRow({Printable(column.name), TypeText(column), std::to_string(use.present),
+                  std::to_string(use.value_bytes), std::to_string(use.min_length),
+                  std::to_string(use.max_length)});
+  }
+  if (json) {
+    PrintJson(document);
+    return kExitSuccess;
+  }
+  const uint64_t last = info.first_sample + info.sample_count - 1;
+  Stdout().Write(Printable(shard.path()) + ": block " + std::to_string(block_index) + ": " +
+                 Counted(info.sample_count, "sample") + ", " + std::to_string(info.first_sample) + " to " +
+                 std::to_string(last) + " of the shard\nat byte " + std::to_string(info.offset) + ", " +
+                 std::to_string(info.length) + " bytes, of them front " + std::to_string(info.front_length) +
+                 ", header checksum " + FormatHex(info.header_checksum) + "\n\n" + table.Format());
+  return kExitSuccess;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,179 @@
+// shardctl inspect PATH: the dataset at a glance.
+#include <bit>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dataset_access.h"
+#include "inspect.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "report.h"
+#include "scalar.h"
+#include "shardkit/filesystem.h"
+#include "table.h"
+
+namespace shardctl {
+namespace {
+
+struct Facts {
+  bool is_directory = false;
+  std::vector<shardkit::ColumnStatistics> statistics;
+  std::set<std::string> dictionary_columns;  // with a dictionary in at least one shard
+};
+
+absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
+  const absl::StatusOr<shardkit::FileInfo> info = shardkit::PosixFileSystem()->Stat(dataset.path());
+  if (!info.ok()) return info.status();
+  facts->is_directory = info->type == shardkit::FileType::kDirectory;
+  absl::StatusOr<std::vector<shardkit::ColumnStatistics>> statistics = dataset.ReadStatistics();
+  if (!statistics.ok()) return statistics.status();
+  facts->statistics = *std::move(statistics);
+  for (size_t i = 0; i < dataset.manifest().shards.size(); ++i) {
+    const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> shard = dataset.OpenShard(i);
+    if (!shard.ok()) return shard.status();
+    for (const size_t column : (*shard)->dictionary_columns()) {
+      facts->dictionary_columns.insert((*shard)->schema()[column].name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A bound of a numeric column, whose bits are those of an i64, u64 or f64.
+Json BoundJson(shardkit::RangeKind kind, uint64_t bits) {
+  if (kind == shardkit::RangeKind::kI64) return static_cast<int64_t>(bits);
+  if (kind == shardkit::RangeKind::kU64) return bits;
+  return JsonNumber(std::bit_cast<double>(bits));
+}
+
+std::string BoundText(shardkit::RangeKind kind, uint64_t bits) {
+  if (kind == shardkit::RangeKind::kI64) return std::to_string(static_cast<int64_t>(bits));
+  if (kind == shardkit::RangeKind::kU64) return std::to_string(bits);
+  return FormatFixed(std::bit_cast<double>(bits), 6);
+}
+
+Json StatisticsJson(const shardkit::Column& column, const shardkit::ColumnStatistics& statistics,
+                    uint64_t samples, bool dictionary) {
+  Json document = ColumnJson(column);
+  document["dictionary"] = dictionary;
+  document["present"] = statistics.present_count;
+  document["absent"] = samples - std::min(samples, statistics.present_count);
+  document["value_bytes"] = statistics.value_bytes;
+  document["stored_bytes"] = statistics.stored_bytes;
+  document["length"] = {{"min", statistics.min_length},
+                        {"median", statistics.LengthQuantile(0.5)},
+                        {"p95", statistics.LengthQuantile(0.95)},
+                        {"max", statistics.max_length}};
+  document["range"] = nullptr;
+  if (statistics.range_kind != shardkit::RangeKind::kNone) {
+    document["range"] = {{"min", BoundJson(statistics.range_kind, statistics.minimum)},
+                         {"max", BoundJson(statistics.range_kind, statistics.maximum)}};
+  }
+  return document;
+}
+
+void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
+  const shardkit::Manifest& manifest = dataset.manifest();
+  Json document;
+  document["path"] = dataset.path();
+  document["kind"] = facts.is_directory ? "dataset" : "shard";
+  document["samples"] = dataset.sample_count();
+  document["bytes"] = manifest.bytes();
+  document["shards"] = manifest.shards.size();
+  document["blocks"] = manifest.blocks();
+  document["columns"] = Json::array();
+  for (size_t i = 0; i < dataset.columns().size(); ++i) {
+    const shardkit::Column& column = dataset.columns()[i];
+    document["columns"].push_back(StatisticsJson(column, facts.statistics[i], dataset.sample_count(),
+                                                 facts.dictionary_columns.contains(column.name)));
+  }
+  document["metadata"] = manifest.metadata;
+  document["index"] = nullptr;
+  if (facts.is_directory) {
+    const std::string problem = dataset.index_problem();
+    document["index"] = {{"used", problem.empty()},
+                         {"problem", problem.empty() ? Json(nullptr) : Json(problem)}};
+  }
+  PrintJson(document);
+}
+
+std::string CodecText(const shardkit::Column& column, bool dictionary) {
+  std::string text(shardkit::CodecName(column.codec));
+  return dictionary ? text + "+dict" : text;
+}
+
+std::string RatioText(const shardkit::ColumnStatistics& statistics) {
+  if (statistics.stored_bytes == 0) return "-";
+  return FormatFixed(
+      static_cast<double>(statistics.value_bytes) / static_cast<double>(statistics.stored_bytes), 2);
+}
+
+void PrintColumns(const shardkit::DatasetReader& dataset, const Facts& facts) {
+  Table table("lllrrrrrrrrrl");
+  table.AddRow({"column", "type", "codec", "present", "absent", "raw", "stored", "ratio", "min", "median",
+                "p95", "max", "range"});
+  for (size_t i = 0; i < dataset.columns().size(); ++i) {
+    const shardkit::Column& column = dataset.columns()[i];
+    const shardkit::ColumnStatistics& statistics = facts.statistics[i];
+    std::vector<std::string> cells = {
+        Printable(column.name) + (column.is_key ? " (key)" : ""),
+        TypeText(column),
+        CodecText(column, facts.dictionary_columns.contains(column.name)),
+        std::to_string(statistics.present_count),
+        std::to_string(dataset.sample_count() - std::min(dataset.sample_count(), statistics.present_count)),
+        FormatBytes(statistics.value_bytes),
+        FormatBytes(statistics.stored_bytes),
+        RatioText(statistics)};
+    if (column.fixed_size().has_value() || statistics.present_count == 0) {
+      const std::string size = column.fixed_size().has_value() ? FormatBytes(*column.fixed_size()) : "-";
+      cells.insert(cells.end(), {size, size, size, size});
+    } else {
+      cells.insert(cells.end(),
+                   {FormatBytes(statistics.min_length), "~" + FormatBytes(statistics.LengthQuantile(0.5)),
+                    "~" + FormatBytes(statistics.LengthQuantile(0.95)), FormatBytes(statistics.max_length)});
+    }
+    cells.push_back(statistics.range_kind == shardkit::RangeKind::kNone
+                        ? ""
+                        : BoundText(statistics.range_kind, statistics.minimum) + " to " +
+                              BoundText(statistics.range_kind, statistics.maximum));
+    table.AddRow(std::move(cells));
+  }
+  Stdout().Write("\n" + table.Format());
+}
+
+void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
+  const shardkit::Manifest& manifest = dataset.manifest();
+  Stdout().Write(Printable(dataset.path()) + ": " + (facts.is_directory ? "dataset" : "shard") + " of " +
+                 Counted(dataset.sample_count(), "sample") + ", " + FormatBytes(manifest.bytes()) + " in " +
+                 Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") +
+                 "\n");
+  if (facts.is_directory) {
+    const std::string problem = dataset.index_problem();
+    Stdout().Write("offset index: " + (problem.empty() ? "in use" : "not in use: " + Printable(problem)) +
+                   "\n");
+  } else if (!manifest.shards.empty()) {
+    Stdout().Write("content hash: " + shardkit::ToHex(manifest.shards[0].content_hash) + "\n");
+  }
+  PrintColumns(dataset, facts);
+  if (manifest.metadata.empty()) return;
+  Stdout().Write("\nmetadata:\n");
+  for (const auto& [name, value] : manifest.metadata) {
+    Stdout().Write("  " + Printable(name) + ": " + Printable(value) + "\n");
+  }
+}
+
+}  // namespace
+
+int InspectDataset(const shardkit::DatasetReader& dataset, bool json) {
+  Facts facts;
+  if (const absl::Status status = Gather(dataset, &facts); !status.ok()) return Fail(status);
+  if (json) {
+    PrintDocument(dataset, facts);
+  } else {
+    PrintText(dataset, facts);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace shardctl

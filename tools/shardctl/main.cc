@@ -1,0 +1,92 @@
+// shardctl: the command line of Shardkit.
+#include <array>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "output.h"
+#include "report.h"
+#include "verbs.h"
+
+namespace shardctl {
+namespace {
+
+struct Verb {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(int argc, char** argv);
+};
+
+constexpr std::array<Verb, 8> kVerbs = {{
+    {"pack", "pack files into a dataset of shards", RunPack},
+    {"index", "rebuild the offset index of a dataset, or merge datasets", RunIndex},
+    {"ls", "list the samples or shards of a dataset", RunLs},
+    {"inspect", "describe a dataset, shard, block or sample", RunInspect},
+    {"cat", "write one value to standard output or a file", RunCat},
+    {"validate", "check every checksum and every rule", RunValidate},
+    {"unpack", "turn a dataset back into the files it was packed from", RunUnpack},
+    {"synth", "make synthetic input, to try things and to measure", RunSynth},
+}};
+
+std::string Help() {
+  std::string text =
+      "shardctl - pack, inspect, check and unpack shards of training data\n\n"
+      "Usage: shardctl COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n";
+  for (const Verb& verb : kVerbs) {
+    text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') +
+            std::string(verb.summary) + "\n";
+  }
+  text +=
+      "\nOptions:\n  -h, --help    show this help; shardctl COMMAND --help shows that of a command\n"
+      "      --version show the versions of shardctl and of the libraries it was built with\n\n"
+      "Exit codes:\n  0 success   1 the data is bad, or lacks what was asked for   2 usage\n"
+      "  3 the environment failed (I/O, permission, space, interruption)   4 finished, but samples were "
+      "skipped\n";
+  return text;
+}
+
+int Run(int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word == "--help" || word == "-h") {
+    Stdout().Write(Help());
+    return kExitSuccess;
+  }
+  if (word == "--version") {
+    Stdout().Write("shardctl " SHARDKIT_VERSION "\n" SHARDKIT_LIBRARIES "\n");
+    return kExitSuccess;
+  }
+  for (const Verb& verb : kVerbs) {
+    if (verb.name == word) return verb.run(argc - 2, argv + 2);
+  }
+  if (argc < 2) {
+    PrintError("shardctl: a command is missing; shardctl --help lists the commands");
+  } else if (word.starts_with('-')) {
+    PrintError("shardctl: unknown option " + Quote(word) + " before the command; see shardctl --help");
+  } else {
+    PrintError("shardctl: unknown command " + Quote(word) + "; shardctl --help lists the commands");
+  }
+  return kExitUsage;
+}
+
+}  // namespace
+}  // namespace shardctl
+
+int main(int argc, char** argv) {
+  using namespace shardctl;  // NOLINT: the program's own names
+  // A reader that goes away (| head) is seen as an error of write.
+  std::signal(SIGPIPE, SIG_IGN);
+  int code = kExitEnvironment;
+  try {
+    code = Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    PrintError("shardctl: out of memory");
+  } catch (const std::exception& error) {
+    PrintError("shardctl: internal error: " + std::string(error.what()));
+  }
+  Stdout().Flush();
+  if (Stdout().ok() || Stdout().reader_left()) return code;
+  const int output_code = Fail(Stdout().status());
+  return code == kExitSuccess ? output_code : code;
+}

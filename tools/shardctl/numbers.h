@@ -1,0 +1,39 @@
+// Numbers as people write and read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace shardctl {
+
+// Bytes: a decimal number, and after it perhaps B, KB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of
+// 1024), in either case. A fraction is taken when it makes whole bytes. InvalidArgument otherwise.
+absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+
+// Decimal digits alone, between `minimum` and `maximum`.
+absl::StatusOr<uint64_t> ParseCount(std::string_view text, uint64_t minimum, uint64_t maximum);
+
+// "A:B", "A:", ":B": the half-open range, with 0 and UINT64_MAX for what is left out. InvalidArgument when A
+// > B.
+absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text);
+
+// "I/N" with I below N.
+absl::StatusOr<std::pair<uint64_t, uint64_t>> ParsePart(std::string_view text);
+
+// "512 B", "12.4 MiB".
+std::string FormatBytes(uint64_t bytes);
+
+// "1 shard", "2 shards".
+std::string Counted(uint64_t count, std::string_view noun);
+
+// `value` with `digits` digits after the point.
+std::string FormatFixed(double value, int digits);
+
+// 16 lower-case hexadecimal digits.
+std::string FormatHex(uint64_t value);
+
+}  // namespace shardctl

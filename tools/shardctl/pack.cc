@@ -1,0 +1,170 @@
+// shardctl pack
+#include "shardkit/pack.h"
+
+#include <filesystem>
+#include <map>
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "interrupt.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "pack_options.h"
+#include "progress.h"
+#include "report.h"
+#include "shardkit/source.h"
+#include "verbs.h"
+
+namespace shardctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Packing a directory into itself would list the shards as input.
+bool LiesWithin(const std::string& path, const std::string& directory) {
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(path, error);
+  if (error) return false;
+  const fs::path outer = fs::canonical(directory, error);
+  if (error || !fs::is_directory(outer, error)) return false;
+  const fs::path relative = inner.lexically_relative(outer);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+std::string Ratio(uint64_t input, uint64_t stored) {
+  if (stored == 0) return "";
+  return " (" + FormatFixed(static_cast<double>(input) / static_cast<double>(stored), 2) + "x)";
+}
+
+void PrintSummary(const PackArguments& arguments, std::string_view source, const shardkit::PackReport& report,
+                  double seconds) {
+  const shardkit::Manifest& manifest = report.manifest;
+  const std::string samples = Counted(manifest.samples(), "sample");
+  std::string text;
+  if (arguments.dry_run) {
+    text = "would pack " + samples + " from " + std::string(source) + ", " + FormatBytes(report.input_bytes) +
+           "; nothing was written\n";
+  } else {
+    text = "packed " + samples + " (" + Counted(manifest.schema.size(), "column") + ") from " +
+           std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
+           Counted(manifest.blocks(), "block") + "\n" + FormatBytes(report.input_bytes) + " in -> " +
+           FormatBytes(manifest.bytes()) + " stored" + Ratio(report.input_bytes, manifest.bytes()) + ", " +
+           FormatFixed(seconds, 1) + " s";
+    if (seconds > 0) {
+      text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
+    }
+    text += "\n";
+  }
+  Stdout().Write(text);
+}
+
+void PrintJsonSummary(const PackArguments& arguments, std::string_view source,
+                      const shardkit::PackReport& report, double seconds) {
+  const shardkit::Manifest& manifest = report.manifest;
+  Json document;
+  document["source"] = source;
+  document["output"] = arguments.output.has_value() ? Json(*arguments.output) : Json(nullptr);
+  document["dry_run"] = arguments.dry_run;
+  document["samples"] = manifest.samples();
+  document["input_bytes"] = report.input_bytes;
+  document["bytes"] = manifest.bytes();
+  document["shards"] = manifest.shards.size();
+  document["blocks"] = manifest.blocks();
+  document["columns"] = Json::array();
+  for (const shardkit::Column& column : manifest.schema.columns())
+    document["columns"].push_back(ColumnJson(column));
+  document["skipped"] = Json::array();
+  for (const shardkit::SkippedSample& skipped : report.skipped) {
+    document["skipped"].push_back(
+        {{"position", skipped.position}, {"key", skipped.key}, {"reason", skipped.reason}});
+  }
+  document["seconds"] = seconds;
+  PrintJson(document);
+}
+
+// What Pack left behind is decided by how it was asked to treat an interruption.
+int Interrupted(const PackArguments& arguments) {
+  if (arguments.dry_run) {
+    PrintError("shardctl: interrupted");
+  } else if (arguments.resume) {
+    PrintError("shardctl: interrupted; finished shards are kept, run again with --resume");
+  } else {
+    PrintError("shardctl: interrupted; nothing was left behind");
+  }
+  return kExitEnvironment;
+}
+
+// Describes the input and what is taken from it. A run may go on with another's shards only when it would
+// have made the same ones.
+std::string JobText(const PackArguments& arguments, std::string_view source) {
+  Json job;
+  job["source"] = source;
+  job["inputs"] = arguments.inputs;
+  job["partition"] = std::to_string(arguments.partition) + "/" + std::to_string(arguments.partition_count);
+  job["on_error"] = arguments.skip_errors ? "skip" : "fail";
+  return FormatJson(job);
+}
+
+}  // namespace
+
+int RunPack(int argc, char** argv) {
+  PackArguments arguments;
+  if (const std::optional<int> code = ParsePackArguments(argc, argv, &arguments)) return *code;
+  if (!arguments.dry_run) {
+    for (const std::string& input : arguments.inputs) {
+      if (LiesWithin(*arguments.output, input)) {
+        return Fail(absl::InvalidArgumentError(*arguments.output + ": the output lies within the input " +
+                                               Quote(input) + ": choose a directory outside it"));
+      }
+    }
+  }
+
+  const shardkit::Cancellation* cancellation = CancelOnSignal();
+  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
+      shardkit::OpenSource(arguments.source, arguments.inputs);
+  if (!source.ok()) return Fail(source.status());
+  const std::string source_name((*source)->name());
+
+  shardkit::PackOptions options;
+  options.dataset = arguments.dataset;
+  options.dataset.threads = arguments.jobs;
+  options.dataset.resume = arguments.resume;
+  options.dataset.job = JobText(arguments, source_name);
+  options.dataset.cancellation = cancellation;
+  options.dataset.shard.metadata = (*source)->metadata();
+  options.dataset.shard.metadata["shardkit.source"] = source_name;
+  options.skip_errors = arguments.skip_errors;
+  options.partition = arguments.partition;
+  options.partition_count = arguments.partition_count;
+  options.keep_on_cancel = arguments.resume;
+
+  Progress progress("samples");
+  options.progress = [&](const shardkit::PackProgress& now) {
+    progress.Update(now.samples, now.total_samples, now.input_bytes);
+  };
+  const absl::StatusOr<shardkit::PackReport> report =
+      arguments.dry_run ? shardkit::DryRunPack(**source, options)
+                        : shardkit::Pack(file_system, **source, *arguments.output, options);
+  progress.Clear();
+  if (!report.ok()) {
+    return absl::IsCancelled(report.status()) ? Interrupted(arguments) : Fail(report.status());
+  }
+
+  if (arguments.json) {
+    PrintJsonSummary(arguments, source_name, *report, progress.seconds());
+  } else {
+    PrintSummary(arguments, source_name, *report, progress.seconds());
+  }
+  if (report->skipped.empty()) return kExitSuccess;
+  Stdout().Flush();
+  for (const shardkit::SkippedSample& skipped : report->skipped) {
+    PrintError("shardctl: skipped sample " + std::to_string(skipped.position) + " (" + skipped.key +
+               "): " + skipped.reason);
+  }
+  PrintError("shardctl: " + Counted(report->skipped.size(), "sample") + " skipped");
+  return kExitSkipped;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,131 @@
+#include "pack_options.h"
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "numbers.h"
+#include "report.h"
+
+namespace shardctl {
+namespace {
+
+// What zstd's own trainer makes unless told otherwise.
+constexpr uint32_t kDefaultDictionaryBytes = 112 << 10;
+constexpr uint64_t kMaxDictionaryBytes = 1 << 20;  // format-spec/spec.md, section 1
+
+absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options) {
+  // A column's name may hold '=', a codec's may not.
+  const size_t equals = text.rfind('=');
+  const absl::Status wrong =
+      absl::InvalidArgumentError(Quote(text) + " is not COLUMN=none or COLUMN=zstd[:LEVEL]");
+  if (equals == std::string::npos || equals == 0) return wrong;
+  const std::string column = text.substr(0, equals);
+  const std::string codec = text.substr(equals + 1);
+  if (options->codecs.contains(column)) {
+    return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
+  }
+  if (codec == "none") {
+    options->codecs[column] = shardkit::Codec::kNone;
+  } else if (codec == "zstd") {
+    options->codecs[column] = shardkit::Codec::kZstd;
+  } else if (codec.starts_with("zstd:")) {
+    const absl::StatusOr<uint64_t> level = ParseCount(codec.substr(5), 1, 22);
+    if (!level.ok()) return absl::InvalidArgumentError("the level: " + std::string(level.status().message()));
+    options->codecs[column] = shardkit::Codec::kZstd;
+    options->shard.zstd_levels[column] = static_cast<int>(*level);
+  } else {
+    return wrong;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOptions* options) {
+  const size_t equals = text.rfind('=');
+  const std::string column = text.substr(0, equals);
+  if (column.empty()) return absl::InvalidArgumentError(Quote(text) + " is not COLUMN or COLUMN=SIZE");
+  uint64_t bytes = kDefaultDictionaryBytes;
+  if (equals != std::string::npos) {
+    const absl::StatusOr<uint64_t> size = ParseSize(text.substr(equals + 1));
+    if (!size.ok()) return size.status();
+    if (*size == 0 || *size > kMaxDictionaryBytes) {
+      return absl::InvalidArgumentError(Quote(text) + ": a dictionary has 1 B to 1 MiB");
+    }
+    bytes = *size;
+  }
+  if (!options->shard.dictionaries.emplace(column, static_cast<uint32_t>(bytes)).second) {
+    return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments) {
+  CommandLine line("pack", "pack files into a dataset of shards", "[OPTION]... INPUT... -o OUT");
+  const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b"};
+  size_t source = 0;
+  size_t on_error = 0;
+  std::optional<std::string> partition;
+  std::vector<std::string> codecs;
+  std::vector<std::string> dictionaries;
+  JobsOption jobs;
+  line.Arguments("INPUT", 1, SIZE_MAX, &arguments->inputs);
+  line.Choice("--from", "KIND", sources, &source,
+              "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
+              "it is the column), "
+              "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), or "
+              "auto, which looks "
+              "[auto]");
+  line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must not hold one yet");
+  line.Size("--shard-size", &arguments->dataset.shard_size,
+            "close a shard before it would pass this [256MiB]");
+  line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
+             "put exactly this many samples in each shard");
+  line.Size("--block-size", &arguments->dataset.shard.block_size,
+            "close a block when it reaches this [4MiB]");
+  line.Texts("--codec", "COL=CODEC", &codecs,
+             "codec of a column: none, zstd or zstd:LEVEL with a level from 1 to 22; may be repeated");
+  line.Texts("--dictionary", "COL[=SIZE]", &dictionaries,
+             "train a dictionary of at most SIZE [112KiB] for a column of codec zstd; may be repeated");
+  jobs.AddTo(&line, "threads that read, check and compress; the output is the same for any number");
+  line.Text("--partition", "I/N", &partition, "pack part I, counted from 0, of N equal parts of the samples");
+  line.Flag(
+      "--resume", &arguments->resume,
+      "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
+              "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
+  line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
+  line.Flag("--json", &arguments->json, "print the summary as one JSON document");
+  line.Notes(
+      "SIZE is a number of bytes, or has a unit: KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of "
+      "1024).");
+  line.Example("shardctl pack photos/ -o photos.shards",
+               "what lies below photos/ becomes the dataset photos");
+  line.Example("shardctl pack sa_000000.tar sa_000001.tar -o sa1b --on-error skip",
+               "SA-1B as it is downloaded; pairs that are damaged are listed and left out");
+  line.Example("shardctl pack corpus/ -o corpus.0 --partition 0/4 --codec txt=zstd:6",
+               "the first quarter; after the others: shardctl index --merge corpus corpus.0 corpus.1 ...");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return code;
+
+  arguments->source = sources[source];
+  arguments->skip_errors = on_error == 1;
+  arguments->jobs = jobs.jobs();
+  for (const std::string& codec : codecs) {
+    const absl::Status status = ParseCodec(codec, &arguments->dataset);
+    if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));
+  }
+  for (const std::string& dictionary : dictionaries) {
+    const absl::Status status = ParseDictionary(dictionary, &arguments->dataset);
+    if (!status.ok()) return line.UsageError("--dictionary: " + std::string(status.message()));
+  }
+  if (partition.has_value()) {
+    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
+    if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));
+    std::tie(arguments->partition, arguments->partition_count) = *part;
+  }
+  if (arguments->dataset.shard_size == 0) return line.UsageError("--shard-size: must not be 0");
+  if (arguments->dataset.shard.block_size == 0) return line.UsageError("--block-size: must not be 0");
+  if (!arguments->dry_run && !arguments->output.has_value()) return line.UsageError("-o OUT is missing");
+  return std::nullopt;
+}
+
+}  // namespace shardctl

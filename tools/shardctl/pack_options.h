@@ -1,0 +1,30 @@
+// What shardctl pack is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardkit/dataset_writer.h"
+
+namespace shardctl {
+
+struct PackArguments {
+  std::string source = "auto";
+  std::vector<std::string> inputs;
+  std::optional<std::string> output;       // set unless dry_run
+  shardkit::DatasetWriterOptions dataset;  // sizes, codecs, levels and dictionaries
+  int jobs = 1;
+  uint64_t partition = 0;
+  uint64_t partition_count = 1;
+  bool skip_errors = false;
+  bool resume = false;
+  bool dry_run = false;
+  bool json = false;
+};
+
+// As CommandLine::Parse.
+std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments);
+
+}  // namespace shardctl

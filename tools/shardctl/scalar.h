@@ -1,0 +1,20 @@
+// Numbers of the scalar types as text.
+#pragma once
+
+#include <string>
+
+#include "json.h"
+#include "shardkit/schema.h"
+
+namespace shardctl {
+
+// The shortest decimal text that gives back the value at `bytes` (ScalarSize(type) of them) in its type;
+// "true" and "false"; "nan", "inf", "-inf".
+std::string ScalarText(shardkit::Type type, const char* bytes);
+
+// True when ScalarText's result is a JSON number or word, false when it must be quoted.
+bool IsJsonText(const std::string& scalar_text);
+
+Json ScalarJson(shardkit::Type type, const char* bytes);
+
+}  // namespace shardctl

@@ -1,0 +1,27 @@
+// Text in columns.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardctl {
+
+// Collects rows and prints them with every column as wide as its widest cell.
+class Table {
+ public:
+  // `alignment` has one letter per column: 'l' left, 'r' right.
+  explicit Table(std::string_view alignment) : alignment_(alignment) {}
+
+  void AddRow(std::vector<std::string> cells);  // as many as there are columns
+  std::string Format() const;
+
+ private:
+  std::string alignment_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Characters of UTF-8 text, which is what a table counts as width.
+size_t TextWidth(std::string_view text);
+
+}  // namespace shardctl

@@ -1,0 +1,82 @@
+// shardctl unpack
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "interrupt.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+#include "shardkit/pack.h"
+#include "verbs.h"
+
+namespace shardctl {
+
+int RunUnpack(int argc, char** argv) {
+  CommandLine line("unpack", "turn a dataset back into the files it was packed from",
+                   "[OPTION]... PATH -o DIR");
+  std::vector<std::string> paths;
+  std::optional<std::string> output;
+  std::optional<std::string> range;
+  bool json = false;
+  JobsOption jobs;
+  line.Arguments("PATH", 1, 1, &paths);
+  line.Text("-o,--output", "DIR", &output, "directory to write to; must be empty or missing");
+  jobs.AddTo(&line, "threads that read, check and write");
+  line.Text("--samples", "A:B", &range, "only samples A up to but not including B; either may be left out");
+  line.Flag("--json", &json, "print the summary as one JSON document");
+  line.Notes(
+      "Files come back byte for byte. A dataset that was not packed from files gives KEY.COLUMN for byte "
+      "strings,\n"
+      "KEY.COLUMN.npy for arrays and KEY.COLUMN.json for the rest.");
+  line.Example("shardctl unpack photos -o again", "all files, as they were");
+  line.Example("shardctl unpack sa1b -o few --samples :10", "the files of the first ten samples");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
+  if (!output.has_value()) return line.UsageError("-o DIR is missing");
+
+  shardkit::UnpackOptions options;
+  if (range.has_value()) {
+    const absl::StatusOr<std::pair<uint64_t, uint64_t>> samples = ParseRange(*range);
+    if (!samples.ok()) return line.UsageError("--samples: " + std::string(samples.status().message()));
+    std::tie(options.first_sample, options.end_sample) = *samples;
+  }
+  options.threads = jobs.jobs();
+  options.cancellation = CancelOnSignal();
+  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0]);
+  if (!dataset.ok()) return Fail(dataset.status());
+
+  Progress progress("samples");
+  const uint64_t stored = (*dataset)->manifest().bytes();
+  const uint64_t samples = std::max<uint64_t>((*dataset)->sample_count(), 1);
+  options.progress = [&](uint64_t done, uint64_t total) {
+    // How many bytes that was is not known until the end: the share of the stored ones is near enough for a
+    // rate.
+    progress.Update(done, total,
+                    static_cast<uint64_t>(static_cast<double>(stored) / static_cast<double>(samples) *
+                                          static_cast<double>(done)));
+  };
+  const absl::StatusOr<shardkit::UnpackReport> report =
+      shardkit::Unpack(*shardkit::PosixFileSystem(), **dataset, *output, options);
+  progress.Clear();
+  if (absl::IsCancelled(report.status())) {
+    PrintError("shardctl: interrupted; " + *output + " holds only a part of the files");
+    return kExitEnvironment;
+  }
+  if (!report.ok()) return Fail(report.status());
+  if (json) {
+    PrintJson(Json{{"path", paths[0]},
+                   {"output", *output},
+                   {"samples", report->samples},
+                   {"files", report->files},
+                   {"bytes", report->bytes}});
+  } else {
+    Stdout().Write("unpacked " + Counted(report->samples, "sample") + " into " +
+                   Counted(report->files, "file") + ", " + FormatBytes(report->bytes) + "\n");
+  }
+  return kExitSuccess;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,122 @@
+// shardctl validate
+#include "shardkit/validate.h"
+
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "interrupt.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+#include "verbs.h"
+
+namespace shardctl {
+namespace {
+
+std::string SummaryText(const std::string& path, const shardkit::ValidateReport& report, bool deep) {
+  std::string text = Printable(path) + ": " + Counted(report.samples, "sample") + ", " +
+                     Counted(report.shards, "shard") + ", " + Counted(report.blocks, "block") + ", " +
+                     FormatBytes(report.bytes) + (deep ? ", every value decoded: " : ": ");
+  return text + (report.ok() ? "no problem" : Counted(report.problem_count, "problem")) + "\n";
+}
+
+Json ReportJson(const std::string& path, const shardkit::ValidateReport& report) {
+  Json document;
+  document["path"] = path;
+  document["ok"] = report.ok();
+  document["shards"] = report.shards;
+  document["blocks"] = report.blocks;
+  document["samples"] = report.samples;
+  document["bytes"] = report.bytes;
+  document["problem_count"] = report.problem_count;
+  document["problems"] = Json::array();
+  for (const shardkit::Problem& problem : report.problems) {
+    document["problems"].push_back({{"path", problem.path}, {"message", problem.message}});
+  }
+  return document;
+}
+
+void PrintProblems(const std::string& path, const shardkit::ValidateReport& report) {
+  for (const shardkit::Problem& problem : report.problems) {
+    const bool named = problem.message.starts_with(problem.path + ":");
+    PrintError("shardctl: " + (named ? "" : problem.path + ": ") + problem.message);
+  }
+  if (report.problem_count > report.problems.size()) {
+    PrintError("shardctl: " + path + ": and " +
+               Counted(report.problem_count - report.problems.size(), "further problem"));
+  }
+}
+
+// Validate does not say how it reads; a shard opened the same way does.
+void NoteReadMode(const std::string& path, shardkit::ReadMode mode) {
+  if (mode == shardkit::ReadMode::kBuffered) return;
+  const auto dataset = OpenDataset(path, mode);
+  if (!dataset.ok() || (*dataset)->manifest().shards.empty()) return;
+  if (!(*dataset)->OpenShard(0).ok()) return;
+  NoteFallback(**dataset);
+}
+
+}  // namespace
+
+int RunValidate(int argc, char** argv) {
+  CommandLine line("validate", "check every checksum and every rule of datasets and shards",
+                   "[OPTION]... PATH...");
+  std::vector<std::string> paths;
+  shardkit::ValidateOptions options;
+  bool json = false;
+  JobsOption jobs;
+  IoOption io;
+  line.Arguments("PATH", 1, SIZE_MAX, &paths);
+  line.Flag("--deep", &options.deep, "decode every value too: JPEG pixels, JSON, UTF-8, masks, array shapes");
+  jobs.AddTo(&line, "threads that read and check");
+  io.AddTo(&line);
+  line.Flag("--json", &json, "print the report, problems included, as one JSON document");
+  line.Notes(
+      "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.");
+  line.Example("shardctl validate photos", "is every byte of the dataset what was written?");
+  line.Example("shardctl validate --deep --json photos/*.shard | jq .ok",
+               "the shards one by one, every value decoded");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
+
+  options.threads = jobs.jobs();
+  options.mode = io.mode();
+  options.cancellation = CancelOnSignal();
+  Json reports = Json::array();
+  bool all_good = true;
+  int code = kExitSuccess;
+  for (const std::string& path : paths) {
+    NoteReadMode(path, options.mode);
+    Progress progress("");
+    options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total, done); };
+    const absl::StatusOr<shardkit::ValidateReport> report =
+        shardkit::Validate(*shardkit::PosixFileSystem(), path, options);
+    progress.Clear();
+    if (absl::IsCancelled(report.status())) {
+      PrintError("shardctl: interrupted; the check is not complete");
+      return kExitEnvironment;
+    }
+    if (!report.ok()) {
+      all_good = false;
+      code = std::max(code, Fail(report.status()));
+      reports.push_back({{"path", path}, {"ok", false}, {"error", std::string(report.status().message())}});
+      continue;
+    }
+    if (!report->ok()) {
+      all_good = false;
+      code = std::max(code, kExitBadData);
+    }
+    reports.push_back(ReportJson(path, *report));
+    if (json) continue;
+    Stdout().Flush();
+    PrintProblems(path, *report);
+    Stdout().Write(SummaryText(path, *report, options.deep));
+  }
+  if (json) PrintJson(Json{{"ok", all_good}, {"reports", reports}});
+  return code;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,15 @@
+// The commands. Each takes the words after its own and returns an exit code.
+#pragma once
+
+namespace shardctl {
+
+int RunPack(int argc, char** argv);
+int RunIndex(int argc, char** argv);
+int RunLs(int argc, char** argv);
+int RunInspect(int argc, char** argv);
+int RunCat(int argc, char** argv);
+int RunValidate(int argc, char** argv);
+int RunUnpack(int argc, char** argv);
+int RunSynth(int argc, char** argv);
+
+}  // namespace shardctl
