@@ -18,12 +18,42 @@
 namespace shardkit::internal {
 namespace {
 
-// How numbers are cut into groups, one per byte, least significant first. kMaxGroups is what the splitter
-// takes; longer numbers are left to the portable code.
+// Splitting bytes into numbers, eight bytes at a time. Which of the eight end a number makes an index into a
+// table, whose entry moves the groups of up to eight numbers of up to four groups each into 32-bit lanes.
+constexpr unsigned kWindow = 8;
+constexpr unsigned kLaneGroups = 4;
+
+struct WindowTable {
+  alignas(32) uint8_t shuffle[256][32];
+  bool too_long[256];  // the lanes cannot take the window: a number has more than four groups, or none ends
+};
+
+constexpr WindowTable MakeWindowTable() {
+  WindowTable table{};
+  for (unsigned ends = 0; ends < 256; ++ends) {
+    unsigned start = 0;
+    unsigned number = 0;
+    table.too_long[ends] = ends == 0;
+    for (unsigned i = 0; i < 32; ++i) table.shuffle[ends][i] = 0x80;  // zero
+    for (unsigned i = 0; i < kWindow; ++i) {
+      if ((ends >> i & 1) == 0) continue;
+      if (i - start >= kLaneGroups) table.too_long[ends] = true;
+      for (unsigned j = start; j <= i && j - start < kLaneGroups; ++j) {
+        table.shuffle[ends][number * 4 + j - start] = static_cast<uint8_t>(j);
+      }
+      ++number;
+      start = i + 1;
+    }
+  }
+  return table;
+}
+
+constexpr WindowTable kWindows = MakeWindowTable();
+
+// COCO text: characters 48 + group, groups of five bits, 0x20 in all but the last, which has a sign.
 struct Coco {
   static constexpr char kPad = '0';
-  static constexpr unsigned kBits = 5;
-  static constexpr unsigned kMaxGroups = 6;
+  static constexpr unsigned kMaxGroups = 6;  // longer numbers are left to the portable code
 
   // Bytes that are no character of the text have one of the two top bits set in the result.
   SHARDKIT_AVX2_INLINE static __m256i Foreign(__m256i bytes) {
@@ -33,36 +63,41 @@ struct Coco {
   SHARDKIT_AVX2_INLINE static uint32_t Continued(__m256i bytes) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(Foreign(bytes), 2)));
   }
+  static constexpr bool kCanonical = false;
+  SHARDKIT_AVX2_INLINE static __m256i Lanes(__m256i bytes, __m256i shuffle) {
+    // 48 to 63 are 0 to 15, 64 to 79 are -16 to -1 and can only be last, 80 to 111 are 0 to 31 and are not.
+    const __m256i upper =
+        _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63)), _mm256_set1_epi8(32));
+    const __m256i groups = _mm256_sub_epi8(_mm256_sub_epi8(bytes, _mm256_set1_epi8(48)), upper);
+    const __m256i pairs =
+        _mm256_maddubs_epi16(_mm256_set1_epi16(1 | 32 << 8), _mm256_shuffle_epi8(groups, shuffle));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi32(1 | 1024 << 16));
+  }
   SHARDKIT_AVX2_INLINE static uint32_t Number(const char* from, unsigned groups) {
     // 48 + group differs from group in bit 4 and above, whatever the group: one XOR mends the five bits.
     const uint64_t bits = _pext_u64(LoadLittle<uint64_t>(from), 0x1f1f1f1f1f1f1f1f) ^ 0x8421084210;
-    const unsigned unused = 64 - kBits * groups;
+    const unsigned unused = 64 - 5 * groups;
     return static_cast<uint32_t>(static_cast<int64_t>(bits << unused) >> unused);
-  }
-  // Sixteen numbers of one group each.
-  SHARDKIT_AVX2_INLINE static void Singles(__m128i bytes, uint32_t* out) {
-    const __m128i group = _mm_and_si128(_mm_sub_epi8(bytes, _mm_set1_epi8(48)), _mm_set1_epi8(31));
-    const __m128i value = _mm_sub_epi8(_mm_xor_si128(group, _mm_set1_epi8(16)), _mm_set1_epi8(16));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_cvtepi8_epi32(value));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 8), _mm256_cvtepi8_epi32(_mm_srli_si128(value, 8)));
   }
 };
 
+// LEB128: groups of seven bits, 0x80 in all but the last, which is 0 only alone.
 struct Leb {
   static constexpr char kPad = 0;
-  static constexpr unsigned kBits = 7;
   static constexpr unsigned kMaxGroups = 4;
 
   SHARDKIT_AVX2_INLINE static __m256i Foreign(__m256i) { return _mm256_setzero_si256(); }
   SHARDKIT_AVX2_INLINE static uint32_t Continued(__m256i bytes) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(bytes));
   }
-  SHARDKIT_AVX2_INLINE static uint32_t Number(const char* from, unsigned groups) {
-    return _bzhi_u32(_pext_u32(LoadLittle<uint32_t>(from), 0x7f7f7f7f), kBits * groups);
+  static constexpr bool kCanonical = true;
+  SHARDKIT_AVX2_INLINE static __m256i Lanes(__m256i bytes, __m256i shuffle) {
+    const __m256i groups = _mm256_shuffle_epi8(_mm256_and_si256(bytes, _mm256_set1_epi8(0x7f)), shuffle);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi16(static_cast<int16_t>(1 | 128 << 8)), groups);
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi32(1 | 16384 << 16));
   }
-  SHARDKIT_AVX2_INLINE static void Singles(__m128i bytes, uint32_t* out) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_cvtepu8_epi32(bytes));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 8), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
+  SHARDKIT_AVX2_INLINE static uint32_t Number(const char* from, unsigned groups) {
+    return _bzhi_u32(_pext_u32(LoadLittle<uint32_t>(from), 0x7f7f7f7f), 7 * groups);
   }
 };
 
@@ -70,75 +105,76 @@ template <typename Format>
 struct Splitter {
   uint32_t* out;
   __m256i foreign = _mm256_setzero_si256();
-  uint32_t continued = 0;  // of the block before
-  uint32_t faults = 0;
 
-  // The numbers that end within the 32 bytes at `block` and the set bits of `valid`, unless there is a fault.
-  // `start` is where the first of them begins; returns where the next begins, at most kMaxGroups before the
-  // next block. Reads up to 8 bytes from any start.
-  SHARDKIT_AVX2_INLINE const char* Block(const char* block, const char* start, uint32_t valid) {
-    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block));
-    foreign = _mm256_or_si256(foreign, Format::Foreign(bytes));
-    const uint32_t now = Format::Continued(bytes);
-    // kMaxGroups continued groups in a row make a number too long. Bit 32 + i is byte i.
-    const uint64_t both = (uint64_t{now} << 32) | continued;
-    uint64_t row = both & (both << 1);
-    row &= row << 2;
-    if constexpr (Format::kMaxGroups == 6) row &= row << 2;
-    faults |= static_cast<uint32_t>(row >> 32);
-    if constexpr (Format::kBits == 7) {
-      // A last group of 0 after another is not canonical.
-      const uint32_t zero =
-          static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256())));
-      faults |= zero & static_cast<uint32_t>((both << 1) >> 32) & valid;
+  // Takes numbers from `at`, where one begins, until fewer than `leave` of `size` <= 64 bytes are left;
+  // returns where it stopped, or null on a fault. Reads kReadable bytes, writes up to 8 numbers beyond the
+  // last.
+  SHARDKIT_AVX2_INLINE const char* Block(const char* at, unsigned size, unsigned leave) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + 32));
+    foreign = _mm256_or_si256(foreign, _mm256_or_si256(Format::Foreign(low), Format::Foreign(high)));
+    const uint64_t continued = Join(Format::Continued(low), Format::Continued(high));
+    uint64_t ends = _bzhi_u64(~continued, size);
+    if constexpr (Format::kCanonical) {
+      const __m256i zero = _mm256_setzero_si256();
+      const uint64_t zeros = Join(static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, zero))),
+                                  static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, zero))));
+      if ((zeros & (continued << 1) & ends) != 0) return nullptr;
     }
-    continued = now;
-    if (faults != 0) return start;
+    for (unsigned left = size; left >= leave;) {
+      const uint32_t window = static_cast<uint8_t>(ends);
+      unsigned taken;
+      if (kWindows.too_long[window]) [[unlikely]] {
+        taken = static_cast<unsigned>(_tzcnt_u64(ends)) + 1;
+        if (taken > Format::kMaxGroups) return nullptr;  // also when no number ends
+        *out++ = Format::Number(at, taken);
+      } else {
+        const __m256i bytes = _mm256_set1_epi64x(LoadLittle<int64_t>(at));
+        const __m256i shuffle = _mm256_load_si256(reinterpret_cast<const __m256i*>(kWindows.shuffle[window]));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), Format::Lanes(bytes, shuffle));
+        out += _mm_popcnt_u32(window);
+        taken = 32 - _lzcnt_u32(window);
+      }
+      ends >>= taken;
+      at += taken;
+      left -= taken;
+    }
+    return at;
+  }
 
-    const uint32_t ends = ~now & valid;
-    for (unsigned half = 0; half < 32; half += 16) {
-      uint32_t left = (ends >> half) & 0xffff;
-      if (left == 0xffff && start == block + half) {
-        Format::Singles(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + half)), out);
-        out += 16;
-        start += 16;
-        continue;
-      }
-      for (; left != 0; left &= left - 1) {
-        const char* const end = block + half + _tzcnt_u32(left) + 1;
-        *out++ = Format::Number(start, static_cast<unsigned>(end - start));
-        start = end;
-      }
-    }
-    return start;
+  static constexpr size_t kReadable = 64 + kWindow;
+
+ private:
+  SHARDKIT_AVX2_INLINE static uint64_t Join(uint32_t low, uint32_t high) {
+    return low | (uint64_t{high} << 32);
   }
 };
 
-// Cuts `bytes` into numbers; false when they are malformed or one is too long. Writes up to 16 numbers beyond
+// Cuts `bytes` into numbers; false when they are malformed or one is too long. Writes up to 8 numbers beyond
 // the last.
 template <typename Format>
 SHARDKIT_AVX2_INLINE bool Split(std::string_view bytes, uint32_t* out, size_t* count) {
-  Splitter<Format> splitter{out};
-  const char* start = bytes.data();
-  const char* block = bytes.data();
-  const char* const end = bytes.data() + bytes.size();
-  for (; end - block >= 40; block += 32) {
-    start = splitter.Block(block, start, ~uint32_t{0});
-    if (splitter.faults != 0) return false;
+  using Numbers = Splitter<Format>;
+  Numbers splitter{out};
+  const char* at = bytes.data();
+  const char* const end = at + bytes.size();
+  while (static_cast<size_t>(end - at) >= Numbers::kReadable) {
+    at = splitter.Block(at, 64, kWindow);
+    if (at == nullptr) return false;
   }
-  // The last 39 bytes or fewer, and an open number's front, from where reading beyond them is harmless.
-  char buffer[96];
-  const size_t front = static_cast<size_t>(block - start);
-  const size_t rest = static_cast<size_t>(end - block);
-  std::memset(buffer, Format::kPad, sizeof(buffer));
-  if (front + rest != 0) std::memcpy(buffer + 8 - front, start, front + rest);
-  const char* position = buffer + 8 - front;
-  const uint64_t valid = (uint64_t{1} << rest) - 1;
-  position = splitter.Block(buffer + 8, position, static_cast<uint32_t>(valid));
-  position = splitter.Block(buffer + 40, position, static_cast<uint32_t>(valid >> 32));
+  // The rest goes through a buffer, from where reading beyond it is harmless.
+  while (at != end) {
+    char buffer[Numbers::kReadable];
+    const size_t rest = static_cast<size_t>(end - at);
+    std::memset(buffer, Format::kPad, sizeof(buffer));
+    std::memcpy(buffer, at, rest);
+    const char* const stopped =
+        splitter.Block(buffer, static_cast<unsigned>(rest < 64 ? rest : 64), rest <= 64 ? 1 : kWindow);
+    if (stopped == nullptr) return false;
+    at += stopped - buffer;
+  }
   *count = static_cast<size_t>(splitter.out - out);
-  return splitter.faults == 0 && position == buffer + 8 + rest &&
-         _mm256_testz_si256(splitter.foreign, _mm256_set1_epi8(static_cast<char>(0xc0))) != 0;
+  return _mm256_testz_si256(splitter.foreign, _mm256_set1_epi8(static_cast<char>(0xc0))) != 0;
 }
 
 // runs[i] += runs[i - 2] for i > 2, after `prepare` on each eight; *sum of all. False when one is negative or
@@ -330,14 +366,18 @@ SHARDKIT_AVX2 void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t
   }
 }
 
-SHARDKIT_AVX2 void PackStripAvx2(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words) {
+SHARDKIT_AVX2 void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t strips,
+                                  uint64_t* words, size_t words_stride) {
   const __m256i zero = _mm256_setzero_si256();
   for (size_t row = 0; row < height; ++row, pixels += stride) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pixels));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pixels + 32));
-    const uint64_t low_bits = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, zero)));
-    const uint64_t high_bits = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, zero)));
-    words[row] = ~(low_bits | (high_bits << 32));
+    for (size_t strip = 0; strip < strips; ++strip) {
+      const __m256i* const from = reinterpret_cast<const __m256i*>(pixels + 64 * strip);
+      const __m256i low = _mm256_cmpeq_epi8(_mm256_loadu_si256(from), zero);
+      const __m256i high = _mm256_cmpeq_epi8(_mm256_loadu_si256(from + 1), zero);
+      const uint64_t low_bits = static_cast<uint32_t>(_mm256_movemask_epi8(low));
+      const uint64_t high_bits = static_cast<uint32_t>(_mm256_movemask_epi8(high));
+      words[strip * words_stride + row] = ~(low_bits | (high_bits << 32));
+    }
   }
 }
 
@@ -361,8 +401,9 @@ uint8_t* WriteLebAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, 
 void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out) {
   ExpandRowPortable(row, previous, words, out);
 }
-void PackStripAvx2(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words) {
-  PackStripPortable(pixels, stride, height, words);
+void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
+                    size_t words_stride) {
+  PackStripsPortable(pixels, stride, height, strips, words, words_stride);
 }
 
 }  // namespace shardkit::internal

@@ -2,6 +2,7 @@
 //
 // Strips of 64 columns are packed to one word per row; XOR with the word above leaves only the edges, few in
 // a real mask. They come row by row, and a stable counting sort brings them into column order.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -13,6 +14,9 @@
 namespace shardkit {
 namespace internal {
 namespace {
+
+// Columns read together, so that each row gives some whole cache lines.
+constexpr size_t kStripsAtOnce = 16;
 
 struct Edge {
   uint32_t row;
@@ -41,7 +45,9 @@ void EncodeStrip(std::span<const uint64_t> words, uint64_t first_column, unsigne
   edges->clear();
   uint32_t begin[65] = {};
   uint64_t previous = 0;
-  for (size_t row = 0; row < words.size(); ++row) {
+  for (size_t row = 0;; ++row) {
+    while (row < words.size() && words[row] == previous) ++row;  // most rows
+    if (row == words.size()) break;
     uint64_t flips = words[row] ^ previous;
     previous = words[row];
     for (; flips != 0; flips &= flips - 1) {
@@ -77,21 +83,25 @@ void EncodeStrip(std::span<const uint64_t> words, uint64_t first_column, unsigne
 
 }  // namespace
 
-void PackStripPortable(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words) {
+void PackStripsPortable(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
+                        size_t words_stride) {
   for (size_t row = 0; row < height; ++row, pixels += stride) {
-    uint64_t word = 0;
-    for (unsigned j = 0; j < 8; ++j) {
-      const uint64_t bytes = LoadLittle<uint64_t>(pixels + 8 * j);
-      // The top bit of every byte that is not 0, then those eight gathered by a multiplication.
-      const uint64_t set = (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
-      word |= (((set >> 7) * 0x0102040810204080) >> 56) << (8 * j);
+    for (size_t strip = 0; strip < strips; ++strip) {
+      uint64_t word = 0;
+      for (size_t j = 0; j < 8; ++j) {
+        const uint64_t bytes = LoadLittle<uint64_t>(pixels + 64 * strip + 8 * j);
+        // The top bit of every byte that is not 0, then those eight gathered by a multiplication.
+        const uint64_t set =
+            (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
+        word |= (((set >> 7) * 0x0102040810204080) >> 56) << (8 * j);
+      }
+      words[strip * words_stride + row] = word;
     }
-    words[row] = word;
   }
 }
 
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width,
-                                PackStripFunction pack) {
+                                PackStripsFunction pack) {
   const uint64_t total = uint64_t{height} * width;
   if (total > kMaxMaskPixels) {
     return InvalidArgument("a mask of ", height, " x ", width, " pixels is above the limit of ",
@@ -104,25 +114,32 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
   Rle rle{height, width, {}};
   RunBuilder builder(&rle.runs);
   bool open = false;
-  std::vector<uint64_t> words(height);
+  std::vector<uint64_t> words;
   std::vector<Edge> edges;
   std::vector<uint32_t> sorted;
-  for (uint64_t column = 0; total != 0 && column < width; column += 64) {
-    const unsigned columns = static_cast<unsigned>(width - column < 64 ? width - column : 64);
-    const uint8_t* strip = pixels.data() + column;
-    // In a strip cut off by the right border, a load of 64 bytes reaches into the rows below: masked. In the
-    // last rows it would pass the end: those go through a buffer.
-    const uint64_t last_safe = total >= column + 64 ? (total - column - 64) / width + 1 : 0;
-    pack(strip, width, last_safe < height ? last_safe : height, words.data());
-    for (uint64_t row = last_safe; row < height; ++row) {
-      uint8_t buffer[64] = {};
-      std::memcpy(buffer, strip + row * width, columns);
-      pack(buffer, 64, 1, &words[row]);
+  for (uint64_t column = 0; total != 0 && column < width; column += kStripsAtOnce * 64) {
+    const uint64_t columns = std::min<uint64_t>(width - column, kStripsAtOnce * 64);
+    const uint64_t strips = (columns + 63) / 64;
+    words.resize(strips * height);
+    const uint8_t* const corner = pixels.data() + column;
+    // The last strip is rounded up to 64 columns. Where that reaches into the next row, the bits are masked
+    // below; where it would pass the end, in the last rows, a buffer stands in.
+    const uint64_t reach = column + strips * 64;
+    const uint64_t direct = std::min<uint64_t>(height, total >= reach ? (total - reach) / width + 1 : 0);
+    pack(corner, width, direct, strips, words.data(), height);
+    for (uint64_t row = direct; row < height; ++row) {
+      uint8_t buffer[kStripsAtOnce * 64] = {};
+      std::memcpy(buffer, corner + row * width, columns);
+      pack(buffer, 0, 1, strips, words.data() + row, height);
     }
-    if (columns < 64) {
-      for (uint64_t& word : words) word &= (uint64_t{1} << columns) - 1;
+    for (uint64_t strip = 0; strip < strips; ++strip) {
+      const std::span<uint64_t> strip_words = std::span(words).subspan(strip * height, height);
+      const unsigned strip_columns = static_cast<unsigned>(std::min<uint64_t>(columns - strip * 64, 64));
+      if (strip_columns < 64) {
+        for (uint64_t& word : strip_words) word &= (uint64_t{1} << strip_columns) - 1;
+      }
+      EncodeStrip(strip_words, column + strip * 64, strip_columns, &open, &edges, &sorted, &builder);
     }
-    EncodeStrip(words, column, columns, &open, &edges, &sorted, &builder);
   }
   builder.EndRunAt(total);
   return rle;
@@ -133,7 +150,7 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width) {
   return internal::EncodeDense(
       pixels, height, width,
-      internal::HasAvx2Kernels() ? internal::PackStripAvx2 : internal::PackStripPortable);
+      internal::HasAvx2Kernels() ? internal::PackStripsAvx2 : internal::PackStripsPortable);
 }
 
 }  // namespace shardkit

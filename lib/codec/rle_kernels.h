@@ -61,13 +61,17 @@ void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t words, uint8_
 
 absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::span<uint8_t> out);
 
-// words[y] = one bit for each of 64 pixels at pixels + y * stride, set where the byte is not 0.
-using PackStripFunction = void (*)(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words);
-void PackStripPortable(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words);
-void PackStripAvx2(const uint8_t* pixels, size_t stride, size_t height, uint64_t* words);
+// words[strip * words_stride + y] = one bit for each of 64 pixels at pixels + y * stride + strip * 64, set
+// where the byte is not 0.
+using PackStripsFunction = void (*)(const uint8_t* pixels, size_t stride, size_t height, size_t strips,
+                                    uint64_t* words, size_t words_stride);
+void PackStripsPortable(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
+                        size_t words_stride);
+void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
+                    size_t words_stride);
 
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width,
-                                PackStripFunction pack);
+                                PackStripsFunction pack);
 
 // Calls visit(first_x, first_y, last_x, last_y) for the first and last pixel of every foreground run that
 // is not empty, in order. mask.height > 0 unless all runs are 0.

@@ -28,9 +28,9 @@ std::vector<internal::ExpandRowFunction> Expanders() {
   return all;
 }
 
-std::vector<internal::PackStripFunction> Packers() {
-  std::vector<internal::PackStripFunction> all{internal::PackStripPortable};
-  if (internal::HasAvx2Kernels()) all.push_back(internal::PackStripAvx2);
+std::vector<internal::PackStripsFunction> Packers() {
+  std::vector<internal::PackStripsFunction> all{internal::PackStripsPortable};
+  if (internal::HasAvx2Kernels()) all.push_back(internal::PackStripsAvx2);
   return all;
 }
 
@@ -99,7 +99,7 @@ TEST(RleDense, RunsThatAreNotCanonical) {
 TEST(RleDense, LargeMaskWithManyBands) {
   std::mt19937_64 random(2);
   for (const auto& [height, width] :
-       {std::pair{1500u, 700u}, {3u, 70001u}, {70001u, 3u}, {1u, 9000u}, {9000u, 1u}}) {
+       {std::pair{1500u, 700u}, {3u, 70001u}, {70001u, 3u}, {50u, 2100u}, {1u, 9000u}, {9000u, 1u}}) {
     for (int i = 0; i < 6; ++i) {
       const Model model = testing::RandomModel(height, width, random);
       ASSERT_NO_FATAL_FAILURE(ExpectDecodes(testing::RunsOf(model), model));
