@@ -79,7 +79,8 @@ absl::Status NativeShardReader::Initialise() {
                             tail_view(trailer_.table_offset(), format::kSectionEntryBytes * trailer_.section_count));
   SHARDKIT_ASSIGN_OR_RETURN(sections_,
                             format::DecodeSectionTable(table, trailer_, header_.schema.key_column().has_value()));
-  const format::Section& directory = sections_.back();
+  const format::Section& directory = *std::ranges::find(
+      sections_, static_cast<uint32_t>(format::SectionKind::kBlockDirectory), &format::Section::kind);
   SHARDKIT_ASSIGN_OR_RETURN(const std::string directory_bytes,
                             tail_view(directory.offset, format::PaddedLength(directory)));
   SHARDKIT_RETURN_IF_ERROR(format::CheckSection(directory, directory_bytes));

@@ -43,6 +43,7 @@ class NativeShardReader : public ShardReader {
 
   const format::FileHeader& header() const { return header_; }
   const format::Trailer& trailer() const { return trailer_; }
+  const std::vector<format::Section>& sections() const { return sections_; }
   const RandomAccessFile& file() const { return *file_; }
 
   // The heads of all columns of block `index`, without the values of blob columns; the decoded header is left in

@@ -132,7 +132,9 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
   index_.blocks.push_back({position_, header.block_length, header.front_length, header.first_sample,
                            header.sample_count, header.checksum});
   for (size_t k = 0; k < block.ends.size(); ++k) {
-    const uint64_t base = position_ + header.columns[schema_.blob_columns()[k]].values_offset;
+    const format::ColumnEntry& entry = header.columns[schema_.blob_columns()[k]];
+    // An empty values chunk has no place of its own; its ends are those of the front (spec.md, section 9.2).
+    const uint64_t base = position_ + (entry.values_length == 0 ? header.front_length : entry.values_offset);
     for (uint32_t i = 0; i < header.sample_count; ++i) {
       index_.ends.push_back(base + LoadLittle<uint64_t>(block.ends[k].data() + 8 * size_t{i}));
     }

@@ -13,7 +13,10 @@ absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard
   for (size_t index = 0; index < part.blocks.size(); ++index) {
     SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &buffer, &view));
     for (const size_t column : shard.schema().blob_columns()) {
-      const uint64_t base = part.blocks[index].offset + buffer.state().header.columns[column].values_offset;
+      const format::BlockHeader& header = buffer.state().header;
+      const format::ColumnEntry& entry = header.columns[column];
+      const uint64_t base =
+          part.blocks[index].offset + (entry.values_length == 0 ? header.front_length : entry.values_offset);
       for (uint32_t i = 0; i < view.sample_count(); ++i) part.ends.push_back(base + view.column(column).end(i));
     }
   }

@@ -35,13 +35,15 @@ class IndexReader {
   absl::StatusOr<std::pair<uint64_t, uint64_t>> Record(const format::IndexBlock& block, uint32_t local,
                                                        uint32_t blob_column) const;
 
+  // Entry `position` of the table of ends.
+  absl::StatusOr<uint64_t> End(uint64_t position) const;
+
   // Checks every page and the relations among the tables.
   absl::Status CheckAll() const;
 
  private:
   IndexReader() = default;
   absl::Status Touch(uint64_t offset, uint64_t length) const;
-  absl::StatusOr<uint64_t> End(uint64_t position) const;
 
   std::string path_;
   std::unique_ptr<RandomAccessFile> file_;

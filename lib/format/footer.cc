@@ -132,7 +132,6 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
         return Unimplemented("section table: section kind ", section.kind,
                              " is unknown and may not be ignored; a newer version of Shardkit may read it");
       }
-      continue;
     }
     sections.push_back(section);
   }

@@ -70,7 +70,8 @@ class FooterBuilder {
 // `bytes` is the file's last kTrailerBytes; `file_length` its size.
 absl::StatusOr<Trailer> DecodeTrailer(std::string_view bytes, uint64_t file_length);
 
-// `bytes` is the section table. Checks places and kinds; sections to be ignored are left out.
+// `bytes` is the section table. Checks places and kinds; sections of unknown kinds that may be ignored stay in
+// the list.
 absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, const Trailer& trailer,
                                                         bool has_key_column);
 

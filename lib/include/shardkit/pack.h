@@ -30,7 +30,7 @@ struct PackOptions {
   uint64_t partition = 0;
   uint64_t partition_count = 1;
 
-  // On cancellation, keep finished shards for a run with dataset.resume instead of removing everything.
+  // On cancellation or failure, keep finished shards for a run with dataset.resume instead of removing everything.
   bool keep_on_cancel = false;
 
   // Called now and then on the calling thread.
@@ -38,13 +38,14 @@ struct PackOptions {
 };
 
 struct PackReport {
-  Manifest manifest;
+  Manifest manifest;      // of a dry run only the columns known beforehand
+  uint64_t samples = 0;   // stored, or of a dry run loaded, by this call (not by a run it resumed)
   uint64_t input_bytes = 0;
   std::vector<SkippedSample> skipped;
 };
 
 // Packs all (or a partition) of a source into a new dataset at `directory`. On failure nothing is left behind, except
-// after an interruption with keep_on_cancel.
+// with keep_on_cancel.
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options = {});
 

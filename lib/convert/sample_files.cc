@@ -1,0 +1,170 @@
+#include "convert/sample_files.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "convert/npy.h"
+#include "convert/sa1b_columns.h"
+#include "convert/source_names.h"
+#include "shardkit/ndarray.h"
+#include "shardkit/rle.h"
+#include "shardkit/sa1b.h"
+
+namespace shardkit {
+namespace {
+
+std::string KeyOf(const Schema& schema, const BlockView& block, uint32_t i, uint64_t ordinal) {
+  if (const auto key = schema.key_column()) return std::string(block.column(*key).bytes(i));
+  char text[24];
+  std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));
+  return text;
+}
+
+// Every byte string is a file as it is; datasets of other origin also have values that need a form as text.
+class GenericFiles : public SampleFiles {
+ public:
+  GenericFiles(const Schema& schema, bool is_files) : schema_(schema), is_files_(is_files) {
+    for (size_t i = 0; i < schema.size(); ++i) {
+      (schema[i].is_key || !IsByteString(schema[i].type) ? needed_ : as_they_are_).push_back(i);
+    }
+  }
+
+  const std::vector<size_t>& needed_columns() const override { return needed_; }
+
+  absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
+    const std::string key = KeyOf(schema_, block, i, ordinal);
+    for (const size_t column : as_they_are_) {
+      const std::string& name = schema_[column].name;
+      files->push_back({StrCat(key, is_files_ ? SuffixOfColumn(name) : StrCat(".", name)), column, {}});
+    }
+    for (const size_t column : needed_) {
+      const std::optional<std::string_view> value = block.column(column).value(i);
+      if (!value || schema_[column].is_key) continue;
+      SampleFile file;
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view extension, Format(schema_[column], *value, &file.bytes));
+      file.name = StrCat(key, ".", schema_[column].name, extension);
+      files->push_back(std::move(file));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::string_view> Format(const Column& column, std::string_view value, std::string* out) {
+    if (column.type == Type::kNdarray) {
+      SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, ParseNdarray(column, value));
+      SHARDKIT_RETURN_IF_ERROR(FormatNpy(array, out));
+      return ".npy";
+    }
+    if (column.type == Type::kRle) {
+      SHARDKIT_RETURN_IF_ERROR(ParseRleValue(value, &masks_));
+      nlohmann::json list = nlohmann::json::array();
+      for (size_t i = 0; i < masks_.size(); ++i) {
+        std::string counts;
+        AppendCocoText(masks_[i].runs, &counts);
+        list.push_back({{"size", {masks_[i].height, masks_[i].width}}, {"counts", std::move(counts)}});
+      }
+      *out = list.dump();
+      return ".json";
+    }
+    const NdarrayView scalar{column.type, {}, value};
+    SHARDKIT_RETURN_IF_ERROR(FormatNpy(scalar, out));
+    return ".npy";
+  }
+
+  const Schema schema_;
+  const bool is_files_;
+  std::vector<size_t> needed_, as_they_are_;
+  RleList masks_;
+};
+
+// The key is the file's name.
+class ImageFolderFiles : public SampleFiles {
+ public:
+  ImageFolderFiles(const Schema& schema, size_t image) : schema_(schema), image_(image) {
+    needed_ = {*schema.key_column()};
+  }
+  const std::vector<size_t>& needed_columns() const override { return needed_; }
+  absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
+    files->push_back({KeyOf(schema_, block, i, ordinal), image_, {}});
+    return absl::OkStatus();
+  }
+
+ private:
+  const Schema schema_;
+  const size_t image_;
+  std::vector<size_t> needed_;
+};
+
+class Sa1bFiles : public SampleFiles {
+ public:
+  Sa1bFiles(const Schema& schema, const std::array<size_t, kSa1bColumnCount>& positions)
+      : schema_(schema), positions_(positions) {
+    for (size_t i = 0; i < kSa1bColumnCount; ++i) {
+      if (i != kSa1bImage) needed_.push_back(positions_[i]);
+    }
+  }
+  const std::vector<size_t>& needed_columns() const override { return needed_; }
+
+  absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
+    const std::string key = KeyOf(schema_, block, i, ordinal);
+    const auto value = [&](Sa1bColumn column) {
+      return block.column(positions_[column]).value(i).value_or(std::string_view());
+    };
+    files->push_back({StrCat(key, ".jpg"), positions_[kSa1bImage], {}});
+    Sa1bValues values;
+    values.image_id = value(kSa1bImageId);
+    values.width = value(kSa1bWidth);
+    values.height = value(kSa1bHeight);
+    values.file_name = value(kSa1bFileName);
+    values.masks = value(kSa1bMasks);
+    values.annotation_id = value(kSa1bAnnotationId);
+    values.area = value(kSa1bArea);
+    values.bbox = value(kSa1bBbox);
+    values.predicted_iou = value(kSa1bPredictedIou);
+    values.stability_score = value(kSa1bStabilityScore);
+    values.crop_box = value(kSa1bCropBox);
+    values.point_coords = value(kSa1bPointCoords);
+    values.source_json = value(kSa1bSourceJson);
+    SampleFile json{StrCat(key, ".json"), SIZE_MAX, {}};
+    if (absl::Status status = RegenerateSa1bJson(values, &json.bytes); !status.ok()) return Annotate(status, key);
+    files->push_back(std::move(json));
+    return absl::OkStatus();
+  }
+
+ private:
+  const Schema schema_;
+  const std::array<size_t, kSa1bColumnCount> positions_;
+  std::vector<size_t> needed_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& schema, std::string_view source) {
+  const auto require = [&](std::string_view name) -> absl::StatusOr<size_t> {
+    const std::optional<size_t> position = schema.Find(name);
+    if (!position) return InvalidArgument("says it was packed from ", source, " but has no column \"", name, "\"");
+    return *position;
+  };
+  if (source == "imagefolder") {
+    SHARDKIT_ASSIGN_OR_RETURN(const size_t image, require("image"));
+    if (!schema.key_column()) return InvalidArgument("says it was packed from imagefolder but has no key column");
+    return std::make_unique<ImageFolderFiles>(schema, image);
+  }
+  if (source == "sa1b") {
+    std::array<size_t, kSa1bColumnCount> positions;
+    for (size_t i = 0; i < kSa1bColumnCount; ++i) {
+      SHARDKIT_ASSIGN_OR_RETURN(positions[i], require(Sa1bColumns()[i].name));
+    }
+    return std::make_unique<Sa1bFiles>(schema, positions);
+  }
+  return std::make_unique<GenericFiles>(schema, source == "files");
+}
+
+}  // namespace shardkit

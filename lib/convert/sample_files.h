@@ -1,0 +1,40 @@
+// The files that a sample was packed from.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/block.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard_info.h"
+
+namespace shardkit {
+
+// A file to be written, below the output directory. Bytes are those of a column of the sample when `column` is set
+// (and may then be too large to hold), else `bytes`.
+struct SampleFile {
+  std::string name;
+  size_t column = SIZE_MAX;
+  std::string bytes;
+};
+
+// Knows, for one shard's schema, which files a sample becomes. One thread at a time.
+class SampleFiles {
+ public:
+  // `source` is the metadata "shardkit.source", or empty. InvalidArgument when the schema is not one of that source.
+  static absl::StatusOr<std::unique_ptr<SampleFiles>> Create(const Schema& schema, std::string_view source);
+  virtual ~SampleFiles() = default;
+
+  // Columns whose values List needs in memory; those of SampleFile::column are not among them.
+  virtual const std::vector<size_t>& needed_columns() const = 0;
+
+  // Files of sample `i` of the block; `ordinal` names it where there is no key.
+  virtual absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) = 0;
+};
+
+}  // namespace shardkit

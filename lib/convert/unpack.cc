@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "convert/sample_files.h"
+#include "convert/source_names.h"
+#include "shardkit/pack.h"
+
+namespace shardkit {
+namespace {
+
+// Blobs of larger blocks are copied in pieces instead of being held.
+constexpr uint64_t kWholeBlock = uint64_t{64} << 20;
+
+class Unpacker {
+ public:
+  Unpacker(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
+           const UnpackOptions& options)
+      : file_system_(file_system),
+        dataset_(dataset),
+        directory_(directory),
+        options_(options),
+        pool_(std::max(options.threads, 1)) {}
+
+  ~Unpacker() { stopped_.Cancel(); }
+
+  absl::Status Run() {
+    const uint64_t end_sample = std::min(options_.end_sample, dataset_.sample_count());
+    total_ = end_sample - std::min(options_.first_sample, end_sample);
+    uint64_t first_sample = 0;
+    for (size_t shard = 0; shard < dataset_.manifest().shards.size(); ++shard) {
+      const uint64_t samples = dataset_.manifest().shards[shard].samples;
+      const uint64_t begin = std::max(options_.first_sample, first_sample);
+      const uint64_t end = std::min(end_sample, first_sample + samples);
+      if (begin < end) {
+        SHARDKIT_ASSIGN_OR_RETURN(const auto reader, dataset_.OpenShard(shard));
+        SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, reader->ReadMetadata());
+        const auto source = metadata.find("shardkit.source");
+        for (size_t block = reader->BlockOfSample(begin - first_sample);
+             block <= reader->BlockOfSample(end - 1 - first_sample); ++block) {
+          while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+          const Job job{reader, source == metadata.end() ? std::string() : source->second, block, first_sample,
+                        begin, end};
+          pending_.push_back(Pending<absl::Status>::Run(pool_, [this, job] { return WriteBlock(job); }));
+        }
+      }
+      first_sample += samples;
+    }
+    while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    return absl::OkStatus();
+  }
+
+  UnpackReport report() const { return report_; }
+
+ private:
+  struct Job {
+    std::shared_ptr<const ShardReader> shard;
+    std::string source;
+    size_t block = 0;
+    uint64_t shard_first_sample = 0;
+    uint64_t begin = 0;  // ordinals in the dataset
+    uint64_t end = 0;
+  };
+
+  absl::Status TakeOne() {
+    const absl::Status status = pending_.front().Take();
+    pending_.pop_front();
+    if (!status.ok()) stopped_.Cancel();
+    if (options_.progress) {
+      std::lock_guard lock(mutex_);
+      options_.progress(report_.samples, total_);
+    }
+    return status;
+  }
+
+  absl::Status WriteBlock(const Job& job) {
+    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("writing files"));
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
+    auto layout = SampleFiles::Create(job.shard->schema(), job.source);
+    if (!layout.ok()) return Annotate(layout.status(), job.shard->path());
+    const bool whole = job.shard->blocks()[job.block].length <= kWholeBlock;
+    BlockBuffer buffer;
+    BlockView view;
+    const std::vector<size_t>& needed = (*layout)->needed_columns();
+    // Without any column needed, or for a block that can be held, everything is read.
+    SHARDKIT_RETURN_IF_ERROR(job.shard->ReadBlock(
+        job.block, whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed), &buffer, &view));
+    UnpackReport done;
+    std::vector<SampleFile> files;
+    for (uint32_t i = 0; i < view.sample_count(); ++i) {
+      const uint64_t local = view.first_sample() + i;
+      const uint64_t ordinal = job.shard_first_sample + local;
+      if (ordinal < job.begin || ordinal >= job.end) continue;
+      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
+      files.clear();
+      SHARDKIT_RETURN_IF_ERROR((*layout)->List(view, i, ordinal, &files));
+      for (const SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(WriteFile(job, view, i, local, file, &done));
+      ++done.samples;
+    }
+    std::lock_guard lock(mutex_);
+    report_.samples += done.samples;
+    report_.files += done.files;
+    report_.bytes += done.bytes;
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteFile(const Job& job, const BlockView& view, uint32_t i, uint64_t local, const SampleFile& file,
+                         UnpackReport* done) {
+    std::string_view bytes = file.bytes;
+    bool copy = false;
+    if (file.column != SIZE_MAX) {
+      copy = !view.column(file.column).loaded();
+      if (!copy) {
+        if (!view.column(file.column).present(i)) return absl::OkStatus();
+        bytes = view.column(file.column).bytes(i);
+      }
+    }
+    if (absl::Status status = CheckMemberName(file.name); !status.ok()) {
+      return DataLoss(job.shard->path(), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
+    }
+    const std::string path = JoinPath(directory_, file.name);
+    const auto write = [&](std::unique_ptr<WritableFile>& to, std::string_view piece) -> absl::Status {
+      if (!to) {
+        SHARDKIT_RETURN_IF_ERROR(MakeDirectories(DirectoryPart(file.name)));
+        SHARDKIT_ASSIGN_OR_RETURN(to, file_system_.Create(path));
+      }
+      done->bytes += piece.size();
+      return to->Append(piece);
+    };
+    std::unique_ptr<WritableFile> to;
+    if (copy) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool present,
+                                job.shard->CopyValue(local, file.column, [&](std::string_view piece) -> absl::Status {
+                                  if (options_.cancellation) {
+                                    SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
+                                  }
+                                  return write(to, piece);
+                                }));
+      if (!present) return absl::OkStatus();
+      if (!to) SHARDKIT_RETURN_IF_ERROR(write(to, {}));
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(write(to, bytes));
+    }
+    ++done->files;
+    return to->Close();
+  }
+
+  // `relative` ends with '/' or is empty.
+  absl::Status MakeDirectories(std::string_view relative) {
+    if (relative.empty()) return absl::OkStatus();
+    std::lock_guard lock(mutex_);
+    if (made_.contains(std::string(relative))) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(
+        CreateDirectories(file_system_, JoinPath(directory_, relative.substr(0, relative.size() - 1))));
+    made_.insert(std::string(relative));
+    return absl::OkStatus();
+  }
+
+  FileSystem& file_system_;
+  const DatasetReader& dataset_;
+  const std::string directory_;
+  const UnpackOptions& options_;
+  uint64_t total_ = 0;
+  std::mutex mutex_;
+  UnpackReport report_;
+  absl::flat_hash_set<std::string> made_;
+  Cancellation stopped_;
+  std::deque<Pending<absl::Status>> pending_;
+  ThreadPool pool_;  // last: joins before what its tasks use is gone
+};
+
+}  // namespace
+
+absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset,
+                                    const std::string& directory, const UnpackOptions& options) {
+  const bool existed = file_system.Stat(directory).ok();
+  SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
+  if (!entries.empty()) {
+    return FailedPrecondition(directory, ": is not empty (there is \"", entries[0].name,
+                              "\"); give a new or an empty directory");
+  }
+  absl::Status status;
+  UnpackReport report;
+  {
+    Unpacker unpacker(file_system, dataset, directory, options);
+    status = unpacker.Run();
+    report = unpacker.report();
+  }
+  if (status.ok()) return report;
+  // The directory was empty: all that is in it now is ours.
+  (void)RemoveTree(file_system, directory);
+  if (existed) (void)CreateDirectories(file_system, directory);
+  return status;
+}
+
+}  // namespace shardkit

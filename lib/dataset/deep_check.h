@@ -1,0 +1,26 @@
+// Decoding values to see whether they are what their column says.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "shardkit/jpeg.h"
+#include "shardkit/rle.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// One thread at a time; keeps its memory between values.
+class DeepChecker {
+ public:
+  // DataLoss saying what is wrong. What the libraries cannot decode (lossless or 12-bit JPEG) is checked as far as its
+  // markers go.
+  absl::Status Check(const Column& column, std::string_view value);
+
+ private:
+  JpegDecoder jpeg_;
+  DecodedImage image_;
+  RleList masks_;
+};
+
+}  // namespace shardkit

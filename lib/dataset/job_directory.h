@@ -1,0 +1,80 @@
+// A dataset's directory while the dataset is being made: the lock, the journal of finished shards, and the removal of what
+// an interrupted run has left.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/dataset_writer.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+// "00000042.shard"
+std::string ShardName(size_t number);
+
+// A finished shard and where to go on behind it.
+struct JournalEntry {
+  ManifestShard shard;
+  uint64_t next_position = 0;
+  std::vector<SkippedSample> skipped;
+};
+
+// The journal is there before the first shard and goes away after the manifest has come: a directory with a journal and
+// no manifest is an unfinished job, and its files are known to be ours.
+class JobDirectory {
+ public:
+  // Errors as DatasetWriter::Create. `fingerprint` tells whether a run may be resumed.
+  static absl::StatusOr<std::unique_ptr<JobDirectory>> Open(FileSystem& file_system, const std::string& directory,
+                                                            const std::string& fingerprint, bool resume);
+  ~JobDirectory();
+
+  // The dataset is already complete (only with `resume`).
+  bool complete() const { return complete_; }
+
+  // Finished shards of the interrupted run, in order; empty in a fresh one.
+  const std::vector<JournalEntry>& finished() const { return finished_; }
+
+  // Makes a shard that has been published part of the job.
+  absl::Status Record(const JournalEntry& entry);
+
+  // After the manifest has been published.
+  absl::Status Finish();
+
+  // Removes all files of the job, and the directory if the job made it. Idempotent.
+  absl::Status Abort();
+
+  // Keeps them.
+  void Suspend() { ended_ = true; }
+
+ private:
+  JobDirectory() = default;
+  absl::Status Prepare(const std::string& fingerprint, bool resume);
+  absl::Status CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const;
+  absl::Status ReadJournal(const std::string& fingerprint, std::string* kept);
+  absl::Status RemoveLeftovers(const std::vector<DirectoryEntry>& entries);
+  std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
+
+  FileSystem* file_system_ = nullptr;
+  std::string directory_;
+  bool created_directory_ = false;
+  bool complete_ = false;
+  bool ended_ = false;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<WritableFile> journal_;
+  std::vector<JournalEntry> finished_;
+};
+
+// Writes dataset.json under a temporary name, flushes it, renames it and flushes the directory.
+absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
+
+// Whether an unfinished job's journal lies in the directory.
+bool HasJournal(FileSystem& file_system, const std::string& directory);
+
+}  // namespace shardkit

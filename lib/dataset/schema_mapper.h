@@ -1,0 +1,44 @@
+// From samples with named fields to rows of a schema that widens as fields turn up.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/sample.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// One thread at a time.
+class SchemaMapper {
+ public:
+  // `codecs` replace the codec of the columns they name, here and in Widen.
+  absl::Status Start(const Schema& schema, const std::map<std::string, Codec>& codecs);
+
+  const Schema& schema() const { return schema_; }
+
+  // Puts the sample's values in the schema's order. False when the schema must be widened first. InvalidArgument when a
+  // field cannot fit in any widening.
+  absl::StatusOr<bool> Map(const Sample& sample, std::vector<std::optional<Value>>* values);
+
+  // Adds the columns and widens the types that the sample needs.
+  absl::Status Widen(const Sample& sample);
+
+ private:
+  struct Target {
+    size_t position = 0;
+    bool fits = false;
+  };
+  absl::StatusOr<Target> Find(const Column& column) const;
+
+  Schema schema_;
+  std::map<std::string, Codec> codecs_;
+  absl::flat_hash_map<const Column*, Target> known_;  // fields point to few columns, again and again
+};
+
+}  // namespace shardkit

@@ -1,0 +1,243 @@
+#include "shardkit/validate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "container/shard_index_part.h"
+#include "dataset/index_reader.h"
+#include "dataset/validate_shard.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit {
+namespace {
+
+class Validator {
+ public:
+  Validator(FileSystem& file_system, const ValidateOptions& options)
+      : file_system_(file_system), options_(options), threads_(std::max(options.threads, 1)) {}
+
+  ~Validator() { stopped_.Cancel(); }
+
+  absl::StatusOr<ValidateReport> Run(const std::string& path) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
+    if (info.type == FileType::kDirectory) {
+      SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
+    } else {
+      bytes_total_ = info.size;
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr).status());
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void Report(const std::string& path, std::string message) {
+    ++report_.problem_count;
+    if (report_.problems.size() < options_.max_problems) report_.problems.push_back({path, std::move(message)});
+  }
+
+  // Reports damage; passes on what kept the check from being done.
+  absl::Status ReportDamage(const std::string& path, const absl::Status& status) {
+    if (absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
+        absl::IsOutOfRange(status)) {
+      Report(path, std::string(ToStd(status.message())));
+      return absl::OkStatus();
+    }
+    return status;
+  }
+
+  absl::Status CheckDataset(const std::string& directory) {
+    const std::string manifest_path = JoinPath(directory, kManifestName);
+    if (!file_system_.Stat(manifest_path).ok()) {
+      return NotFound(directory, ": is not a dataset: there is no ", kManifestName, " in it");
+    }
+    absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory);
+    if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
+    bytes_total_ = manifest->bytes();
+
+    const std::string index_path = JoinPath(directory, kIndexName);
+    std::unique_ptr<IndexReader> index;
+    auto opened = IndexReader::Open(file_system_, index_path);
+    if (absl::IsNotFound(opened.status())) {
+      Report(index_path, StrCat(index_path, ": index is missing; run shardctl index ", directory));
+    } else if (!opened.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, opened.status()));
+    } else if ((*opened)->header().dataset_hash != manifest->dataset_hash() ||
+               (*opened)->header().sample_count != manifest->samples() ||
+               (*opened)->header().shard_count != manifest->shards.size() ||
+               (*opened)->header().block_count != manifest->blocks() ||
+               (*opened)->header().blob_column_count != manifest->schema.blob_columns().size()) {
+      Report(index_path, StrCat(index_path, ": index belongs to other shards than the manifest lists; run shardctl index ",
+                                directory));
+    } else if (absl::Status status = (*opened)->CheckAll(); !status.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, status));
+    } else {
+      index = *std::move(opened);
+    }
+
+    // The dataset reader compares each shard with what the manifest says of it.
+    absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
+    if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
+    uint64_t first_block = 0;
+    for (size_t i = 0; i < manifest->shards.size(); ++i) {
+      const ManifestShard& shard = manifest->shards[i];
+      const std::string path = JoinPath(directory, shard.name);
+      const auto matches = (*dataset)->OpenShard(i);
+      if (absl::IsNotFound(matches.status())) {
+        Report(path, StrCat(path, ": shard ", i, " of the manifest is missing"));
+      } else {
+        if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
+        SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NativeShardReader> reader, CheckShard(path, matches.ok() ? nullptr : &matches.status()));
+        if (reader && matches.ok() && index) {
+          SHARDKIT_RETURN_IF_ERROR(
+              CheckIndex(*index, index_path, manifest->schema, *reader, i, first_block));
+        }
+      }
+      first_block += shard.blocks;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DescribeShardDamage(const std::string& path, size_t shard, const absl::Status& status) {
+    return ReportDamage(path, absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (shard ", shard,
+                                                                        " of the manifest)"))));
+  }
+
+  // Null when the shard cannot be opened. `known` is an error that has been reported already.
+  absl::StatusOr<std::unique_ptr<NativeShardReader>> CheckShard(const std::string& path, const absl::Status* known) {
+    ReadOptions read_options;
+    read_options.mode = options_.mode;
+    auto opened = NativeShardReader::Open(file_system_, path, read_options);
+    if (!opened.ok()) {
+      if (absl::IsNotFound(opened.status())) return opened.status();
+      if (known == nullptr || known->message() != opened.status().message()) {
+        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, opened.status()));
+      }
+      return nullptr;
+    }
+    std::unique_ptr<NativeShardReader> shard = *std::move(opened);
+    ++report_.shards;
+    const ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
+    ShardAccount account(*shard);
+    std::deque<Pending<absl::StatusOr<BlockFindings>>> pending;
+    size_t submitted = 0;
+    // Tasks use the shard: none may be left when it goes.
+    struct Drain {
+      std::deque<Pending<absl::StatusOr<BlockFindings>>>& pending;
+      ~Drain() {
+        for (auto& task : pending) (void)task.Take();
+      }
+    } drain{pending};
+    for (size_t block = 0; block < shard->blocks().size(); ++block) {
+      while (submitted < shard->blocks().size() && pending.size() < 2 * static_cast<size_t>(threads_.thread_count())) {
+        pending.push_back(Pending<absl::StatusOr<BlockFindings>>::Run(
+            threads_, [this, &shard = *shard, index = submitted] { return CheckOne(shard, index); }));
+        ++submitted;
+      }
+      absl::StatusOr<BlockFindings> findings = pending.front().Take();
+      pending.pop_front();
+      if (!findings.ok()) {
+        stopped_.Cancel();
+        return findings.status();
+      }
+      account.Add(block, *std::move(findings), sink);
+      ++report_.blocks;
+      report_.samples += shard->blocks()[block].sample_count;
+      Progress(shard->blocks()[block].length);
+    }
+    SHARDKIT_RETURN_IF_ERROR(account.Finish(sink));
+    report_.bytes += shard->file_length();
+    return shard;
+  }
+
+  absl::StatusOr<BlockFindings> CheckOne(const NativeShardReader& shard, size_t index) {
+    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("checking blocks"));
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("checking blocks"));
+    BlockBuffer buffer = AcquireBuffer();
+    auto findings = CheckBlock(shard, index, options_.deep, &buffer, options_.cancellation);
+    std::lock_guard lock(mutex_);
+    buffers_.push_back(std::move(buffer));
+    return findings;
+  }
+
+  BlockBuffer AcquireBuffer() {
+    std::lock_guard lock(mutex_);
+    if (buffers_.empty()) return BlockBuffer();
+    BlockBuffer buffer = std::move(buffers_.back());
+    buffers_.pop_back();
+    return buffer;
+  }
+
+  void Progress(uint64_t bytes) {
+    bytes_done_ += bytes;
+    if (options_.progress) options_.progress(bytes_done_, bytes_total_);
+  }
+
+  // Compares the index's account of a shard with the shard.
+  absl::Status CheckIndex(const IndexReader& index, const std::string& index_path, const Schema& schema,
+                          const NativeShardReader& shard, size_t number, uint64_t first_block) {
+    const auto problem = [&](std::string_view what) {
+      Report(index_path, StrCat(index_path, ": index: ", what, " of shard ", number, "; run shardctl index to make it anew"));
+      return absl::OkStatus();
+    };
+    SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index.Shard(number));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string_view name, index.ShardName(entry));
+    if (!std::string_view(shard.path()).ends_with(name) || entry.first_block != first_block ||
+        entry.block_count != shard.blocks().size() || entry.file_length != shard.file_length()) {
+      return problem("wrong entry");
+    }
+    const auto part = ReadShardIndexPart(shard);
+    if (!part.ok()) return absl::OkStatus();  // damage that has been reported with the blocks
+    std::vector<size_t> positions;
+    for (const size_t column : schema.blob_columns()) {
+      const auto& blobs = shard.schema().blob_columns();
+      const std::optional<size_t> found = shard.schema().Find(schema[column].name);
+      positions.push_back(found ? static_cast<size_t>(std::ranges::find(blobs, *found) - blobs.begin()) : SIZE_MAX);
+    }
+    const size_t shard_blobs = shard.schema().blob_columns().size();
+    const uint64_t* ends = part->ends.data();
+    for (size_t b = 0; b < part->blocks.size(); ++b) {
+      const BlockInfo& block = part->blocks[b];
+      SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock indexed, index.Block(first_block + b));
+      if (indexed.offset != block.offset || indexed.length != block.length ||
+          indexed.front_length != block.front_length || indexed.sample_count != block.sample_count ||
+          indexed.header_checksum != block.header_checksum || indexed.shard != number) {
+        return problem(StrCat("wrong entry for block ", b));
+      }
+      for (size_t k = 0; k < positions.size(); ++k) {
+        for (uint32_t i = 0; i < block.sample_count; ++i) {
+          const uint64_t expected = positions[k] == SIZE_MAX ? block.offset + block.front_length
+                                                             : ends[positions[k] * block.sample_count + i];
+          SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, index.End(indexed.ends_begin + k * block.sample_count + i));
+          if (end != expected) return problem(StrCat("wrong ends for block ", b));
+        }
+      }
+      ends += shard_blobs * block.sample_count;
+    }
+    return absl::OkStatus();
+  }
+
+  FileSystem& file_system_;
+  const ValidateOptions& options_;
+  ValidateReport report_;
+  uint64_t bytes_done_ = 0;
+  uint64_t bytes_total_ = 0;
+  std::mutex mutex_;
+  std::vector<BlockBuffer> buffers_;
+  Cancellation stopped_;
+  ThreadPool threads_;  // last: joins before what its tasks use is gone
+};
+
+}  // namespace
+
+absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
+                                        const ValidateOptions& options) {
+  return Validator(file_system, options).Run(path);
+}
+
+}  // namespace shardkit
