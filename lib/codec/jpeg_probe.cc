@@ -1,5 +1,4 @@
 // Reads the markers of a JPEG file by hand: every byte is untrusted, every read is bounded.
-#include <array>
 
 #include "base/errors.h"
 #include "codec/content_type.h"

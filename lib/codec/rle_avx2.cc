@@ -200,8 +200,11 @@ SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count, uint64_t*
       // The last pair of the lower half, to the upper half.
       const __m256i lower =
           _mm256_blend_epi32(_mm256_setzero_si256(), _mm256_permute4x64_epi64(value, 0x55), 0xf0);
-      value = _mm256_add_epi32(_mm256_add_epi32(value, lower), carry);
-      carry = _mm256_permute4x64_epi64(value, 0xff);
+      value = _mm256_add_epi32(value, lower);
+      // The next eight wait for no more than one addition.
+      const __m256i last_pair = _mm256_permute4x64_epi64(value, 0xff);
+      value = _mm256_add_epi32(value, carry);
+      carry = _mm256_add_epi32(carry, last_pair);
       signs = _mm256_or_si256(signs, value);
       sums = _mm256_add_epi64(sums, _mm256_srli_epi64(value, 32));
       sums = _mm256_add_epi64(sums, _mm256_and_si256(value, _mm256_set1_epi64x(0xffffffff)));

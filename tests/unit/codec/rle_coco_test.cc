@@ -1,6 +1,7 @@
 // COCO compressed strings: known vectors, round trips, every refusal, and the two implementations compared.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 

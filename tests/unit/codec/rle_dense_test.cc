@@ -1,6 +1,7 @@
 // Dense masks against a per-pixel model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 

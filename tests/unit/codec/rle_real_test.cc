@@ -2,6 +2,7 @@
 // test data is present (environment variable SHARDKIT_TEST_DATA).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

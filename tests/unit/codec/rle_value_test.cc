@@ -1,6 +1,7 @@
 // The binary form of a list of masks: layout, round trips, refusals, damage.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
