@@ -1,0 +1,125 @@
+#include "base/endian.h"
+#include "unit/convert/convert_support.h"
+
+namespace shardkit {
+namespace {
+
+using test::LoadAll;
+using test::Message;
+
+class ImageFolderTest : public testing::Test {
+ protected:
+  void Add(const std::string& path, std::string_view bytes) { test::WriteFile(*file_system_, path, bytes); }
+  test::Loaded Load(const std::vector<std::string>& inputs = {"/in"}) {
+    return LoadAll(file_system_.get(), "imagefolder", inputs);
+  }
+  std::unique_ptr<FileSystem> file_system_ = NewMemoryFileSystem();
+};
+
+int64_t Label(const test::LoadedSample& sample) {
+  return LoadLittle<int64_t>(sample.fields.at("label").bytes.data());
+}
+
+TEST_F(ImageFolderTest, LabelsAreClassesInByteOrder) {
+  Add("/in/dog/x/1.jpg", test::kJpegBytes);
+  Add("/in/cat/2.png", test::kPngBytes);
+  Add("/in/Bird/3.bmp", "BM not really");
+  const test::Loaded loaded = Load();
+  ASSERT_TRUE(loaded.failures.empty()) << loaded.failures[0].status;
+  ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"Bird/3.bmp", "cat/2.png", "dog/x/1.jpg"}));
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(Label(loaded.samples[static_cast<size_t>(i)]), i);
+  EXPECT_EQ(loaded.samples[2].fields.at("class_name").bytes, "dog");
+  EXPECT_EQ(loaded.samples[0].fields.at("image").type, Type::kBytes);
+  EXPECT_EQ(loaded.samples[1].fields.at("image").type, Type::kPng);
+  EXPECT_EQ(loaded.samples[2].fields.at("image").type, Type::kJpeg);
+}
+
+TEST_F(ImageFolderTest, ClassesAreThoseOfAllInputs) {
+  Add("/in/b/1.jpg", test::kJpegBytes);
+  Add("/more/a/1.jpg", test::kJpegBytes);
+  Add("/more/b/2.jpg", test::kJpegBytes);
+  const test::Loaded loaded = Load({"/in", "/more"});
+  ASSERT_EQ(loaded.samples.size(), 3u);
+  EXPECT_EQ(Label(loaded.samples[0]), 1);
+  EXPECT_EQ(Label(loaded.samples[1]), 0);
+  EXPECT_EQ(Label(loaded.samples[2]), 1);
+  const auto source = OpenSource("imagefolder", {"/in", "/more"}, {file_system_.get()});
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ((*source)->metadata().at("imagefolder.classes"), R"(["a", "b"])");
+}
+
+TEST_F(ImageFolderTest, InitialColumns) {
+  Add("/in/a/0.txt", "no image");
+  Add("/in/a/1.jpg", test::kJpegBytes);
+  const auto source = OpenSource("imagefolder", {"/in"}, {file_system_.get()});
+  ASSERT_TRUE(source.ok());
+  const auto columns = (*source)->InitialColumns();
+  ASSERT_TRUE(columns.ok());
+  ASSERT_EQ(columns->size(), 4u);
+  EXPECT_EQ((*columns)[1].name, "image");
+  EXPECT_EQ((*columns)[1].type, Type::kJpeg);
+  EXPECT_FALSE((*columns)[1].nullable);
+  EXPECT_EQ((*columns)[2].type, Type::kI64);
+  EXPECT_TRUE(Schema::Create(*columns).ok());
+}
+
+TEST_F(ImageFolderTest, WhatIsNoImageFails) {
+  Add("/in/a/1.txt", "text");
+  Add("/in/a/2.jpg", "");
+  Add("/in/a/3", test::kJpegBytes);
+  Add("/in/stray.jpg", test::kJpegBytes);
+  const test::Loaded loaded = Load();
+  EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"a/3"});
+  ASSERT_EQ(loaded.failures.size(), 3u);
+  EXPECT_EQ(Message(loaded.failures[0].status),
+            "/in/a/1.txt: not an image; `--from files` packs any kind of file");
+  EXPECT_EQ(Message(loaded.failures[1].status), "/in/a/2.jpg: an empty file is not an image");
+  EXPECT_EQ(Message(loaded.failures[2].status),
+            "/in/stray.jpg: lies outside of the class directories; imagefolder expects INPUT/CLASS/IMAGE");
+}
+
+TEST_F(ImageFolderTest, NeedsClassDirectories) {
+  Add("/in/1.jpg", test::kJpegBytes);
+  EXPECT_TRUE(absl::IsInvalidArgument(Load().status));
+  Add("/a.tar", test::MakeTar({{"a/1.jpg", std::string(test::kJpegBytes)}}));
+  EXPECT_TRUE(absl::IsInvalidArgument(Load({"/a.tar"}).status));
+}
+
+class DetectTest : public ImageFolderTest {
+ protected:
+  std::string Kind(const std::vector<std::string>& inputs = {"/in"}) {
+    const auto source = OpenSource("auto", inputs, {file_system_.get()});
+    return source.ok() ? std::string((*source)->name()) : source.status().ToString();
+  }
+};
+
+TEST_F(DetectTest, PairsAreSa1b) {
+  Add("/in/sa_1.jpg", "x");
+  Add("/in/sa_1.json", "x");
+  Add("/in/README", "x");
+  EXPECT_EQ(Kind(), "sa1b");
+  Add("/a.tar", test::MakeTar({{"./sa_1.jpg", "x"}, {"./sa_1.json", "x"}, {"./sa_2.jpg", "x"}}));
+  EXPECT_EQ(Kind({"/a.tar"}), "sa1b");
+  EXPECT_EQ(Kind({"/in", "/a.tar"}), "sa1b");
+}
+
+TEST_F(DetectTest, ClassDirectoriesOfImagesAreAnImageFolder) {
+  Add("/in/a/1.jpg", "x");
+  Add("/in/b/1.png", "x");
+  EXPECT_EQ(Kind(), "imagefolder");
+  Add("/in/b/1.txt", "x");
+  EXPECT_EQ(Kind(), "files");
+}
+
+TEST_F(DetectTest, EverythingElseIsFiles) {
+  Add("/in/a/1.jpg", "x");
+  EXPECT_EQ(Kind(), "files") << "one directory makes no classes";
+  Add("/in/b/1.jpg", "x");
+  Add("/in/c.jpg", "x");
+  EXPECT_EQ(Kind(), "files");
+  Add("/a.tar", test::MakeTar({{"a/1.jpg", "x"}, {"b/1.jpg", "x"}}));
+  EXPECT_EQ(Kind({"/a.tar"}), "files");
+}
+
+}  // namespace
+}  // namespace shardkit

@@ -1,0 +1,191 @@
+#include "unit/convert/convert_support.h"
+
+namespace shardkit {
+namespace {
+
+using test::LoadAll;
+using test::MakeTar;
+using test::Message;
+using test::TarEntry;
+
+class TarSourceTest : public testing::Test {
+ protected:
+  test::Loaded Load(std::string_view tar, SourceOptions options = {}) {
+    file_system_ = NewMemoryFileSystem();
+    test::WriteFile(*file_system_, "/t.tar", tar);
+    return LoadAll(file_system_.get(), "files", {"/t.tar"}, options);
+  }
+  // The message of the only failure.
+  std::string FailureOf(const std::vector<TarEntry>& entries) {
+    const test::Loaded loaded = Load(MakeTar(entries));
+    EXPECT_TRUE(loaded.status.ok()) << loaded.status;
+    EXPECT_EQ(loaded.failures.size(), 1u);
+    return loaded.failures.empty() ? "" : Message(loaded.failures[0].status);
+  }
+  std::unique_ptr<FileSystem> file_system_;
+};
+
+const std::vector<TarEntry> kPlain = {
+    {"./", "", 'd'},    {"./a/", "", 'd'},
+    {"./a/1.cls", "3"}, {"./a/1.jpg", "\xff\xd8\xff jpeg"},
+    {"./a/0.cls", "4"}, {"./b/1.cls", std::string(3000, 'z')},
+    {"empty", ""},
+};
+
+void ExpectPlain(const test::Loaded& loaded) {
+  ASSERT_TRUE(loaded.status.ok()) << loaded.status;
+  ASSERT_TRUE(loaded.failures.empty()) << loaded.failures[0].status;
+  ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"a/1", "a/0", "b/1", "empty"}));
+  EXPECT_EQ(loaded.samples[0].fields.at("cls").bytes, "3");
+  EXPECT_EQ(loaded.samples[0].fields.at("jpg").type, Type::kJpeg);
+  EXPECT_EQ(loaded.samples[2].fields.at("cls").bytes, std::string(3000, 'z'));
+  EXPECT_EQ(loaded.samples[3].fields.at("/").bytes, "");
+}
+
+TEST_F(TarSourceTest, EveryFormatAndCompression) {
+  for (const char* const format : {"pax", "gnutar", "ustar"}) ExpectPlain(Load(MakeTar(kPlain, "", format)));
+  for (const char* const filter : {"gzip", "bzip2", "xz", "zstd", "lz4"})
+    ExpectPlain(Load(MakeTar(kPlain, filter)));
+}
+
+TEST_F(TarSourceTest, LongNamesAndNamesBeyondAscii) {
+  const std::string deep = std::string(120, 'd') + "/" + std::string(180, 'f');
+  for (const char* const format : {"pax", "gnutar"}) {
+    const test::Loaded loaded = Load(MakeTar({{deep + ".txt", "1"}, {deep + ".cls", "2"}}, "", format));
+    ASSERT_EQ(loaded.Keys(), std::vector<std::string>{deep}) << format;
+    EXPECT_EQ(loaded.samples[0].fields.at("cls").bytes, "2");
+  }
+  const test::Loaded loaded = Load(MakeTar({{"caf\xc3\xa9.txt", "1"}}, "", "gnutar"));
+  EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"caf\xc3\xa9"});
+}
+
+TEST_F(TarSourceTest, LargeMembersOfAPlainTarStayInIt) {
+  SourceOptions options;
+  options.stream_above = 1000;
+  const std::vector<TarEntry> entries = {{"a.bin", std::string(1500, 'q')},
+                                         {"a.cls", "1"},
+                                         {"b.bin", "small"},
+                                         {"c.bin", std::string(70000, 'r')}};
+  for (const char* const format : {"pax", "gnutar"}) {
+    const test::Loaded loaded = Load(MakeTar(entries, "", format), options);
+    ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"a", "b", "c"})) << loaded.status;
+    EXPECT_TRUE(loaded.samples[0].fields.at("bin").file);
+    EXPECT_EQ(loaded.samples[0].fields.at("bin").bytes, entries[0].bytes);
+    EXPECT_EQ(loaded.samples[0].fields.at("cls").bytes, "1");
+    EXPECT_FALSE(loaded.samples[1].fields.at("bin").file);
+    EXPECT_EQ(loaded.samples[2].fields.at("bin").bytes, entries[3].bytes);
+  }
+  const test::Loaded packed = Load(MakeTar(entries, "gzip"), options);
+  ASSERT_EQ(packed.samples.size(), 3u);
+  EXPECT_FALSE(packed.samples[0].fields.at("bin").file);
+  EXPECT_EQ(packed.samples[0].fields.at("bin").bytes, entries[0].bytes);
+}
+
+TEST_F(TarSourceTest, ListingHandsOutAtMostAFewMebibytesAtOnce) {
+  std::vector<TarEntry> entries;
+  for (int i = 0; i < 10; ++i) entries.push_back({std::to_string(i) + ".bin", std::string(1 << 20, 'x')});
+  file_system_ = NewMemoryFileSystem();
+  test::WriteFile(*file_system_, "/t.tar", MakeTar(entries));
+  auto source = OpenSource("files", {"/t.tar"}, {file_system_.get()});
+  ASSERT_TRUE(source.ok());
+  auto unit = (*source)->Next(100);
+  ASSERT_TRUE(unit.ok());
+  EXPECT_EQ((*unit)->sample_count, 4u);
+}
+
+TEST_F(TarSourceTest, AKeyThatComesBackIsAFailure) {
+  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "2"}, {"a.cls", "3"}}),
+            "/t.tar: member 'a.cls' (number 3) has the key 'a' of the sample that began with member number 1 "
+            "and had "
+            "ended: the files of a sample must stand next to each other, each once");
+}
+
+TEST_F(TarSourceTest, AMemberThatComesTwiceIsAFailure) {
+  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"a.cls", "2"}, {"a.jpg", "3"}}),
+            "/t.tar: member 'a.jpg': there is another member 'a.jpg' in front of it (this is number 3)");
+}
+
+TEST_F(TarSourceTest, OnlyRegularFilesCanBePacked) {
+  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "", 's', "a.jpg"}}),
+            "/t.tar: member 'b.jpg': is a symbolic link; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "", 'h', "a.jpg"}}),
+            "/t.tar: member 'b.jpg': is a hard link; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "", 'p'}}),
+            "/t.tar: member 'b.jpg': is a named pipe; only regular files can be packed");
+}
+
+TEST_F(TarSourceTest, NamesThatCannotBeUnpackedAreFailures) {
+  EXPECT_NE(FailureOf({{"/etc/a.jpg", "1"}}).find("member '/etc/a.jpg': an absolute name"),
+            std::string::npos);
+  EXPECT_NE(FailureOf({{"../a.jpg", "1"}}).find("a name with the component '..'"), std::string::npos);
+}
+
+TEST_F(TarSourceTest, AFailureLeavesItsNeighboursAlone) {
+  const test::Loaded loaded =
+      Load(MakeTar({{"a.jpg", "1"}, {"b.jpg", "", 's', "a"}, {"b.cls", "2"}, {"c.jpg", "3"}}));
+  EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a", "c"}));
+  ASSERT_EQ(loaded.failures.size(), 1u);
+  EXPECT_EQ(loaded.failures[0].position, 1u);
+  EXPECT_EQ(loaded.failures[0].key, "b");
+}
+
+TEST_F(TarSourceTest, TwoTarsBehindEachOtherAreOne) {
+  const std::string first = MakeTar({{"a.txt", "1"}});
+  EXPECT_EQ(Load(first + MakeTar({{"b.txt", "2"}})).Keys(), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_F(TarSourceTest, ATarThatWasCutOffIsFoundWhereverItWasCut) {
+  const std::vector<TarEntry> entries = {{"a.txt", std::string(600, 'a')}, {"b.txt", std::string(20, 'b')}};
+  const std::string tar = MakeTar(entries, "", "ustar");
+  constexpr size_t kMembers = 512 + 1024 + 512 + 512;
+  for (size_t length = 1; length <= kMembers; length += 73) {
+    const test::Loaded loaded = Load(tar.substr(0, length));
+    EXPECT_FALSE(loaded.status.ok()) << length;
+    EXPECT_EQ(Message(loaded.status).find("/t.tar: "), 0u) << loaded.status;
+  }
+  EXPECT_FALSE(Load(tar.substr(0, kMembers)).status.ok());
+  const test::Loaded cut = Load(tar.substr(0, 1536));
+  EXPECT_TRUE(absl::IsDataLoss(cut.status)) << cut.status;
+  EXPECT_NE(Message(cut.status).find("after member 1 'a.txt'"), std::string::npos) << cut.status;
+}
+
+TEST_F(TarSourceTest, ADamagedHeaderIsFound) {
+  std::string tar = MakeTar({{"a.txt", "1"}, {"b.txt", "2"}}, "", "ustar");
+  tar[1024 + 5] ^= 1;
+  const test::Loaded loaded = Load(tar);
+  EXPECT_TRUE(absl::IsDataLoss(loaded.status)) << loaded.status;
+  EXPECT_NE(Message(loaded.status).find("after member 1 'a.txt': Damaged tar archive"), std::string::npos);
+}
+
+TEST_F(TarSourceTest, InitialColumnsComeFromTheFirstMembers) {
+  file_system_ = NewMemoryFileSystem();
+  test::WriteFile(*file_system_, "/t.tar", MakeTar(kPlain));
+  auto source = OpenSource("files", {"/t.tar"}, {file_system_.get()});
+  ASSERT_TRUE(source.ok());
+  const auto columns = (*source)->InitialColumns();
+  ASSERT_TRUE(columns.ok());
+  ASSERT_EQ(columns->size(), 4u);
+  EXPECT_EQ((*columns)[1].name, "/");
+  EXPECT_EQ((*columns)[2].type, Type::kUtf8);
+  EXPECT_EQ((*columns)[3].type, Type::kJpeg);
+  EXPECT_FALSE((*source)->keys_ascend());
+}
+
+TEST(TarSourceRealTest, ReadsTheTarsOfOthers) {
+  if (test::DataFolder().empty()) GTEST_SKIP() << "no folder of real inputs";
+  const std::string folder = test::DataFolder() + "/webdataset";
+  const std::pair<const char*, size_t> tars[] = {{"pytorch_data/json.tar", 3},
+                                                 {"pytorch_data/json.tar.gz", 3},
+                                                 {"webdataset_webdataset/mpdata.tar", 100},
+                                                 {"webdataset_webdataset/testgz.tar", 1000},
+                                                 {"dali_extra_mnist/train-0.tar", 1000}};
+  for (const auto& [name, samples] : tars) {
+    const test::Loaded loaded = LoadAll(PosixFileSystem(), "files", {folder + "/" + name});
+    EXPECT_TRUE(loaded.status.ok()) << loaded.status;
+    EXPECT_EQ(loaded.samples.size(), samples) << name;
+    EXPECT_TRUE(loaded.failures.empty()) << name << " " << loaded.failures[0].status;
+  }
+}
+
+}  // namespace
+}  // namespace shardkit
