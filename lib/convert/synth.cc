@@ -132,6 +132,7 @@ absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& director
   const NoiseTiles tiles(options.seed);
   const int threads = SynthThreadCount(options.threads, options.count);
   std::vector<std::unique_ptr<Worker>> workers;
+  workers.reserve(static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(options, tiles));
   const auto make = [&](uint64_t index, int number) -> absl::StatusOr<uint64_t> {
     Worker& worker = *workers[static_cast<size_t>(number)];

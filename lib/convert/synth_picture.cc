@@ -105,8 +105,8 @@ Material MakeMaterial(const NoiseTiles& tiles, const Palette& palette, int32_t c
   const int32_t sine = static_cast<int32_t>(SineQ15(angle) * scale / 32768);
   material.step = {cosine, sine, -sine, cosine};
   // Non-negative tile positions are not needed: the index is masked.
-  material.offset = {static_cast<int32_t>(random.Below(kSide * 256)),
-                     static_cast<int32_t>(random.Below(kSide * 256))};
+  material.offset = {static_cast<int32_t>(random.Below(uint64_t{kSide} * 256)),
+                     static_cast<int32_t>(random.Below(uint64_t{kSide} * 256))};
   const int32_t strength = static_cast<int32_t>(random.Between(10, kind == NoiseTiles::kClouds ? 60 : 36));
   material.strength = {Jitter(strength, 6, random), strength, Jitter(strength, 6, random)};
   return material;
@@ -116,6 +116,7 @@ void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::v
                    const uint8_t* ids, uint32_t width, uint32_t height, uint8_t* rgb) {
   // `ids` runs down the columns and `rgb` along the rows; a square block of both fits the first-level cache.
   constexpr uint32_t kBlock = 64;
+  // NOLINTBEGIN(bugprone-signed-char-misuse): the tiles hold numbers, of either sign.
   const int8_t* grain = tiles.tile(NoiseTiles::kGrain);
   for (uint32_t top = 0; top < height; top += kBlock) {
     const uint32_t bottom = std::min(top + kBlock, height);
@@ -135,6 +136,7 @@ void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::v
               static_cast<uint32_t>((x * material.step[2] + y * material.step[3] + material.offset[1]) >> 8);
           const int32_t texture = material.tile[(v & NoiseTiles::kMask) * kSide + (u & NoiseTiles::kMask)];
           const int32_t noise = grain[(row & NoiseTiles::kMask) * kSide + (column & NoiseTiles::kMask)];
+          // NOLINTEND(bugprone-signed-char-misuse)
           const int32_t slope =
               ((x - material.center_x) * material.slope_x + (y - material.center_y) * material.slope_y) >> 16;
           const int32_t base = light + slope + (noise * palette.grain >> 7);
