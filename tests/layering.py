@@ -1,0 +1,285 @@
+#!/usr/bin/python3
+"""Holds the includes to the order of the layers, and the files to their length.
+
+    tests/layering.py                  check the repository; one line per violation, exit status 1
+    tests/layering.py --self-test      check that made-up violations are found
+    tests/layering.py --list-headers   the public headers, one a line
+
+Standard library only. CONTRIBUTING.md has the layers in words.
+"""
+import os
+import re
+import sys
+import tempfile
+
+# Lowest first: a layer may include itself and what stands before it.
+LAYERS = ["base", "io", "codec", "format", "container", "dataset", "convert", "loader", "gpu"]
+
+# The layer whose types and functions a public header declares. A new header needs a line here.
+HEADER_LAYERS = {
+    "cancellation.h": "base",
+    "schema.h": "base",  # plain data that every layer speaks of
+    "filesystem.h": "io",
+    "jpeg.h": "codec",
+    "rle.h": "codec",
+    "block.h": "format",
+    "ndarray.h": "format",
+    "sample.h": "format",
+    "shard_info.h": "format",
+    "shard_reader.h": "container",
+    "shard_writer.h": "container",
+    "dataset_reader.h": "dataset",
+    "dataset_writer.h": "dataset",
+    "manifest.h": "dataset",
+    "validate.h": "dataset",
+    "pack.h": "convert",
+    "sa1b.h": "convert",
+    "source.h": "convert",
+    "synth.h": "convert",
+}
+
+# Folders that see the library as its users do.
+CLIENTS = ["tools", "bench", "fuzz"]
+
+SOURCES = (".h", ".cc", ".cu", ".cuh")
+LONGEST = 600  # lines
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+CUDA = re.compile(r"cuda|cooperative_groups|device_launch|cu(rand|blas|fft|sparse|solver|pti)|nv(tx|Tools|jpeg|ml)"
+                  r"|npp|cub/|thrust/")
+
+
+def walk(root):
+    """Paths of all files below `root`, relative to it, without build folders and hidden ones."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders
+                            if not f.startswith((".", "build")) and f not in ("__pycache__", "subprojects"))
+        for name in sorted(files):
+            yield os.path.relpath(os.path.join(folder, name), root)
+
+
+class Repository:
+    def __init__(self, root, header_layers):
+        self.root = root
+        self.header_layers = header_layers
+        self.files = {}  # path -> [(bracket, included)]
+        self.lines = {}  # path -> number of lines
+        for path in walk(root):
+            if not path.endswith(SOURCES + (".py",)):
+                continue
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                text = file.read()
+            self.lines[path] = text.count("\n")
+            if path.endswith(SOURCES):
+                self.files[path] = INCLUDE.findall(text)
+
+    def layer(self, path):
+        """The layer a file of lib/ belongs to; None for others and for headers the table lacks."""
+        parts = path.split("/")
+        if parts[:3] == ["lib", "include", "shardkit"]:
+            return self.header_layers.get("/".join(parts[3:]))
+        return parts[1] if parts[0] == "lib" and len(parts) > 2 and parts[1] in LAYERS else None
+
+    def resolve(self, path, included):
+        """The file of the repository an include names, or None when it comes from elsewhere."""
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), included))
+        for candidate in (beside, "lib/include/" + included, "lib/" + included, "tests/" + included, included):
+            candidate = os.path.normpath(candidate)
+            if candidate in self.files:
+                return candidate
+        return None
+
+    def closure(self, path):
+        """Files of the repository that `path` includes, directly or through others."""
+        seen = set()
+        waiting = [path]
+        while waiting:
+            current = waiting.pop()
+            for _, included in self.files[current]:
+                target = self.resolve(current, included)
+                if target is not None and target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        seen.discard(path)
+        return seen
+
+
+def check_headers(repository):
+    """The table and the folder of public headers hold the same names."""
+    prefix = "lib/include/shardkit/"
+    present = {path[len(prefix):] for path in repository.files if path.startswith(prefix)}
+    for name in sorted(present - set(repository.header_layers)):
+        yield f"{prefix}{name}: no layer; add it to HEADER_LAYERS in tests/layering.py"
+    for name in sorted(set(repository.header_layers) - present):
+        yield f"tests/layering.py: HEADER_LAYERS names {name}, which is not in {prefix}"
+    for path in repository.files:
+        if path.startswith("lib/") and not path.startswith(prefix) and repository.layer(path) is None:
+            yield f"{path}: not in the folder of a layer ({', '.join(LAYERS)})"
+
+
+def check_order(repository):
+    """No file of lib/ includes a higher layer, and public headers include public ones alone."""
+    for path, includes in repository.files.items():
+        layer = repository.layer(path)
+        if layer is None:
+            continue
+        public = path.startswith("lib/include/")
+        for bracket, included in includes:
+            target = repository.resolve(path, included)
+            if target is None:
+                if bracket == '"' and not included.startswith("absl/"):
+                    yield f'{path}: "{included}" is in no folder of lib/; write <> for other projects\' headers'
+                continue
+            target_layer = repository.layer(target)
+            if target_layer is None:
+                if not target.startswith("lib/"):
+                    yield f"{path}: includes {target}, which is no part of the library"
+            elif bracket == "<" and not target.startswith("lib/include/") and target == "lib/" + layer + "/" + included:
+                continue  # <zstd.h> in lib/codec is the system's: the build does not look in the folder itself
+            elif LAYERS.index(target_layer) > LAYERS.index(layer):
+                yield f"{path}: includes {target} of {target_layer}, which stands above {layer}"
+            elif public and not target.startswith("lib/include/"):
+                yield f"{path}: a public header includes {target}, which is private"
+
+
+def check_clients(repository):
+    """Tools, benchmarks and fuzzers use public headers, their own and other projects'."""
+    for path, includes in repository.files.items():
+        client = path.split("/")[0]
+        if client not in CLIENTS:
+            continue
+        for bracket, included in includes:
+            target = repository.resolve(path, included)
+            if target is None:
+                if included.startswith("shardkit/") or bracket == '"' and not included.startswith("absl/"):
+                    yield f'{path}: "{included}" is neither a public header nor one in {client}/'
+            elif not target.startswith(("lib/include/", client + "/")):
+                if bracket == "<" and "/" not in included:
+                    continue
+                yield f"{path}: includes {target}; {client}/ may use public headers only"
+
+
+def check_cuda(repository):
+    """CUDA headers appear in lib/gpu/*_cuda.* and lib/gpu/*.cu only."""
+    for path, includes in repository.files.items():
+        folder, name = os.path.split(path)
+        if folder == "lib/gpu" and (name.endswith((".cu", ".cuh")) or "_cuda." in name):
+            continue
+        for _, included in includes:
+            if CUDA.match(included) and repository.resolve(path, included) is None:
+                yield f"{path}: includes {included}; CUDA belongs in lib/gpu/*_cuda.* and lib/gpu/*.cu"
+
+
+def check_directions(repository):
+    """Reading never depends on writing, nor writing on reading, through whatever chain of headers."""
+    for path in repository.files:
+        if not path.startswith("lib/"):
+            continue
+        for word, other in (("reader", "writer"), ("writer", "reader")):
+            if not direction(path, word):
+                continue
+            for target in sorted(repository.closure(path)):
+                if direction(target, other):
+                    yield f"{path}: depends on {target}; reading and writing are independent of each other"
+
+
+def direction(path, word):
+    return word in os.path.splitext(os.path.basename(path))[0].split("_")
+
+
+def check_length(repository):
+    for path, lines in repository.lines.items():
+        if lines > LONGEST:
+            yield f"{path}: {lines} lines; split it ({LONGEST} at most)"
+
+
+CHECKS = [check_headers, check_order, check_clients, check_cuda, check_directions, check_length]
+
+
+def violations(root, header_layers):
+    repository = Repository(root, header_layers)
+    return [violation for check in CHECKS for violation in check(repository)]
+
+
+def self_test():
+    """A small repository without faults, then one fault at a time. Returns what was not found."""
+    headers = {"filesystem.h": "io", "rle.h": "codec", "shard_reader.h": "container"}
+    sound = {
+        "lib/include/shardkit/filesystem.h": "#pragma once\n#include <string>\n",
+        "lib/include/shardkit/rle.h": '#include "absl/status/status.h"\n',
+        "lib/include/shardkit/shard_reader.h": '#include "shardkit/filesystem.h"\n',
+        "lib/base/strings.h": "#pragma once\n",
+        "lib/codec/zstd.h": '#include "base/strings.h"\n',
+        "lib/codec/zstd.cc": '#include "codec/zstd.h"\n#include <zstd.h>\n#include <cstring>\n',
+        "lib/container/shard_file_reader.cc": '#include "shardkit/shard_reader.h"\n#include "base/strings.h"\n',
+        "lib/container/shard_file_writer.h": '#include "shardkit/rle.h"\n',
+        "lib/gpu/stream_cuda.cc": "#include <cuda_runtime.h>\n",
+        "tools/shardctl/json.h": "#pragma once\n",
+        "tools/shardctl/main.cc": '#include "json.h"\n#include "shardkit/rle.h"\n#include <CLI/App.hpp>\n',
+        "bench/rle_bench.cc": '#include <shardkit/rle.h>\n#include <benchmark/benchmark.h>\n',
+    }
+    faults = {
+        "a lower layer includes a higher one": ("lib/base/a.cc", '#include "codec/zstd.h"\n', "stands above base"),
+        "a private file includes a higher public header":
+            ("lib/io/a.cc", '#  include "shardkit/shard_reader.h"\n', "stands above io"),
+        "a public header includes a higher one":
+            ("lib/include/shardkit/filesystem.h", '#include "shardkit/rle.h"\n', "stands above io"),
+        "a public header includes a private one":
+            ("lib/include/shardkit/rle.h", '#include "base/strings.h"\n', "private"),
+        "a public header without a layer": ("lib/include/shardkit/new.h", "", "no layer"),
+        "a layer nobody knows": ("lib/misc/a.cc", "", "not in the folder of a layer"),
+        "a header that is not there": ("lib/codec/a.cc", '#include "codec/gone.h"\n', "is in no folder"),
+        "a tool uses a private header": ("tools/shardctl/a.cc", '#include "base/strings.h"\n', "public headers only"),
+        "a tool uses a private header by a path":
+            ("tools/shardctl/a.cc", '#include "../../lib/base/strings.h"\n', "public headers only"),
+        "a benchmark uses a private header in brackets":
+            ("bench/a.cc", "#include <base/strings.h>\n", "public headers only"),
+        "a fuzzer uses a public header that is not there":
+            ("fuzz/a.cc", "#include <shardkit/gone.h>\n", "neither a public header"),
+        "the library uses a tool": ("lib/io/a.cc", '#include "tools/shardctl/json.h"\n', "no part of the library"),
+        "CUDA outside its files": ("lib/gpu/ring.cc", "#include <cuda_runtime.h>\n", "CUDA belongs"),
+        "CUDA in another layer": ("lib/codec/a.cc", "#include <nvjpeg.h>\n", "CUDA belongs"),
+        "a reader includes a writer":
+            ("lib/container/a_reader.cc", '#include "container/shard_file_writer.h"\n', "independent"),
+        "a writer depends on a reader through a third":
+            ("lib/container/shard_file_writer.h", '#include "container/both.h"\n', "independent"),
+        "a long file": ("lib/io/a.cc", "\n" * 601, "601 lines"),
+        "a long script": ("tests/a.py", "\n" * 601, "601 lines"),
+    }
+    missed = []
+    with tempfile.TemporaryDirectory() as folder:
+        def found(name, files):
+            root = os.path.join(folder, name.replace(" ", "_"))
+            for path, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return violations(root, headers)
+
+        unexpected = found("sound", sound)
+        if unexpected:
+            missed.append(f"faults found where there are none: {unexpected}")
+        both = {"lib/container/both.h": '#include "shardkit/shard_reader.h"\n'}
+        for name, (path, text, expected) in faults.items():
+            extra = both if "both.h" in text else {}
+            result = found(name, {**sound, **extra, path: text})
+            if not any(line.startswith(path + ":") and expected in line for line in result):
+                missed.append(f"not found: {name} (found: {result})")
+    return missed
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.argv[1:] == ["--list-headers"]:
+        print("\n".join(sorted(HEADER_LAYERS)))
+        return 0
+    if sys.argv[1:] not in ([], ["--self-test"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    problems = self_test() if sys.argv[1:] else violations(root, HEADER_LAYERS)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
