@@ -1,0 +1,289 @@
+#!/usr/bin/python3
+"""Runs the tests of a build and counts them one by one; tests/run calls it.
+
+    tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--patience FACTOR]
+
+The compiled tests are those that Meson knows (`test(...)`): with protocol 'gtest' each case counts, otherwise the
+program. Beside them run tests/layering.py, tests/golden/*_test.py (unittest; each method counts) and tests/cli/run.py
+(which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
+build folder in SHARDKIT_BUILD_DIR. A program that crashes, hangs or says nothing counts as a failure.
+"""
+import argparse
+import concurrent.futures
+import fnmatch
+import glob
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PYTHON_TIMEOUT = 900  # seconds, of one script
+TAIL = 20000  # characters of output shown for a failure
+
+
+class Result:
+    """What one program reported."""
+
+    def __init__(self, name):
+        self.name = name
+        self.passed = 0
+        self.skipped = 0
+        self.failures = []  # (test, output)
+        self.seconds = 0.0
+
+    def fail(self, test, output):
+        self.failures.append((test, output))
+
+
+class Settings:
+    def __init__(self, build_dir, pattern, patience):
+        self.patience = patience  # times a test's own limit
+        self.build_dir = os.path.abspath(build_dir)
+        self.pattern = pattern
+        self.environment = dict(os.environ)
+        # Fresh memory holds no zeros by chance.
+        self.environment.setdefault("MALLOC_PERTURB_", "165")
+        self.environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
+        self.environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+        self.environment.setdefault("TSAN_OPTIONS", "halt_on_error=1:second_deadlock_stack=1")
+        self.environment["SHARDKIT_BUILD_DIR"] = self.build_dir
+        self.environment["SHARDCTL"] = os.path.join(self.build_dir, "tools", "shardctl")
+        self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
+
+    def program_matches(self, name):
+        return self.pattern is None or fnmatch.fnmatchcase(name, self.pattern)
+
+    def case_matches(self, name):
+        """Of Suite.Test or module.Class.test; the pattern need not begin at the beginning."""
+        return self.pattern is None or fnmatch.fnmatchcase(name, f"*{self.pattern}*")
+
+
+def run(command, settings, timeout, extra=None, folder=None):
+    """Exit status (None: it hung; negative: a signal) and output of a program."""
+    environment = {**settings.environment, **(extra or {})}
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(command, cwd=folder or ROOT, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        except OSError as error:
+            return 127, str(error)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            # Children too: the session is the program's own.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
+
+
+def ending(status, timeout):
+    if status is None:
+        return f"ran past {timeout:g} s"
+    return f"ended by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def run_gtest(test, settings):
+    name = test["name"]
+    result = Result(name)
+    environment = dict(test["env"])
+    if settings.pattern is not None and not settings.program_matches(name):
+        environment["GTEST_FILTER"] = f"*{settings.pattern}*"
+    timeout = (test["timeout"] or 1e6) * settings.patience
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "result.json")
+        status, output = run([*test["cmd"], f"--gtest_output=json:{path}"], settings, timeout, environment,
+                             test["workdir"])
+        try:
+            with open(path, encoding="utf-8") as file:
+                report = json.load(file)
+        except (OSError, ValueError):
+            report = None
+    if report is None:
+        # It crashed or hung: count what it had finished, and name the case it was in.
+        result.passed = len(re.findall(r"^\[       OK \]", output, re.MULTILINE))
+        result.skipped = len(re.findall(r"^\[  SKIPPED \] \S+ \(", output, re.MULTILINE))
+        started = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)
+        for case in re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)", output, re.MULTILINE):
+            result.fail(f"{name}: {case}", "")
+        result.fail(f"{name}: {started[-1] if started else 'start'}", f"{ending(status, timeout)}\n{output}")
+        return result
+    for suite in report["testsuites"]:
+        for case in suite["testsuite"]:
+            if case["result"] == "SKIPPED" or case["status"] == "NOTRUN":
+                result.skipped += 1
+            elif case.get("failures"):
+                text = "\n".join(failure["failure"] for failure in case["failures"])
+                result.fail(f"{name}: {suite['name']}.{case['name']}", text)
+            else:
+                result.passed += 1
+    if status != 0 and not result.failures:
+        result.fail(name, f"{ending(status, timeout)} though no test failed\n{output}")
+    return result
+
+
+def run_program(test, settings):
+    result = Result(test["name"])
+    timeout = (test["timeout"] or 1e6) * settings.patience
+    status, output = run(test["cmd"], settings, timeout, test["env"], test["workdir"])
+    if status == 0:
+        result.passed = 1
+    elif status == 77 and test["protocol"] == "exitcode":
+        result.skipped = 1
+    else:
+        result.fail(test["name"], f"{ending(status, timeout)}\n{output}")
+    return result
+
+
+def run_unittest(path, settings):
+    """The test methods of one file, in an interpreter of their own."""
+    name = os.path.relpath(path, ROOT)
+    result = Result(name)
+    pattern = None if settings.program_matches(name) else settings.pattern
+    status, output = run(["/usr/bin/python3", os.path.abspath(__file__), "--unittest", path, pattern or ""], settings,
+                         PYTHON_TIMEOUT)
+    head, _, last = output.rstrip("\n").rpartition("\n")
+    try:
+        counts = json.loads(last)
+        result.passed, result.skipped = counts["passed"], counts["skipped"]
+        result.failures = [(f"{name}: {test}", text) for test, text in counts["failures"]]
+    except (ValueError, KeyError, TypeError):
+        result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
+        return result
+    if status != 0:
+        result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{head}")
+    return result
+
+
+def unittest_main(path, pattern):
+    """Runs in the child of run_unittest; the last line on stdout is the result as JSON."""
+    folder, name = os.path.split(os.path.abspath(path))
+    sys.path.insert(0, folder)
+
+    def flatten(suite):
+        for test in suite:
+            if isinstance(test, unittest.TestSuite):
+                yield from flatten(test)
+            else:
+                yield test
+
+    loaded = unittest.defaultTestLoader.loadTestsFromName(name[:-len(".py")])
+    suite = unittest.TestSuite(test for test in flatten(loaded)
+                               if not pattern or fnmatch.fnmatchcase(test.id(), f"*{pattern}*"))
+    ids = {test.id() for test in flatten(suite)}  # before the run, which empties the suite
+    outcome = unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(suite)
+    failures = {}  # a method fails once, however many of its subtests do
+    for test, text in outcome.failures + outcome.errors:
+        test = getattr(test, "test_case", test)
+        failures[test.id()] = failures.get(test.id(), "") + text
+    for test in outcome.unexpectedSuccesses:
+        failures[test.id()] = "passed, though it is marked as an expected failure"
+    skipped = {getattr(test, "test_case", test).id() for test, _ in outcome.skipped} - set(failures)
+    # A class or module whose setup fails or skips reports itself instead of its tests: not among the ids.
+    passed = max(outcome.testsRun - len(skipped & ids) - len(set(failures) & ids), 0)
+    print()
+    print(json.dumps({"passed": passed, "skipped": len(skipped), "failures": list(failures.items())}), flush=True)
+    return 0
+
+
+def run_script(name, command, settings):
+    """A script with its own last line of counts, or else one that counts as a single test."""
+    result = Result(name)
+    status, output = run(command, settings, PYTHON_TIMEOUT)
+    lines = output.strip().splitlines()
+    counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1]) if lines else None
+    if counts is None:
+        if status == 0:
+            result.passed = 1
+        else:
+            result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
+        return result
+    result.passed, failed, result.skipped = map(int, counts.groups())
+    named = re.findall(r"^(?:FAIL|ERROR): (.*)$", output, re.MULTILINE)  # as unittest heads each traceback
+    for i in range(failed):
+        # The script's own output names and shows them; it is printed once.
+        result.fail(f"{name}: {named[i] if len(named) == failed else f'failure {i + 1}'}", output if i == 0 else "")
+    if status != 0 and failed == 0 and (result.passed + result.skipped > 0 or settings.pattern is None):
+        result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
+    return result
+
+
+def jobs(settings, compiled_only):
+    """(name, function) of everything there is to run."""
+    with open(os.path.join(settings.build_dir, "meson-info", "intro-tests.json"), encoding="utf-8") as file:
+        compiled = json.load(file)
+    for test in compiled:
+        if test["protocol"] == "gtest":
+            yield test["name"], lambda test=test: run_gtest(test, settings)
+        elif settings.case_matches(test["name"]):
+            yield test["name"], lambda test=test: run_program(test, settings)
+    if compiled_only:
+        return
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "golden", "*_test.py"))):
+        yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
+    scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"])]
+    scripts = [script for script in scripts if settings.case_matches(" ".join([script[0], *script[1]]))]
+    scripts.append(("tests/cli/run.py", [] if settings.pattern is None else ["--filter", settings.pattern]))
+    for script, arguments in scripts:
+        path = os.path.join(ROOT, script)
+        if os.path.exists(path):
+            name = " ".join([script, *arguments])
+            command = ["/usr/bin/python3", path, *arguments]
+            yield name, lambda name=name, command=command: run_script(name, command, settings)
+
+
+def main():
+    if sys.argv[1:2] == ["--unittest"]:
+        return unittest_main(sys.argv[2], sys.argv[3])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build_dir")
+    parser.add_argument("--filter", dest="pattern")
+    parser.add_argument("--compiled-only", action="store_true")
+    parser.add_argument("--patience", type=float, default=1, help="multiplies each test's time limit")
+    arguments = parser.parse_args()
+    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience)
+
+    def timed(job):
+        start = time.monotonic()
+        result = job()
+        result.seconds = time.monotonic() - start
+        return result
+
+    passed = failed = skipped = 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        pending = [pool.submit(timed, job) for _, job in jobs(settings, arguments.compiled_only)]
+        for future in concurrent.futures.as_completed(pending):
+            result = future.result()
+            passed += result.passed
+            failed += len(result.failures)
+            skipped += result.skipped
+            if result.passed + len(result.failures) + result.skipped == 0:
+                if settings.pattern is None:
+                    failed += 1
+                    result.fail(result.name, "ran no tests at all")
+                else:
+                    continue
+            for test, output in result.failures:
+                print(f"FAILED {test}")
+                if output:
+                    print("    " + output[-TAIL:].strip().replace("\n", "\n    "))
+            print(f"{'FAILED' if result.failures else 'ok':6}  {result.name}: {result.passed} passed"
+                  + (f", {len(result.failures)} failed" if result.failures else "")
+                  + (f", {result.skipped} skipped" if result.skipped else "") + f" ({result.seconds:.1f} s)",
+                  flush=True)
+    if passed + failed == 0:
+        print("no test ran")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
