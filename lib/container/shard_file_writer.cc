@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(FileSys
   bytes.resize(RoundUp(bytes.size(), options.alignment), '\0');
   writer->position_ = bytes.size();
 
-  SHARDKIT_ASSIGN_OR_RETURN(writer->file_, file_system.Create(writer->temporary_path_));
+  SHARDKIT_ASSIGN_OR_RETURN(writer->file_, file_system.CreateForStreaming(writer->temporary_path_));
   if (absl::Status status = writer->file_->Append(bytes); !status.ok()) {
     (void)writer->Abort();
     return status;

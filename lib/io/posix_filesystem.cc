@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "io/direct_file.h"
+#include "io/direct_writer.h"
 #include "io/mapped_file.h"
 #include "io/posix_error.h"
 #include "io/posix_file.h"
@@ -83,6 +84,17 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation:
 
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::Create(const std::string& path) {
   return OpenForWriting(path, O_EXCL, "create");
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::CreateForStreaming(
+    const std::string& path) {
+  SHARDKIT_RETURN_IF_ERROR(CheckPath(path, "create"));
+  FileDescriptor descriptor = OpenDescriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
+  if (descriptor.valid()) return NewDirectWritableFile(path, std::move(descriptor));
+  // EINVAL: the file system has no direct I/O. It may have made the file before it noticed.
+  if (errno != EINVAL) return PosixError(path, "create", errno);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return PosixError(path, "create", errno);
+  return Create(path);
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::OpenForAppending(

@@ -124,6 +124,10 @@ class FileSystem {
   // A new empty file; AlreadyExists when there is one.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
 
+  // As Create, for a large file that is written once from front to back: it may bypass the page cache, which the pages of
+  // a shard would only push other data out of. The default is Create.
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) { return Create(path); }
+
   // An existing file, or a new one, positioned at its end.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) = 0;
 

@@ -1,0 +1,114 @@
+// Reading a dataset, against a bare loop over the same files. Targets A.1, A.3, A.4 and A.7.
+//
+//   read_bench DATASET [--column NAME] [--rounds N]
+//
+// Yardstick: read(2) of the shard files in pieces of 1 MiB into one buffer, each piece hashed once with the inlined XXH3
+// built for this machine's processor (the fastest there is here).
+
+#define XXH_INLINE_ALL
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+
+#include "shardkit/dataset_reader.h"
+#include "shardkit/validate.h"
+#include "timing.h"
+
+using namespace shardkit;
+using namespace shardkit::bench;
+
+namespace {
+
+uint64_t sink = 0;  // keeps the compiler from dropping work
+
+void BareLoop(const std::vector<std::string>& paths, char* buffer, size_t piece) {
+  for (const std::string& path : paths) {
+    const int file = open(path.c_str(), O_RDONLY);
+    for (;;) {
+      const ssize_t got = read(file, buffer, piece);
+      if (got <= 0) break;
+      sink += XXH3_64bits(buffer, static_cast<size_t>(got));
+    }
+    close(file);
+  }
+}
+
+void Scan(const DatasetReader& dataset, int threads) {
+  ScanOptions options;
+  options.threads = threads;
+  options.blocks_ahead = threads + 1;
+  const auto scanner = Must(dataset.Scan(options));
+  for (;;) {
+    const auto block = Must(scanner->Next());
+    if (!block) return;
+    for (size_t column = 0; column < block->view().column_count(); ++column) {
+      const ColumnView& view = block->view().column(column);
+      for (uint32_t i = 0; i < view.size(); ++i) sink += view.bytes(i).size();
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const std::string path = argv[1];
+  std::string column_name;
+  int rounds = 9;
+  for (int i = 2; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--column") == 0) column_name = argv[i + 1];
+    if (std::strcmp(argv[i], "--rounds") == 0) rounds = std::atoi(argv[i + 1]);
+  }
+  FileSystem& files = *PosixFileSystem();
+  const auto dataset = Must(DatasetReader::Open(files, path));
+  DatasetOptions mapped_options;
+  mapped_options.mode = ReadMode::kMapped;
+  const auto mapped = Must(DatasetReader::Open(files, path, mapped_options));
+
+  std::vector<std::string> paths;
+  for (const ManifestShard& shard : dataset->manifest().shards) paths.push_back(JoinPath(path, shard.name));
+  const auto buffer = std::make_unique<char[]>(size_t{4} << 20);
+
+  std::vector<Contender> contenders;
+  contenders.push_back({"bare loop, 1 MiB", [&] { BareLoop(paths, buffer.get(), size_t{1} << 20); }, {}});
+  contenders.push_back({"scan, 1 thread", [&] { Scan(*dataset, 0); }, {}});
+  contenders.push_back({"scan, 2 threads", [&] { Scan(*dataset, 2); }, {}});
+  contenders.push_back({"scan, memory map, 1 thread", [&] { Scan(*mapped, 0); }, {}});
+  contenders.push_back({"validate, 2 threads", [&] {
+                          ValidateOptions options;
+                          options.threads = 2;
+                          if (!Must(Validate(files, path, options)).ok()) std::exit(1);
+                        }, {}});
+  RunAlternating(contenders, rounds);
+  const double bytes = static_cast<double>(dataset->manifest().bytes());
+  const double samples = static_cast<double>(dataset->sample_count());
+  for (const Contender& contender : contenders) {
+    const double seconds = Median(contender.seconds);
+    Report(contender.name + ": rate", bytes / seconds / 1e9, "GB/s");
+    Report(contender.name + ": samples", samples / seconds, "samples/s");
+    Report(contender.name + ": ratio to the bare loop", SpeedRatio(contender, contenders[0]), "x");
+  }
+
+  if (column_name.empty()) return sink == 42;
+  const size_t column = Must(mapped->FindColumn(column_name));
+  std::vector<uint64_t> order(500000);
+  std::mt19937_64 random(1);
+  for (uint64_t& sample : order) sample = random() % dataset->sample_count();
+  std::vector<Contender> random_access;
+  BlockBuffer memory;
+  random_access.push_back({"random values, memory map, 1 thread", [&] {
+                             for (const uint64_t sample : order) sink += Must(mapped->ReadValue(sample, column, &memory))->size();
+                           }, {}});
+  random_access.push_back({"random values, positioned reads, 1 thread", [&] {
+                             for (const uint64_t sample : order) sink += Must(dataset->ReadValue(sample, column, &memory))->size();
+                           }, {}});
+  RunAlternating(random_access, 5);
+  for (const Contender& contender : random_access) {
+    Report(contender.name, static_cast<double>(order.size()) / Median(contender.seconds), "samples/s");
+  }
+  return sink == 42;
+}

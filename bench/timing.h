@@ -1,0 +1,73 @@
+// Alternating measurements: the machine drifts, so only figures taken in turn within one run are compared.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace shardkit::bench {
+
+inline double Seconds(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+inline double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+struct Contender {
+  std::string name;
+  std::function<void()> work;
+  std::vector<double> seconds;
+};
+
+// One warm-up round, then `rounds` rounds in which every contender runs once, in turn.
+inline void RunAlternating(std::vector<Contender>& contenders, int rounds) {
+  for (int round = -1; round < rounds; ++round) {
+    for (Contender& contender : contenders) {
+      const double seconds = Seconds(contender.work);
+      if (round >= 0) contender.seconds.push_back(seconds);
+    }
+  }
+}
+
+// Median over the rounds of how many times faster than the yardstick the contender was in the same round.
+inline double SpeedRatio(const Contender& contender, const Contender& yardstick) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < contender.seconds.size(); ++i) {
+    ratios.push_back(yardstick.seconds[i] / contender.seconds[i]);
+  }
+  return Median(ratios);
+}
+
+// One JSON line per figure, for bench/run to collect.
+inline void Report(const std::string& figure, double value, const std::string& unit) {
+  std::printf("{\"figure\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", figure.c_str(), value, unit.c_str());
+  std::fflush(stdout);
+}
+
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(value.status().message()).c_str());
+    std::exit(1);
+  }
+  return *std::move(value);
+}
+inline void Must(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
+
+}  // namespace shardkit::bench
