@@ -42,9 +42,13 @@ absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(FileSys
                                                                          const std::string& path,
                                                                          NameSplit split) {
   auto listing = std::make_unique<DirectoryListing>();
-  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
-  for (const DirectoryEntry& entry : entries) {
-    SHARDKIT_RETURN_IF_ERROR(listing->Add(file_system, path, entry.name, entry.type, split));
+  {
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DirectoryEntry> entries, file_system.List(path));
+    for (DirectoryEntry& entry : entries) {
+      // Given back at once: a directory of millions of files should not stand in memory twice.
+      const std::string name = std::move(entry.name);
+      SHARDKIT_RETURN_IF_ERROR(listing->Add(file_system, path, name, entry.type, split));
+    }
   }
   listing->Sort();
   return listing;
