@@ -34,7 +34,7 @@ class Manifest:
         try:
             data = bytes(map_file(path))
         except FileNotFoundError:
-            raise ShardError("not a dataset: dataset.json is missing") from None
+            raise ShardError("not a dataset: dataset.json is missing", kind="NotFound") from None
         self.size = len(data)
         try:
             self.json = json.loads(str(data, "utf-8"))
@@ -202,7 +202,7 @@ class Dataset:
         try:
             shard = read_shard(os.path.join(self.directory, entry.name))
         except FileNotFoundError:
-            raise ShardError(f"{what} is missing") from None
+            raise ShardError(f"{what} is missing", kind="NotFound") from None
         except ShardError as error:
             raise ShardError(f"{what}: {error}", kind=error.kind) from None
         check((len(shard.data), shard.sample_count, shard.block_count, shard.content_hash) == entry[1:],

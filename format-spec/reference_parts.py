@@ -32,7 +32,7 @@ TYPE_NUMBERS = {name: number for number, name in TYPE_NAMES.items()}
 
 
 class ShardError(Exception):
-    """`kind` is DataLoss (damage) or Unimplemented (a newer format); `offset` that of the structure at fault."""
+    """`kind` is DataLoss (damage), Unimplemented (a newer format) or NotFound (no such file); `offset` that of the structure at fault."""
 
     def __init__(self, message, offset=None, kind="DataLoss"):
         super().__init__(message if offset is None else f"{message} (offset {offset})")

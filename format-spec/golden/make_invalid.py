@@ -7,7 +7,7 @@ COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=T
 VALUES = [b"zero", b"one", None, b"three", b""]
 SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
 OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
-LOST, NEWER = "DataLoss", "Unimplemented"
+LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
 
 
 def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), **options):
@@ -274,13 +274,13 @@ def datasets():
         return manifest(columns, {}, pair, shards=[row | changes], **totals)
 
     add("dataset-manifest-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"samples": 5', b'"samples": 7', 1))
-    add("dataset-manifest-missing", error(OPEN, ["dataset.json"]), dataset_json=None)
+    add("dataset-manifest-missing", error(OPEN, ["dataset.json"], kind=ABSENT), dataset_json=None)
     add("dataset-manifest-cut-short", error(OPEN, ["manifest"]), dataset_json=text[:-20])
     add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
     add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
     add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"))
-    add("dataset-shard-missing", error(READ, ["shard 0", "missing"]), a_shard=None)
+    add("dataset-shard-missing", error(READ, ["shard 0", "missing"], kind=ABSENT), a_shard=None)
     other = base(columns=columns, samples=[dict(key="k9"), *SAMPLES[1:]])
     add("dataset-shard-swapped", error(READ, ["shard 0", "content hash"]), a_shard=other.data)
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),

@@ -94,7 +94,8 @@ absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const Zst
     return DataLoss("zstd: ", compressed.size() - frame, " bytes follow the frame of ", frame);
   }
   const unsigned long long content = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
-  if (content != ZSTD_CONTENTSIZE_UNKNOWN && content != out.size()) {
+  if (content == ZSTD_CONTENTSIZE_UNKNOWN) return DataLoss("zstd: the frame does not say its content size");
+  if (content != out.size()) {
     return DataLoss("zstd: the frame holds ", static_cast<uint64_t>(content), " bytes instead of ",
                     out.size());
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/buffer.h"
@@ -32,6 +33,9 @@ struct BlockBuffer::State {
   format::BlockHeader header;
   std::vector<uint8_t> wanted;  // per column: scratch
   BlockView view;
+
+  // The shard whose memory map a value of a dataset lies in, which the dataset's cache may drop at any time.
+  std::shared_ptr<const void> pinned;
 
   // What `view` holds, so that values of one block are read from memory.
   const void* owner = nullptr;

@@ -40,6 +40,11 @@ std::string NativeShardReader::DescribeBlock(size_t index) const {
                 info.first_sample + info.sample_count - 1, ") at byte ", info.offset);
 }
 
+absl::Status NativeShardReader::PaddingDamage(size_t index) const {
+  return DataLoss("padding after the block, before ",
+                  index + 1 < blocks_.size() ? StrCat("block ", index + 1) : "the footer", ", is not zero");
+}
+
 absl::Status NativeShardReader::CheckHeader(const BlockInfo& info, std::string_view bytes,
                                             BlockBuffer::State& state) const {
   SHARDKIT_RETURN_IF_ERROR(format::DecodeBlockHeader(header_.schema, bytes, &state.header));
@@ -103,16 +108,15 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
 }
 
 // The address of the block's first byte, with all that is wanted in memory and the header checked.
-absl::StatusOr<const char*> NativeShardReader::ReadStored(const BlockInfo& info, BlockBuffer::State& state) const {
+absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuffer::State& state) const {
+  const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
   const bool everything = std::ranges::all_of(
       state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
   if (const auto mapped = file_->Mapped()) {
     const std::string_view block = mapped->substr(info.offset, padded);
     SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, block, state));
-    if (everything && !format::AllZero(block.substr(info.length))) {
-      return DataLoss("padding after the block is not zero");
-    }
+    if (everything && !format::AllZero(block.substr(info.length))) return PaddingDamage(index);
     return block.data();
   }
   if (!everything) {
@@ -126,9 +130,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(const BlockInfo& info,
   state.stored.resize_discard(padded);
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), padded}));
   SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
-  if (!format::AllZero(state.stored.view().substr(info.length))) {
-    return DataLoss("padding after the block is not zero");
-  }
+  if (!format::AllZero(state.stored.view().substr(info.length))) return PaddingDamage(index);
   return state.stored.data();
 }
 
@@ -200,7 +202,7 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) const {
   state.owner = nullptr;
-  absl::StatusOr<const char*> base = ReadStored(blocks_[index], state);
+  absl::StatusOr<const char*> base = ReadStored(index, state);
   absl::Status status = base.ok() ? ParseColumns(*base, state) : base.status();
   if (!status.ok()) {
     if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
@@ -270,6 +272,17 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
   return std::optional<std::string_view>(*value);
 }
 
+// `begin` is the record's place in the file.
+absl::StatusOr<std::string_view> NativeShardReader::OpenRecord(std::string_view record, uint64_t begin) const {
+  if (!options_.verify_checksums) {
+    if (record.size() < format::kValueChecksumBytes) return DataLoss(path(), ": record at byte ", begin, " is too short");
+    return record.substr(0, record.size() - format::kValueChecksumBytes);
+  }
+  absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
+  if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", begin));
+  return bytes;
+}
+
 absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
                                                                BlockBuffer* buffer) const {
   if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
@@ -288,13 +301,7 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, u
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {memory.data(), memory.size()}));
     record = memory.view();
   }
-  if (!options_.verify_checksums) {
-    if (record.size() < format::kValueChecksumBytes) return DataLoss(path(), ": record at byte ", begin, " is too short");
-    return record.substr(0, record.size() - format::kValueChecksumBytes);
-  }
-  absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
-  if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", begin));
-  return bytes;
+  return OpenRecord(record, begin);
 }
 
 absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
@@ -333,9 +340,7 @@ absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, 
   SHARDKIT_RETURN_IF_ERROR(file_->ReadBatch(requests, depth));
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string_view record(memory.data() + positions[i], places[i].second - places[i].first);
-    absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
-    if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", places[i].first));
-    values[i] = *bytes;
+    SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(record, places[i].first));
   }
   return absl::OkStatus();
 }

@@ -56,17 +56,21 @@ class NativeShardReader : public ShardReader {
   // "PATH: block K (samples A to B) at byte N"
   std::string DescribeBlock(size_t index) const;
 
+  // DataLoss: the bytes between block `index` and what comes next are not zero.
+  absl::Status PaddingDamage(size_t index) const;
+
  private:
   enum class Part : uint8_t { kNothing, kHead, kAll };
 
   NativeShardReader() = default;
   absl::Status Initialise();
   absl::Status Load(size_t index, BlockBuffer::State& state) const;  // what state.wanted asks for
-  absl::StatusOr<const char*> ReadStored(const BlockInfo& info, BlockBuffer::State& state) const;
+  absl::StatusOr<const char*> ReadStored(size_t index, BlockBuffer::State& state) const;
   absl::Status ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const;
   absl::Status CheckHeader(const BlockInfo& info, std::string_view bytes, BlockBuffer::State& state) const;
   absl::Status ParseColumns(const char* base, BlockBuffer::State& state) const;
   absl::Status LocateDamage(size_t column, const ColumnView& view) const;
+  absl::StatusOr<std::string_view> OpenRecord(std::string_view record, uint64_t begin) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
 
   ReadOptions options_;

@@ -73,6 +73,7 @@ class NativeDatasetReader : public DatasetReader {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
       if (place.begin == place.end) return std::optional<std::string_view>();
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
+      buffer->state().pinned = open;
       auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
       if (!value.ok()) return DescribeSample(value.status(), sample, column);
       return std::optional<std::string_view>(*value);
@@ -80,6 +81,7 @@ class NativeDatasetReader : public DatasetReader {
     SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
     if (open->columns[column] == CachedShard::kMissing) return std::optional<std::string_view>();
+    buffer->state().pinned = open;
     return open->reader->ReadValue(location.local, open->columns[column], buffer);
   }
 
@@ -243,6 +245,7 @@ absl::Status NativeDatasetReader::ReadValues(std::span<const uint64_t> samples, 
     }
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(places[order[begin]].shard));
     if (buffers.size() <= batch) buffers.emplace_back();
+    buffers[batch].state().pinned = open;
     std::vector<std::string_view> read(ranges.size());
     SHARDKIT_RETURN_IF_ERROR(open->reader->ReadRecords(ranges, depth, &buffers[batch], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];

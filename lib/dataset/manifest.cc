@@ -237,13 +237,14 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return DataLoss("manifest: columns: ", ToStd(schema.status().message()));
   manifest.schema = *std::move(schema);
-  for (const ManifestShard& shard : manifest.shards) {
-    if (!IsSafeName(shard.name)) {
-      return DataLoss("manifest: shard name ", Quote(shard.name), " would lead out of the dataset's directory");
+  for (size_t i = 0; i < manifest.shards.size(); ++i) {
+    if (!IsSafeName(manifest.shards[i].name)) {
+      return DataLoss("manifest: shard ", i, ": name ", Quote(manifest.shards[i].name),
+                      " would lead out of the dataset's directory");
     }
   }
   if (manifest.samples() != samples || manifest.bytes() != bytes || manifest.blocks() != blocks) {
-    return DataLoss("manifest: its totals are not the sums over its shards");
+    return DataLoss("manifest: samples, bytes or blocks are not the sums over its shards");
   }
   return manifest;
 }

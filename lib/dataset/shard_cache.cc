@@ -16,6 +16,15 @@ bool Fits(const Column& shard, const Column& dataset) {
          shard.shape == dataset.shape && (dataset.nullable || !shard.nullable);
 }
 
+// What keeps it from that.
+std::string_view Difference(const Column& shard, const Column& dataset) {
+  if (CommonType(shard.type, dataset.type) != dataset.type) return "type";
+  if (shard.codec != dataset.codec) return "codec";
+  if (shard.dtype != dataset.dtype) return "dtype";
+  if (shard.shape != dataset.shape) return "shape";
+  return "nullable";
+}
+
 }  // namespace
 
 ShardCache::ShardCache(FileSystem& file_system, std::string directory, const Manifest& manifest,
@@ -33,21 +42,27 @@ ShardCache::ShardCache(FileSystem& file_system, std::string directory, const Man
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard) const {
   const ManifestShard& entry = manifest_.shards[shard];
   auto open = std::make_shared<CachedShard>();
-  SHARDKIT_ASSIGN_OR_RETURN(open->reader,
-                            ShardReader::Open(file_system_, JoinPath(directory_, entry.name), options_));
+  const std::string path = JoinPath(directory_, entry.name);
+  absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system_, path, options_);
+  if (absl::IsNotFound(opened.status())) return NotFound(path, ": shard ", shard, " of the manifest is missing");
+  SHARDKIT_ASSIGN_OR_RETURN(open->reader, std::move(opened));
   const ShardReader& reader = *open->reader;
   if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||
       reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {
-    return DataLoss(reader.path(), ": is not the shard that the manifest lists: content hash, length or counts differ; "
-                                   "run shardctl index on the dataset if it was replaced on purpose");
+    return DataLoss(reader.path(), ": is not shard ", shard,
+                    " of the manifest: content hash, length or counts differ; "
+                    "run shardctl index on the dataset if it was replaced on purpose");
   }
   for (const Column& column : columns_) {
     const std::optional<size_t> position = reader.schema().Find(column.name);
     if (position && !Fits(reader.schema()[*position], column)) {
-      return DataLoss(reader.path(), ": column \"", column.name, "\" does not fit the dataset's");
+      return DataLoss(reader.path(), ": column \"", column.name, "\" of shard ", shard,
+                      " of the manifest does not fit the dataset's: its ",
+                      Difference(reader.schema()[*position], column), " differs");
     }
     if (!position && !column.nullable) {
-      return DataLoss(reader.path(), ": lacks column \"", column.name, "\", which the dataset says is always there");
+      return DataLoss(reader.path(), ": shard ", shard, " of the manifest lacks column \"", column.name,
+                      "\", which the dataset says is always there");
     }
     open->columns.push_back(position.value_or(CachedShard::kMissing));
     if (position) open->wanted.push_back(*position);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
@@ -88,10 +89,8 @@ class Validator {
       const ManifestShard& shard = manifest->shards[i];
       const std::string path = JoinPath(directory, shard.name);
       const auto matches = (*dataset)->OpenShard(i);
-      if (absl::IsNotFound(matches.status())) {
-        Report(path, StrCat(path, ": shard ", i, " of the manifest is missing"));
-      } else {
-        if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
+      if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
+      if (!absl::IsNotFound(matches.status())) {
         SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NativeShardReader> reader, CheckShard(path, matches.ok() ? nullptr : &matches.status()));
         if (reader && matches.ok() && index) {
           SHARDKIT_RETURN_IF_ERROR(
@@ -104,6 +103,8 @@ class Validator {
   }
 
   absl::Status DescribeShardDamage(const std::string& path, size_t shard, const absl::Status& status) {
+    // What the dataset reader itself finds names the shard.
+    if (absl::StrContains(status.message(), "of the manifest")) return ReportDamage(path, status);
     return ReportDamage(path, absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (shard ", shard,
                                                                         " of the manifest)"))));
   }

@@ -21,6 +21,20 @@ bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
 }
 
+// The first field of section 5's table in which the two differ.
+std::string FirstDifference(const ColumnStatistics& a, const ColumnStatistics& b) {
+  if (a.present_count != b.present_count) return "present_count";
+  if (a.value_bytes != b.value_bytes) return "value_bytes";
+  if (a.stored_bytes != b.stored_bytes) return "stored_bytes";
+  if (a.min_length != b.min_length) return "min_length";
+  if (a.max_length != b.max_length) return "max_length";
+  if (a.range_kind != b.range_kind) return "range_kind";
+  if (a.minimum != b.minimum) return "minimum";
+  if (a.maximum != b.maximum) return "maximum";
+  const auto differs = std::ranges::mismatch(a.length_histogram, b.length_histogram);
+  return StrCat("length_histogram entry ", differs.in1 - a.length_histogram.begin());
+}
+
 class BlockCheck {
  public:
   BlockCheck(const NativeShardReader& shard, size_t index, bool deep, BlockBuffer* buffer,
@@ -57,7 +71,7 @@ class BlockCheck {
       const uint64_t end = info.offset + info.length;
       std::string padding(RoundUp(end, shard_.alignment()) - end, '\0');
       SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(end, {padding.data(), padding.size()}));
-      if (!format::AllZero(padding)) Report(DataLoss("padding after the block is not zero"));
+      if (!format::AllZero(padding)) Report(shard_.PaddingDamage(index_));
     }
     return std::move(findings_);
   }
@@ -67,17 +81,21 @@ class BlockCheck {
     findings_.problems.push_back(StrCat(shard_.DescribeBlock(index_), ": ", ToStd(status.message())));
   }
 
+  void ReportColumn(size_t column, const absl::Status& status) {
+    Report(Annotate(status, StrCat("column ", column, " \"", shard_.schema()[column].name, "\"")));
+  }
+
   void ReportValue(size_t column, uint32_t sample, const absl::Status& status) {
-    Report(DataLoss("sample ", shard_.blocks()[index_].first_sample + sample, ", column \"",
-                    shard_.schema()[column].name, "\": ", ToStd(status.message())));
+    ReportColumn(column, DataLoss("sample ", shard_.blocks()[index_].first_sample + sample, ": ",
+                                  ToStd(status.message())));
   }
 
   void CheckColumn(size_t i, const ColumnView& view) {
     const Column& column = shard_.schema()[i];
     if (column.is_blob()) {
-      if (absl::Status status = format::CheckRecords(view); !status.ok()) Report(status);
+      if (absl::Status status = format::CheckRecords(view); !status.ok()) ReportColumn(i, status);
     } else if (column.nullable && column.fixed_size()) {
-      if (absl::Status status = format::CheckAbsentSlots(view); !status.ok()) Report(status);
+      if (absl::Status status = format::CheckAbsentSlots(view); !status.ok()) ReportColumn(i, status);
     }
     for (uint32_t sample = 0; sample < view.size(); ++sample) {
       if (!view.present(sample)) continue;
@@ -124,10 +142,10 @@ class BlockCheck {
     if (padding != 0) {
       SHARDKIT_ASSIGN_OR_RETURN(const std::string_view zeros, ReadPiece(base + position, padding));
       chunk_hash.Update(zeros);
-      if (!format::AllZero(zeros)) Report(DataLoss("padding after the values chunk is not zero"));
+      if (!format::AllZero(zeros)) ReportColumn(i, DataLoss("padding after the values chunk is not zero"));
     }
     if (chunk_hash.Digest() != entry.values_checksum) {
-      Report(DataLoss("column ", i, " \"", column.name, "\": values chunk checksum is wrong"));
+      ReportColumn(i, DataLoss("values chunk checksum is wrong"));
     }
     return absl::OkStatus();
   }
@@ -185,6 +203,8 @@ absl::Status ShardAccount::CheckKeyIndex(const ProblemSink& report) {
   if (!stored.ok()) {
     if (!IsDamage(stored.status())) return stored.status();
     report(std::string(ToStd(stored.status().message())));
+  } else if (absl::Status status = format::CheckKeyIndex(*stored); !status.ok()) {
+    report(StrCat(shard_.path(), ": ", ToStd(status.message())));
   } else if (complete_ && *stored != format::EncodeKeyIndex(std::move(key_hashes_))) {
     report(StrCat(shard_.path(), ": key index: is not that of the samples' keys"));
   }
@@ -196,8 +216,8 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
   std::string front(RoundUp(header.length, header.alignment), '\0');
   SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(0, {front.data(), front.size()}));
   if (!format::AllZero(std::string_view(front).substr(header.length))) {
-    report(StrCat(shard_.path(), ": padding between the header and the first block, from byte ", header.length,
-                  ", is not zero"));
+    report(StrCat(shard_.path(), ": padding between the header and ",
+                  shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero"));
   }
   SHARDKIT_RETURN_IF_ERROR(CheckKeyIndex(report));
   for (const format::Section& section : shard_.sections()) {
@@ -216,8 +236,8 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
   } else if (complete_) {
     for (size_t i = 0; i < statistics_.size(); ++i) {
       if ((*statistics)[i] == statistics_[i]) continue;
-      report(StrCat(shard_.path(), ": statistics: column ", i, " \"", shard_.schema()[i].name,
-                    "\": are not those of its values"));
+      report(StrCat(shard_.path(), ": statistics: column ", i, " \"", shard_.schema()[i].name, "\": ",
+                    FirstDifference((*statistics)[i], statistics_[i]), " is not that of its values"));
     }
   }
   if (complete_ && content_hash_.Digest() != shard_.content_hash()) {

@@ -120,16 +120,15 @@ std::string EncodeFileHeader(FileHeader& header) {
 }
 
 absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix) {
-  if (prefix.size() < kFileHeaderPrefix) return DataLoss("header: the file is too short to be a shard");
+  if (prefix.size() < kHeaderMagic.size()) return DataLoss("header magic is cut short: this is not a shard");
   if (prefix.substr(0, 8) != kHeaderMagic) {
     if (prefix.substr(0, 4) == kHeaderMagic.substr(0, 4)) {
       return DataLoss("header magic is mangled: the file went through a text-mode transfer; copy it in binary mode");
     }
     return DataLoss("header magic is wrong: this is not a shard");
   }
-  const uint16_t major = LoadLittle<uint16_t>(prefix.data() + 8);
-  if (major != kMajorVersion) {
-    return Unimplemented("header: major version ", major, " is not supported (this version reads 1)");
+  if (prefix.size() < kFileHeaderPrefix) {
+    return DataLoss("header: the file ends at byte ", prefix.size(), " within the header");
   }
   const uint64_t length = LoadLittle<uint32_t>(prefix.data() + 12);
   if (length < kFileHeaderPrefix + 8 || length % 8 != 0 || length > kMaxHeaderLength) {
@@ -146,10 +145,15 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   header.checksum = LoadLittle<uint64_t>(bytes.data() + length - 8);
   if (Hash64(bytes.substr(0, length - 8)) != header.checksum) return DataLoss("header checksum is wrong");
 
+  // After the checksum: a damaged version number is damage, not a newer format.
+  const uint16_t found_major = LoadLittle<uint16_t>(bytes.data() + 8);
+  if (found_major != kMajorVersion) {
+    return Unimplemented("header: major version ", found_major, " is not supported (this version reads 1)");
+  }
   Cursor cursor(bytes.substr(0, length - 8));
   std::string_view skipped;
-  uint16_t major;
-  uint32_t header_length, incompatible, schema_length, dictionary_count, reserved;
+  uint16_t major = 0;
+  uint32_t header_length = 0, incompatible = 0, schema_length = 0, dictionary_count = 0, reserved = 0;
   (void)(cursor.ReadBytes(8, &skipped) && cursor.Read(&major) && cursor.Read(&header.minor) &&
          cursor.Read(&header_length) && cursor.Read(&header.alignment) && cursor.Read(&incompatible) &&
          cursor.Read(&header.compatible_flags) && cursor.Read(&schema_length) && cursor.Read(&dictionary_count) &&

@@ -7,6 +7,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 
 namespace shardkit::format {
 namespace {
@@ -129,8 +130,8 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
     position += PaddedLength(section);
     if (section.kind > static_cast<uint32_t>(SectionKind::kBlockDirectory)) {
       if ((flags & kIgnorableFlag) == 0) {
-        return Unimplemented("section table: section kind ", section.kind,
-                             " is unknown and may not be ignored; a newer version of Shardkit may read it");
+        return Unimplemented("section table: unknown section kind ", section.kind,
+                             ", which may not be ignored; a newer version of Shardkit may read it");
       }
     }
     sections.push_back(section);
@@ -229,6 +230,28 @@ std::string EncodeMetadata(const Metadata& metadata) {
   return out;
 }
 
+absl::Status CheckKeyIndex(std::string_view bytes) {
+  const uint64_t count = bytes.size() / 12;
+  std::vector<bool> seen(count);
+  uint64_t previous_hash = 0;
+  uint32_t previous_ordinal = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t hash = LoadLittle<uint64_t>(bytes.data() + 8 * i);
+    const uint32_t ordinal = LoadLittle<uint32_t>(bytes.data() + 8 * count + 4 * i);
+    if (i > 0 && hash < previous_hash) return DataLoss("key index: hashes do not ascend at entry ", i);
+    if (ordinal >= count || seen[ordinal]) {
+      return DataLoss("key index: ordinal ", ordinal, " of entry ", i, " is past the last sample or stands twice");
+    }
+    if (i > 0 && hash == previous_hash && ordinal < previous_ordinal) {
+      return DataLoss("key index: ordinals of equal hashes do not ascend at entry ", i);
+    }
+    seen[ordinal] = true;
+    previous_hash = hash;
+    previous_ordinal = ordinal;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
   if (bytes.size() > kMaxMetadataLength) return DataLoss("metadata: over 64 MiB");
   Cursor cursor(bytes);
@@ -244,6 +267,7 @@ absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
       return DataLoss("metadata: entry ", i, " is cut short");
     }
     if (i > 0 && name <= previous) return DataLoss("metadata: names do not ascend at entry ", i);
+    if (!ValidUtf8(name) || !ValidUtf8(value)) return DataLoss("metadata: entry ", i, " is not valid UTF-8");
     previous = name;
     metadata.emplace_hint(metadata.end(), std::string(name), std::string(value));
   }

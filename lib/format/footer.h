@@ -47,6 +47,9 @@ std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
 
+// `bytes` has 12 for each sample. Checks that hashes ascend, ordinals among equal ones too, and that each ordinal stands
+// once; not that they are those of the keys.
+absl::Status CheckKeyIndex(std::string_view bytes);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
 // Checks the rules of section 5 against the trailer and the header's length and alignment.

@@ -1,5 +1,7 @@
 #include "shardkit/ndarray.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/endian.h"
@@ -13,6 +15,8 @@ namespace {
 // Bytes of the elements; false on overflow.
 bool DataSize(Type dtype, std::span<const uint64_t> shape, uint64_t* size) {
   *size = ScalarSize(dtype);
+  // The product, not the order of its factors, decides: none may pass the limit on the way to zero.
+  if (std::ranges::find(shape, uint64_t{0}) != shape.end()) *size = 0;
   for (const uint64_t dimension : shape) {
     if (!CheckedMultiply(*size, dimension, size)) return false;
   }

@@ -1,0 +1,159 @@
+// Every valid golden shard and dataset, in every read mode and by every way of access, against its JSON twin.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "shardkit/validate.h"
+#include "unit/golden/twin.h"
+
+namespace shardkit {
+namespace {
+
+using nlohmann::json;
+
+std::string Valid(const std::string& name) { return JoinPath(JoinPath(GoldenFolder(), "valid"), name); }
+
+class GoldenTest : public testing::TestWithParam<ReadMode> {};
+
+std::string ModeName(const testing::TestParamInfo<ReadMode>& mode) {
+  constexpr const char* kNames[] = {"Buffered", "Mapped", "Direct"};
+  return kNames[static_cast<int>(mode.param)];
+}
+INSTANTIATE_TEST_SUITE_P(AllModes, GoldenTest, testing::ValuesIn(kReadModes), ModeName);
+
+// The value at each sample and column, as the other accessors than ReadBlock give it. The dumps are compared:
+// equality of JSON values would take -0.0 for 0.0 and an integer for a float.
+void CheckSingleValues(const NativeShardReader& shard, const json& samples) {
+  BlockBuffer buffer, batch_buffer;
+  const std::vector<Column>& columns = shard.schema().columns();
+  for (uint64_t i = shard.sample_count(); i-- > 0;) {
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const std::string wanted = samples[i][columns[c].name].dump();
+      const auto value = shard.ReadValue(i, c, &buffer);
+      ASSERT_TRUE(value.ok()) << value.status();
+      EXPECT_EQ(ValueTwin(columns[c], *value).dump(), wanted) << "sample " << i << " column " << c;
+
+      std::string copied;
+      const auto present = shard.CopyValue(i, c, [&](std::string_view piece) {
+        copied += piece;
+        return absl::OkStatus();
+      });
+      ASSERT_TRUE(present.ok()) << present.status();
+      EXPECT_EQ(
+          ValueTwin(columns[c], *present ? std::optional<std::string_view>(copied) : std::nullopt).dump(),
+          wanted);
+    }
+  }
+}
+
+void CheckKeys(const NativeShardReader& shard, const json& samples) {
+  const auto key = shard.schema().key_column();
+  BlockBuffer buffer;
+  if (!key) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(shard.FindKey("a", &buffer).status()));
+    return;
+  }
+  std::map<std::string, uint64_t> first;
+  for (uint64_t i = 0; i < samples.size(); ++i) first.emplace(samples[i][shard.schema()[*key].name], i);
+  for (const auto& [name, ordinal] : first) {
+    const auto found = shard.FindKey(name, &buffer);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, ordinal) << name;
+  }
+  const auto found = shard.FindKey("there is no such key", &buffer);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, std::nullopt);
+}
+
+TEST_P(GoldenTest, ShardsEqualTheirTwins) {
+  const std::vector<std::string> names = GoldenNames("valid", ".shard");
+  ASSERT_GE(names.size(), 17u);
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    for (const bool verify : {true, false}) {
+      const auto shard = NativeShardReader::Open(*PosixFileSystem(), Valid(name + ".shard"),
+                                                 {.verify_checksums = verify, .mode = GetParam()});
+      ASSERT_TRUE(shard.ok()) << shard.status();
+      const auto twin = ShardTwin(**shard);
+      ASSERT_TRUE(twin.ok()) << twin.status();
+      const json wanted = ParseFile(Valid(name + ".json"));
+      EXPECT_EQ(twin->dump(1), wanted.dump(1));
+      CheckSingleValues(**shard, wanted["samples"]);
+      CheckKeys(**shard, wanted["samples"]);
+    }
+  }
+}
+
+TEST_P(GoldenTest, DatasetsEqualTheirTwins) {
+  for (const std::string name : {"two-shards", "no-shards"}) {
+    SCOPED_TRACE(name);
+    DatasetOptions options;
+    options.mode = GetParam();
+    const auto dataset = DatasetReader::Open(*PosixFileSystem(), Valid(name), options);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->index_problem(), "");
+    const auto twin = DatasetTwin(**dataset);
+    ASSERT_TRUE(twin.ok()) << twin.status();
+    const json wanted = ParseFile(Valid(name + ".json"));
+    EXPECT_EQ(twin->dump(1), wanted.dump(1));
+  }
+}
+
+// Blobs one by one, many at once, and samples by their key.
+TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
+  DatasetOptions options;
+  options.mode = GetParam();
+  options.max_open_shards = 1;
+  const auto opened = DatasetReader::Open(*PosixFileSystem(), Valid("two-shards"), options);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const DatasetReader& dataset = **opened;
+  const json samples = ParseFile(Valid("two-shards.json"))["samples"];
+  const std::vector<Column>& columns = dataset.columns();
+  BlockBuffer buffer;
+  std::vector<uint64_t> everything(dataset.sample_count());
+  for (uint64_t i = 0; i < everything.size(); ++i) everything[i] = everything.size() - 1 - i;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    for (const uint64_t i : everything) {
+      const auto value = dataset.ReadValue(i, c, &buffer);
+      ASSERT_TRUE(value.ok()) << value.status();
+      EXPECT_EQ(ValueTwin(columns[c], *value).dump(), samples[i][columns[c].name].dump())
+          << i << " " << columns[c].name;
+    }
+    std::vector<std::string_view> values(everything.size());
+    const absl::Status status = dataset.ReadValues(everything, c, 4, &buffer, values);
+    if (!columns[c].is_blob()) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      continue;
+    }
+    ASSERT_TRUE(status.ok()) << status;
+    for (size_t k = 0; k < values.size(); ++k) {
+      const std::optional<std::string_view> value =
+          values[k].data() == nullptr ? std::nullopt : std::optional<std::string_view>(values[k]);
+      EXPECT_EQ(ValueTwin(columns[c], value).dump(), samples[everything[k]][columns[c].name].dump());
+    }
+  }
+  for (uint64_t i = 0; i < samples.size(); ++i) {
+    const auto found = dataset.FindKey(samples[i]["key"].get<std::string>(), &buffer);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, i);
+  }
+}
+
+// Values that claim to be pictures are only as long as a twin may be and do not decode.
+TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
+  std::vector<std::string> paths;
+  for (const std::string& name : GoldenNames("valid", ".shard")) paths.push_back(Valid(name + ".shard"));
+  for (const char* name : {"two-shards", "no-shards"}) paths.push_back(Valid(name));
+  for (const std::string& path : paths) {
+    for (const bool deep : {false, true}) {
+      if (deep && (path.ends_with("every-type.shard") || path.ends_with("two-shards"))) continue;
+      const auto report = Validate(*PosixFileSystem(), path, {.deep = deep, .mode = GetParam()});
+      ASSERT_TRUE(report.ok()) << report.status();
+      for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardkit

@@ -1,0 +1,127 @@
+// Every invalid golden file gives the class and the fragments of its NAME.error.json, no later than it says,
+// and the same in every read mode.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/ascii.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "dataset/index_reader.h"
+#include "shardkit/validate.h"
+#include "unit/golden/twin.h"
+
+namespace shardkit {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kLevels[] = {"open", "read", "validate", "deep"};
+
+bool HoldsAll(std::string_view message, const json& fragments) {
+  const std::string lower = absl::AsciiStrToLower(ToAbsl(message));
+  return std::all_of(fragments.begin(), fragments.end(), [&](const json& fragment) {
+    return lower.find(fragment.get<std::string>()) != lower.npos;
+  });
+}
+
+std::string ClassName(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss:
+      return "DataLoss";
+    case absl::StatusCode::kUnimplemented:
+      return "Unimplemented";
+    case absl::StatusCode::kNotFound:
+      return "NotFound";
+    default:
+      return status.ToString();
+  }
+}
+
+absl::Status ReadAll(const ShardReader& shard) {
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t k = 0; k < shard.blocks().size(); ++k)
+    SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, {}, &buffer, &view));
+  return absl::OkStatus();
+}
+
+// The first record of every blob column in every block has a place.
+absl::Status ReadPlaces(const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto index,
+                            IndexReader::Open(*PosixFileSystem(), JoinPath(directory, kIndexName)));
+  for (uint64_t k = 0; k < index->header().block_count; ++k) {
+    SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index->Block(k));
+    for (uint32_t blob = 0; blob < index->header().blob_column_count; ++blob) {
+      SHARDKIT_RETURN_IF_ERROR(index->Record(block, 0, blob).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Which of kLevels failed first, and how. `status` is OK when none did. A reader that finds the offset index
+// unusable goes on without it: for these files that counts as noticing.
+struct Outcome {
+  size_t level = 0;
+  absl::Status status;
+};
+
+Outcome OpenAndRead(const std::string& path, ReadMode mode) {
+  if (path.ends_with(".shard")) {
+    const auto shard = ShardReader::Open(*PosixFileSystem(), path, {.mode = mode});
+    if (!shard.ok()) return {0, shard.status()};
+    return {1, ReadAll(**shard)};
+  }
+  DatasetOptions options;
+  options.mode = mode;
+  const auto dataset = DatasetReader::Open(*PosixFileSystem(), path, options);
+  if (!dataset.ok()) return {0, dataset.status()};
+  if (const std::string problem = (*dataset)->index_problem(); !problem.empty())
+    return {0, DataLoss(problem)};
+  for (size_t i = 0; i < (*dataset)->manifest().shards.size(); ++i) {
+    const auto shard = (*dataset)->OpenShard(i);
+    if (!shard.ok()) return {1, shard.status()};
+    if (const absl::Status status = ReadAll(**shard); !status.ok()) return {1, status};
+  }
+  return {1, ReadPlaces(path)};
+}
+
+TEST(InvalidGolden, EachGivesItsError) {
+  const std::vector<std::string> names = GoldenNames("invalid", ".error.json");
+  ASSERT_GE(names.size(), 139u);
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    std::string path = JoinPath(JoinPath(GoldenFolder(), "invalid"), name);
+    const json wanted = ParseFile(path + ".error.json");
+    if (!PosixFileSystem()->Stat(path).ok()) path += ".shard";
+    const size_t latest = std::ranges::find(kLevels, wanted["found_by"].get<std::string>()) - kLevels;
+    for (const ReadMode mode : kReadModes) {
+      const Outcome outcome = OpenAndRead(path, mode);
+      const std::string message(ToStd(outcome.status.message()));
+      if (!outcome.status.ok()) {
+        EXPECT_LE(outcome.level, latest) << message;
+        EXPECT_EQ(ClassName(outcome.status), wanted["class"]) << message;
+        EXPECT_TRUE(HoldsAll(message, wanted["contains"]))
+            << message << "\nlacks some of " << wanted["contains"];
+      } else {
+        EXPECT_GE(latest, 2u) << "not noticed by reading";
+      }
+      // Validation comes upon everything, and says it in the same words.
+      const auto report = Validate(*PosixFileSystem(), path, {.deep = latest == 3, .mode = mode});
+      // There is nothing to validate.
+      if (absl::IsNotFound(report.status()) && wanted["class"] == "NotFound") continue;
+      EXPECT_TRUE(report.ok()) << report.status();
+      if (!report.ok()) continue;
+      std::string all;
+      for (const Problem& problem : report->problems) all += problem.message + "\n";
+      EXPECT_TRUE(std::ranges::any_of(
+          report->problems,
+          [&](const Problem& problem) { return HoldsAll(problem.message, wanted["contains"]); }))
+          << all << "lacks some of " << wanted["contains"];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardkit

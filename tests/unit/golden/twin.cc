@@ -1,0 +1,253 @@
+#include "unit/golden/twin.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "absl/strings/escaping.h"
+#include "base/endian.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "shardkit/ndarray.h"
+#include "shardkit/rle.h"
+
+namespace shardkit {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kPrintedBytes = 1024;
+
+json Number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  return value;
+}
+
+double Half(uint16_t bits) {
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  if (exponent == 31) return fraction == 0 ? sign * INFINITY : NAN;
+  if (exponent == 0) return sign * fraction / 16777216.0;
+  return sign * std::pow(2.0, exponent - 15) * (1 + fraction / 1024.0);
+}
+
+json Scalar(Type type, const char* from) {
+  switch (type) {
+    case Type::kI8:
+      return LoadLittle<int8_t>(from);
+    case Type::kI16:
+      return LoadLittle<int16_t>(from);
+    case Type::kI32:
+      return LoadLittle<int32_t>(from);
+    case Type::kI64:
+      return LoadLittle<int64_t>(from);
+    case Type::kU8:
+      return LoadLittle<uint8_t>(from);
+    case Type::kU16:
+      return LoadLittle<uint16_t>(from);
+    case Type::kU32:
+      return LoadLittle<uint32_t>(from);
+    case Type::kU64:
+      return LoadLittle<uint64_t>(from);
+    case Type::kF16:
+      return Number(Half(LoadLittle<uint16_t>(from)));
+    case Type::kBf16:
+      return Number(std::bit_cast<float>(uint32_t{LoadLittle<uint16_t>(from)} << 16));
+    case Type::kF32:
+      return Number(LoadLittle<float>(from));
+    case Type::kF64:
+      return Number(LoadLittle<double>(from));
+    case Type::kBool:
+      return *from != 0;
+    default:
+      return "not a scalar";
+  }
+}
+
+std::string Hex(uint64_t value) {
+  char digits[17];
+  snprintf(digits, sizeof digits, "%016lx", static_cast<unsigned long>(value));
+  return digits;
+}
+
+json Masks(std::string_view value) {
+  RleList masks;
+  if (absl::Status status = ParseRleValue(value, &masks); !status.ok()) return status.ToString();
+  json out = json::array();
+  for (size_t i = 0; i < masks.size(); ++i) {
+    const RleView mask = masks[i];
+    out.push_back({{"size", {mask.height, mask.width}},
+                   {"counts", std::vector<uint32_t>(mask.runs.begin(), mask.runs.end())}});
+  }
+  return out;
+}
+
+json Array(const Column& column, std::string_view value) {
+  const auto view = ParseNdarray(column, value);
+  if (!view.ok()) return view.status().ToString();
+  json data = json::array();
+  for (uint64_t i = 0; i < view->element_count(); ++i) {
+    data.push_back(Scalar(view->dtype, view->data.data() + i * ScalarSize(view->dtype)));
+  }
+  return {{"dtype", std::string(TypeName(view->dtype))}, {"shape", view->shape}, {"data", data}};
+}
+
+json Columns(const std::vector<Column>& columns) {
+  json out = json::array();
+  for (const Column& column : columns) {
+    json one = {{"name", column.name},
+                {"type", std::string(TypeName(column.type))},
+                {"codec", std::string(CodecName(column.codec))},
+                {"nullable", column.nullable},
+                {"key", column.is_key}};
+    if (column.type == Type::kNdarray) {
+      one["dtype"] = std::string(TypeName(column.dtype));
+      one["shape"] = column.shape ? json(*column.shape) : json();
+    }
+    out.push_back(one);
+  }
+  return out;
+}
+
+json Range(const ColumnStatistics& statistics, uint64_t bits) {
+  switch (statistics.range_kind) {
+    case RangeKind::kI64:
+      return static_cast<int64_t>(bits);
+    case RangeKind::kU64:
+      return bits;
+    case RangeKind::kF64:
+      return Number(std::bit_cast<double>(bits));
+    default:
+      return nullptr;
+  }
+}
+
+json StatisticsTwin(const ColumnStatistics& statistics) {
+  json histogram = json::object();
+  for (size_t k = 0; k < statistics.length_histogram.size(); ++k) {
+    if (statistics.length_histogram[k] != 0) histogram[std::to_string(k)] = statistics.length_histogram[k];
+  }
+  return {{"present_count", statistics.present_count},
+          {"value_bytes", statistics.value_bytes},
+          {"stored_bytes", statistics.stored_bytes},
+          {"min_length", statistics.min_length},
+          {"max_length", statistics.max_length},
+          {"minimum", Range(statistics, statistics.minimum)},
+          {"maximum", Range(statistics, statistics.maximum)},
+          {"length_histogram", histogram}};
+}
+
+json SampleTwin(const std::vector<Column>& columns, const BlockView& view, uint32_t i) {
+  json sample = json::object();
+  for (size_t c = 0; c < columns.size(); ++c)
+    sample[columns[c].name] = ValueTwin(columns[c], view.column(c).value(i));
+  return sample;
+}
+
+}  // namespace
+
+std::string GoldenFolder() { return SHARDKIT_GOLDEN_FOLDER; }
+
+std::vector<std::string> GoldenNames(std::string_view kind, std::string_view suffix) {
+  std::vector<std::string> names;
+  const auto entries = PosixFileSystem()->List(JoinPath(GoldenFolder(), kind));
+  if (!entries.ok()) return names;
+  for (const DirectoryEntry& entry : *entries) {
+    if (entry.name.ends_with(suffix))
+      names.push_back(entry.name.substr(0, entry.name.size() - suffix.size()));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+json ParseFile(const std::string& path) {
+  const auto text = PosixFileSystem()->ReadFile(path, uint64_t{1} << 30);
+  return text.ok() ? json::parse(*text) : json(text.status().ToString());
+}
+
+json ValueTwin(const Column& column, std::optional<std::string_view> value) {
+  if (!value) return nullptr;
+  if (value->size() > kPrintedBytes) return {{"length", value->size()}, {"xxh3_64", Hex(Hash64(*value))}};
+  switch (column.type) {
+    case Type::kBytes:
+    case Type::kJpeg:
+    case Type::kPng:
+      return {{"base64", absl::Base64Escape(ToAbsl(*value))}};
+    case Type::kUtf8:
+    case Type::kJson:
+      return std::string(*value);
+    case Type::kNdarray:
+      return Array(column, *value);
+    case Type::kRle:
+      return Masks(*value);
+    default:
+      return Scalar(column.type, value->data());
+  }
+}
+
+absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
+  const std::vector<Column>& columns = shard.schema().columns();
+  json twin;
+  twin["format"] = {{"major", 1},
+                    {"minor", shard.header().minor},
+                    {"alignment", shard.alignment()},
+                    {"compatible_flags", shard.header().compatible_flags}};
+  twin["sample_count"] = shard.sample_count();
+  twin["file_length"] = shard.file_length();
+  twin["content_hash"] = ToHex(shard.content_hash());
+  twin["columns"] = Columns(columns);
+  twin["dictionaries"] = json::object();
+  for (const format::Dictionary& dictionary : shard.header().dictionaries) {
+    twin["dictionaries"][columns[dictionary.column].name] = dictionary.bytes.size();
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard.ReadMetadata());
+  twin["metadata"] = json(metadata);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto statistics, shard.ReadStatistics());
+  for (size_t i = 0; i < columns.size(); ++i)
+    twin["statistics"][columns[i].name] = StatisticsTwin(statistics[i]);
+  twin["blocks"] = json::array();
+  twin["samples"] = json::array();
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t k = 0; k < shard.blocks().size(); ++k) {
+    const BlockInfo& block = shard.blocks()[k];
+    twin["blocks"].push_back({{"offset", block.offset},
+                              {"block_length", block.length},
+                              {"front_length", block.front_length},
+                              {"first_sample", block.first_sample},
+                              {"sample_count", block.sample_count}});
+    SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, {}, &buffer, &view));
+    for (uint32_t i = 0; i < view.sample_count(); ++i)
+      twin["samples"].push_back(SampleTwin(columns, view, i));
+  }
+  return twin;
+}
+
+absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
+  const Manifest& manifest = dataset.manifest();
+  json twin = {{"format", "shardkit-dataset"},       {"version", 1},
+               {"sample_count", manifest.samples()}, {"bytes", manifest.bytes()},
+               {"blocks", manifest.blocks()},        {"columns", Columns(manifest.schema.columns())},
+               {"metadata", json(manifest.metadata)}};
+  twin["shards"] = json::array();
+  for (const ManifestShard& shard : manifest.shards) {
+    twin["shards"].push_back({{"name", shard.name},
+                              {"bytes", shard.bytes},
+                              {"samples", shard.samples},
+                              {"blocks", shard.blocks},
+                              {"content_hash", ToHex(shard.content_hash)}});
+  }
+  twin["samples"] = json::array();
+  SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, dataset.Scan());
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto block, scanner->Next());
+    if (block == nullptr) return twin;
+    for (uint32_t i = 0; i < block->view().sample_count(); ++i) {
+      twin["samples"].push_back(SampleTwin(dataset.columns(), block->view(), i));
+    }
+  }
+}
+
+}  // namespace shardkit

@@ -1,0 +1,34 @@
+// The JSON twins of golden shards and datasets (format-spec/golden/README.md), made from what the readers
+// return.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "container/native_shard_reader.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+// Below this folder lie valid/ and invalid/.
+std::string GoldenFolder();
+
+// Names in GoldenFolder()/`kind` that end in `suffix`, without it, sorted.
+std::vector<std::string> GoldenNames(std::string_view kind, std::string_view suffix);
+
+nlohmann::json ParseFile(const std::string& path);
+
+nlohmann::json ValueTwin(const Column& column, std::optional<std::string_view> value);
+
+// The whole twin, read block by block.
+absl::StatusOr<nlohmann::json> ShardTwin(const NativeShardReader& shard);
+absl::StatusOr<nlohmann::json> DatasetTwin(const DatasetReader& dataset);
+
+inline constexpr ReadMode kReadModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
+
+}  // namespace shardkit
