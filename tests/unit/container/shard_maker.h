@@ -1,0 +1,48 @@
+// Random schemas and samples, the same for the same seed on every machine, and shards of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+#include "shardkit/shard_writer.h"
+
+namespace shardkit {
+
+// std::mt19937_64 is specified to the bit, the distributions of the standard library are not.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  uint64_t Next() { return engine_(); }
+  // From 0 to `bound` - 1.
+  uint64_t Below(uint64_t bound) { return engine_() % bound; }
+  bool Chance(uint64_t one_in) { return Below(one_in) == 0; }
+  std::string Bytes(size_t length);
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// 1 to `max_columns` columns of all types, codecs and shapes; half of the schemas have a key.
+Schema RandomSchema(Random& random, size_t max_columns);
+
+// Bytes that fit the column's type; empty for one in three of a nullable column. `longest` is about the
+// longest.
+std::optional<std::string> RandomValue(Random& random, const Column& column, size_t longest);
+
+using Row = std::vector<std::optional<std::string>>;
+std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest);
+
+absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path,
+                                        const Schema& schema, const std::vector<Row>& rows,
+                                        const ShardOptions& options);
+
+std::string ReadWhole(FileSystem& file_system, const std::string& path);
+void WriteWhole(FileSystem& file_system, const std::string& path, std::string_view bytes);
+
+}  // namespace shardkit
