@@ -40,7 +40,8 @@ class KeyCheck {
   absl::Status AddFinishedShards(FileSystem& file_system, const std::string& directory) {
     for (size_t number = 0;; ++number) {
       const std::string path = JoinPath(directory, ShardName(number));
-      if (!file_system.Stat(path).ok()) return absl::OkStatus();
+      SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(file_system, path));
+      if (!exists) return absl::OkStatus();
       SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system, path));
       const std::optional<size_t> key_column = shard->schema().key_column();
       if (!key_column) continue;
@@ -227,6 +228,8 @@ absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const s
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   DatasetWriterOptions writer_options = options.dataset;
   writer_options.shard.metadata["shardkit.source"] = std::string(source.name());
+  writer_options.job += StrCat("\n", source.name(), " ", options.partition, "/", options.partition_count,
+                               options.skip_errors ? " skip" : " fail");
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));

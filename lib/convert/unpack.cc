@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "convert/sample_files.h"
 #include "convert/source_names.h"
+#include "dataset/job_directory.h"
 #include "shardkit/pack.h"
 
 namespace shardkit {
@@ -179,11 +180,15 @@ class Unpacker {
 
 absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset,
                                     const std::string& directory, const UnpackOptions& options) {
-  const bool existed = file_system.Stat(directory).ok();
+  SHARDKIT_ASSIGN_OR_RETURN(const bool existed, Exists(file_system, directory));
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
-  if (!entries.empty()) {
-    return FailedPrecondition(directory, ": is not empty (there is \"", entries[0].name,
+  const auto entries = file_system.List(directory);
+  if (!entries.ok()) {
+    if (!existed) (void)file_system.RemoveDirectory(directory);
+    return entries.status();
+  }
+  if (!entries->empty()) {
+    return FailedPrecondition(directory, ": is not empty (there is \"", entries->front().name,
                               "\"); give a new or an empty directory");
   }
   absl::Status status;

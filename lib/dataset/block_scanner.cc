@@ -14,27 +14,32 @@
 namespace shardkit {
 namespace {
 
-// Memory of blocks, going round between reading threads and consumer. Outlives the scanner while blocks are held.
+// Counts out the memory of blocks, which goes round between reading threads and consumer. Outlives the scanner while
+// blocks are held.
 class SlotPool {
  public:
-  explicit SlotPool(int count) : free_(static_cast<size_t>(count)) {}
+  SlotPool(int count, std::shared_ptr<BufferReserve> reserve) : free_(count), reserve_(std::move(reserve)) {}
 
   bool Acquire(BlockBuffer* buffer) {
-    std::lock_guard lock(mutex_);
-    if (free_.empty()) return false;
-    *buffer = std::move(free_.back());
-    free_.pop_back();
+    {
+      std::lock_guard lock(mutex_);
+      if (free_ == 0) return false;
+      --free_;
+    }
+    *buffer = reserve_->Take();
     return true;
   }
 
   void Release(BlockBuffer buffer) {
+    reserve_->Give(std::move(buffer));
     std::lock_guard lock(mutex_);
-    free_.push_back(std::move(buffer));
+    ++free_;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<BlockBuffer> free_;
+  int free_;
+  const std::shared_ptr<BufferReserve> reserve_;
 };
 
 class Scanned : public ScannedBlock {
@@ -76,10 +81,10 @@ class Scanned : public ScannedBlock {
 class OrderedScanner : public BlockScanner {
  public:
   OrderedScanner(const Manifest& manifest, const std::vector<Column>& columns, ShardCache& shards,
-                 const ScanOptions& options)
+                 std::shared_ptr<BufferReserve> reserve, const ScanOptions& options)
       : manifest_(manifest), column_count_(columns.size()), shards_(shards), options_(options) {
     const int ahead = std::max({options.blocks_ahead, options.threads, 1});
-    pool_ = std::make_shared<SlotPool>(ahead + 1);
+    pool_ = std::make_shared<SlotPool>(ahead + 1, std::move(reserve));
     ahead_ = static_cast<size_t>(ahead);
     if (options.threads > 0) threads_ = std::make_unique<ThreadPool>(options.threads);
   }
@@ -141,9 +146,9 @@ class OrderedScanner : public BlockScanner {
 
   // Moves shard_ and block_ to the next block to be read; false at the end.
   absl::StatusOr<bool> FindNext() {
-    for (; shard_ < manifest_.shards.size(); ++shard_, block_ = 0) {
+    for (; shard_ < manifest_.shards.size(); ++shard_, block_ = 0, entered_ = false) {
       const ManifestShard& shard = manifest_.shards[shard_];
-      if (block_ == 0) {
+      if (!std::exchange(entered_, true)) {
         shard_first_sample_ = next_shard_sample_;
         next_shard_sample_ += shard.samples;
         SHARDKIT_RETURN_IF_ERROR(ChooseBlocks(shard));
@@ -174,6 +179,7 @@ class OrderedScanner : public BlockScanner {
   size_t shard_ = 0;
   size_t block_ = 0;
   size_t end_block_ = 0;
+  bool entered_ = false;  // the shard: its range of blocks is known
   uint64_t shard_first_sample_ = 0;
   uint64_t next_shard_sample_ = 0;
   absl::Status failed_;
@@ -187,9 +193,10 @@ class OrderedScanner : public BlockScanner {
 
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest,
                                                               const std::vector<Column>& columns, ShardCache& shards,
+                                                              std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
-  return std::make_unique<OrderedScanner>(manifest, columns, shards, options);
+  return std::make_unique<OrderedScanner>(manifest, columns, shards, std::move(reserve), options);
 }
 
 }  // namespace shardkit

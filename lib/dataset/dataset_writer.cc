@@ -65,7 +65,13 @@ std::string Fingerprint(const Schema& schema, const DatasetWriterOptions& option
   for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
   for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
   for (const auto& [name, codec] : options.codecs) text += StrCat("codec ", name, " ", CodecName(codec), "\n");
-  for (const Column& column : schema.columns()) text += StrCat("column ", column.name, " ", TypeName(column.type), "\n");
+  for (const Column& column : schema.columns()) {
+    text += StrCat("column ", column.name, " ", TypeName(column.type), " ", CodecName(column.codec), " ",
+                   column.nullable ? "nullable " : "", column.is_key ? "key " : "", TypeName(column.dtype));
+    if (column.shape) text += " shape";
+    for (const uint64_t dimension : column.shape.value_or(std::vector<uint64_t>())) text += StrCat(" ", dimension);
+    text += '\n';
+  }
   return StrCat(absl::Hex(Hash64(text), absl::kZeroPad16));
 }
 
@@ -94,6 +100,9 @@ class NativeDatasetWriter : public DatasetWriter {
     SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
     return TakeUpFinishedShards();
   }
+
+  // Of the interrupted run.
+  bool has_finished_shards() const { return job_ && !job_->finished().empty(); }
 
   uint64_t resume_position() const override { return resume_position_; }
   const Schema& schema() const override { return mapper_.schema(); }
@@ -222,8 +231,9 @@ class NativeDatasetWriter : public DatasetWriter {
     }
     for (const JournalEntry& entry : job_->finished()) {
       for (const SkippedSample& skipped : entry.skipped) {
-        // One after the last stored sample is met again.
-        if (skipped.position < resume_position_) skipped_.push_back(skipped);
+        // One after the last stored sample is met again, and may have been met again before.
+        const bool again = !skipped_.empty() && skipped.position <= skipped_.back().position;
+        if (skipped.position < resume_position_ && !again) skipped_.push_back(skipped);
       }
     }
     return UseSchema();
@@ -358,7 +368,11 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem&
                                                                      const Schema& schema,
                                                                      const DatasetWriterOptions& options) {
   auto writer = std::make_unique<NativeDatasetWriter>(file_system, directory, options);
-  SHARDKIT_RETURN_IF_ERROR(writer->Start(schema));
+  if (absl::Status status = writer->Start(schema); !status.ok()) {
+    // What an earlier run finished is not lost because it could not be taken up just now.
+    if (writer->has_finished_shards()) (void)writer->Suspend();
+    return status;
+  }
   return writer;
 }
 

@@ -71,6 +71,13 @@ bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content
   return true;
 }
 
+absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
+
+// What a shard that was lost or cut short in a crash looks like, as opposed to one that could not be read just now.
+bool IsLost(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status);
+}
+
 }  // namespace
 
 std::string ShardName(size_t number) {
@@ -79,21 +86,34 @@ std::string ShardName(size_t number) {
   return name;
 }
 
-bool HasJournal(FileSystem& file_system, const std::string& directory) {
-  return file_system.Stat(JoinPath(directory, kJournalName)).ok();
+absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path) {
+  const absl::Status status = file_system.Stat(path).status();
+  if (absl::IsNotFound(status)) return false;
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<bool> HasJournal(FileSystem& file_system, const std::string& directory) {
+  return Exists(file_system, JoinPath(directory, kJournalName));
 }
 
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
   const std::string path = JoinPath(directory, kManifestName);
   const std::string temporary = StrCat(path, ".tmp");
-  if (absl::Status status = file_system.RemoveFile(temporary); !status.ok() && !absl::IsNotFound(status)) return status;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, file_system.Create(temporary));
-  SHARDKIT_RETURN_IF_ERROR(file->Append(FormatManifest(manifest)));
-  SHARDKIT_RETURN_IF_ERROR(file->Sync());
-  SHARDKIT_RETURN_IF_ERROR(file->Close());
-  // What the manifest names must be durable before the manifest is.
-  SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
-  SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, path));
+  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveFile(temporary)));
+  const auto publish = [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, file_system.Create(temporary));
+    SHARDKIT_RETURN_IF_ERROR(file->Append(FormatManifest(manifest)));
+    SHARDKIT_RETURN_IF_ERROR(file->Sync());
+    SHARDKIT_RETURN_IF_ERROR(file->Close());
+    // What the manifest names must be durable before the manifest is.
+    SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
+    return file_system.Rename(temporary, path);
+  };
+  if (absl::Status status = publish(); !status.ok()) {
+    (void)file_system.RemoveFile(temporary);
+    return status;
+  }
   return file_system.SyncDirectory(directory);
 }
 
@@ -103,8 +123,14 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& fil
   job->file_system_ = &file_system;
   job->directory_ = directory;
   job->ended_ = true;  // nothing to remove until Prepare has found the directory to be ours
-  SHARDKIT_RETURN_IF_ERROR(job->Prepare(fingerprint, resume));
-  return job;
+  const absl::Status status = job->Prepare(fingerprint, resume);
+  if (status.ok()) return job;
+  if (job->ended_ && job->created_directory_) {
+    // Only who holds the lock may remove its file.
+    if (job->lock_) (void)file_system.RemoveFile(job->Path(kLockName));
+    (void)file_system.RemoveDirectory(directory);
+  }
+  return status;
 }
 
 JobDirectory::~JobDirectory() { (void)Abort(); }
@@ -119,22 +145,49 @@ absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entri
   return absl::OkStatus();
 }
 
-absl::Status JobDirectory::Prepare(const std::string& fingerprint, bool resume) {
-  FileSystem& file_system = *file_system_;
-  const bool existed = file_system.Stat(directory_).ok();
-  SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory_));
-  created_directory_ = !existed;
-  // A run that is refused leaves the lock file only where there was a job before.
-  const bool manifest_exists = file_system.Stat(Path(kManifestName)).ok();
-  const bool journal_exists = HasJournal(file_system, directory_);
-  if (manifest_exists && !resume) {
+// Creates the directory and makes its entry durable, and those of its parents that were missing too: else a finished
+// dataset could be lost as a whole.
+absl::Status JobDirectory::MakeDirectory() {
+  std::vector<std::string> parents;
+  std::string path = directory_;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(*file_system_, path));
+    if (exists) break;
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    const size_t slash = path.rfind('/');
+    path = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+    parents.push_back(path);
+  }
+  SHARDKIT_RETURN_IF_ERROR(CreateDirectories(*file_system_, directory_));
+  created_directory_ = !parents.empty();
+  for (const std::string& parent : parents) {
+    // One that may be written but not read cannot be flushed.
+    const absl::Status status = file_system_->SyncDirectory(parent);
+    if (!status.ok() && !absl::IsPermissionDenied(status)) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Sees whether the job may be done here. True when there is a journal; sets complete_.
+absl::StatusOr<bool> JobDirectory::LookAround(bool resume) {
+  SHARDKIT_ASSIGN_OR_RETURN(complete_, Exists(*file_system_, Path(kManifestName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool journal_exists, HasJournal(*file_system_, directory_));
+  if (complete_ && !resume) {
     return absl::AlreadyExistsError(
         StrCat(directory_, ": already holds a dataset; give another directory, or remove it first"));
   }
-  if (existed && !manifest_exists) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory_));
+  if (!complete_) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_->List(directory_));
     SHARDKIT_RETURN_IF_ERROR(CheckForeign(entries, journal_exists));
   }
+  return journal_exists;
+}
+
+absl::Status JobDirectory::Prepare(const std::string& fingerprint, bool resume) {
+  FileSystem& file_system = *file_system_;
+  SHARDKIT_RETURN_IF_ERROR(MakeDirectory());
+  // A run that is refused leaves the lock file only where there was a job before.
+  SHARDKIT_RETURN_IF_ERROR(LookAround(resume).status());
   absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system.Lock(Path(kLockName));
   if (absl::IsFailedPrecondition(lock.status())) {
     return FailedPrecondition(directory_, ": another run is writing a dataset there");
@@ -142,24 +195,27 @@ absl::Status JobDirectory::Prepare(const std::string& fingerprint, bool resume) 
   if (!lock.ok()) return lock.status();
   lock_ = *std::move(lock);
 
-  if (manifest_exists) {
-    complete_ = true;
-    return Finish();
-  }
+  // Another run may have ended between the first look and the lock: its shards must not be taken for leftovers.
+  const absl::StatusOr<bool> journal_exists = LookAround(resume);
+  if (absl::IsAlreadyExists(journal_exists.status())) (void)file_system.RemoveFile(Path(kLockName));
+  if (!journal_exists.ok()) return journal_exists.status();
+  if (complete_) return Finish();
   std::string kept;
-  if (journal_exists && resume) SHARDKIT_RETURN_IF_ERROR(ReadJournal(fingerprint, &kept));
-  ended_ = false;
+  if (*journal_exists && resume) SHARDKIT_RETURN_IF_ERROR(ReadJournal(fingerprint, &kept));
+  // A job that cannot be taken up just now is left as it was found.
+  ended_ = !finished_.empty();
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory_));
   SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers(entries));
   // The journal is written anew, which drops a line that was cut short. It is renamed into place so that at no moment
   // there are shards without it.
   const std::string temporary = Path(StrCat(kJournalName, ".new"));
-  if (absl::Status status = file_system.RemoveFile(temporary); !status.ok() && !absl::IsNotFound(status)) return status;
   SHARDKIT_ASSIGN_OR_RETURN(journal_, file_system.Create(temporary));
   SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, fingerprint, "\n", kept)));
   SHARDKIT_RETURN_IF_ERROR(journal_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, Path(kJournalName)));
-  return file_system.SyncDirectory(directory_);
+  SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory_));
+  ended_ = false;
+  return absl::OkStatus();
 }
 
 absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::string* kept) {
@@ -184,6 +240,7 @@ absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::stri
     if (!ParseEntry(line, &entry, &content_hash) || entry.shard.name != ShardName(finished_.size())) break;
     // The journal is written after the shard has been published, so a shard that cannot be opened was lost afterwards.
     auto reader = ShardReader::Open(*file_system_, Path(entry.shard.name));
+    if (!reader.ok() && !IsLost(reader.status())) return reader.status();
     if (!reader.ok() || ToHex((*reader)->content_hash()) != content_hash ||
         (*reader)->file_length() != entry.shard.bytes) {
       break;
@@ -195,13 +252,15 @@ absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::stri
   return absl::OkStatus();
 }
 
+// Goes on after a failure, which the first error tells of.
 absl::Status JobDirectory::RemoveLeftovers(const std::vector<DirectoryEntry>& entries) {
+  absl::Status status;
   for (const DirectoryEntry& entry : entries) {
     if (!IsOurs(entry.name) || entry.name == kLockName || entry.name == kJournalName) continue;
     if (IsShardName(entry.name) && std::stoull(entry.name) < finished_.size()) continue;
-    SHARDKIT_RETURN_IF_ERROR(file_system_->RemoveFile(Path(entry.name)));
+    status.Update(IgnoreNotFound(file_system_->RemoveFile(Path(entry.name))));
   }
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status JobDirectory::Record(const JournalEntry& entry) {
@@ -212,12 +271,8 @@ absl::Status JobDirectory::Record(const JournalEntry& entry) {
 absl::Status JobDirectory::Finish() {
   ended_ = true;
   journal_.reset();
-  if (absl::Status status = file_system_->RemoveFile(Path(kJournalName)); !status.ok() && !absl::IsNotFound(status)) {
-    return status;
-  }
-  if (absl::Status status = file_system_->RemoveFile(Path(kLockName)); !status.ok() && !absl::IsNotFound(status)) {
-    return status;
-  }
+  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_->RemoveFile(Path(kJournalName))));
+  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_->RemoveFile(Path(kLockName))));
   lock_.reset();
   return file_system_->SyncDirectory(directory_);
 }
@@ -226,20 +281,21 @@ absl::Status JobDirectory::Abort() {
   if (std::exchange(ended_, true)) return absl::OkStatus();
   journal_.reset();
   finished_.clear();
-  absl::Status status;
-  // A manifest that was published just before the failure would name shards that are about to go.
-  if (absl::Status removed = file_system_->RemoveFile(Path(kManifestName)); !absl::IsNotFound(removed)) {
-    status.Update(removed);
+  const std::unique_ptr<FileLock> lock = std::move(lock_);
+  // A manifest that was published just before the failure names shards that are about to go: it goes first, and when it
+  // cannot, the dataset stays whole.
+  const absl::Status unpublished = file_system_->RemoveFile(Path(kManifestName));
+  if (!absl::IsNotFound(unpublished)) {
+    SHARDKIT_RETURN_IF_ERROR(unpublished);
+    SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(directory_));
   }
-  const auto entries = file_system_->List(directory_);
-  if (!entries.ok()) return entries.status();
-  status.Update(RemoveLeftovers(*entries));
-  for (const std::string_view name : {kJournalName, kLockName}) {
-    if (absl::Status removed = file_system_->RemoveFile(Path(name)); !absl::IsNotFound(removed)) status.Update(removed);
-  }
-  lock_.reset();
-  if (created_directory_) status.Update(file_system_->RemoveDirectory(directory_));
-  return status;
+  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_->List(directory_));
+  SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers(entries));
+  // Shards without the journal would be foreign files to the next run.
+  SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(directory_));
+  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_->RemoveFile(Path(kJournalName))));
+  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_->RemoveFile(Path(kLockName))));
+  return created_directory_ ? file_system_->RemoveDirectory(directory_) : absl::OkStatus();
 }
 
 }  // namespace shardkit

@@ -47,7 +47,8 @@ class JobDirectory {
   // After the manifest has been published.
   absl::Status Finish();
 
-  // Removes all files of the job, and the directory if the job made it. Idempotent.
+  // Removes all files of the job, and the directory if the job made it. What cannot be removed keeps its journal, so that
+  // a later run knows it. Idempotent.
   absl::Status Abort();
 
   // Keeps them.
@@ -56,6 +57,8 @@ class JobDirectory {
  private:
   JobDirectory() = default;
   absl::Status Prepare(const std::string& fingerprint, bool resume);
+  absl::Status MakeDirectory();
+  absl::StatusOr<bool> LookAround(bool resume);
   absl::Status CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const;
   absl::Status ReadJournal(const std::string& fingerprint, std::string* kept);
   absl::Status RemoveLeftovers(const std::vector<DirectoryEntry>& entries);
@@ -74,7 +77,10 @@ class JobDirectory {
 // Writes dataset.json under a temporary name, flushes it, renames it and flushes the directory.
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
 
+// Whether there is a file or directory of this name; an error when that cannot be told, which is not the same as no.
+absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path);
+
 // Whether an unfinished job's journal lies in the directory.
-bool HasJournal(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<bool> HasJournal(FileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -17,6 +17,14 @@ namespace {
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
+// What all parts say alike is true of the whole.
+void KeepCommon(const Metadata& part, Metadata* whole) {
+  std::erase_if(*whole, [&](const auto& entry) {
+    const auto found = part.find(entry.first);
+    return found == part.end() || found->second != entry.second;
+  });
+}
+
 // Collects shards into a manifest and an index.
 class Collector {
  public:
@@ -42,11 +50,7 @@ class Collector {
                                "; pack the parts with the same --codec options");
       }
       manifest_.schema = *std::move(merged);
-      // What all shards say alike is true of the dataset.
-      std::erase_if(manifest_.metadata, [&](const auto& entry) {
-        const auto found = metadata.find(entry.first);
-        return found == metadata.end() || found->second != entry.second;
-      });
+      KeepCommon(metadata, &manifest_.metadata);
     }
     SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
     SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
@@ -63,8 +67,11 @@ class Collector {
 
   const Manifest& manifest() const { return manifest_; }
 
-  // For a dataset without shards, which has nothing to tell its columns.
-  void SetSchema(const Schema& schema) { manifest_.schema = schema; }
+  // For a dataset without shards, which has nothing else to tell its columns.
+  void Describe(const Schema& schema, const Metadata& metadata) {
+    manifest_.schema = schema;
+    manifest_.metadata = metadata;
+  }
 
  private:
   FileSystem& file_system_;
@@ -96,7 +103,8 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
 }  // namespace
 
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory) {
-  if (HasJournal(file_system, directory)) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system, directory));
+  if (unfinished) {
     return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
@@ -104,6 +112,8 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   const absl::StatusOr<Manifest> old = ReadManifest(file_system, directory);
   if (old.ok()) {
     for (const ManifestShard& shard : old->shards) names.push_back(shard.name);
+  } else if (!absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) {
+    return old.status();  // it may be good: its order must not be given up
   } else {
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) names.push_back(entry.name);
@@ -117,7 +127,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   Collector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   for (const std::string& name : names) SHARDKIT_RETURN_IF_ERROR(collector.Add(name));
-  if (names.empty()) collector.SetSchema(old->schema);
+  if (names.empty()) collector.Describe(old->schema, old->metadata);
   return collector.Publish();
 }
 
@@ -150,7 +160,17 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
       }
     }
   }
-  if (number == 0) collector.SetSchema(manifests[0].schema);
+  if (number == 0) {
+    Schema schema = manifests[0].schema;
+    Metadata metadata = manifests[0].metadata;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      auto merged = MergeSchemas(schema, manifests[i].schema);
+      if (!merged.ok()) return Annotate(merged.status(), parts[i]);
+      schema = *std::move(merged);
+      KeepCommon(manifests[i].metadata, &metadata);
+    }
+    collector.Describe(schema, metadata);
+  }
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish());
   SHARDKIT_RETURN_IF_ERROR(job->Finish());
   return manifest;

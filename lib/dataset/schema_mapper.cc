@@ -40,10 +40,10 @@ absl::StatusOr<bool> SchemaMapper::Map(const Sample& sample, std::vector<std::op
   if (const auto key = schema_.key_column()) (*values)[*key] = Value(sample.key);
   for (const Field& field : sample.fields) {
     auto known = known_.find(field.column);
-    if (known == known_.end()) {
+    if (known == known_.end() || known->second.column != *field.column) {
       SHARDKIT_ASSIGN_OR_RETURN(const Target target, Find(*field.column));
       if (!target.fits) return false;
-      known = known_.emplace(field.column, target).first;
+      known = known_.insert_or_assign(field.column, Known{*field.column, target.position}).first;
     }
     std::optional<Value>& value = (*values)[known->second.position];
     if (value) return InvalidArgument("field \"", field.column->name, "\" stands twice in the sample");

@@ -34,11 +34,15 @@ class SchemaMapper {
     size_t position = 0;
     bool fits = false;
   };
+  struct Known {
+    Column column;  // the address may since have become that of another column
+    size_t position = 0;
+  };
   absl::StatusOr<Target> Find(const Column& column) const;
 
   Schema schema_;
   std::map<std::string, Codec> codecs_;
-  absl::flat_hash_map<const Column*, Target> known_;  // fields point to few columns, again and again
+  absl::flat_hash_map<const Column*, Known> known_;  // fields point to few columns, again and again
 };
 
 }  // namespace shardkit

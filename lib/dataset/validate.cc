@@ -54,10 +54,8 @@ class Validator {
 
   absl::Status CheckDataset(const std::string& directory) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
-    if (!file_system_.Stat(manifest_path).ok()) {
-      return NotFound(directory, ": is not a dataset: there is no ", kManifestName, " in it");
-    }
     absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory);
+    if (absl::IsNotFound(manifest.status())) return manifest.status();  // no dataset, rather than a damaged one
     if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
     bytes_total_ = manifest->bytes();
 

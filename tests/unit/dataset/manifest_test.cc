@@ -1,0 +1,188 @@
+#include "shardkit/manifest.h"
+
+#include <malloc.h>
+
+#include <functional>
+
+#include "base/hash.h"
+#include "dataset/dataset_support.h"
+
+namespace shardkit::test {
+namespace {
+
+Manifest MakeManifest() {
+  Manifest manifest;
+  Column array = {.name = "a\"rray", .type = Type::kNdarray, .nullable = true, .dtype = Type::kF32};
+  Column shaped = {.name = "shaped", .type = Type::kNdarray, .dtype = Type::kU8};
+  shaped.shape = {2, 3};
+  Column point = {.name = "point", .type = Type::kNdarray, .dtype = Type::kU8};
+  point.shape.emplace();
+  manifest.schema = MakeSchema({KeyColumn(), ImageColumn(), array, shaped, point});
+  manifest.metadata = {{"a", "1"}, {"\xe2\x82\xac", "line\nbreak"}};
+  for (uint8_t i = 0; i < 3; ++i) {
+    ManifestShard shard{"dir/" + std::to_string(i) + ".shard", 1000u + i, 10, 2, {}};
+    shard.content_hash.fill(static_cast<uint8_t>(i * 17));
+    manifest.shards.push_back(shard);
+  }
+  return manifest;
+}
+
+// Replaces a piece of the text and makes the checksum right again, so that the checks behind it are reached.
+std::string Edited(std::string text, std::string_view from, std::string_view to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  if (at != text.npos) text.replace(at, from.size(), to);
+  constexpr std::string_view kKey = "  \"checksum\": \"";
+  const size_t line = text.rfind(kKey);
+  if (line == text.npos) return text;
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx",
+                static_cast<unsigned long long>(Hash64(std::string_view(text).substr(0, line))));
+  return text.replace(line + kKey.size(), 16, digits);
+}
+
+TEST(ManifestTest, RoundTrip) {
+  const Manifest manifest = MakeManifest();
+  const std::string text = FormatManifest(manifest);
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->schema.columns(), manifest.schema.columns());
+  EXPECT_EQ(parsed->metadata, manifest.metadata);
+  EXPECT_EQ(parsed->shards, manifest.shards);
+  EXPECT_EQ(parsed->samples(), 30u);
+  EXPECT_EQ(parsed->bytes(), 3003u);
+  EXPECT_EQ(parsed->blocks(), 6u);
+  EXPECT_EQ(parsed->dataset_hash(), manifest.dataset_hash());
+  EXPECT_EQ(FormatManifest(*parsed), text);
+  Manifest swapped = manifest;
+  std::swap(swapped.shards[0], swapped.shards[1]);
+  EXPECT_NE(swapped.dataset_hash(), manifest.dataset_hash());  // the order matters
+
+  const auto empty = ParseManifest(FormatManifest(Manifest{MakeSchema({KeyColumn()}), {}, {}}));
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_EQ(empty->samples(), 0u);
+}
+
+TEST(ManifestTest, EveryChangedOrMissingByteIsNoticed) {
+  const std::string text = FormatManifest(MakeManifest());
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] ^= 1;
+    EXPECT_FALSE(ParseManifest(damaged).ok()) << i;
+    EXPECT_FALSE(ParseManifest(std::string_view(text).substr(0, i)).ok()) << i;
+  }
+  EXPECT_FALSE(ParseManifest(text + " ").ok());
+  EXPECT_FALSE(ParseManifest(text + text).ok());
+}
+
+TEST(ManifestTest, MalformedOnesAreDataLoss) {
+  const std::string text = FormatManifest(MakeManifest());
+  const std::pair<std::string_view, std::string_view> edits[] = {
+      {"shardkit-dataset", "other"},
+      {"\"format\": \"shardkit-dataset\",", ""},
+      {"\"format\": \"shardkit-dataset\"", "\"format\": 1"},
+      {"\"samples\": 30", "\"samples\": 31"},
+      {"\"samples\": 30", "\"samples\": -30"},
+      {"\"samples\": 30", "\"samples\": 30.5"},
+      {"\"samples\": 30", "\"samples\": \"30\""},
+      {"\"samples\": 30,", ""},
+      {"\"bytes\": 3003", "\"bytes\": 3004"},
+      {"\"blocks\": 6", "\"blocks\": 7"},
+      {"\"bytes\": 1000", "\"bytes\": 99999999999999999999999"},
+      {"dir/0.shard", "../0.shard"},
+      {"dir/0.shard", "/0.shard"},
+      {"dir/0.shard", "dir//0.shard"},
+      {"dir/0.shard", "dir/./0.shard"},
+      {"dir/0.shard", "dir/.."},
+      {"dir/0.shard", "dir/"},
+      {"dir/0.shard", ""},
+      {"dir/0.shard", "a\\u0000b"},
+      {"\"type\": \"jpeg\"", "\"type\": \"gif\""},
+      {"\"type\": \"jpeg\"", "\"type\": 4"},
+      {"\"type\": \"jpeg\", ", ""},
+      {"\"codec\": \"zstd\"", "\"codec\": \"lz4\""},
+      {"\"dtype\": \"f32\"", "\"dtype\": \"jpeg\""},
+      {"\"dtype\": \"f32\"", "\"dtype\": \"f33\""},
+      {"\"shape\": [2, 3]", "\"shape\": [2, -3]"},
+      {"\"shape\": [2, 3]", "\"shape\": [1,1,1,1,1,1,1,1,1]"},
+      {"\"shape\": [2, 3]", "\"shape\": {}"},
+      {"\"nullable\": false, \"key\": true", "\"nullable\": true, \"key\": true"},
+      {"\"key\": true", "\"key\": 1"},
+      {"\"name\": \"image\"", "\"name\": \"key\""},
+      {"\"name\": \"image\"", "\"name\": \"\""},
+      {"\"columns\": [", "\"columns\": [[],"},
+      {"\"columns\": [", "\"columns\": [{},"},
+      {"\"metadata\": {", "\"metadata\": {\"x\": 1,"},
+      {"\"shards\": [", "\"shards\": [{},"},
+      {"\"shards\": [", "\"shards\": [null,"},
+      {"00000000000000000000000000000000", "0000000000000000000000000000000"},
+      {"00000000000000000000000000000000", "0000000000000000000000000000000G"},
+      {"11111111111111111111111111111111", "1111111111111111111111111111111A"},
+      {"11111111111111111111111111111111", "111111111111111111111111111111111"},
+      {"  ],\n  \"checksum\"", "  \n  \"checksum\""},
+      {"\"checksum\"", "\"sum\""},
+  };
+  for (const auto& [from, to] : edits) {
+    const auto parsed = ParseManifest(Edited(text, from, to));
+    EXPECT_TRUE(absl::IsDataLoss(parsed.status())) << from << " -> " << to << ": " << parsed.status();
+  }
+  for (const std::string_view other :
+       {"", "{}", "[]", "null", "{", "\"\"", "\xff", "{\"format\": \"shardkit-dataset\"}"}) {
+    EXPECT_FALSE(ParseManifest(other).ok()) << other;
+  }
+  EXPECT_FALSE(ParseManifest(std::string(100000, '[')).ok());
+  EXPECT_FALSE(ParseManifest(std::string(1000, '\0')).ok());
+}
+
+TEST(ManifestTest, ALaterVersionIsSaidToBeOne) {
+  const auto parsed =
+      ParseManifest(Edited(FormatManifest(MakeManifest()), "\"version\": 1", "\"version\": 2"));
+  EXPECT_TRUE(absl::IsUnimplemented(parsed.status())) << parsed.status();
+}
+
+TEST(ManifestTest, ReadNamesTheFile) {
+  auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(files->CreateDirectory("/d").ok());
+  EXPECT_TRUE(absl::IsNotFound(ReadManifest(*files, "/d").status()));
+  WriteFile(*files, "/d/dataset.json", "{}");
+  const absl::Status status = ReadManifest(*files, "/d").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(Message(status).rfind("/d/dataset.json: ", 0), 0u) << status;
+}
+
+// Memory is proportional to the number of shards: a few hundred bytes for each.
+TEST(ManifestTest, AHundredThousandShards) {
+  Manifest manifest;
+  manifest.schema = MakeSchema({KeyColumn(), ImageColumn()});
+  for (uint32_t i = 0; i < 100000; ++i) {
+    char name[32];
+    std::snprintf(name, sizeof(name), "%08u.shard", i);
+    ManifestShard shard{name, 256u << 20, 1000, 60, {}};
+    std::memcpy(shard.content_hash.data(), &i, sizeof(i));
+    manifest.shards.push_back(shard);
+  }
+  auto files = NewMemoryFileSystem();
+  WriteFile(*files, "/d/dataset.json", FormatManifest(manifest));
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const auto used = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+#else
+  const auto used = [] { return size_t{0}; };  // the sanitizers' allocators do not count
+#endif
+  const size_t before = used();
+  const auto dataset = DatasetReader::Open(*files, "/d");
+  const size_t after = used();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->sample_count(), 100000000u);
+  EXPECT_EQ((*dataset)->manifest().shards, manifest.shards);
+  EXPECT_LT(after - before, size_t{64} << 20);
+  const auto location = (*dataset)->Locate(99999999);
+  ASSERT_TRUE(location.ok());
+  EXPECT_EQ(location->shard, 99999u);
+  EXPECT_EQ(location->local, 999u);
+}
+
+}  // namespace
+}  // namespace shardkit::test

@@ -1,0 +1,187 @@
+// Making manifest and index anew, and merging datasets.
+#include "dataset/dataset_support.h"
+#include "support/fault_filesystem.h"
+
+namespace shardkit::test {
+namespace {
+
+class MergeTest : public testing::Test {
+ protected:
+  // Two parts whose shards are those of the whole.
+  void WriteParts() {
+    const std::vector<OwnedSample> first(samples_.begin(), samples_.begin() + 36);
+    const std::vector<OwnedSample> second(samples_.begin() + 36, samples_.end());
+    ASSERT_TRUE(WriteDataset(*files_, "/0", first, SmallShards(9, 4)).ok());
+    ASSERT_TRUE(WriteDataset(*files_, "/1", second, SmallShards(9, 4)).ok());
+    ASSERT_TRUE(WriteDataset(*files_, "/whole", samples_, SmallShards(9, 4)).ok());
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+  const std::vector<OwnedSample> samples_ = MakeSamples(80);
+};
+
+TEST_F(MergeTest, EqualsWhatIsPackedAtOnce) {
+  WriteParts();
+  const auto merged = MergeDatasets(*files_, {"/0", "/1"}, "/merged");
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadTree(*files_, "/whole"))
+      << Describe(ReadTree(*files_, "/merged"));
+  EXPECT_EQ(files_->Stat("/merged/00000005.shard")->inode, files_->Stat("/1/00000001.shard")->inode);
+  EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+}
+
+// Links fail as between file systems.
+class NoLinks final : public FileSystem {
+ public:
+  explicit NoLinks(FileSystem* base) : base_(base) {}
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
+                                                                   ReadMode mode) override {
+    return base_->OpenForReading(path, mode);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    return base_->Create(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
+    return base_->OpenForAppending(path);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return base_->Rename(from, to);
+  }
+  absl::Status Link(const std::string& from, const std::string&) override {
+    return absl::FailedPreconditionError(from + ": cannot link: other device");
+  }
+  absl::Status RemoveFile(const std::string& path) override { return base_->RemoveFile(path); }
+  absl::Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
+  absl::Status CreateDirectory(const std::string& path) override { return base_->CreateDirectory(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
+    return base_->Stat(path, follow);
+  }
+  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
+    return base_->List(path);
+  }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    return base_->Lock(path);
+  }
+
+ private:
+  FileSystem* const base_;
+};
+
+TEST_F(MergeTest, CopiesWhereLinksDoNotWork) {
+  WriteParts();
+  NoLinks files(files_.get());
+  const auto merged = MergeDatasets(files, {"/0", "/1"}, "/merged");
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadTree(*files_, "/whole"));
+  EXPECT_NE(files_->Stat("/merged/00000005.shard")->inode, files_->Stat("/1/00000001.shard")->inode);
+}
+
+TEST_F(MergeTest, SchemasAreWidened) {
+  auto writer = DatasetWriter::Create(*files_, "/a", MakeSchema({KeyColumn(), ImageColumn()}));
+  ASSERT_TRUE((*writer)->Append(OwnedSample{"1", {{&ImageColumn(), "i"}}}.View(), 1).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const Column image = {.name = "image", .type = Type::kPng, .nullable = true};
+  writer = DatasetWriter::Create(*files_, "/b", MakeSchema({KeyColumn(), TextColumn(), image}));
+  ASSERT_TRUE((*writer)->Append(OwnedSample{"2", {{&TextColumn(), "t"}, {&image, "p"}}}.View(), 1).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const auto merged = MergeDatasets(*files_, {"/a", "/b"}, "/merged");
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->schema[1].type, Type::kBytes);
+  EXPECT_EQ(ScanRows(*files_, "/merged"), (std::vector<Row>{{{"key", "1"}, {"image", "i"}},
+                                                            {{"key", "2"}, {"image", "p"}, {"text", "t"}}}));
+  EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+}
+
+TEST_F(MergeTest, RefusesWhatDoesNotFitAndLeavesNothing) {
+  WriteParts();
+  EXPECT_TRUE(absl::IsInvalidArgument(MergeDatasets(*files_, {}, "/merged").status()));
+  EXPECT_TRUE(absl::IsNotFound(MergeDatasets(*files_, {"/0", "/no"}, "/merged").status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(MergeDatasets(*files_, {"/0", "/1"}, "/0").status()));
+  DatasetWriterOptions options;
+  options.codecs = {{"image", Codec::kZstd}};
+  ASSERT_TRUE(WriteDataset(*files_, "/zstd", samples_, options).ok());
+  const absl::Status codecs = MergeDatasets(*files_, {"/0", "/zstd"}, "/merged").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(codecs)) << codecs;
+  EXPECT_FALSE(Exists(*files_, "/merged"));
+  WriteFile(*files_, "/1/00000001.shard", ReadAll(*files_, "/1/00000002.shard"));
+  const absl::Status swapped = MergeDatasets(*files_, {"/0", "/1"}, "/merged").status();
+  EXPECT_TRUE(absl::IsDataLoss(swapped)) << swapped;
+  Cancellation cancellation;
+  cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(MergeDatasets(*files_, {"/0"}, "/merged", &cancellation).status()));
+  EXPECT_FALSE(Exists(*files_, "/merged"));
+}
+
+TEST_F(MergeTest, DatasetsWithoutSamplesMerge) {
+  ASSERT_TRUE(WriteDataset(*files_, "/a", {}).ok());
+  ASSERT_TRUE(WriteDataset(*files_, "/b", {}).ok());
+  const auto merged = MergeDatasets(*files_, {"/a", "/b"}, "/merged");
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->schema.size(), 4u);
+  EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+}
+
+TEST_F(MergeTest, RebuildGivesTheSameFilesFromTheShardsAlone) {
+  DatasetWriterOptions options = SmallShards(9, 4);
+  options.shard.metadata = {{"a", "b"}};
+  ASSERT_TRUE(WriteDataset(*files_, "/whole", samples_, options).ok());
+  const Tree expected = ReadTree(*files_, "/whole");
+  const std::string manifest = expected.at("dataset.json");
+  ASSERT_TRUE(files_->RemoveFile("/whole/dataset.idx").ok());
+  ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
+  EXPECT_TRUE(ReadTree(*files_, "/whole") == expected);
+  ASSERT_TRUE(files_->RemoveFile("/whole/dataset.json").ok());
+  WriteFile(*files_, "/whole/dataset.idx", "damaged");
+  WriteFile(*files_, "/whole/dataset.ends.tmp", "left");
+  ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
+  EXPECT_TRUE(ReadTree(*files_, "/whole") == expected) << Describe(ReadTree(*files_, "/whole"));
+  WriteFile(*files_, "/whole/dataset.json", manifest.substr(0, manifest.size() / 2));
+  ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
+  EXPECT_TRUE(ReadTree(*files_, "/whole") == expected);
+}
+
+TEST_F(MergeTest, RebuildKeepsTheOrderOfAReadableManifest) {
+  WriteParts();
+  auto manifest = ReadManifest(*files_, "/whole");
+  std::swap(manifest->shards[0], manifest->shards[3]);
+  WriteFile(*files_, "/whole/dataset.json", FormatManifest(*manifest));
+  EXPECT_NE(ValidateText(*files_, "/whole"), "");  // the index is that of the old order
+  const auto rebuilt = RebuildIndex(*files_, "/whole");
+  ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
+  EXPECT_EQ(rebuilt->shards, manifest->shards);
+  EXPECT_EQ(ValidateText(*files_, "/whole"), "");
+  EXPECT_EQ(ScanRows(*files_, "/whole")[0], RowOf(samples_[27]));
+
+  // One of a later version is good but not for us.
+  WriteFile(*files_, "/whole/dataset.json", "{\"format\": \"shardkit-dataset\", \"version\": 2}");
+  EXPECT_TRUE(absl::IsUnimplemented(RebuildIndex(*files_, "/whole").status()));
+}
+
+TEST_F(MergeTest, RebuildTakesAnyShards) {
+  WriteParts();
+  ASSERT_TRUE(files_->CreateDirectory("/loose").ok());
+  WriteFile(*files_, "/loose/b.shard", ReadAll(*files_, "/1/00000000.shard"));
+  WriteFile(*files_, "/loose/a.shard", ReadAll(*files_, "/0/00000000.shard"));
+  WriteFile(*files_, "/loose/readme.txt", "text");
+  const auto rebuilt = RebuildIndex(*files_, "/loose");
+  ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
+  EXPECT_EQ(rebuilt->shards[0].name, "a.shard");
+  EXPECT_EQ(ScanRows(*files_, "/loose").size(), 18u);
+  EXPECT_EQ(ValidateText(*files_, "/loose"), "");
+}
+
+TEST_F(MergeTest, RebuildRefusesDamage) {
+  WriteParts();
+  const std::string bytes = ReadAll(*files_, "/whole/00000002.shard");
+  WriteFile(*files_, "/whole/00000002.shard", bytes.substr(0, bytes.size() - 10));
+  const absl::Status status = RebuildIndex(*files_, "/whole").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_FALSE(Exists(*files_, "/whole/dataset.ends.tmp"));
+  ASSERT_TRUE(files_->CreateDirectory("/none").ok());
+  EXPECT_TRUE(absl::IsNotFound(RebuildIndex(*files_, "/none").status()));
+  EXPECT_TRUE(absl::IsNotFound(RebuildIndex(*files_, "/missing").status()));
+}
+
+}  // namespace
+}  // namespace shardkit::test

@@ -1,0 +1,217 @@
+
+#include "dataset/dataset_support.h"
+#include "support/fault_filesystem.h"
+
+namespace shardkit::test {
+namespace {
+
+class DatasetReaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto summary = WriteDataset(*files_, "/data", samples_, SmallShards(9, 4));
+    ASSERT_TRUE(summary.ok()) << summary.status();
+  }
+  std::unique_ptr<DatasetReader> Open(const DatasetOptions& options = {}, const std::string& path = "/data") {
+    auto dataset = DatasetReader::Open(*files_, path, options);
+    EXPECT_TRUE(dataset.ok()) << dataset.status();
+    return *std::move(dataset);
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+  const std::vector<OwnedSample> samples_ = MakeSamples(100);
+};
+
+TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
+  for (const bool index : {true, false}) {
+    if (!index) ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
+      DatasetOptions options;
+      options.mode = mode;
+      const auto dataset = Open(options);
+      EXPECT_EQ(dataset->index_problem().empty(), index) << dataset->index_problem();
+      EXPECT_EQ(dataset->sample_count(), 100u);
+      BlockBuffer buffer;
+      for (uint64_t i = 0; i < 100; ++i) {
+        const uint64_t sample = i * 37 % 100;
+        Row row, copied;
+        for (size_t column = 0; column < dataset->columns().size(); ++column) {
+          const std::string& name = dataset->columns()[column].name;
+          const auto value = dataset->ReadValue(sample, column, &buffer);
+          ASSERT_TRUE(value.ok()) << value.status();
+          if (*value) row[name] = **value;
+          std::string pieces;
+          const auto present = dataset->CopyValue(sample, column, [&](std::string_view piece) {
+            pieces += piece;
+            return absl::OkStatus();
+          });
+          ASSERT_TRUE(present.ok()) << present.status();
+          if (*present) copied[name] = pieces;
+        }
+        EXPECT_EQ(row, RowOf(samples_[sample]));
+        EXPECT_EQ(copied, row);
+      }
+    }
+  }
+}
+
+TEST_F(DatasetReaderTest, ReadsManyValuesAtOnce) {
+  std::vector<uint64_t> wanted;
+  for (uint64_t i = 0; i < 300; ++i) wanted.push_back(i * 61 % 100);  // out of order and repeated
+  std::vector<std::string_view> values(wanted.size());
+  for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
+    DatasetOptions options;
+    options.mode = mode;
+    const auto dataset = Open(options);
+    const size_t image = *dataset->FindColumn("image");
+    for (const int depth : {1, 3, 64}) {
+      BlockBuffer buffer;
+      const absl::Status status = dataset->ReadValues(wanted, image, depth, &buffer, values);
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        ASSERT_EQ(values[i], samples_[wanted[i]].fields[0].second) << wanted[i];
+      }
+    }
+    BlockBuffer buffer;
+    const std::vector<uint64_t> outside = {1, 100};
+    EXPECT_TRUE(
+        absl::IsOutOfRange(dataset->ReadValues(outside, image, 1, &buffer, std::span(values).first(2))));
+    // Not a blob: a chunk of many values would have to be decompressed for each.
+    EXPECT_TRUE(absl::IsFailedPrecondition(
+        dataset->ReadValues(wanted, *dataset->FindColumn("text"), 1, &buffer, values)));
+    EXPECT_TRUE(dataset->ReadValues({}, image, 1, &buffer, {}).ok());
+  }
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+  const auto dataset = Open();
+  BlockBuffer buffer;
+  EXPECT_TRUE(absl::IsFailedPrecondition(dataset->ReadValues(wanted, 1, 1, &buffer, values)));
+}
+
+TEST_F(DatasetReaderTest, AbsentBlobsAreNullViews) {
+  auto samples = MakeSamples(6);
+  samples[1].fields.erase(samples[1].fields.begin());
+  samples[2].fields[0].second.clear();
+  ASSERT_TRUE(WriteDataset(*files_, "/gaps", samples, SmallShards(3, 2)).ok());
+  const auto dataset = Open({}, "/gaps");
+  const size_t image = *dataset->FindColumn("image");
+  BlockBuffer buffer;
+  EXPECT_EQ(*dataset->ReadValue(1, image, &buffer), std::nullopt);
+  EXPECT_EQ(*dataset->ReadValue(2, image, &buffer), "");
+  const std::vector<uint64_t> wanted = {2, 1, 0};
+  std::vector<std::string_view> values(3);
+  ASSERT_TRUE(dataset->ReadValues(wanted, image, 2, &buffer, values).ok());
+  EXPECT_NE(values[0].data(), nullptr);
+  EXPECT_EQ(values[0], "");
+  EXPECT_EQ(values[1].data(), nullptr);
+  EXPECT_EQ(values[2], samples[0].fields[0].second);
+}
+
+TEST_F(DatasetReaderTest, FindsKeysInAllShards) {
+  const auto dataset = Open();
+  BlockBuffer buffer;
+  for (uint64_t i = 0; i < samples_.size(); ++i) {
+    EXPECT_EQ(*dataset->FindKey(samples_[i].key, &buffer), i);
+  }
+  EXPECT_EQ(*dataset->FindKey("", &buffer), std::nullopt);
+  EXPECT_EQ(*dataset->FindKey("k100", &buffer), std::nullopt);
+}
+
+TEST_F(DatasetReaderTest, LocatesAndDescribes) {
+  const auto dataset = Open();
+  const auto location = dataset->Locate(28);
+  ASSERT_TRUE(location.ok());
+  EXPECT_EQ(location->shard, 3u);
+  EXPECT_EQ(location->local, 1u);
+  EXPECT_TRUE(absl::IsOutOfRange(dataset->Locate(100).status()));
+  EXPECT_TRUE(absl::IsOutOfRange(dataset->OpenShard(12).status()));
+  BlockBuffer buffer;
+  EXPECT_TRUE(absl::IsOutOfRange(dataset->ReadValue(100, 0, &buffer).status()));
+  EXPECT_TRUE(absl::IsOutOfRange(dataset->ReadValue(100, 1, &buffer).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(dataset->ReadValue(0, 4, &buffer).status()));
+  EXPECT_TRUE(absl::IsNotFound(dataset->FindColumn("no").status()));
+  const auto statistics = dataset->ReadStatistics();
+  ASSERT_TRUE(statistics.ok()) << statistics.status();
+  EXPECT_EQ((*statistics)[0].present_count, 100u);
+  EXPECT_EQ((*statistics)[2].present_count, 33u);
+}
+
+TEST_F(DatasetReaderTest, AShardIsADatasetOfOne) {
+  const auto dataset = Open({}, "/data/00000001.shard");
+  EXPECT_EQ(dataset->sample_count(), 9u);
+  EXPECT_FALSE(dataset->index_problem().empty());
+  EXPECT_EQ(ScanRows(*dataset),
+            RowsOf(std::vector<OwnedSample>(samples_.begin() + 9, samples_.begin() + 18)));
+  BlockBuffer buffer;
+  EXPECT_EQ(*dataset->FindKey(samples_[10].key, &buffer), 1u);
+}
+
+TEST_F(DatasetReaderTest, KeepsFewShardsOpen) {
+  DatasetOptions options;
+  options.max_open_shards = 2;
+  FaultFileSystem counting(files_.get());
+  auto dataset = DatasetReader::Open(counting, "/data", options);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const auto opens = [&] {
+    size_t count = 0;
+    for (const FileSystemCall& call : counting.calls()) {
+      count += call.operation == "open" && call.path.ends_with(".shard");
+    }
+    return count;
+  };
+  BlockBuffer buffer;
+  const auto read = [&](uint64_t sample) {
+    EXPECT_EQ(*(*dataset)->ReadValue(sample, 0, &buffer), samples_[sample].key);
+  };
+  EXPECT_EQ(opens(), 0u);
+  read(0), read(1), read(10), read(2);
+  EXPECT_EQ(opens(), 2u);
+  read(20);  // the second shard goes: the first was used later
+  EXPECT_EQ(opens(), 3u);
+  read(0), read(20);
+  EXPECT_EQ(opens(), 3u);
+  read(10);
+  EXPECT_EQ(opens(), 4u);
+
+  // One that is in use outlives its place in the cache.
+  const auto shard = (*dataset)->OpenShard(5);
+  read(0), read(10), read(20);
+  EXPECT_EQ((*shard)->sample_count(), 9u);
+  EXPECT_EQ(*(*shard)->ReadValue(0, 0, &buffer), samples_[45].key);
+}
+
+TEST_F(DatasetReaderTest, NoticesShardsThatAreNotThoseOfTheManifest) {
+  WriteFile(*files_, "/data/00000002.shard", ReadAll(*files_, "/data/00000003.shard"));
+  const auto dataset = Open();
+  BlockBuffer buffer;
+  EXPECT_TRUE(dataset->ReadValue(0, 0, &buffer).ok());
+  const absl::Status status = dataset->ReadValue(20, 0, &buffer).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_NE(Message(status).find("/data/00000002.shard"), std::string::npos) << status;
+  ASSERT_TRUE(files_->RemoveFile("/data/00000002.shard").ok());
+  EXPECT_TRUE(absl::IsNotFound(dataset->ReadValue(20, 0, &buffer).status()));
+  EXPECT_NE(ValidateText(*files_, "/data"), "");
+}
+
+TEST_F(DatasetReaderTest, AnIndexOfOtherShardsIsNotUsed) {
+  ASSERT_TRUE(WriteDataset(*files_, "/other", MakeSamples(50), SmallShards(9, 4)).ok());
+  const std::string index = ReadAll(*files_, "/data/dataset.idx");
+  WriteFile(*files_, "/data/dataset.idx", ReadAll(*files_, "/other/dataset.idx"));
+  auto dataset = Open();
+  EXPECT_FALSE(dataset->index_problem().empty());
+  EXPECT_EQ(ScanRows(*dataset), RowsOf(samples_));
+  WriteFile(*files_, "/data/dataset.idx", index.substr(0, index.size() / 2));
+  dataset = Open();
+  EXPECT_FALSE(dataset->index_problem().empty());
+  BlockBuffer buffer;
+  EXPECT_EQ(*dataset->ReadValue(7, 1, &buffer), samples_[7].fields[0].second);
+}
+
+TEST_F(DatasetReaderTest, WhatIsNoDatasetIsNotOpened) {
+  EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files_, "/nothing").status()));
+  ASSERT_TRUE(files_->CreateDirectory("/empty").ok());
+  EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files_, "/empty").status()));
+  WriteFile(*files_, "/text", "no shard");
+  EXPECT_TRUE(absl::IsDataLoss(DatasetReader::Open(*files_, "/text").status()));
+}
+
+}  // namespace
+}  // namespace shardkit::test

@@ -1,0 +1,239 @@
+// Interrupted writers, and what a later one makes of what they left.
+#include "dataset/dataset_support.h"
+
+namespace shardkit::test {
+namespace {
+
+class ResumeTest : public testing::Test {
+ protected:
+  static DatasetWriterOptions Options(bool resume) {
+    DatasetWriterOptions options = SmallShards(10, 4);
+    options.resume = resume;
+    options.job = "job";
+    return options;
+  }
+  static Schema TestSchema() { return MakeSchema({KeyColumn(), ImageColumn(), LabelColumn(), TextColumn()}); }
+
+  std::unique_ptr<DatasetWriter> Create(const DatasetWriterOptions& options) {
+    auto writer = DatasetWriter::Create(*files_, "/data", TestSchema(), options);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    return writer.ok() ? *std::move(writer) : nullptr;
+  }
+  void Append(DatasetWriter& writer, uint64_t end) {
+    for (uint64_t i = writer.resume_position(); i < end; ++i) {
+      const absl::Status status = writer.Append(samples_[i].View(), i + 1);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+  Tree Undisturbed() {
+    auto other = NewMemoryFileSystem();
+    auto writer = DatasetWriter::Create(*other, "/data", TestSchema(), Options(false));
+    EXPECT_TRUE(writer.ok());
+    Append(**writer, samples_.size());
+    EXPECT_TRUE((*writer)->Finish().ok());
+    return ReadTree(*other, "/data");
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+  std::vector<OwnedSample> samples_ = MakeSamples(64);
+};
+
+TEST_F(ResumeTest, GivesTheSameBytesWhereverItWasSuspended) {
+  const Tree expected = Undisturbed();
+  for (uint64_t stop = 0; stop <= samples_.size(); stop += 5) {
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    auto writer = Create(Options(true));  // a fresh run may ask for it, too
+    EXPECT_EQ(writer->resume_position(), 0u);
+    Append(*writer, stop);
+    EXPECT_TRUE(writer->Suspend().ok());
+    writer.reset();
+    EXPECT_FALSE(Exists(*files_, "/data/dataset.json"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(RebuildIndex(*files_, "/data").status()));
+
+    writer = Create(Options(true));
+    EXPECT_LE(writer->resume_position(), stop);
+    EXPECT_GE(writer->resume_position() + 24, stop);
+    EXPECT_EQ(writer->resume_position() % 10, 0u);
+    Append(*writer, samples_.size());
+    const auto summary = writer->Finish();
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    const Tree tree = ReadTree(*files_, "/data");
+    EXPECT_TRUE(tree == expected) << stop << ": " << Describe(tree);
+  }
+}
+
+TEST_F(ResumeTest, AFreshRunStartsOver) {
+  auto writer = Create(Options(false));
+  Append(*writer, 40);
+  EXPECT_TRUE(writer->Suspend().ok());
+  EXPECT_TRUE(Exists(*files_, "/data/00000000.shard"));
+  samples_ = MakeSamples(65);
+  const Tree expected = Undisturbed();
+  writer = Create(Options(false));
+  EXPECT_FALSE(Exists(*files_, "/data/00000000.shard"));
+  Append(*writer, samples_.size());
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_TRUE(ReadTree(*files_, "/data") == expected);
+}
+
+TEST_F(ResumeTest, AResumedRunCanBeAborted) {
+  auto writer = Create(Options(false));
+  Append(*writer, 40);
+  EXPECT_TRUE(writer->Suspend().ok());
+  writer = Create(Options(true));
+  EXPECT_TRUE(writer->Abort().ok());
+  EXPECT_EQ(Describe(ReadTree(*files_, "/data")), "");
+}
+
+TEST_F(ResumeTest, NeedsTheSameOptionsAndLeavesTheRestAlone) {
+  auto writer = Create(Options(false));
+  Append(*writer, 40);
+  EXPECT_TRUE(writer->Suspend().ok());
+  const Tree left = ReadTree(*files_, "/data");
+  std::vector<DatasetWriterOptions> others(6, Options(true));
+  others[0].job = "another";
+  others[1].shard_samples = 11;
+  others[2].shard.block_size = 1000;
+  others[3].codecs = {{"image", Codec::kZstd}};
+  others[4].shard.metadata = {{"a", "b"}};
+  others[5].shard.alignment = 128;
+  for (const DatasetWriterOptions& options : others) {
+    const auto refused = DatasetWriter::Create(*files_, "/data", TestSchema(), options);
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+    EXPECT_TRUE(ReadTree(*files_, "/data") == left);
+  }
+  Column required = ImageColumn();
+  required.nullable = false;
+  const auto refused = DatasetWriter::Create(
+      *files_, "/data", MakeSchema({KeyColumn(), required, LabelColumn(), TextColumn()}), Options(true));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+  EXPECT_TRUE(ReadTree(*files_, "/data") == left);
+  // Threads do not matter.
+  DatasetWriterOptions threads = Options(true);
+  threads.threads = 4;
+  EXPECT_EQ(Create(threads)->resume_position(), 20u);
+}
+
+TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
+  auto writer = Create(Options(false));
+  Append(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  const Tree complete = ReadTree(*files_, "/data");
+  // Killed between the manifest and the tidying up.
+  WriteFile(*files_, "/data/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n");
+  WriteFile(*files_, "/data/.shardkit-pack.lock", "");
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
+  writer = Create(Options(true));
+  EXPECT_EQ(writer->resume_position(), UINT64_MAX);
+  const auto summary = writer->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->manifest.samples(), 64u);
+  EXPECT_TRUE(ReadTree(*files_, "/data") == complete);
+}
+
+TEST_F(ResumeTest, GoesOnBeforeAShardThatIsDamagedOrGone) {
+  const Tree expected = Undisturbed();
+  const std::string second = "/data/00000001.shard";
+  for (const std::string damage : {"gone", "short", "empty", "other"}) {
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    auto writer = Create(Options(false));
+    Append(*writer, 60);
+    EXPECT_TRUE(writer->Suspend().ok());
+    const std::string bytes = ReadAll(*files_, second);
+    ASSERT_TRUE(files_->RemoveFile(second).ok());
+    if (damage == "short") WriteFile(*files_, second, bytes.substr(0, bytes.size() - 1));
+    if (damage == "empty") WriteFile(*files_, second, "");
+    if (damage == "other") WriteFile(*files_, second, ReadAll(*files_, "/data/00000002.shard"));
+    writer = Create(Options(true));
+    EXPECT_EQ(writer->resume_position(), 10u) << damage;
+    Append(*writer, 64);
+    ASSERT_TRUE(writer->Finish().ok());
+    EXPECT_TRUE(ReadTree(*files_, "/data") == expected) << damage;
+  }
+}
+
+TEST_F(ResumeTest, AJournalCutAnywhereIsTakenUpAsFarAsItGoes) {
+  const Tree expected = Undisturbed();
+  auto writer = Create(Options(false));
+  Append(*writer, 60);
+  EXPECT_TRUE(writer->Suspend().ok());
+  const Tree left = ReadTree(*files_, "/data");
+  const std::string journal = left.at(".shardkit-pack.journal");
+  const size_t first_line = journal.find('\n') + 1;
+  for (size_t length = first_line; length <= journal.size(); length += 13) {
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    WriteTree(*files_, "/data", left);
+    WriteFile(*files_, "/data/.shardkit-pack.journal", journal.substr(0, length));
+    writer = Create(Options(true));
+    EXPECT_LE(writer->resume_position(), 60u);
+    Append(*writer, 64);
+    ASSERT_TRUE(writer->Finish().ok());
+    EXPECT_TRUE(ReadTree(*files_, "/data") == expected) << length;
+  }
+  // One that cannot be told to be of the same job is refused.
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  WriteTree(*files_, "/data", left);
+  WriteFile(*files_, "/data/.shardkit-pack.journal", "something else\n");
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      DatasetWriter::Create(*files_, "/data", TestSchema(), Options(true)).status()));
+}
+
+TEST_F(ResumeTest, RemembersSkippedSamplesOnce) {
+  // Positions 3, 13, 23, … are passed over; the writer is suspended again and again.
+  std::vector<uint64_t> expected;
+  for (uint64_t i = 3; i < 64; i += 10) expected.push_back(i);
+  std::vector<SkippedSample> skipped;
+  for (uint64_t stop = 4; stop <= 64 + 3; stop += 3) {
+    auto writer = Create(Options(true));
+    for (uint64_t i = writer->resume_position(); i < std::min<uint64_t>(stop, 64); ++i) {
+      if (i % 10 == 3) {
+        writer->RecordSkip({i, "key\xff", "reason " + std::to_string(i)});
+      } else {
+        ASSERT_TRUE(writer->Append(samples_[i].View(), i + 1).ok());
+      }
+    }
+    if (stop < 64) {
+      ASSERT_TRUE(writer->Suspend().ok());
+      continue;
+    }
+    auto summary = writer->Finish();
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    skipped = std::move(summary->skipped);
+    break;
+  }
+  std::vector<uint64_t> positions;
+  for (const SkippedSample& sample : skipped) {
+    positions.push_back(sample.position);
+    EXPECT_EQ(sample.reason, "reason " + std::to_string(sample.position));
+  }
+  EXPECT_EQ(positions, expected);
+}
+
+TEST_F(ResumeTest, TheSchemaIsThatOfTheLastShard) {
+  const Column extra = {.name = "extra", .type = Type::kBytes, .nullable = true};
+  auto writer = Create(Options(false));
+  const auto write = [&](DatasetWriter& to, uint64_t end) {
+    for (uint64_t i = to.resume_position(); i < end; ++i) {
+      OwnedSample sample = samples_[i];
+      sample.fields.resize(1);
+      if (i >= 17) sample.fields.emplace_back(&extra, "t");
+      ASSERT_TRUE(to.Append(sample.View(), i + 1).ok());
+    }
+  };
+  write(*writer, 40);
+  EXPECT_TRUE(writer->Suspend().ok());
+  writer = Create(Options(true));
+  EXPECT_EQ(writer->schema().size(), 5u);
+  write(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  const Tree resumed = ReadTree(*files_, "/data");
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  writer = Create(Options(false));
+  write(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_TRUE(ReadTree(*files_, "/data") == resumed);
+}
+
+}  // namespace
+}  // namespace shardkit::test

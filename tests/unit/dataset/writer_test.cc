@@ -1,0 +1,291 @@
+#include <algorithm>
+
+#include "dataset/dataset_support.h"
+
+namespace shardkit::test {
+namespace {
+
+class DatasetWriterTest : public testing::Test {
+ protected:
+  std::unique_ptr<DatasetWriter> Create(const std::string& directory, std::vector<Column> columns,
+                                        const DatasetWriterOptions& options = {}) {
+    auto writer = DatasetWriter::Create(*files_, directory, MakeSchema(std::move(columns)), options);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    return writer.ok() ? *std::move(writer) : nullptr;
+  }
+  std::string CreateError(const std::string& directory, const DatasetWriterOptions& options = {}) {
+    return DatasetWriter::Create(*files_, directory, MakeSchema({KeyColumn()}), options).status().ToString();
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+};
+
+TEST_F(DatasetWriterTest, RollsOverBySamples) {
+  const auto samples = MakeSamples(30);
+  const auto summary = WriteDataset(*files_, "/data", samples, SmallShards(7, 3));
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  std::vector<uint64_t> counts, blocks;
+  for (const ManifestShard& shard : summary->manifest.shards) {
+    counts.push_back(shard.samples);
+    blocks.push_back(shard.blocks);
+  }
+  EXPECT_EQ(counts, (std::vector<uint64_t>{7, 7, 7, 7, 2}));
+  EXPECT_EQ(blocks, (std::vector<uint64_t>{3, 3, 3, 3, 1}));
+  EXPECT_EQ(summary->manifest.shards[4].name, "00000004.shard");
+  const Tree tree = ReadTree(*files_, "/data");
+  EXPECT_EQ(tree.size(), 7u) << Describe(tree);  // five shards, index, manifest: no journal, no lock
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+}
+
+TEST_F(DatasetWriterTest, RollsOverByBytes) {
+  const auto samples = MakeSamples(200);
+  DatasetWriterOptions options = SmallShards(0, 4);
+  options.shard_size = 4000;
+  const auto summary = WriteDataset(*files_, "/data", samples, options);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_GT(summary->manifest.shards.size(), 5u);
+  const auto dataset = DatasetReader::Open(*files_, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  for (size_t i = 0; i < summary->manifest.shards.size(); ++i) {
+    const auto shard = *(*dataset)->OpenShard(i);
+    const BlockInfo& last = shard->blocks().back();
+    EXPECT_LE(last.offset + last.length, options.shard_size);
+    if (i + 1 == summary->manifest.shards.size()) break;
+    // The first block of the next shard would not have fitted.
+    const auto next = *(*dataset)->OpenShard(i + 1);
+    const uint64_t end = (last.offset + last.length + 63) / 64 * 64;
+    EXPECT_GT(end + next->blocks()[0].length, options.shard_size);
+  }
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+}
+
+TEST_F(DatasetWriterTest, ASampleLargerThanAShardHasOneOfItsOwn) {
+  auto samples = MakeSamples(9);
+  samples[4].fields[0].second.resize(20000, 'z');
+  DatasetWriterOptions options = SmallShards(0, 100);
+  options.shard_size = 4000;
+  options.shard.block_size = 1000;
+  const auto summary = WriteDataset(*files_, "/data", samples, options);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_TRUE(std::ranges::any_of(summary->manifest.shards, [](const ManifestShard& shard) {
+    return shard.samples == 1 && shard.bytes > 20000;
+  }));
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+}
+
+TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {
+  const Column jpeg = {.name = "a", .type = Type::kJpeg, .nullable = true};
+  const Column bytes = {.name = "a", .type = Type::kBytes, .nullable = true};
+  const Column json = {.name = "b", .type = Type::kJson, .codec = Codec::kZstd, .nullable = true};
+  const Column text = {.name = "b", .type = Type::kUtf8, .codec = Codec::kZstd, .nullable = true};
+  const Column late = {.name = "late", .type = Type::kBytes};
+  std::vector<OwnedSample> samples = {{"1", {{&jpeg, "j1"}, {&json, "{}"}}},
+                                      {"2", {{&jpeg, "j2"}}},
+                                      {"3", {{&bytes, "b3"}}},
+                                      {"4", {{&jpeg, "j4"}}},  // fits the wider column: no new shard
+                                      {"5", {{&text, "t5"}}},
+                                      {"6", {{&late, "l6"}, {&json, "[]"}}}};
+  auto writer = Create("/data", {KeyColumn(), jpeg, json});
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const absl::Status status = writer->Append(samples[i].View(), i + 1);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  const auto summary = writer->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  const Schema& schema = summary->manifest.schema;
+  ASSERT_EQ(schema.size(), 4u);
+  EXPECT_EQ(schema[1].type, Type::kBytes);
+  EXPECT_EQ(schema[2].type, Type::kUtf8);
+  EXPECT_EQ(schema[3].name, "late");
+  EXPECT_TRUE(schema[3].nullable);  // the samples before lack it
+  std::vector<uint64_t> counts;
+  for (const ManifestShard& shard : summary->manifest.shards) counts.push_back(shard.samples);
+  EXPECT_EQ(counts, (std::vector<uint64_t>{2, 2, 1, 1}));
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+
+  // Values of a column that the shard lacks are absent, with and without the index.
+  const auto dataset = DatasetReader::Open(*files_, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  BlockBuffer buffer;
+  EXPECT_EQ(*(*dataset)->ReadValue(0, 3, &buffer), std::nullopt);
+  EXPECT_EQ(*(*dataset)->ReadValue(5, 3, &buffer), "l6");
+  ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+  const auto plain = DatasetReader::Open(*files_, "/data");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(*(*plain)->ReadValue(0, 3, &buffer), std::nullopt);
+  EXPECT_EQ(*(*plain)->ReadValue(5, 3, &buffer), "l6");
+}
+
+TEST_F(DatasetWriterTest, CodecsReplaceThoseOfKnownAndOfNewColumns) {
+  DatasetWriterOptions options;
+  options.codecs = {{"image", Codec::kZstd}, {"text", Codec::kNone}};
+  auto writer = Create("/data", {KeyColumn(), ImageColumn()}, options);
+  const auto samples = MakeSamples(10);
+  for (size_t i = 0; i < samples.size(); ++i) ASSERT_TRUE(writer->Append(samples[i].View(), i + 1).ok());
+  const auto summary = writer->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  const Schema& schema = summary->manifest.schema;
+  EXPECT_EQ(schema[*schema.Find("image")].codec, Codec::kZstd);
+  EXPECT_EQ(schema[*schema.Find("text")].codec, Codec::kNone);
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+}
+
+TEST_F(DatasetWriterTest, TheSameBytesForAnyNumberOfThreads) {
+  const auto samples = MakeSamples(700);
+  for (const bool dictionaries : {false, true}) {
+    DatasetWriterOptions options = SmallShards(dictionaries ? 0 : 90, 8);
+    options.shard_size = 9000;
+    if (dictionaries) options.shard.dictionaries = {{"text", 1024}};
+    std::optional<Tree> expected;
+    for (const int threads : {1, 2, 7}) {
+      options.threads = threads;
+      const std::string directory = "/" + std::to_string(dictionaries) + std::to_string(threads);
+      const auto summary = WriteDataset(*files_, directory, samples, options);
+      ASSERT_TRUE(summary.ok()) << summary.status();
+      EXPECT_GT(summary->manifest.shards.size(), 3u);
+      const Tree tree = ReadTree(*files_, directory);
+      if (!expected) expected = tree;
+      EXPECT_TRUE(tree == *expected) << Describe(tree) << " is not " << Describe(*expected);
+      EXPECT_EQ(ScanRows(*files_, directory), RowsOf(samples));
+    }
+  }
+}
+
+TEST_F(DatasetWriterTest, MetadataIsInManifestAndShards) {
+  DatasetWriterOptions options = SmallShards(2, 2);
+  options.shard.metadata = {{"who", "tests"}, {"", "empty name"}, {"quote\"\\\n", "\xe2\x82\xac"}};
+  const auto summary = WriteDataset(*files_, "/data", MakeSamples(4), options);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  const auto manifest = ReadManifest(*files_, "/data");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->metadata, options.shard.metadata);
+  const auto shard = ShardReader::Open(*files_, "/data/00000001.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  EXPECT_EQ(*(*shard)->ReadMetadata(), options.shard.metadata);
+}
+
+TEST_F(DatasetWriterTest, ADatasetWithoutSamples) {
+  const auto summary = WriteDataset(*files_, "/data", {});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->manifest.shards.size(), 0u);
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+  EXPECT_TRUE(ScanRows(*files_, "/data").empty());
+  const auto dataset = DatasetReader::Open(*files_, "/data");
+  BlockBuffer buffer;
+  EXPECT_TRUE(absl::IsOutOfRange((*dataset)->ReadValue(0, 1, &buffer).status()));
+  EXPECT_EQ(*(*dataset)->FindKey("k", &buffer), std::nullopt);
+  EXPECT_EQ((*dataset)->ReadStatistics()->size(), 4u);
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+}
+
+TEST_F(DatasetWriterTest, ASampleThatBreaksTheRulesIsPassedOver) {
+  const Column other_type = {.name = "label", .type = Type::kF32, .nullable = true};
+  const auto good = MakeSamples(3);
+  auto writer = Create("/data", {KeyColumn(), ImageColumn(), LabelColumn()});
+  ASSERT_TRUE(writer->Append(good[0].View(), 1).ok());
+  const std::vector<OwnedSample> bad = {
+      {"\xff", {}},
+      {"short", {{&LabelColumn(), "abc"}}},
+      {"twice", {{&LabelColumn(), "abcd"}, {&LabelColumn(), "abcd"}}},
+      {"type", {{&other_type, "abcd"}}},
+      {"new twice", {{&TextColumn(), "a"}, {&TextColumn(), "b"}}},
+      {"new and wrong", {{&TextColumn(), "a"}, {&other_type, "abcd"}}},
+      {"key", {{&KeyColumn(), "a"}}},
+  };
+  for (const OwnedSample& sample : bad) {
+    const absl::Status status = writer->Append(sample.View(), 2);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << sample.key << ": " << status;
+  }
+  ASSERT_TRUE(writer->Append(good[1].View(), 2).ok());
+  ASSERT_TRUE(writer->Append(good[2].View(), 3).ok());
+  const auto summary = writer->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(good));
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+}
+
+// The writer remembers columns by their address, which may come to be that of another column.
+TEST_F(DatasetWriterTest, ColumnsMayBeMadeAnewForEverySample) {
+  auto writer = Create("/data", {KeyColumn()});
+  std::vector<Row> expected;
+  Column column;
+  for (int i = 0; i < 12; ++i) {
+    column = {.name = i % 2 == 0 ? "even" : "odd", .type = Type::kBytes, .nullable = true};
+    const OwnedSample sample = {std::to_string(i), {{&column, "v" + std::to_string(i)}}};
+    ASSERT_TRUE(writer->Append(sample.View(), 1).ok());
+    expected.push_back(RowOf(sample));
+  }
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_EQ(ScanRows(*files_, "/data"), expected);
+}
+
+TEST_F(DatasetWriterTest, AbortAndDroppingLeaveNothing) {
+  ASSERT_TRUE(files_->CreateDirectory("/empty").ok());
+  const auto samples = MakeSamples(50);
+  for (const bool drop : {false, true}) {
+    for (const std::string directory : {"/empty", "/new", "/deep/er"}) {
+      auto writer = Create(directory, {KeyColumn(), ImageColumn()}, SmallShards(5, 2));
+      for (const OwnedSample& sample : samples) ASSERT_TRUE(writer->Append(sample.View(), 1).ok());
+      EXPECT_GT(writer->stored_bytes(), 0u);
+      if (!drop) {
+        EXPECT_TRUE(writer->Abort().ok());
+        EXPECT_TRUE(writer->Abort().ok());
+        EXPECT_TRUE(absl::IsFailedPrecondition(writer->Append(samples[0].View(), 1)));
+        EXPECT_TRUE(absl::IsFailedPrecondition(writer->Finish().status()));
+      }
+      writer.reset();
+      EXPECT_EQ(Exists(*files_, directory), directory == "/empty");
+      EXPECT_EQ(Describe(ReadTree(*files_, directory)), "");
+    }
+  }
+}
+
+TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
+  ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(3)).ok());
+  const Tree before = ReadTree(*files_, "/data");
+  EXPECT_NE(CreateError("/data").find("ALREADY_EXISTS: /data: already holds a dataset"), std::string::npos);
+
+  for (const std::string name : {"notes.txt", "00000000.shard", "dataset.idx", ".hidden", "sub/"}) {
+    const Tree foreign = {{name, ""}};
+    WriteTree(*files_, "/foreign" + name.substr(0, 4), foreign);
+    const std::string error = CreateError("/foreign" + name.substr(0, 4));
+    EXPECT_NE(error.find("FAILED_PRECONDITION"), std::string::npos) << error;
+    EXPECT_NE(error.find("is not empty"), std::string::npos) << error;
+    EXPECT_TRUE(ReadTree(*files_, "/foreign" + name.substr(0, 4)) == foreign);
+  }
+
+  auto writer = Create("/busy", {KeyColumn()});
+  EXPECT_NE(CreateError("/busy").find("FAILED_PRECONDITION: /busy: another run is writing"),
+            std::string::npos);
+  DatasetWriterOptions resume;
+  resume.resume = true;
+  EXPECT_NE(CreateError("/busy", resume).find("another run is writing"), std::string::npos);
+  ASSERT_TRUE(writer->Append({"k", {}}, 1).ok());
+  EXPECT_TRUE(writer->Finish().ok());
+  EXPECT_TRUE(ReadTree(*files_, "/data") == before);
+
+  // A lock without anything else is left by a run that died at once, and a directory that is not there may be
+  // made even so.
+  WriteFile(*files_, "/died/.shardkit-pack.lock", "");
+  EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
+  EXPECT_EQ(ReadTree(*files_, "/died").size(), 3u);
+}
+
+TEST_F(DatasetWriterTest, RefusesOptionsThatMeanNothing) {
+  DatasetWriterOptions options;
+  options.shard_size = 0;
+  EXPECT_NE(CreateError("/a", options).find("INVALID_ARGUMENT"), std::string::npos);
+  options = {};
+  options.shard.alignment = 100;
+  EXPECT_NE(CreateError("/a", options).find("INVALID_ARGUMENT"), std::string::npos);
+  options = {};
+  options.shard.max_block_samples = 0;
+  EXPECT_NE(CreateError("/a", options).find("INVALID_ARGUMENT"), std::string::npos);
+  EXPECT_FALSE(Exists(*files_, "/a"));
+}
+
+}  // namespace
+}  // namespace shardkit::test

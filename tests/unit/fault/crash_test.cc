@@ -1,0 +1,191 @@
+// Power cuts: whatever part of what was not synced survives, no dataset looks complete and is not, and a
+// later run finishes with the same bytes.
+#include <set>
+
+#include "fault/fault_support.h"
+#include "support/unsynced_filesystem.h"
+
+namespace shardkit::test {
+namespace {
+
+// Makes every call from a given one on fail, as for a program whose machine has just lost power; the state of
+// the disk is then that of the call before.
+std::unique_ptr<UnsyncedFileSystem> StateAfterCall(uint64_t number,
+                                                   const std::function<void(UnsyncedFileSystem&)>& prepare,
+                                                   const std::function<absl::Status(FileSystem&)>& operate,
+                                                   bool* beyond_end) {
+  auto disk = std::make_unique<UnsyncedFileSystem>();
+  prepare(*disk);
+  disk->SyncEverything();
+  FaultFileSystem faults(disk.get());
+  faults.FailCall(number, {.status = absl::UnavailableError("power cut"), .all_following = true});
+  const absl::Status status = operate(faults);
+  *beyond_end = !faults.failed_call();
+  if (*beyond_end) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return disk;
+}
+
+// Of calls 1, 2, … and of all seeds, calls check(after the crash).
+void CrashAfterEveryCall(const std::function<void(UnsyncedFileSystem&)>& prepare,
+                         const std::function<absl::Status(FileSystem&)>& operate, uint64_t seeds,
+                         const std::function<void(FileSystem&, bool finished)>& check) {
+  for (uint64_t number = 1;; ++number) {
+    bool finished = false;
+    const auto disk = StateAfterCall(number, prepare, operate, &finished);
+    for (uint64_t seed = 0; seed <= seeds; ++seed) {
+      SCOPED_TRACE("call " + std::to_string(number) + ", seed " + std::to_string(seed));
+      const auto left = seed == 0 ? disk->Crash() : disk->Crash(number * 1000 + seed);
+      check(*left, finished);
+      if (testing::Test::HasFailure()) return;
+    }
+    if (finished) return;
+    ASSERT_LT(number, 100000u);
+  }
+}
+
+void PrepareInput(UnsyncedFileSystem& files) { WriteTree(files, "/in", InputTree()); }
+
+absl::Status PackOnce(FileSystem& files, bool resume) {
+  return PackFiles(files, {"/in"}, "/out", SmallPack(resume, resume)).status();
+}
+
+TEST(CrashTest, OfAFreshPackIsResumed) {
+  size_t taken_up = 0;
+  CrashAfterEveryCall(
+      PrepareInput, [](FileSystem& files) { return PackOnce(files, false); }, 4,
+      [&](FileSystem& left, bool finished) {
+        EXPECT_TRUE(NothingOrWhole(left, "/out"));
+        if (finished) {
+          EXPECT_TRUE(Exists(left, "/out/dataset.json"));  // what was reported done is durable
+        }
+        FaultFileSystem counting(&left);
+        const absl::Status status = PackOnce(counting, true);
+        EXPECT_TRUE(status.ok()) << status;
+        EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset()) << Describe(ReadTree(left, "/out"));
+        std::set<std::string> created;
+        for (const FileSystemCall& call : counting.calls()) {
+          if (call.operation == "create") created.insert(call.path);
+        }
+        taken_up += !created.contains("/out/00000000.shard.tmp");
+      });
+  EXPECT_GT(taken_up, 20u);  // resuming does save work
+}
+
+TEST(CrashTest, OfAFreshPackIsStartedOver) {
+  CrashAfterEveryCall(
+      PrepareInput, [](FileSystem& files) { return PackOnce(files, false); }, 2,
+      [](FileSystem& left, bool) {
+        const bool complete = Exists(left, "/out/dataset.json");
+        const absl::Status status = PackOnce(left, false);
+        if (complete) {
+          EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
+          return;
+        }
+        EXPECT_TRUE(status.ok()) << status;
+        EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset());
+      });
+}
+
+// The output lies in directories that are made for it: they must be as durable as what they hold.
+TEST(CrashTest, AFinishedDatasetIsThereWithItsDirectories) {
+  UnsyncedFileSystem disk;
+  PrepareInput(disk);
+  disk.SyncEverything();
+  ASSERT_TRUE(PackFiles(disk, {"/in"}, "/new/deep/out", SmallPack()).ok());
+  const auto left = disk.Crash();
+  EXPECT_TRUE(ReadTree(*left, "/new/deep/out") == ExpectedDataset()) << Describe(ReadTree(*left, "/new"));
+}
+
+TEST(CrashTest, OfAResumedPack) {
+  const auto prepare = [](UnsyncedFileSystem& files) {
+    PrepareInput(files);
+    FaultFileSystem faults(&files);
+    uint64_t number = 0;
+    {
+      UnsyncedFileSystem probe;
+      PrepareInput(probe);
+      FaultFileSystem count(&probe);
+      EXPECT_TRUE(PackOnce(count, true).ok());
+      for (const FileSystemCall& call : count.calls()) {
+        if (call.operation == "create" && call.path == "/out/00000002.shard.tmp") number = call.number;
+      }
+    }
+    faults.FailCall(number, {});
+    EXPECT_FALSE(PackOnce(faults, true).ok());
+  };
+  CrashAfterEveryCall(
+      prepare, [](FileSystem& files) { return PackOnce(files, true); }, 3,
+      [](FileSystem& left, bool) {
+        EXPECT_TRUE(NothingOrWhole(left, "/out"));
+        EXPECT_TRUE(Exists(left, "/out/00000001.shard"));
+        const absl::Status status = PackOnce(left, true);
+        EXPECT_TRUE(status.ok()) << status;
+        EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset());
+      });
+}
+
+TEST(CrashTest, OfAnAbort) {
+  const auto operate = [](FileSystem& files) -> absl::Status {
+    auto writer =
+        DatasetWriter::Create(files, "/out", MakeSchema({KeyColumn(), ImageColumn()}), SmallShards(6, 3));
+    if (!writer.ok()) return writer.status();
+    const auto samples = MakeSamples(20);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (absl::Status status = (*writer)->Append(samples[i].View(), i + 1); !status.ok()) return status;
+    }
+    return (*writer)->Abort();
+  };
+  CrashAfterEveryCall(PrepareInput, operate, 3, [](FileSystem& left, bool) {
+    EXPECT_FALSE(Exists(left, "/out/dataset.json"));
+    const absl::Status status = PackOnce(left, false);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset());
+  });
+}
+
+TEST(CrashTest, OfAMerge) {
+  const auto prepare = [](UnsyncedFileSystem& files) {
+    PrepareInput(files);
+    for (uint64_t part = 0; part < 2; ++part) {
+      PackOptions options = SmallPack();
+      options.partition = part;
+      options.partition_count = 2;
+      EXPECT_TRUE(PackFiles(files, {"/in"}, "/part" + std::to_string(part), options).ok());
+    }
+  };
+  const auto merge = [](FileSystem& files) {
+    return MergeDatasets(files, {"/part0", "/part1"}, "/out").status();
+  };
+  CrashAfterEveryCall(prepare, merge, 4, [&](FileSystem& left, bool finished) {
+    EXPECT_TRUE(NothingOrWhole(left, "/out"));
+    EXPECT_EQ(ValidateText(left, "/part0"), "");
+    if (finished) EXPECT_TRUE(Exists(left, "/out/dataset.json"));
+    if (Exists(left, "/out/dataset.json")) return;
+    const absl::Status again = merge(left);
+    EXPECT_TRUE(again.ok()) << again;
+    EXPECT_EQ(ScanRows(left, "/out").size(), kInputSamples);
+  });
+}
+
+TEST(CrashTest, OfARebuild) {
+  for (const bool manifest_there : {true, false}) {
+    const auto prepare = [&](UnsyncedFileSystem& files) {
+      WriteTree(files, "/out", ExpectedDataset());
+      if (!manifest_there) EXPECT_TRUE(files.RemoveFile("/out/dataset.json").ok());
+    };
+    CrashAfterEveryCall(
+        prepare, [](FileSystem& files) { return RebuildIndex(files, "/out").status(); }, 4,
+        [&](FileSystem& left, bool finished) {
+          EXPECT_TRUE(NothingOrWhole(left, "/out"));
+          if (manifest_there || finished) EXPECT_TRUE(Exists(left, "/out/dataset.json"));
+          const auto again = RebuildIndex(left, "/out");
+          EXPECT_TRUE(again.ok()) << again.status();
+          EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset());
+        });
+  }
+}
+
+}  // namespace
+}  // namespace shardkit::test
