@@ -229,9 +229,13 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     }
   }
   const auto metadata = shard_.ReadMetadata();
-  if (!metadata.ok()) report(std::string(ToStd(metadata.status().message())));
+  if (!metadata.ok()) {
+    if (!IsDamage(metadata.status())) return metadata.status();
+    report(std::string(ToStd(metadata.status().message())));
+  }
   const auto statistics = shard_.ReadStatistics();
   if (!statistics.ok()) {
+    if (!IsDamage(statistics.status())) return statistics.status();
     report(std::string(ToStd(statistics.status().message())));
   } else if (complete_) {
     for (size_t i = 0; i < statistics_.size(); ++i) {
