@@ -74,15 +74,15 @@ int main(int argc, char** argv) {
   const auto buffer = std::make_unique<char[]>(size_t{4} << 20);
 
   std::vector<Contender> contenders;
-  contenders.push_back({"bare loop, 1 MiB", [&] { BareLoop(paths, buffer.get(), size_t{1} << 20); }, {}});
-  contenders.push_back({"scan, 1 thread", [&] { Scan(*dataset, 0); }, {}});
-  contenders.push_back({"scan, 2 threads", [&] { Scan(*dataset, 2); }, {}});
-  contenders.push_back({"scan, memory map, 1 thread", [&] { Scan(*mapped, 0); }, {}});
+  contenders.push_back({"bare loop, 1 MiB", [&] { BareLoop(paths, buffer.get(), size_t{1} << 20); }, {}, {}});
+  contenders.push_back({"scan, 1 thread", [&] { Scan(*dataset, 0); }, {}, {}});
+  contenders.push_back({"scan, 2 threads", [&] { Scan(*dataset, 2); }, {}, {}});
+  contenders.push_back({"scan, memory map, 1 thread", [&] { Scan(*mapped, 0); }, {}, {}});
   contenders.push_back({"validate, 2 threads", [&] {
                           ValidateOptions options;
                           options.threads = 2;
                           if (!Must(Validate(files, path, options)).ok()) std::exit(1);
-                        }, {}});
+                        }, {}, {}});
   RunAlternating(contenders, rounds);
   const double bytes = static_cast<double>(dataset->manifest().bytes());
   const double samples = static_cast<double>(dataset->sample_count());
@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
     Report(contender.name + ": rate", bytes / seconds / 1e9, "GB/s");
     Report(contender.name + ": samples", samples / seconds, "samples/s");
     Report(contender.name + ": ratio to the bare loop", SpeedRatio(contender, contenders[0]), "x");
+    Report(contender.name + ": processor time, ratio to the bare loop", ProcessorRatio(contender, contenders[0]), "x");
   }
 
   if (column_name.empty()) return sink == 42;
@@ -102,10 +103,10 @@ int main(int argc, char** argv) {
   BlockBuffer memory;
   random_access.push_back({"random values, memory map, 1 thread", [&] {
                              for (const uint64_t sample : order) sink += Must(mapped->ReadValue(sample, column, &memory))->size();
-                           }, {}});
+                           }, {}, {}});
   random_access.push_back({"random values, positioned reads, 1 thread", [&] {
                              for (const uint64_t sample : order) sink += Must(dataset->ReadValue(sample, column, &memory))->size();
-                           }, {}});
+                           }, {}, {}});
   RunAlternating(random_access, 5);
   for (const Contender& contender : random_access) {
     Report(contender.name, static_cast<double>(order.size()) / Median(contender.seconds), "samples/s");

@@ -1,6 +1,8 @@
 // Alternating measurements: the machine drifts, so only figures taken in turn within one run are compared.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,18 +27,29 @@ inline double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Processor seconds of the whole process: unlike wall time they hardly depend on what else the machine does.
+inline double ProcessorSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 struct Contender {
   std::string name;
   std::function<void()> work;
   std::vector<double> seconds;
+  std::vector<double> processor_seconds;
 };
 
 // One warm-up round, then `rounds` rounds in which every contender runs once, in turn.
 inline void RunAlternating(std::vector<Contender>& contenders, int rounds) {
   for (int round = -1; round < rounds; ++round) {
     for (Contender& contender : contenders) {
+      const double processor = ProcessorSeconds();
       const double seconds = Seconds(contender.work);
-      if (round >= 0) contender.seconds.push_back(seconds);
+      if (round < 0) continue;
+      contender.seconds.push_back(seconds);
+      contender.processor_seconds.push_back(ProcessorSeconds() - processor);
     }
   }
 }
@@ -46,6 +59,15 @@ inline double SpeedRatio(const Contender& contender, const Contender& yardstick)
   std::vector<double> ratios;
   for (size_t i = 0; i < contender.seconds.size(); ++i) {
     ratios.push_back(yardstick.seconds[i] / contender.seconds[i]);
+  }
+  return Median(ratios);
+}
+
+// The same of processor time.
+inline double ProcessorRatio(const Contender& contender, const Contender& yardstick) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < contender.seconds.size(); ++i) {
+    ratios.push_back(yardstick.processor_seconds[i] / contender.processor_seconds[i]);
   }
   return Median(ratios);
 }

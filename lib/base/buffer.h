@@ -1,6 +1,10 @@
 // Growing memory that is not cleared first, aligned for direct I/O.
 #pragma once
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,6 +19,7 @@ namespace shardkit {
 class Buffer {
  public:
   static constexpr size_t kAlignment = 4096;
+  static constexpr size_t kHugePage = size_t{2} << 20;
 
   Buffer() = default;
   ~Buffer() { std::free(data_); }
@@ -68,9 +73,14 @@ class Buffer {
   void Grow(size_t wanted, size_t keep) {
     size_t capacity = capacity_ + capacity_ / 2;
     if (capacity < wanted) capacity = wanted;
-    capacity = (capacity + kAlignment - 1) / kAlignment * kAlignment;
-    char* const grown = static_cast<char*>(std::aligned_alloc(kAlignment, capacity));
+    const size_t alignment = capacity < kHugePage ? kAlignment : kHugePage;
+    capacity = (capacity + alignment - 1) / alignment * alignment;
+    char* const grown = static_cast<char*>(std::aligned_alloc(alignment, capacity));
     if (grown == nullptr) throw std::bad_alloc();
+#ifdef __linux__
+    // The first touch of a block's memory is a fault per page: with small pages that takes longer than hashing the block.
+    if (alignment == kHugePage) (void)madvise(grown, capacity, MADV_HUGEPAGE);
+#endif
     if (keep != 0) std::memcpy(grown, data_, keep);
     std::free(data_);
     data_ = grown;

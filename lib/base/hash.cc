@@ -14,13 +14,32 @@ using Hash64Function = uint64_t (*)(const void*, size_t);
 
 uint64_t Hash64Baseline(const void* data, size_t length) { return XXH3_64bits(data, length); }
 
+#if defined(__x86_64__)
+bool HasAvx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") != 0;
+}
+#endif
+
 Hash64Function ChooseHash64() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
   // AVX2 hashes cache-cold blocks at memory speed already.
-  if (__builtin_cpu_supports("avx2")) return internal::Hash64Avx2;
+  if (HasAvx2()) return internal::Hash64Avx2;
 #endif
   return Hash64Baseline;
+}
+
+using UpdateFunction = void (*)(void*, const void*, size_t);
+
+void UpdateBaseline(void* state, const void* data, size_t length) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state), data, length);
+}
+
+UpdateFunction ChooseUpdate() {
+#if defined(__x86_64__)
+  if (HasAvx2()) return internal::UpdateAvx2;
+#endif
+  return UpdateBaseline;
 }
 
 Hash128Bytes ToBytes(XXH128_hash_t hash) {
@@ -57,7 +76,8 @@ StreamingHash64::~StreamingHash64() = default;
 StreamingHash64::StreamingHash64(StreamingHash64&&) noexcept = default;
 StreamingHash64& StreamingHash64::operator=(StreamingHash64&&) noexcept = default;
 void StreamingHash64::Update(std::string_view bytes) {
-  XXH3_64bits_update(state_->xxh, bytes.data(), bytes.size());
+  static const UpdateFunction update = ChooseUpdate();
+  update(state_->xxh, bytes.data(), bytes.size());
 }
 uint64_t StreamingHash64::Digest() const { return XXH3_64bits_digest(state_->xxh); }
 void StreamingHash64::Reset() { XXH3_64bits_reset(state_->xxh); }

@@ -3,14 +3,14 @@
 //   u32 mask_count; u8 transform; u8 reserved[3]; u32 heights[n]; u32 widths[n]; u32 run_counts[n];
 //   then every run of every mask as canonical LEB128.
 #include <algorithm>
-#include <array>
-#include <bit>
+#include <string>
 
 #include "base/cursor.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "codec/rle_kernels.h"
+#include "codec/zstd.h"
 #include "shardkit/rle.h"
 
 namespace shardkit {
@@ -20,47 +20,11 @@ constexpr size_t kHeadBytes = 8;         // mask count, transform, reserved
 constexpr size_t kBytesPerMask = 3 * 4;  // height, width, run count
 constexpr uint8_t kTransformPlain = 0;   // payload: the runs
 constexpr uint8_t kTransformDelta = 1;   // payload: zigzag of the difference to the run two before
-constexpr size_t kSampledRuns = 16384;   // about so many runs decide the transform of a value
+constexpr size_t kSampledRuns = 4096;    // about so many runs decide the transform of a value
+constexpr int kTrialLevel = 1;           // of zstd, for that decision
 constexpr size_t kBatch = 512;           // runs encoded at once
 
 using WriteLeb = uint8_t* (*)(std::span<const uint32_t>, size_t, size_t, bool, uint8_t*);
-
-// log2(value) in units of 2^-16, integers only so that every machine gets the same; within 2^-8 of the true
-// value. value >= 1.
-uint64_t Log2Fixed(uint64_t value) {
-  const unsigned exponent = static_cast<unsigned>(std::bit_width(value)) - 1;
-  // f in [0, 1) as 16 bits; log2(1 + f) is close to f + 0.344 f (1 - f).
-  const uint64_t fraction = (exponent >= 16 ? value >> (exponent - 16) : value << (16 - exponent)) - 65536;
-  return (uint64_t{exponent} << 16) + fraction + ((fraction * (65536 - fraction) >> 16) * 22544 >> 16);
-}
-
-class ByteHistogram {
- public:
-  void Add(const uint8_t* begin, const uint8_t* end) {
-    // Two tables, because equal neighbours would wait for each other's store.
-    for (; end - begin >= 2; begin += 2) {
-      ++counts_[0][begin[0]];
-      ++counts_[1][begin[1]];
-    }
-    if (begin != end) ++counts_[0][*begin];
-  }
-
-  // Order-0 entropy of all bytes, in units of 2^-16 bits.
-  uint64_t Cost() const {
-    uint64_t total = 0;
-    uint64_t cost = 0;
-    for (size_t i = 0; i < 256; ++i) {
-      const uint64_t count = uint64_t{counts_[0][i]} + counts_[1][i];
-      if (count == 0) continue;
-      total += count;
-      cost -= count * Log2Fixed(count);  // wraps below zero until the total is added
-    }
-    return total == 0 ? 0 : cost + total * Log2Fixed(total);
-  }
-
- private:
-  std::array<std::array<uint32_t, 256>, 2> counts_{};
-};
 
 // Calls take(begin, end) with the encoded bytes of one mask, in pieces.
 template <typename Take>
@@ -71,18 +35,26 @@ void EncodeMask(std::span<const uint32_t> runs, WriteLeb write, bool delta, Take
   }
 }
 
-// Delta halves what zstd makes of smooth masks, plain wins on noisy ones; the entropy of the bytes of every
-// k-th mask tells which without compressing.
+// Delta halves what zstd makes of smooth masks, plain wins on noisy ones, whose runs come back verbatim in the next
+// columns. No entropy of single bytes sees that, so every k-th mask is compressed both ways, at the fastest level.
 uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
+  thread_local ZstdCompressor compressor;
   const size_t step = masks.runs.size() / kSampledRuns + 1;
-  ByteHistogram plain;
-  ByteHistogram delta;
+  std::string plain, delta, compressed;
   for (size_t i = 0; i < masks.size(); i += step) {
     const std::span<const uint32_t> runs = masks[i].runs;
-    EncodeMask(runs, write, false, [&](const uint8_t* begin, const uint8_t* end) { plain.Add(begin, end); });
-    EncodeMask(runs, write, true, [&](const uint8_t* begin, const uint8_t* end) { delta.Add(begin, end); });
+    const auto append_to = [](std::string& out) {
+      return [&out](const uint8_t* begin, const uint8_t* end) {
+        out.append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
+      };
+    };
+    EncodeMask(runs, write, false, append_to(plain));
+    EncodeMask(runs, write, true, append_to(delta));
   }
-  return plain.Cost() < delta.Cost() ? kTransformPlain : kTransformDelta;
+  const auto cost = [&](const std::string& bytes) {
+    return compressor.Compress(bytes, kTrialLevel, nullptr, &compressed).ok() ? compressed.size() : bytes.size();
+  };
+  return cost(plain) < cost(delta) ? kTransformPlain : kTransformDelta;
 }
 
 absl::Status CheckList(const RleList& masks) {

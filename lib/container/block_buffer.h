@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "codec/zstd.h"
 #include "format/block_header.h"
 #include "shardkit/block.h"
@@ -30,6 +31,9 @@ struct BlockBuffer::State {
   Buffer record;  // single values
   std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
+  StreamingHash64 hash;
+  uint64_t file_offset = 0;  // of the block in `stored`,
+  uint64_t read_length = 0;  // of which so many bytes are there
   format::BlockHeader header;
   std::vector<uint8_t> wanted;  // per column: scratch
   BlockView view;

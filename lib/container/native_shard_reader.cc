@@ -25,6 +25,9 @@ constexpr uint64_t kSmallFront = 65536;
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
+// Half of the second-level cache of the smallest processors in use.
+constexpr uint64_t kCachePiece = uint64_t{128} << 10;
+
 uint64_t Padded(uint64_t length) { return RoundUp(length, format::kChunkAlignment); }
 
 }  // namespace
@@ -115,12 +118,13 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
       state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
   if (const auto mapped = file_->Mapped()) {
     const std::string_view block = mapped->substr(info.offset, padded);
+    state.read_length = padded;
     SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, block, state));
-    if (everything && !format::AllZero(block.substr(info.length))) return PaddingDamage(index);
     return block.data();
   }
   if (!everything) {
     SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(info, state));
+    state.read_length = padded;  // as far as it is wanted
     return state.stored.data();
   }
   if (padded > options_.max_block_memory) {
@@ -128,10 +132,37 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
                              "; copy single values instead, or raise the limit");
   }
   state.stored.resize_discard(padded);
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), padded}));
+  state.file_offset = info.offset;
+  // Through the page cache the block comes in pieces that are hashed while they are still in the processor's cache; a
+  // device is asked for all of it at once.
+  const uint64_t first = file_->alignment() > 1 ? padded : std::min(padded, std::max(info.front_length, kCachePiece));
+  state.read_length = 0;
+  SHARDKIT_RETURN_IF_ERROR(ReadUpTo(first, state));
   SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
-  if (!format::AllZero(state.stored.view().substr(info.length))) return PaddingDamage(index);
   return state.stored.data();
+}
+
+// Has the first `end` bytes of the block in state.stored.
+absl::Status NativeShardReader::ReadUpTo(uint64_t end, BlockBuffer::State& state) const {
+  if (end <= state.read_length) return absl::OkStatus();
+  char* const to = state.stored.data() + state.read_length;
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(state.file_offset + state.read_length, {to, end - state.read_length}));
+  state.read_length = end;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> NativeShardReader::HashValues(const char* base, const format::ColumnEntry& entry,
+                                                       BlockBuffer::State& state) const {
+  const uint64_t begin = entry.values_offset, end = begin + Padded(entry.values_length);
+  if (state.read_length >= end) return Hash64(base + begin, end - begin);
+  state.hash.Reset();
+  for (uint64_t position = begin; position < end;) {
+    const uint64_t next = std::min(end, position + kCachePiece);
+    SHARDKIT_RETURN_IF_ERROR(ReadUpTo(next, state));
+    state.hash.Update({base + position, next - position});
+    position = next;
+  }
+  return state.hash.Digest();
 }
 
 absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& view) const {
@@ -190,7 +221,11 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
     auto view = format::ParseColumn(column, header.sample_count, head, values, entry.values_length);
     if (!view.ok()) return damaged(view.status());
     if (with_values) {
-      if (options_.verify_checksums && Hash64(values) != entry.values_checksum) return LocateDamage(i, *view);
+      if (options_.verify_checksums) {
+        SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, HashValues(base, entry, state));
+        if (checksum != entry.values_checksum) return LocateDamage(i, *view);
+      }
+      SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + values.size(), state));
       if (!format::AllZero(values.substr(entry.values_length))) {
         return damaged(DataLoss("padding after the values chunk is not zero"));
       }
@@ -200,10 +235,22 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   return absl::OkStatus();
 }
 
+// Where the whole block was read, the bytes after it were too.
+absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const {
+  const BlockInfo& info = blocks_[index];
+  const uint64_t padded = RoundUp(info.length, header_.alignment);
+  for (const uint8_t part : state.wanted) {
+    if (static_cast<Part>(part) != Part::kAll) return absl::OkStatus();
+  }
+  SHARDKIT_RETURN_IF_ERROR(ReadUpTo(padded, state));
+  return format::AllZero({base + info.length, padded - info.length}) ? absl::OkStatus() : PaddingDamage(index);
+}
+
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) const {
   state.owner = nullptr;
   absl::StatusOr<const char*> base = ReadStored(index, state);
   absl::Status status = base.ok() ? ParseColumns(*base, state) : base.status();
+  if (status.ok()) status = CheckPadding(index, *base, state);
   if (!status.ok()) {
     if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
     return Annotate(status, DescribeBlock(index));

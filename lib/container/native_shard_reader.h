@@ -66,6 +66,10 @@ class NativeShardReader : public ShardReader {
   absl::Status Initialise();
   absl::Status Load(size_t index, BlockBuffer::State& state) const;  // what state.wanted asks for
   absl::StatusOr<const char*> ReadStored(size_t index, BlockBuffer::State& state) const;
+  absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;
+  absl::StatusOr<uint64_t> HashValues(const char* base, const format::ColumnEntry& entry,
+                                      BlockBuffer::State& state) const;
+  absl::Status CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const;
   absl::Status ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const;
   absl::Status CheckHeader(const BlockInfo& info, std::string_view bytes, BlockBuffer::State& state) const;
   absl::Status ParseColumns(const char* base, BlockBuffer::State& state) const;

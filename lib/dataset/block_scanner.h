@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "dataset/buffer_reserve.h"
 #include "dataset/shard_cache.h"
 #include "shardkit/dataset_reader.h"
 
@@ -13,6 +14,7 @@ namespace shardkit {
 // `manifest`, `columns` and `shards` must outlive the scanner.
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest,
                                                               const std::vector<Column>& columns, ShardCache& shards,
+                                                              std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options);
 
 }  // namespace shardkit

@@ -107,7 +107,7 @@ class NativeDatasetReader : public DatasetReader {
   }
 
   absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options) const override {
-    return NewBlockScanner(manifest_, columns_, *shards_, options);
+    return NewBlockScanner(manifest_, columns_, *shards_, reserve_, options);
   }
 
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override {
@@ -210,6 +210,7 @@ class NativeDatasetReader : public DatasetReader {
   std::unique_ptr<IndexReader> index_;
   std::string index_problem_;
   std::unique_ptr<ShardCache> shards_;
+  const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };
 
 absl::Status NativeDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,

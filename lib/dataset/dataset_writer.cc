@@ -12,8 +12,8 @@
 #include "base/thread_pool.h"
 #include "container/block_builder.h"
 #include "container/block_encoder.h"
-#include "container/native_shard_reader.h"
 #include "container/shard_file_writer.h"
+#include "dataset/finished_shard.h"
 #include "dataset/index_writer.h"
 #include "dataset/job_directory.h"
 #include "dataset/schema_mapper.h"
@@ -221,10 +221,9 @@ class NativeDatasetWriter : public DatasetWriter {
   absl::Status TakeUpFinishedShards() {
     for (const JournalEntry& entry : job_->finished()) {
       const std::string path = JoinPath(directory_, entry.shard.name);
-      SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system_, path, {}));
-      SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
-      SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
-      SHARDKIT_RETURN_IF_ERROR(mapper_.Start(shard->schema(), options_.codecs));
+      SHARDKIT_ASSIGN_OR_RETURN(FinishedShard shard, ReadFinishedShard(file_system_, path));
+      SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, std::move(shard.index_part)));
+      SHARDKIT_RETURN_IF_ERROR(mapper_.Start(shard.schema, options_.codecs));
       manifest_.shards.push_back(entry.shard);
       finished_bytes_ += entry.shard.bytes;
       resume_position_ = next_position_ = entry.next_position;
