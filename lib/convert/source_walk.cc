@@ -42,14 +42,9 @@ absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(FileSys
                                                                          const std::string& path,
                                                                          NameSplit split) {
   auto listing = std::make_unique<DirectoryListing>();
-  {
-    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DirectoryEntry> entries, file_system.List(path));
-    for (DirectoryEntry& entry : entries) {
-      // Given back at once: a directory of millions of files should not stand in memory twice.
-      const std::string name = std::move(entry.name);
-      SHARDKIT_RETURN_IF_ERROR(listing->Add(file_system, path, name, entry.type, split));
-    }
-  }
+  SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(path, [&](std::string_view name, FileType type) {
+    return listing->Add(file_system, path, name, type, split);
+  }));
   listing->Sort();
   return listing;
 }

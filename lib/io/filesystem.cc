@@ -44,6 +44,13 @@ absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces
   return absl::OkStatus();
 }
 
+absl::Status FileSystem::ForEachEntry(
+    const std::string& path, const std::function<absl::Status(std::string_view, FileType)>& take) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, List(path));
+  for (const DirectoryEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(take(entry.name, entry.type));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> FileSystem::ReadFile(const std::string& path, uint64_t limit) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenForReading(path));
   if (file->size() > limit) {

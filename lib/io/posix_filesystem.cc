@@ -151,11 +151,20 @@ absl::StatusOr<FileInfo> PosixFileSystemImplementation::Stat(const std::string& 
 }
 
 absl::StatusOr<std::vector<DirectoryEntry>> PosixFileSystemImplementation::List(const std::string& path) {
+  std::vector<DirectoryEntry> entries;
+  SHARDKIT_RETURN_IF_ERROR(ForEachEntry(path, [&entries](std::string_view name, FileType type) {
+    entries.push_back({.name = std::string(name), .type = type});
+    return absl::OkStatus();
+  }));
+  return entries;
+}
+
+absl::Status PosixFileSystemImplementation::ForEachEntry(
+    const std::string& path, const std::function<absl::Status(std::string_view, FileType)>& take) {
   constexpr std::string_view kOperation = "list directory";
   SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
   const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
   if (directory == nullptr) return PosixError(path, kOperation, errno);
-  std::vector<DirectoryEntry> entries;
   while (true) {
     errno = 0;
     const dirent* entry = readdir(directory.get());
@@ -173,10 +182,10 @@ absl::StatusOr<std::vector<DirectoryEntry>> PosixFileSystemImplementation::List(
     } else {
       return PosixError(JoinPath(path, name), "stat", errno);
     }
-    entries.push_back({.name = std::string(name), .type = type});
+    SHARDKIT_RETURN_IF_ERROR(take(name, type));
   }
   if (errno != 0) return PosixError(path, kOperation, errno);
-  return entries;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> PosixFileSystemImplementation::Lock(const std::string& path) {

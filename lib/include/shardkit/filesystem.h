@@ -152,6 +152,12 @@ class FileSystem {
   // Entries of a directory, unsorted, without "." and "..".
   virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
 
+  // Calls `take` for each entry that List would return, one at a time, so that a directory of millions of entries need
+  // not stand in memory. `name` is valid during the call. Stops at the first error of `take` and returns it. The default
+  // goes through List.
+  virtual absl::Status ForEachEntry(const std::string& path,
+                                    const std::function<absl::Status(std::string_view name, FileType type)>& take);
+
   // Whole file into memory, for small files; ResourceExhausted above `limit` bytes.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit);
 
