@@ -1,0 +1,388 @@
+// Footer sections, section table, trailer, offset index and ndarray values.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/hash.h"
+#include "base/strings.h"
+#include "format/footer.h"
+#include "format/index_layout.h"
+#include "shardkit/ndarray.h"
+#include "unit/container/shard_maker.h"
+
+namespace shardkit::format {
+namespace {
+
+constexpr uint64_t kFooterOffset = 4096;
+
+struct Footer {
+  std::string bytes;  // with the trailer
+  uint64_t file_length() const { return kFooterOffset + bytes.size(); }
+  std::string_view trailer() const { return std::string_view(bytes).substr(bytes.size() - kTrailerBytes); }
+};
+
+Footer MakeFooter(const std::vector<std::pair<SectionKind, std::string>>& sections, Trailer trailer = {}) {
+  FooterBuilder builder(kFooterOffset);
+  for (const auto& [kind, content] : sections) builder.Add(kind, content);
+  return {builder.Finish(trailer)};
+}
+
+Footer Example() {
+  return MakeFooter({{SectionKind::kMetadata, EncodeMetadata({{"a", "b"}})},
+                     {SectionKind::kStatistics, std::string(584, '\0')},
+                     {SectionKind::kBlockDirectory, ""}});
+}
+
+std::string RepairedTrailer(std::string trailer) {
+  StoreLittle(trailer.data() + 88, Hash64(trailer.data(), 88));
+  return trailer;
+}
+
+template <typename T>
+std::string With(std::string bytes, size_t offset, T value) {
+  StoreLittle(bytes.data() + offset, value);
+  return bytes;
+}
+
+TEST(Trailer, ComesBack) {
+  Trailer trailer;
+  trailer.sample_count = 7;
+  trailer.block_count = 3;
+  trailer.content_hash.fill(9);
+  trailer.header_checksum = 11;
+  const Footer footer = MakeFooter({{SectionKind::kMetadata, "abc"}}, trailer);
+  const auto decoded = DecodeTrailer(footer.trailer(), footer.file_length());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->footer_offset, kFooterOffset);
+  EXPECT_EQ(decoded->footer_length, 8u + 32);
+  EXPECT_EQ(decoded->section_count, 1u);
+  EXPECT_EQ(decoded->sample_count, 7u);
+  EXPECT_EQ(decoded->block_count, 3u);
+  EXPECT_EQ(decoded->content_hash, trailer.content_hash);
+  EXPECT_EQ(decoded->file_length, footer.file_length());
+  EXPECT_EQ(decoded->header_checksum, 11u);
+}
+
+TEST(Trailer, EveryRule) {
+  const Footer footer = Example();
+  const std::string good(footer.trailer());
+  const auto decode = [&](const std::string& bytes) {
+    return std::string(ToStd(DecodeTrailer(bytes, footer.file_length()).status().message()));
+  };
+  EXPECT_EQ(decode(good), "");
+  for (size_t length = 0; length < kTrailerBytes; ++length) EXPECT_NE(decode(good.substr(0, length)), "");
+  for (size_t i = 0; i < 8 * kTrailerBytes; ++i) {
+    EXPECT_NE(decode(With(good, i / 8, static_cast<char>(good[i / 8] ^ (1 << i % 8)))), "");
+  }
+  const auto repaired = [&](size_t offset, uint64_t value) {
+    return decode(RepairedTrailer(With(good, offset, value)));
+  };
+  const uint64_t section_count = LoadLittle<uint64_t>(good.data() + 16);
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t one = uint64_t{1} << bit;
+    EXPECT_EQ(repaired(80, one), "trailer: reserved bytes are not zero");
+    if (bit >= 32) {
+      EXPECT_EQ(repaired(16, section_count ^ one), "trailer: reserved bytes are not zero");
+    }
+    EXPECT_EQ(repaired(0, kFooterOffset ^ one), "trailer: footer offset or length does not fit the file");
+    EXPECT_NE(repaired(8, LoadLittle<uint64_t>(good.data() + 8) ^ one), "");
+    EXPECT_NE(repaired(64, footer.file_length() ^ one), "");
+  }
+  EXPECT_EQ(repaired(16, 1000), "trailer: footer offset or length does not fit the file");
+  EXPECT_EQ(repaired(32, kMaxShardSamples), "");
+  EXPECT_EQ(repaired(32, kMaxShardSamples + 1), "trailer: sample count passes 2^32 - 1");
+}
+
+TEST(SectionTable, EveryRule) {
+  const Footer footer = Example();
+  const Trailer good = *DecodeTrailer(footer.trailer(), footer.file_length());
+  const std::string table = footer.bytes.substr(good.table_offset() - kFooterOffset, 32 * good.section_count);
+  const auto decode = [&](const std::string& bytes, bool has_key = false) {
+    Trailer trailer = good;
+    trailer.table_checksum = Hash64(bytes);
+    return DecodeSectionTable(bytes, trailer, has_key).status();
+  };
+  EXPECT_TRUE(decode(table).ok());
+  EXPECT_TRUE(absl::IsDataLoss(decode(table, true)));
+  EXPECT_EQ(DecodeSectionTable(With(table, 0, 'x'), good, false).status().message(),
+            "section table checksum is wrong");
+  for (int bit = 1; bit < 32; ++bit) {
+    EXPECT_EQ(decode(With(table, 36, uint32_t{1} << bit)).message(),
+              "section table: entry 1 has reserved flag bits set");
+  }
+  EXPECT_EQ(decode(With(table, 32, uint32_t{2})).message(), "section table: kinds do not ascend at entry 1");
+  EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 64, uint32_t{5}))));
+  // Ignorable, but then the directory is missing.
+  EXPECT_TRUE(absl::IsDataLoss(decode(With(With(table, 64, uint32_t{5}), 68, uint32_t{1}))));
+  for (size_t entry = 0; entry < 3; ++entry) {
+    for (int bit = 0; bit < 64; ++bit) {
+      const std::string changed = With(
+          table, 32 * entry + 8, LoadLittle<uint64_t>(table.data() + 32 * entry + 8) ^ uint64_t{1} << bit);
+      EXPECT_TRUE(absl::IsDataLoss(decode(changed))) << entry << " offset bit " << bit;
+      const uint64_t length = LoadLittle<uint64_t>(table.data() + 32 * entry + 16);
+      const uint64_t other = length ^ uint64_t { 1 } << bit;
+      // A length that ends in the same multiple of 8 is for the section's own decoder to refuse.
+      if (RoundUp(other, 8) == RoundUp(length, 8)) continue;
+      EXPECT_TRUE(absl::IsDataLoss(decode(With(table, 32 * entry + 16, other))))
+          << entry << " length bit " << bit;
+    }
+  }
+}
+
+TEST(Section, ChecksumAndPadding) {
+  const std::string bytes("abc\0\0\0\0\0", 8), padded("abc\0\0\1\0\0", 8);
+  Section section{.kind = 2, .offset = 0, .length = 3, .checksum = Hash64(bytes)};
+  EXPECT_TRUE(CheckSection(section, bytes).ok());
+  EXPECT_EQ(CheckSection(section, padded).message(), "metadata section checksum is wrong");
+  section.checksum = Hash64(padded);
+  EXPECT_EQ(CheckSection(section, padded).message(), "metadata section: padding is not zero");
+}
+
+TEST(Metadata, RandomOnesComeBackAndEveryTruncationIsDamage) {
+  Random random(7);
+  for (int round = 0; round < 300; ++round) {
+    Metadata metadata;
+    for (uint64_t i = random.Below(6); i-- > 0;)
+      metadata[StrCat("ż", random.Below(1000))] = std::string(random.Below(20), 'v');
+    const std::string bytes = EncodeMetadata(metadata);
+    const auto decoded = DecodeMetadata(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    ASSERT_EQ(*decoded, metadata);
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      ASSERT_TRUE(absl::IsDataLoss(DecodeMetadata(bytes.substr(0, length)).status()));
+    }
+    ASSERT_TRUE(absl::IsDataLoss(DecodeMetadata(bytes + "x").status()));
+    std::string mutated = bytes;
+    mutated[random.Below(bytes.size())] = static_cast<char>(random.Next());
+    const auto other = DecodeMetadata(mutated);
+    if (other.ok()) {
+      ASSERT_EQ(EncodeMetadata(*other), mutated);
+    }
+  }
+  EXPECT_EQ(DecodeMetadata(EncodeMetadata({{"\xff", ""}})).status().message(),
+            "metadata: entry 0 is not valid UTF-8");
+  EXPECT_EQ(DecodeMetadata(EncodeMetadata({{"a", "\xc0"}})).status().message(),
+            "metadata: entry 0 is not valid UTF-8");
+  EXPECT_EQ(DecodeMetadata(std::string((64 << 20) + 1, '\0')).status().message(), "metadata: over 64 MiB");
+}
+
+TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
+  Random random(8);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint64_t> hashes(random.Below(30));
+    for (uint64_t& hash : hashes) hash = random.Below(20);
+    EXPECT_TRUE(CheckKeyIndex(EncodeKeyIndex(hashes)).ok());
+  }
+  const std::string index = EncodeKeyIndex({5, 9, 5});
+  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 0, 6)).message(),
+            "key index: hashes do not ascend at entry 1");
+  EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 24, 3)).message(),
+            "key index: ordinal 3 of entry 0 is past the last sample or stands twice");
+  EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 28, 0)).message(),
+            "key index: ordinal 0 of entry 1 is past the last sample or stands twice");
+  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 24, uint64_t{2})).message(),
+            "key index: ordinals of equal hashes do not ascend at entry 1");
+}
+
+TEST(Statistics, RandomOnesComeBack) {
+  Random random(9);
+  for (int round = 0; round < 200; ++round) {
+    const Schema schema = RandomSchema(random, 5);
+    std::vector<ColumnStatistics> statistics(schema.size());
+    for (int i = 0; i < 10; ++i) {
+      for (size_t c = 0; c < schema.size(); ++c) {
+        const auto value = RandomValue(random, schema[c], 300);
+        if (value) statistics[c].Add(schema[c], value->data(), value->size());
+      }
+    }
+    const std::string bytes = EncodeStatistics(statistics);
+    const auto decoded = DecodeStatistics(schema, bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    ASSERT_TRUE(*decoded == statistics);
+    ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, bytes.substr(1)).status()));
+    ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, bytes + "x").status()));
+    for (int bit = 2; bit < 64; ++bit) {
+      ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, With(bytes, 40, uint64_t{1} << bit)).status()));
+    }
+  }
+}
+
+TEST(BlockDirectory, EveryRule) {
+  std::vector<BlockInfo> blocks = {{128, 192, 128, 0, 3, 11}, {320, 640, 640, 3, 2, 22}};
+  Trailer trailer;
+  trailer.footer_offset = 960;
+  trailer.sample_count = 5;
+  trailer.block_count = 2;
+  const auto decode = [&](const std::function<void(std::vector<BlockInfo>&)>& change) {
+    std::vector<BlockInfo> changed = blocks;
+    change(changed);
+    return std::string(
+        ToStd(DecodeBlockDirectory(EncodeBlockDirectory(changed), trailer, 128, 64).status().message()));
+  };
+  const auto good = DecodeBlockDirectory(EncodeBlockDirectory(blocks), trailer, 128, 64);
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(*good, blocks);
+  EXPECT_NE(decode([](auto& b) { b.pop_back(); }), "");
+  for (const size_t k : {0, 1}) {
+    const std::string place = StrCat("block directory: offset or length of block ", k, " is wrong");
+    EXPECT_EQ(decode([&](auto& b) { b[k].offset += 64; }), place);
+    EXPECT_EQ(decode([&](auto& b) { b[k].length = 0; }), place);
+    EXPECT_EQ(decode([&](auto& b) { b[k].length += 1; }), place);
+    EXPECT_EQ(decode([&](auto& b) { b[k].length = ~uint64_t{63}; }), place);
+    EXPECT_EQ(decode([&](auto& b) { b[k].front_length = b[k].length + 1; }), place);
+    const std::string samples =
+        StrCat("block directory: first sample or sample count of block ", k, " is wrong");
+    EXPECT_EQ(decode([&](auto& b) { b[k].first_sample += 1; }), samples);
+    EXPECT_EQ(decode([&](auto& b) { b[k].sample_count = 0; }), samples);
+    EXPECT_EQ(decode([&](auto& b) { b[k].sample_count = kMaxBlockSamples + 1; }), samples);
+  }
+  EXPECT_EQ(decode([](auto& b) { b[1].sample_count = 3; }),
+            "block directory: 6 samples, but the trailer says 5");
+  EXPECT_EQ(decode([](auto& b) { b[1].length = b[1].front_length = 576; }),
+            "block directory: the blocks do not end where the footer begins");
+  const std::string reserved = With<uint32_t>(EncodeBlockDirectory(blocks), 48 + 36, 1);
+  EXPECT_EQ(DecodeBlockDirectory(reserved, trailer, 128, 64).status().message(),
+            "block directory: reserved bytes of block 1 are not zero");
+}
+
+// All decoders of the footer with bytes changed at random and the checksum before them right.
+TEST(Footer, RandomDamage) {
+  Random random(10);
+  const Schema schema = *Schema::Create({{.name = "x", .type = Type::kF32}});
+  Trailer counts;
+  counts.sample_count = 5;
+  counts.block_count = 2;
+  const std::vector<BlockInfo> blocks = {{128, 192, 128, 0, 3, 11}, {320, 3776, 640, 3, 2, 22}};
+  const std::string directory = EncodeBlockDirectory(blocks);
+  const Footer footer = MakeFooter({{SectionKind::kMetadata, EncodeMetadata({{"a", "b"}, {"c", "d"}})},
+                                    {SectionKind::kStatistics, std::string(584, '\0')},
+                                    {SectionKind::kBlockDirectory, directory}},
+                                   counts);
+  const Trailer good = *DecodeTrailer(footer.trailer(), footer.file_length());
+  for (int round = 0; round < 20000; ++round) {
+    const auto mutate = [&](std::string bytes) {
+      bytes[random.Below(bytes.size())] =
+          static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
+      return bytes;
+    };
+    const auto trailer = DecodeTrailer(RepairedTrailer(mutate(std::string(footer.trailer())).substr(0, 96) +
+                                                       std::string(footer.trailer().substr(96))),
+                                       footer.file_length());
+    if (trailer.ok()) {
+      ASSERT_LE(trailer->table_offset() + 32 * trailer->section_count, footer.file_length());
+      const std::string table = mutate(
+          footer.bytes.substr(trailer->table_offset() - kFooterOffset, 32 * trailer->section_count) + "x");
+      Trailer believed = *trailer;
+      const std::string_view entries = std::string_view(table).substr(0, table.size() - 1);
+      believed.table_checksum = Hash64(entries);
+      const auto sections = DecodeSectionTable(entries, believed, false);
+      if (sections.ok()) {
+        for (const Section& section : *sections) {
+          ASSERT_TRUE(RangeWithin(section.offset, PaddedLength(section), footer.file_length()));
+        }
+      }
+    }
+    const auto decoded = DecodeBlockDirectory(mutate(directory), good, 128, 64);
+    if (decoded.ok()) {
+      for (const BlockInfo& block : *decoded) ASSERT_LE(block.offset + block.length, kFooterOffset);
+    }
+    (void)DecodeStatistics(schema, mutate(std::string(584, '\0')));
+  }
+}
+
+TEST(IndexHeader, RandomOnesComeBackAndEveryBitMatters) {
+  Random random(11);
+  for (int round = 0; round < 50; ++round) {
+    const IndexHeader header{.blob_column_count = static_cast<uint32_t>(random.Below(5)),
+                             .shard_count = random.Below(100),
+                             .block_count = random.Below(1000),
+                             .sample_count = random.Below(100000),
+                             .names_length = random.Below(5000),
+                             .dataset_hash = random.Next(),
+                             .pages_checksum = random.Next()};
+    const std::string bytes = EncodeIndexHeader(header);
+    ASSERT_EQ(bytes.size(), kIndexHeaderBytes);
+    const auto decoded = DecodeIndexHeader(bytes, header.file_length());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    ASSERT_EQ(EncodeIndexHeader(*decoded), bytes);
+    ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(bytes, header.file_length() + 8).status()));
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      ASSERT_TRUE(
+          absl::IsDataLoss(DecodeIndexHeader(bytes.substr(0, length), header.file_length()).status()));
+    }
+    for (size_t bit = 0; bit < 8 * (kIndexHeaderBytes - 8); ++bit) {
+      std::string changed = bytes;
+      changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
+      ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(changed, header.file_length()).status()));
+      StoreLittle(changed.data() + 184, Hash64(changed.data(), 184));
+      const auto other = DecodeIndexHeader(changed, header.file_length());
+      // The minor version and the checksums of other things say nothing about the header; a count may be that
+      // of an empty table.
+      if (other.ok()) {
+        ASSERT_EQ(other->file_length(), header.file_length());
+      } else {
+        ASSERT_EQ(absl::IsUnimplemented(other.status()), bit / 8 == 8 || bit / 8 == 9) << other.status();
+      }
+    }
+  }
+}
+
+TEST(IndexEntries, ComeBack) {
+  const IndexBlock block{1, 2, 3, 4, 5, 6, 7, 8};
+  const IndexShard shard{1, 2, 3, 4, 5, 6, 7};
+  std::string bytes;
+  AppendIndexBlock(block, &bytes);
+  AppendIndexShard(shard, &bytes);
+  ASSERT_EQ(bytes.size(), 2 * kIndexEntryBytes);
+  EXPECT_EQ(LoadIndexBlock(bytes.data()), block);
+  EXPECT_EQ(LoadIndexShard(bytes.data() + kIndexEntryBytes), shard);
+}
+
+TEST(IndexEntries, FirstRecordFollowsTheColumnBefore) {
+  const uint64_t last_ends[] = {1000, 320, 1100};
+  EXPECT_EQ(FirstRecordOffset(320, last_ends, 0), 320u);
+  EXPECT_EQ(FirstRecordOffset(320, last_ends, 1), 320u);  // an empty chunk
+  EXPECT_EQ(FirstRecordOffset(320, last_ends, 2), 1024u);
+}
+
+TEST(Ndarray, RandomOnesComeBackAndEveryTruncationIsDamage) {
+  Random random(12);
+  const Column column{.name = "a", .type = Type::kNdarray, .dtype = Type::kI16};
+  for (int round = 0; round < 500; ++round) {
+    std::vector<uint64_t> shape(random.Below(kMaxRank + 1));
+    uint64_t count = 1;
+    for (uint64_t& dimension : shape) count *= dimension = random.Below(4);
+    const std::string data = random.Bytes(2 * count);
+    std::string value;
+    ASSERT_TRUE(AppendNdarray(Type::kI16, shape, data, &value).ok());
+    ASSERT_EQ(value.size() % 8, 0u);
+    const auto view = ParseNdarray(column, value);
+    ASSERT_TRUE(view.ok()) << view.status();
+    ASSERT_EQ(view->shape, shape);
+    ASSERT_EQ(view->data, data);
+    for (size_t length = 0; length < value.size(); ++length) {
+      ASSERT_TRUE(absl::IsDataLoss(ParseNdarray(column, value.substr(0, length)).status())) << length;
+    }
+    ASSERT_TRUE(absl::IsDataLoss(ParseNdarray(column, value + std::string(8, '\0')).status()));
+  }
+}
+
+TEST(Ndarray, Limits) {
+  const Column column{.name = "a", .type = Type::kNdarray, .dtype = Type::kF64};
+  std::string value;
+  const std::vector<uint64_t> nine(9, 1), huge = {uint64_t{1} << 62, 8}, empty = {uint64_t{1} << 62, 8, 0};
+  EXPECT_TRUE(absl::IsInvalidArgument(AppendNdarray(Type::kF64, nine, "12345678", &value)));
+  EXPECT_TRUE(absl::IsInvalidArgument(AppendNdarray(Type::kF64, huge, "", &value)));
+  EXPECT_TRUE(absl::IsInvalidArgument(AppendNdarray(Type::kUtf8, {}, "", &value)));
+  EXPECT_EQ(value, "");
+  // No elements, whatever the order of the dimensions.
+  ASSERT_TRUE(AppendNdarray(Type::kF64, empty, "", &value).ok());
+  EXPECT_TRUE(ParseNdarray(column, value).ok());
+  EXPECT_TRUE(absl::IsDataLoss(ParseNdarray(column, With<uint64_t>(value, 0, 9)).status()));
+  EXPECT_TRUE(absl::IsDataLoss(ParseNdarray(column, With<uint64_t>(value, 0, 3 | 1 << 8)).status()));
+}
+
+}  // namespace
+}  // namespace shardkit::format
