@@ -1,0 +1,229 @@
+// Damage is found, said where it is, and without checksums still cannot lead out of its buffer.
+#include <gtest/gtest.h>
+
+#include "base/endian.h"
+#include "base/hash.h"
+#include "base/strings.h"
+#include "container/native_shard_reader.h"
+#include "shardkit/validate.h"
+#include "unit/container/shard_maker.h"
+
+namespace shardkit {
+namespace {
+
+constexpr ReadMode kModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
+const std::string kPath = "/s.shard";
+
+Schema Columns() {
+  return *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+                          {.name = "blob", .type = Type::kBytes, .nullable = true},
+                          {.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd, .nullable = true},
+                          {.name = "x", .type = Type::kF32}});
+}
+
+std::string MakeShard(FileSystem& file_system, const std::vector<Row>& rows) {
+  EXPECT_TRUE(
+      WriteShard(file_system, kPath, Columns(), rows, {.max_block_samples = 4, .alignment = 64}).ok());
+  return ReadWhole(file_system, kPath);
+}
+
+// Everything a reader offers; values are looked at, so that a sanitizer sees a view that leaves its memory.
+uint64_t Touch(const ShardReader& shard) {
+  uint64_t sum = 0;
+  const auto add = [&](std::string_view bytes) {
+    for (const char byte : bytes) sum += static_cast<uint8_t>(byte);
+    return absl::OkStatus();
+  };
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t k = 0; k < shard.blocks().size(); ++k) {
+    for (const std::vector<size_t>& columns : std::vector<std::vector<size_t>>{{}, {1}, {0, 2}}) {
+      if (!shard.ReadBlock(k, columns, &buffer, &view).ok()) continue;
+      for (size_t c = 0; c < view.column_count(); ++c) {
+        for (uint32_t i = 0; i < view.sample_count(); ++i) (void)add(view.column(c).value(i).value_or(""));
+      }
+    }
+  }
+  for (uint64_t sample = 0; sample < shard.sample_count(); ++sample) {
+    for (size_t c = 0; c < shard.schema().size(); ++c) {
+      const auto value = shard.ReadValue(sample, c, &buffer);
+      if (value.ok()) (void)add(value->value_or(""));
+    }
+    (void)shard.CopyValue(sample, 1, add);
+  }
+  (void)shard.FindKey("sample/3", &buffer);
+  (void)shard.ReadMetadata();
+  (void)shard.ReadStatistics();
+  return sum;
+}
+
+TEST(Damage, OfAValueIsLocated) {
+  Random random(300);
+  const auto file_system = NewMemoryFileSystem();
+  std::vector<Row> rows;
+  for (int i = 0; i < 10; ++i)
+    rows.push_back({StrCat("sample/", i), StrCat("the value ", i), StrCat("text ", i), random.Bytes(4)});
+  const std::string good = MakeShard(*file_system, rows);
+  for (int i = 0; i < 10; ++i) {
+    std::string bad = good;
+    const size_t at = bad.find(StrCat("the value ", i));
+    ASSERT_NE(at, std::string::npos);
+    bad[at + 4] = 'w';
+    WriteWhole(*file_system, kPath, bad);
+    for (const ReadMode mode : kModes) {
+      const auto shard = ShardReader::Open(*file_system, kPath, {.mode = mode});
+      ASSERT_TRUE(shard.ok()) << shard.status();
+      BlockBuffer buffer;
+      BlockView view;
+      const BlockInfo& block = (*shard)->blocks()[i / 4];
+      const std::string place =
+          StrCat(kPath, ": block ", i / 4, " (samples ", block.first_sample, " to ",
+                 block.first_sample + block.sample_count - 1, ") at byte ", block.offset, ": ");
+      EXPECT_EQ((*shard)->ReadBlock(i / 4, {}, &buffer, &view).message(),
+                StrCat(place, "column 1 \"blob\": values chunk checksum is wrong; sample ", i % 4,
+                       " of the block: value checksum is wrong"));
+      const auto value = (*shard)->ReadValue(i, 1, &buffer);
+      EXPECT_EQ(value.status().message(), StrCat("sample ", i, ", column \"blob\": ", kPath, ": byte ", at,
+                                                 ": value checksum is wrong"));
+      EXPECT_EQ(
+          (*shard)->CopyValue(i, 1, [](std::string_view) { return absl::OkStatus(); }).status().message(),
+          StrCat(place, "sample ", i, ", column \"blob\": value checksum is wrong"));
+      // Exactly this value is lost.
+      for (int other = 0; other < 10; ++other) {
+        const auto intact = (*shard)->ReadValue(other, 1, &buffer);
+        EXPECT_EQ(intact.ok(), other != i);
+        if (intact.ok()) {
+          EXPECT_EQ(**intact, *rows[other][1]);
+        }
+      }
+    }
+    const auto report = Validate(*file_system, kPath);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->problem_count, 1u);
+  }
+}
+
+TEST(Damage, OfAHeadChunkNamesBlockAndColumn) {
+  Random random(301);
+  const auto file_system = NewMemoryFileSystem();
+  const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
+  const auto intact = NativeShardReader::Open(*file_system, kPath, {});
+  ASSERT_TRUE(intact.ok()) << intact.status();
+  for (size_t k = 0; k < (*intact)->blocks().size(); ++k) {
+    BlockBuffer buffer;
+    BlockView view;
+    ASSERT_TRUE((*intact)->ReadHeads(k, &buffer, &view).ok());
+    for (size_t c = 0; c < 4; ++c) {
+      std::string bad = good;
+      bad[(*intact)->blocks()[k].offset + buffer.state().header.columns[c].offset] ^= 1;
+      WriteWhole(*file_system, "/bad.shard", bad);
+      const auto shard = ShardReader::Open(*file_system, "/bad.shard");
+      ASSERT_TRUE(shard.ok()) << shard.status();
+      BlockBuffer other;
+      const absl::Status status = (*shard)->ReadBlock(k, {}, &other, &view);
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      const std::string message(ToStd(status.message()));
+      EXPECT_TRUE(message.starts_with(StrCat("/bad.shard: block ", k, " ")));
+      EXPECT_TRUE(
+          message.ends_with(StrCat(": column ", c, " \"", Columns()[c].name, "\": chunk checksum is wrong")))
+          << message;
+      // The other columns can be read.
+      for (size_t d = 0; d < 4; ++d) {
+        const size_t only[] = {d};
+        EXPECT_EQ((*shard)->ReadBlock(k, only, &other, &view).ok(), d != c);
+      }
+    }
+  }
+}
+
+// Bytes of blocks changed at random, with all checksums on the way put right or not looked at.
+TEST(Damage, StaysInTheBufferWithoutChecksums) {
+  Random random(302);
+  uint64_t sum = 0;
+  for (int round = 0; round < 40; ++round) {
+    const auto file_system = NewMemoryFileSystem();
+    const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
+    const auto intact = NativeShardReader::Open(*file_system, kPath, {});
+    ASSERT_TRUE(intact.ok()) << intact.status();
+    const uint64_t first = (*intact)->blocks()[0].offset, end = (*intact)->trailer().footer_offset;
+    for (int change = 0; change < 100; ++change) {
+      std::string bad = good;
+      for (uint64_t i = 1 + random.Below(4); i-- > 0;) {
+        const uint64_t at = first + random.Below(end - first);
+        bad[at] = static_cast<char>(random.Chance(2) ? random.Below(3) : random.Next());
+      }
+      WriteWhole(*file_system, kPath, bad);
+      for (const ReadMode mode : kModes) {
+        const auto shard = ShardReader::Open(*file_system, kPath, {.verify_checksums = false, .mode = mode});
+        ASSERT_TRUE(shard.ok()) << shard.status();
+        sum += Touch(**shard);
+      }
+    }
+  }
+  EXPECT_GT(sum, 0u);
+}
+
+// Any byte of the file, with checksums: an error or the same values; never a crash, never another class.
+TEST(Damage, AnywhereIsAnError) {
+  Random random(303);
+  const auto file_system = NewMemoryFileSystem();
+  const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
+  const auto whole = ShardReader::Open(*file_system, kPath);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 + random.Below(255)));
+    WriteWhole(*file_system, "/bad.shard", bad);
+    const auto shard = ShardReader::Open(*file_system, "/bad.shard");
+    if (shard.ok()) {
+      (void)Touch(**shard);
+    } else {
+      EXPECT_TRUE(absl::IsDataLoss(shard.status())) << shard.status();
+      EXPECT_TRUE(shard.status().message().substr(0, 12) == "/bad.shard: ") << shard.status();
+    }
+  }
+}
+
+TEST(Damage, EveryTruncationIsDamage) {
+  Random random(304);
+  const auto file_system = NewMemoryFileSystem();
+  const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
+  for (size_t length = 0; length < good.size(); ++length) {
+    WriteWhole(*file_system, "/bad.shard", std::string_view(good).substr(0, length));
+    const auto shard = ShardReader::Open(*file_system, "/bad.shard");
+    ASSERT_TRUE(absl::IsDataLoss(shard.status())) << length << " " << shard.status();
+  }
+}
+
+TEST(Misuse, IsRefused) {
+  Random random(305);
+  const auto file_system = NewMemoryFileSystem();
+  MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
+  const auto shard = ShardReader::Open(*file_system, kPath);
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  BlockBuffer buffer;
+  BlockView view;
+  const size_t beyond[] = {4};
+  EXPECT_TRUE(absl::IsOutOfRange((*shard)->ReadBlock(3, {}, &buffer, &view)));
+  EXPECT_TRUE(absl::IsInvalidArgument((*shard)->ReadBlock(0, beyond, &buffer, &view)));
+  EXPECT_TRUE(absl::IsOutOfRange((*shard)->ReadValue(10, 0, &buffer).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument((*shard)->ReadValue(0, 4, &buffer).status()));
+  EXPECT_TRUE(absl::IsOutOfRange(
+      (*shard)->CopyValue(10, 1, [](std::string_view) { return absl::OkStatus(); }).status()));
+  EXPECT_TRUE(absl::IsNotFound(ShardReader::Open(*file_system, "/none").status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(ShardWriter::Create(*file_system, kPath, Columns()).status()));
+
+  auto writer = ShardWriter::Create(*file_system, "/other", Columns());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const auto append = [&](std::vector<std::optional<Value>> values) { return (*writer)->Append(values); };
+  EXPECT_TRUE(absl::IsInvalidArgument(append({Value("k")})));
+  EXPECT_TRUE(absl::IsInvalidArgument(append({std::nullopt, std::nullopt, std::nullopt, Value("1234")})));
+  EXPECT_TRUE(absl::IsInvalidArgument(append({Value("k"), std::nullopt, std::nullopt, Value("123")})));
+  EXPECT_TRUE(absl::IsInvalidArgument(append({Value("\xff"), std::nullopt, std::nullopt, Value("1234")})));
+  EXPECT_TRUE(append({Value("k"), std::nullopt, std::nullopt, Value("1234")}).ok());
+  EXPECT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ((*ShardReader::Open(*file_system, "/other"))->sample_count(), 1u);
+}
+
+}  // namespace
+}  // namespace shardkit

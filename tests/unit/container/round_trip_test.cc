@@ -1,0 +1,247 @@
+// What a writer was given is what every way of reading gives back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "shardkit/shard_reader.h"
+#include "shardkit/validate.h"
+#include "unit/container/shard_maker.h"
+
+namespace shardkit {
+namespace {
+
+constexpr ReadMode kModes[] = {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect};
+constexpr std::string_view kPath = "/s.shard";
+
+std::unique_ptr<ShardReader> OpenShard(FileSystem& file_system, const ReadOptions& options = {}) {
+  auto shard = ShardReader::Open(file_system, std::string(kPath), options);
+  EXPECT_TRUE(shard.ok()) << shard.status();
+  return shard.ok() ? *std::move(shard) : nullptr;
+}
+
+void ExpectRow(const Row& wanted, const BlockView& view, uint32_t i, std::span<const size_t> columns) {
+  for (const size_t c : columns) {
+    const std::optional<std::string_view> value = view.column(c).value(i);
+    ASSERT_EQ(value.has_value(), wanted[c].has_value())
+        << "sample " << view.first_sample() + i << " column " << c;
+    if (value) {
+      ASSERT_EQ(*value, *wanted[c]) << "sample " << view.first_sample() + i << " column " << c;
+    }
+  }
+}
+
+// Block by block, with all columns and with some.
+void CheckBlocks(const ShardReader& shard, const std::vector<Row>& rows, Random& random) {
+  std::vector<size_t> all, some;
+  for (size_t c = 0; c < shard.schema().size(); ++c) {
+    all.push_back(c);
+    if (random.Chance(2)) some.push_back(c);
+  }
+  if (some.empty()) some.push_back(0);
+  BlockBuffer buffer;
+  BlockView view;
+  uint64_t sample = 0;
+  for (size_t k = 0; k < shard.blocks().size(); ++k) {
+    for (const bool projected : {false, true}) {
+      const absl::Status status = shard.ReadBlock(
+          k, projected ? std::span<const size_t>(some) : std::span<const size_t>(), &buffer, &view);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(view.first_sample(), sample);
+      for (uint32_t i = 0; i < view.sample_count(); ++i)
+        ExpectRow(rows[sample + i], view, i, projected ? some : all);
+      for (const size_t c : all) {
+        if (projected && std::ranges::find(some, c) == some.end()) {
+          ASSERT_FALSE(view.column(c).loaded());
+        }
+      }
+    }
+    sample += view.sample_count();
+  }
+  ASSERT_EQ(sample, rows.size());
+}
+
+// Values one by one, out of order, read and copied, and keys.
+void CheckSingles(const ShardReader& shard, const std::vector<Row>& rows, Random& random) {
+  BlockBuffer buffer;
+  const size_t count = std::min<size_t>(rows.size(), 40);
+  for (size_t round = 0; round < count; ++round) {
+    const uint64_t sample = random.Below(rows.size());
+    for (size_t c = 0; c < shard.schema().size(); ++c) {
+      const std::optional<std::string>& wanted = rows[sample][c];
+      const auto value = shard.ReadValue(sample, c, &buffer);
+      ASSERT_TRUE(value.ok()) << value.status();
+      ASSERT_EQ(value->has_value(), wanted.has_value());
+      if (wanted) {
+        ASSERT_EQ(**value, *wanted);
+      }
+      std::string copy;
+      const auto present = shard.CopyValue(sample, c, [&](std::string_view piece) {
+        copy += piece;
+        return absl::OkStatus();
+      });
+      ASSERT_TRUE(present.ok()) << present.status();
+      ASSERT_EQ(*present, wanted.has_value());
+      ASSERT_EQ(copy, wanted.value_or(""));
+    }
+    if (const auto key = shard.schema().key_column()) {
+      const auto found = shard.FindKey(*rows[sample][*key], &buffer);
+      ASSERT_TRUE(found.ok()) << found.status();
+      ASSERT_EQ(*found, sample);
+    }
+  }
+}
+
+void CheckShard(FileSystem& file_system, const std::vector<Row>& rows, Random& random) {
+  for (const ReadMode mode : kModes) {
+    for (const bool verify : {true, false}) {
+      const auto shard = OpenShard(file_system, {.verify_checksums = verify, .mode = mode});
+      ASSERT_NE(shard, nullptr);
+      ASSERT_EQ(shard->sample_count(), rows.size());
+      CheckBlocks(*shard, rows, random);
+      if (!rows.empty()) CheckSingles(*shard, rows, random);
+    }
+  }
+  const auto report = Validate(file_system, std::string(kPath));
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
+}
+
+TEST(RoundTrip, RandomShards) {
+  Random random(100);
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE(round);
+    const auto file_system = NewMemoryFileSystem();
+    const Schema schema = RandomSchema(random, 8);
+    const std::vector<Row> rows =
+        RandomRows(random, schema, random.Chance(10) ? 0 : 1 + random.Below(200), 150);
+    ShardOptions options{.block_size = uint64_t{1} << random.Below(16),
+                         .max_block_samples = static_cast<uint32_t>(1 + random.Below(100)),
+                         .alignment = uint32_t{64} << random.Below(8),
+                         .metadata = {{"round", StrCat(round)}}};
+    for (const Column& column : schema.columns()) {
+      if (column.codec == Codec::kZstd && random.Chance(2))
+        options.zstd_levels[column.name] = 1 + static_cast<int>(random.Below(5));
+      if (column.codec == Codec::kZstd && random.Chance(4)) options.dictionaries[column.name] = 1024;
+    }
+    const auto summary = WriteShard(*file_system, std::string(kPath), schema, rows, options);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    const auto shard = OpenShard(*file_system);
+    ASSERT_NE(shard, nullptr);
+    EXPECT_TRUE(shard->schema() == schema);
+    EXPECT_EQ(shard->content_hash(), summary->content_hash);
+    EXPECT_EQ(shard->blocks().size(), summary->block_count);
+    EXPECT_EQ(*shard->ReadMetadata(), options.metadata);
+    CheckShard(*file_system, rows, random);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(RoundTrip, HugeCountOfSmallSamples) {
+  Random random(101);
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema =
+      *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+                       {.name = "x", .type = Type::kU16, .nullable = true},
+                       {.name = "b", .type = Type::kBytes, .nullable = true}});
+  const std::vector<Row> rows = RandomRows(random, schema, 150000, 3);
+  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {}).ok());
+  EXPECT_EQ(OpenShard(*file_system)->blocks().size(), 3u);
+  CheckShard(*file_system, rows, random);
+}
+
+// Blocks far smaller than a sample, values that are files, and values that take several pieces to copy.
+TEST(RoundTrip, SamplesLargerThanABlockAndFiles) {
+  Random random(102);
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "small", .type = Type::kUtf8, .codec = Codec::kZstd},
+                                         {.name = "large", .type = Type::kBytes, .nullable = true}});
+  std::vector<Row> rows;
+  auto writer = ShardWriter::Create(*file_system, std::string(kPath), schema, {.block_size = 1000});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (const size_t size : {0, 10, 999, 1000, 1001, 70000, 4 << 20, (9 << 20) + 5, 3}) {
+    for (const bool as_file : {false, true}) {
+      rows.push_back({StrCat("row ", rows.size()), random.Bytes(size)});
+      const std::string path = StrCat("/value", rows.size());
+      WriteWhole(*file_system, path, *rows.back()[1]);
+      Value value(*rows.back()[1]);
+      if (as_file) {
+        auto file = file_system->OpenForReading(path);
+        ASSERT_TRUE(file.ok()) << file.status();
+        value = Value();
+        value.file = *std::move(file);
+      }
+      const std::optional<Value> values[] = {Value(*rows.back()[0]), value};
+      const absl::Status status = (*writer)->Append(values);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    rows.push_back({StrCat("row ", rows.size()), std::nullopt});
+    const std::optional<Value> values[] = {Value(*rows.back()[0]), std::nullopt};
+    ASSERT_TRUE((*writer)->Append(values).ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  CheckShard(*file_system, rows, random);
+}
+
+TEST(RoundTrip, DictionariesAreUsed) {
+  Random random(103);
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}});
+  std::vector<Row> rows;
+  for (int i = 0; i < 3000; ++i) {
+    rows.push_back({StrCat("{\"kind\": \"annotation\", \"id\": ", random.Below(100000),
+                           ", \"license\": \"none\", \"n\": ", i, "}")});
+  }
+  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows,
+                         {.max_block_samples = 20, .alignment = 64, .dictionaries = {{"text", 4096}}})
+                  .ok());
+  const auto shard = OpenShard(*file_system);
+  EXPECT_EQ(shard->dictionary_columns(), std::vector<size_t>{0});
+  CheckShard(*file_system, rows, random);
+}
+
+TEST(RoundTrip, RecordsByTheirPlace) {
+  Random random(104);
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "b", .type = Type::kBytes}});
+  const std::vector<Row> rows = RandomRows(random, schema, 50, 9000);
+  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {.block_size = 100000}).ok());
+  for (const ReadMode mode : kModes) {
+    for (const bool verify : {true, false}) {
+      const auto shard = OpenShard(*file_system, {.verify_checksums = verify, .mode = mode});
+      std::vector<std::pair<uint64_t, uint64_t>> places;
+      for (const BlockInfo& block : shard->blocks()) {
+        uint64_t at = block.offset + block.front_length;
+        for (uint32_t i = 0; i < block.sample_count; ++i) {
+          const uint64_t length = rows[block.first_sample + i][0]->size() + 8;
+          places.emplace_back(at, at + length);
+          at += length;
+        }
+      }
+      BlockBuffer buffer;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto value = shard->ReadRecord(places[i].first, places[i].second, &buffer);
+        ASSERT_TRUE(value.ok()) << value.status();
+        ASSERT_EQ(*value, *rows[i][0]);
+      }
+      std::vector<std::string_view> values(rows.size());
+      const absl::Status status = shard->ReadRecords(places, 7, &buffer, values);
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(values[i], *rows[i][0]);
+
+      for (const auto& [begin, end] :
+           std::vector<std::pair<uint64_t, uint64_t>>{{5, 4},
+                                                      {0, UINT64_MAX},
+                                                      {UINT64_MAX - 1, UINT64_MAX},
+                                                      {shard->file_length(), shard->file_length() + 1},
+                                                      {9, 12}}) {
+        EXPECT_TRUE(absl::IsDataLoss(shard->ReadRecord(begin, end, &buffer).status())) << begin << " " << end;
+        const std::pair<uint64_t, uint64_t> place[] = {{begin, end}};
+        EXPECT_TRUE(absl::IsDataLoss(shard->ReadRecords(place, 1, &buffer, std::span(values).first(1))));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardkit
