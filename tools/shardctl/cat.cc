@@ -83,7 +83,7 @@ int RunCat(int argc, char** argv) {
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);
   if (!column.ok()) {
     // The name is the caller's mistake; NotFound would read as a missing file.
-    return Fail(absl::InvalidArgumentError(column.status().message()));
+    return Fail(absl::InvalidArgumentError(dataset.path() + ": " + std::string(column.status().message())));
   }
   const shardkit::Column& described = dataset.columns()[*column];
   const bool binary = !IsText(described) && !(decode && !shardkit::IsByteString(described.type));

@@ -104,7 +104,7 @@ std::string CodecText(const shardkit::Column& column, bool dictionary) {
 }
 
 std::string RatioText(const shardkit::ColumnStatistics& statistics) {
-  if (statistics.stored_bytes == 0) return "-";
+  if (statistics.present_count == 0 || statistics.stored_bytes == 0) return "-";
   return FormatFixed(
       static_cast<double>(statistics.value_bytes) / static_cast<double>(statistics.stored_bytes), 2);
 }

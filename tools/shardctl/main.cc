@@ -54,7 +54,7 @@ int Run(int argc, char** argv) {
     return kExitSuccess;
   }
   if (word == "--version") {
-    Stdout().Write("shardctl " SHARDKIT_VERSION "\n" SHARDKIT_LIBRARIES "\n");
+    Stdout().Write("shardctl " SHARDKIT_VERSION "\nbuilt with " SHARDKIT_LIBRARIES "\n");
     return kExitSuccess;
   }
   for (const Verb& verb : kVerbs) {

@@ -40,17 +40,20 @@ std::string Ratio(uint64_t input, uint64_t stored) {
 void PrintSummary(const PackArguments& arguments, std::string_view source, const shardkit::PackReport& report,
                   double seconds) {
   const shardkit::Manifest& manifest = report.manifest;
-  const std::string samples = Counted(manifest.samples(), "sample");
   std::string text;
   if (arguments.dry_run) {
-    text = "would pack " + samples + " from " + std::string(source) + ", " + FormatBytes(report.input_bytes) +
-           "; nothing was written\n";
+    text = "would pack " + Counted(report.samples, "sample") + " from " + std::string(source) + ", " +
+           FormatBytes(report.input_bytes) + "; nothing was written\n";
   } else {
-    text = "packed " + samples + " (" + Counted(manifest.schema.size(), "column") + ") from " +
-           std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
-           Counted(manifest.blocks(), "block") + "\n" + FormatBytes(report.input_bytes) + " in -> " +
-           FormatBytes(manifest.bytes()) + " stored" + Ratio(report.input_bytes, manifest.bytes()) + ", " +
-           FormatFixed(seconds, 1) + " s";
+    // What an earlier, interrupted run packed was not counted by this one.
+    const bool all = report.samples == manifest.samples();
+    text = "packed " + Counted(manifest.samples(), "sample") + " (" +
+           Counted(manifest.schema.size(), "column") + ") from " + std::string(source) + " into " +
+           Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") + "\n";
+    if (!all) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
+    text += FormatBytes(report.input_bytes) + " in -> " + FormatBytes(manifest.bytes()) + " stored" +
+            (all ? Ratio(report.input_bytes, manifest.bytes()) : " in all") + ", " + FormatFixed(seconds, 1) +
+            " s";
     if (seconds > 0) {
       text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
     }
@@ -66,7 +69,8 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source,
   document["source"] = source;
   document["output"] = arguments.output.has_value() ? Json(*arguments.output) : Json(nullptr);
   document["dry_run"] = arguments.dry_run;
-  document["samples"] = manifest.samples();
+  document["samples"] = arguments.dry_run ? report.samples : manifest.samples();
+  document["samples_this_run"] = report.samples;
   document["input_bytes"] = report.input_bytes;
   document["bytes"] = manifest.bytes();
   document["shards"] = manifest.shards.size();
@@ -93,6 +97,15 @@ int Interrupted(const PackArguments& arguments) {
     PrintError("shardctl: interrupted; nothing was left behind");
   }
   return kExitEnvironment;
+}
+
+// A column can turn up with any sample, so that only now it is known that a name meant none.
+void NoteUnusedNames(const PackArguments& arguments, const shardkit::Schema& schema) {
+  const auto note = [&](const std::string& option, const std::string& name) {
+    if (!schema.Find(name).has_value()) Note(option + " " + Quote(name) + ": there is no such column");
+  };
+  for (const auto& [name, codec] : arguments.dataset.codecs) note("--codec", name);
+  for (const auto& [name, bytes] : arguments.dataset.shard.dictionaries) note("--dictionary", name);
 }
 
 // Describes the input and what is taken from it. A run may go on with another's shards only when it would
@@ -133,8 +146,6 @@ int RunPack(int argc, char** argv) {
   options.dataset.resume = arguments.resume;
   options.dataset.job = JobText(arguments, source_name);
   options.dataset.cancellation = cancellation;
-  options.dataset.shard.metadata = (*source)->metadata();
-  options.dataset.shard.metadata["shardkit.source"] = source_name;
   options.skip_errors = arguments.skip_errors;
   options.partition = arguments.partition;
   options.partition_count = arguments.partition_count;
@@ -157,8 +168,9 @@ int RunPack(int argc, char** argv) {
   } else {
     PrintSummary(arguments, source_name, *report, progress.seconds());
   }
-  if (report->skipped.empty()) return kExitSuccess;
   Stdout().Flush();
+  if (!arguments.dry_run) NoteUnusedNames(arguments, report->manifest.schema);
+  if (report->skipped.empty()) return kExitSuccess;
   for (const shardkit::SkippedSample& skipped : report->skipped) {
     PrintError("shardctl: skipped sample " + std::to_string(skipped.position) + " (" + skipped.key +
                "): " + skipped.reason);

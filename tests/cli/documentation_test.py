@@ -1,0 +1,94 @@
+"""Help, manual and completions name the same options."""
+import os
+import re
+import shutil
+import subprocess
+
+import support
+from support import CliTest
+
+VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "synth sa1b", "synth files"]
+TOOLS = os.path.join(support.ROOT, "tools")
+
+
+def read(*names):
+    with open(os.path.join(TOOLS, *names), encoding="utf-8") as file:
+        return file.read()
+
+
+class DocumentationTest(CliTest):
+    def options(self, verb):
+        """Long options of a verb, as its help lists them."""
+        text = self.shardctl(*verb.split(), "--help").stdout
+        options = re.findall(r"^  (?:-\w,|   ) (--[a-z0-9-]+)", text, re.MULTILINE)
+        self.assertIn("--help", options)
+        return options
+
+    def test_help_has_summary_options_and_examples(self):
+        for verb in VERBS + ["synth"]:
+            with self.subTest(verb=verb):
+                lines = self.shardctl(*verb.split(), "--help").stdout.splitlines()
+                self.assertTrue(lines[0].startswith(f"shardctl {verb} - "), lines[0])
+                for heading in ("Options:", "Examples:"):
+                    self.assertIn(heading, lines)
+                self.assertLessEqual(max(map(len, lines)), 120)
+        listed = re.findall(r"^  ([a-z]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
+        self.assertEqual(listed, ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "synth"])
+
+    def test_manual(self):
+        page = read("man", "shardctl.1").replace("\\-", "-")
+        sections = dict(re.findall(r"^\.SH ([A-Z]+)\n(.*?)(?=^\.SH |\Z)", page, re.MULTILINE | re.DOTALL))
+        for verb in VERBS:
+            for option in self.options(verb):
+                if option != "--help":
+                    with self.subTest(verb=verb, option=option):
+                        self.assertRegex(sections[verb.split()[0].upper()], re.escape(option) + r"\b")
+
+    def test_manual_has_no_errors(self):
+        if shutil.which("man") is None:
+            self.skipTest("man is not installed")
+        done = subprocess.run(["man", "-l", "--warnings", os.path.join(TOOLS, "man", "shardctl.1")], check=False,
+                              env=dict(os.environ, MANROFFSEQ="", LC_ALL="C.UTF-8", MANWIDTH="100"), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        if done.returncode != 0:
+            self.skipTest(f"man cannot run here: {done.stderr.decode()[:200]}")
+        self.assertEqual(done.stderr.decode(), "")
+
+    def test_bash_completion(self):
+        script = os.path.join(TOOLS, "completions", "shardctl.bash")
+        for verb in VERBS:
+            with self.subTest(verb=verb):
+                self.assertEqual(sorted(self.complete(script, *verb.split(), "--")), sorted(self.options(verb)))
+        self.assertEqual(self.complete(script, "in"), ["index", "inspect"])
+        self.assertEqual(self.complete(script, "synth", "sa"), ["sa1b"])
+        self.assertEqual(self.complete(script, "pack", "--from", "im"), ["imagefolder"])
+        self.pack_small_files()
+        self.assertEqual(self.complete(script, "cat", "out", "--column", "j"), ["jpg", "json"])
+
+    def complete(self, script, *words):
+        shell = (f"source '{script}'; COMP_WORDS=(shardctl {' '.join(words)}); COMP_CWORD={len(words)}; _shardctl 2>/dev/null;"
+                 'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", shell], cwd=self.folder, check=True, stdout=subprocess.PIPE, timeout=60)
+        return sorted(done.stdout.decode().split())
+
+    def test_zsh_completion(self):
+        text = read("completions", "_shardctl")
+        every = {option for verb in VERBS for option in self.options(verb)} | {"--version"}
+        self.assertEqual(set(re.findall(r"--[a-z][a-z0-9-]+", text)), every)
+        self.check_syntax("zsh", "_shardctl")
+
+    def test_fish_completion(self):
+        text = read("completions", "shardctl.fish")
+        for verb in VERBS:
+            for option in self.options(verb):
+                name = verb.split()[-1]
+                condition = r"(?:-s \w )?" if option == "--help" else rf"-n '[^']*\b{name}\b[^']*' (?:-s \w )?"
+                self.assertRegex(text, rf"complete -c shardctl (?:-s h )?{condition}-l {option[2:]}\b",
+                                 f"{verb} {option}")
+        self.check_syntax("fish", "shardctl.fish")
+
+    def check_syntax(self, shell, name):
+        if shutil.which(shell) is not None:
+            subprocess.run([shell, "-n", os.path.join(TOOLS, "completions", name)], check=True, timeout=60)
+
+

@@ -1,0 +1,129 @@
+"""Transcripts of whole sessions, word for word."""
+import os
+
+from support import CliTest
+
+
+class GoldenTest(CliTest):
+    def test_help(self):
+        words = [[], ["pack"], ["index"], ["ls"], ["inspect"], ["cat"], ["validate"], ["unpack"], ["synth"],
+                 ["synth", "sa1b"], ["synth", "files"]]
+        self.golden("help", [self.shardctl(*verb, "--help") for verb in words])
+
+    def test_pack_files(self):
+        self.small_files()
+        plain = self.plain_codecs("key", "txt", "json")
+        self.golden("pack_files", [
+            self.shardctl("pack", "in", "-o", "none", "--dry-run"),
+            self.shardctl("pack", "in", "-o", "out", *plain),
+            self.shardctl("pack", "in", "-o", "out", *plain, code=2),
+            self.shardctl("ls", "out"),
+            self.shardctl("validate", "out", "--deep"),
+        ])
+
+    def test_list(self):
+        self.pack_small_files("out", "--shard-samples", "2")
+        self.golden("ls", [
+            self.shardctl("ls", "out"),
+            self.shardctl("ls", "out", "--offset", "1", "--limit", "2"),
+            self.shardctl("ls", "out", "--offset", "5"),
+            self.shardctl("ls", "out", "--limit", "0"),
+            self.shardctl("ls", "out", "--long"),
+            self.shardctl("ls", "out", "--shards"),
+            self.shardctl("ls", "out", "--values-xxh3"),
+            self.shardctl("ls", "out", "--json", "--limit", "2"),
+            self.shardctl("ls", "out", "--json", "--long", "--limit", "1"),
+            self.shardctl("ls", "out", "--json", "--shards"),
+            self.shardctl("ls", "out", "--json", "--limit", "0"),
+        ])
+
+    def test_inspect(self):
+        self.pack_small_files("out", "--shard-samples", "2")
+        shard = sorted(name for name in os.listdir(self.path("out")) if name.endswith(".shard"))[0]
+        self.golden("inspect", [
+            self.shardctl("inspect", "out"),
+            self.shardctl("inspect", "out", "--json"),
+            self.shardctl("inspect", f"out/{shard}"),
+            self.shardctl("inspect", "out", "--shard", "1"),
+            self.shardctl("inspect", "out", "--shard", "1", "--block", "0"),
+            self.shardctl("inspect", "out", "--shard", "1", "--block", "0", "--json"),
+            self.shardctl("inspect", "out", "--sample", "2"),
+            self.shardctl("inspect", "out", "--key", "sub/date"),
+            self.shardctl("inspect", "out", "--key", "sub/date", "--json"),
+            self.shardctl("inspect", "out", "--key", "plum", code=1),
+            self.shardctl("inspect", "out", "--sample", "5", code=1),
+            self.shardctl("inspect", "out", "--shard", "3", code=1),
+            self.shardctl("inspect", "out", "--block", "1", code=1),
+        ])
+
+    def test_sa1b(self):
+        self.small_sa1b()
+        columns = ["key", "image_id", "width", "height", "file_name", "masks", "annotation_id", "area", "bbox",
+                   "predicted_iou", "stability_score", "crop_box", "point_coords", "source_json"]
+        runs = [self.shardctl("pack", "sa1b", "-o", "out", *self.plain_codecs(*columns))]
+        runs += [self.shardctl("inspect", "out"), self.shardctl("inspect", "out", "--key", "sa_2"),
+                 self.shardctl("inspect", "out", "--key", "sa_2", "--json")]
+        for column in ("masks", "bbox", "image_id", "file_name", "predicted_iou", "area"):
+            runs.append(self.shardctl("cat", "out", "--sample", "1", "--column", column, "--decode"))
+        self.golden("sa1b", runs)
+
+    def test_index_and_merge(self):
+        self.pack_small_files("a")
+        self.shardctl("pack", "in", "-o", "b0", *self.plain_codecs("key", "txt", "json"), "--partition", "0/2")
+        self.shardctl("pack", "in", "-o", "b1", *self.plain_codecs("key", "txt", "json"), "--partition", "1/2")
+        os.remove(self.path("a", "dataset.idx"))
+        self.write("plain.txt", "text")
+        self.write("some.tar", "tar")
+        shard = next(name for name in os.listdir(self.path("a")) if name.endswith(".shard"))
+        self.golden("index", [
+            self.shardctl("index", "a"),
+            self.shardctl("index", "a", "b0", "--json"),
+            self.shardctl("index", "--merge", "b", "b0", "b1"),
+            self.shardctl("index", "--merge", "c", "b0", "b1", "--json"),
+            self.shardctl("index", "--merge", "b", "b0", "b1", code=2),
+            self.shardctl("index", f"a/{shard}", code=2),
+            self.shardctl("index", "some.tar", code=2),
+            self.shardctl("index", "missing", code=3),
+        ])
+
+    def test_unpack(self):
+        self.pack_small_files()
+        self.golden("unpack", [
+            self.shardctl("unpack", "out", "-o", "again"),
+            self.shardctl("unpack", "out", "-o", "again", code=None),
+            self.shardctl("unpack", "out", "-o", "json", "--json"),
+            self.shardctl("unpack", "out", "-o", "few", "--samples", "1:3"),
+            self.shardctl("unpack", "out", "-o", "none", "--samples", "5:"),
+        ])
+        self.assertEqual(self.tree("in"), self.tree("again"))
+
+    def test_synth(self):
+        self.golden("synth", [
+            self.shardctl("synth", "files", "-o", "f", "--count", "3", "--size", "1KiB"),
+            self.shardctl("synth", "files", "-o", "f", "--count", "3", "--size", "1KiB", code=2),
+            self.shardctl("synth", "files", "-o", "f", "--count", "3", "--size", "1KiB", "--overwrite", "--json"),
+            self.shardctl("synth", "files", "-o", "t", "--count", "1", "--content", "text", "--extension", "txt",
+                          "--per-directory", "0", "--size", "100"),
+            self.shardctl("synth", "sa1b", "-o", "s", "--width", "64", code=2),
+        ])
+
+    def test_missing_inputs(self):
+        self.write("folder/file", "x")
+        self.write("text", "this is no shard, however long it may be" * 10)
+        self.write("short", "x")
+        self.write("empty", "")
+        runs = []
+        for path in ("missing", "folder", "text", "short", "empty"):
+            for words in (["ls"], ["inspect"], ["cat", "--sample", "0", "--column", "c"], ["validate"]):
+                runs.append(self.shardctl(words[0], path, *words[1:], code=None))
+            runs.append(self.shardctl("unpack", path, "-o", "out", code=None))
+        runs.append(self.shardctl("pack", "missing", "-o", "out", code=3))
+        runs.append(self.shardctl("pack", "folder", "missing", "-o", "out", code=3))
+        runs.append(self.shardctl("pack", "--from", "sa1b", "folder", "-o", "out", code=None))
+        runs.append(self.shardctl("pack", "--from", "imagefolder", "text", "-o", "out", code=None))
+        runs.append(self.shardctl("pack", "folder", "-o", "folder/out", code=2))
+        runs.append(self.shardctl("pack", "folder", "-o", "text", code=None))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["empty", "folder", "short", "text"])
+        for run in runs:
+            self.assertNotEqual(run.code, 0, str(run))
+        self.golden("missing_inputs", runs)

@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""Tests of shardctl as its users see it: output, exit codes, what is left on disk.
+
+    tests/cli/run.py [--shardctl PATH] [--data DIR] [--update] [--filter PATTERN] [-v]
+
+The command comes from --shardctl or the variable SHARDCTL, real data from --data, SHARDKIT_TEST_DATA or, when it is there,
+../shared/data beside the repository; tests that need it are skipped without. --update rewrites the golden files
+(golden/*.txt) from what the command says now: read the difference before you commit it. Standard library only.
+"""
+import argparse
+import fnmatch
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+
+import support  # noqa: E402  (needs the path above)
+
+MODULES = ["usage_test", "golden_test", "json_test", "pack_test", "read_test", "damage_test", "interrupt_test",
+           "documentation_test", "real_data_test"]
+
+
+def flatten(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from flatten(test)
+        else:
+            yield test
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Tests of shardctl.")
+    parser.add_argument("--shardctl", default=os.environ.get("SHARDCTL"), help="the command to test")
+    parser.add_argument("--data", default=os.environ.get("SHARDKIT_TEST_DATA"), help="folder of real data")
+    parser.add_argument("--update", action="store_true", help="rewrite the golden files")
+    parser.add_argument("--filter", default="*", help="only tests whose name matches, * and ? allowed")
+    parser.add_argument("-v", "--verbose", action="store_true", help="name every test")
+    options = parser.parse_args()
+    if not options.shardctl or not os.path.isfile(options.shardctl):
+        parser.error(f"no command to test: {options.shardctl!r}: give --shardctl PATH, or build first")
+    beside = os.path.join(support.ROOT, "..", "shared", "data")
+    support.SHARDCTL = os.path.abspath(options.shardctl)
+    support.DATA = os.path.abspath(options.data or beside)
+    support.UPDATE = options.update
+
+    tests = [test for test in flatten(unittest.defaultTestLoader.loadTestsFromNames(MODULES))
+             if fnmatch.fnmatchcase(test.id(), f"*{options.filter}*")]
+    outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=2 if options.verbose else 1).run(
+        unittest.TestSuite(tests))
+    failed = {getattr(test, "test_case", test).id() for test, _ in outcome.failures + outcome.errors}
+    skipped = {getattr(test, "test_case", test).id() for test, _ in outcome.skipped} - failed
+    for test, reason in outcome.skipped:
+        print(f"skipped {test.id()}: {reason}")
+    # tests/report.py reads this line.
+    print(f"{max(outcome.testsRun - len(failed) - len(skipped), 0)} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed or not outcome.testsRun else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
