@@ -191,7 +191,10 @@ class Validator {
       return problem("wrong entry");
     }
     const auto part = ReadShardIndexPart(shard);
-    if (!part.ok()) return absl::OkStatus();  // damage that has been reported with the blocks
+    if (!part.ok()) {
+      const bool damage = absl::IsDataLoss(part.status()) || absl::IsOutOfRange(part.status());
+      return damage ? absl::OkStatus() : part.status();  // damage has been reported with the blocks
+    }
     std::vector<size_t> positions;
     for (const size_t column : schema.blob_columns()) {
       const auto& blobs = shard.schema().blob_columns();
