@@ -22,6 +22,9 @@ class DirectWritableFile final : public WritableFile {
   DirectWritableFile(std::string path, FileDescriptor descriptor)
       : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
+  // What was appended is in the file, closed or not.
+  ~DirectWritableFile() override { (void)BecomePlain(); }
+
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return plain_ ? plain_->size() : written_ + staging_.size(); }
 
