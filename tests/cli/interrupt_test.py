@@ -111,6 +111,18 @@ class InterruptTest(CliTest):
         self.assertEqual(process.returncode, 0)
         self.shardctl("validate", "out")
 
+    def test_interrupted_unpack_leaves_nothing(self):
+        self.shardctl("pack", "many", "-o", "out", *OPTIONS)
+        process = self.start("unpack", "out", "-o", "again")
+        while not os.path.exists(self.path("again")) and process.poll() is None:
+            time.sleep(0.0002)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        if process.returncode == 0:
+            self.skipTest("done before the signal came")
+        self.assertEqual((process.returncode, out, err), (3, b"", b"shardctl: interrupted; nothing was left behind\n"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["many", "out"])
+
     def test_interrupted_synth(self):
         process = self.start("synth", "files", "-o", "made", "--count", "1000000", "--size", "10KiB")
         while not os.path.exists(self.path("made")) and process.poll() is None:

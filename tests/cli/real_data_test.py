@@ -92,7 +92,7 @@ class RealDataTest(RoundTrip):
         self.round_trip(nasty, "--from", "files", original=nasty)
         # Some of them do not decode, and --deep is to say which; that is no damage of the dataset.
         run = self.shardctl("validate", "--deep", "out", code=1)
-        self.assertRegex(run.stderr, r'block 0 .*column "jpg"')
+        self.assertRegex(run.stderr, r'block 0 .*"jpg".*sample \d')
         for sample in range(self.shardctl("inspect", "out", "--json").json()["samples"]):
             self.shardctl("inspect", "out", "--sample", sample)
 

@@ -62,7 +62,7 @@ int RunUnpack(int argc, char** argv) {
       shardkit::Unpack(*shardkit::PosixFileSystem(), **dataset, *output, options);
   progress.Clear();
   if (absl::IsCancelled(report.status())) {
-    PrintError("shardctl: interrupted; " + *output + " holds only a part of the files");
+    PrintError("shardctl: interrupted; nothing was left behind");
     return kExitEnvironment;
   }
   if (!report.ok()) return Fail(report.status());
