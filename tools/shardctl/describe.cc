@@ -33,26 +33,26 @@ std::string_view Front(std::string_view text, size_t limit) {
   return text.substr(0, end);
 }
 
-Description DescribeText(std::string_view value) {
+Description DescribeText(std::string_view value, uint64_t length) {
   const std::string_view front = Front(value, kTextBytes);
-  const bool cut = front.size() < value.size();
-  return {Quote(front) + (cut ? "... (" + FormatBytes(value.size()) + ")" : ""),
+  const bool cut = front.size() < length;
+  return {Quote(front) + (cut ? "... (" + FormatBytes(length) + ")" : ""),
           Json{{"text", front}, {"truncated", cut}}};
 }
 
-Description DescribeBytes(std::string_view value) {
+Description DescribeBytes(std::string_view value, uint64_t length) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string hex;
   for (const char c : value.substr(0, kHexBytes)) {
     hex += kHex[static_cast<uint8_t>(c) >> 4];
     hex += kHex[static_cast<uint8_t>(c) & 15];
   }
-  std::string text = FormatBytes(value.size());
+  std::string text = FormatBytes(length);
   if (!hex.empty()) text += ", begins " + hex;
   return {text, Json{{"front_hex", hex}}};
 }
 
-Description DescribeJpeg(std::string_view value) {
+Description DescribeJpeg(std::string_view value, uint64_t length) {
   const absl::StatusOr<shardkit::JpegInfo> info = shardkit::ProbeJpeg(value);
   if (!info.ok()) return Malformed(info.status());
   const std::string_view process = info->lossless      ? "lossless"
@@ -64,7 +64,7 @@ Description DescribeJpeg(std::string_view value) {
   if (info->bits != 8) text += ", " + std::to_string(info->bits) + " bits";
   if (info->arithmetic) text += ", arithmetic coding";
   if (info->exif_orientation != 0) text += ", EXIF orientation " + std::to_string(info->exif_orientation);
-  text += ", " + FormatBytes(value.size());
+  text += ", " + FormatBytes(length);
   return {text, Json{{"width", info->width},
                      {"height", info->height},
                      {"components", info->components},
@@ -76,7 +76,7 @@ Description DescribeJpeg(std::string_view value) {
 }
 
 // The dimensions stand in the IHDR chunk, which every PNG begins with (PNG specification, 5.2 and 11.2.2).
-Description DescribePng(std::string_view value) {
+Description DescribePng(std::string_view value, uint64_t length) {
   constexpr std::string_view kFront("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
   if (!value.starts_with(kFront) || value.size() < 26) {
     return Malformed(absl::DataLossError("does not begin as a PNG file"));
@@ -90,7 +90,7 @@ Description DescribePng(std::string_view value) {
   const uint32_t height = big_endian(20);
   const int bits = static_cast<uint8_t>(value[24]);
   return {std::to_string(width) + "x" + std::to_string(height) + ", " + std::to_string(bits) +
-              " bits per channel, " + FormatBytes(value.size()),
+              " bits per channel, " + FormatBytes(length),
           Json{{"width", width}, {"height", height}, {"bits", bits}}};
 }
 
@@ -140,17 +140,17 @@ Description DescribeArray(const shardkit::Column& column, std::string_view value
 
 }  // namespace
 
-Description DescribeValue(const shardkit::Column& column, std::string_view value) {
+Description DescribeValue(const shardkit::Column& column, std::string_view value, uint64_t length) {
   switch (column.type) {
     case Type::kJpeg:
-      return DescribeJpeg(value);
+      return DescribeJpeg(value, length);
     case Type::kPng:
-      return DescribePng(value);
+      return DescribePng(value, length);
     case Type::kUtf8:
     case Type::kJson:
-      return DescribeText(value);
+      return DescribeText(value, length);
     case Type::kBytes:
-      return DescribeBytes(value);
+      return DescribeBytes(value, length);
     case Type::kRle:
       return DescribeMasks(value);
     case Type::kNdarray:

@@ -11,6 +11,37 @@
 #include "table.h"
 
 namespace shardctl {
+namespace {
+
+struct Front {
+  std::string bytes;
+  uint64_t length = 0;  // of the whole value
+};
+
+// A value, or of a byte string the front alone, so that one of many gigabytes takes no more memory than a
+// small one.
+absl::StatusOr<std::optional<Front>> ReadFront(const shardkit::DatasetReader& dataset, uint64_t sample,
+                                               size_t column, shardkit::BlockBuffer* buffer) {
+  Front front;
+  if (!shardkit::IsByteString(dataset.columns()[column].type)) {
+    const absl::StatusOr<std::optional<std::string_view>> value = dataset.ReadValue(sample, column, buffer);
+    if (!value.ok()) return value.status();
+    if (!value->has_value()) return std::nullopt;
+    front.bytes = **value;
+    front.length = front.bytes.size();
+    return front;
+  }
+  const absl::StatusOr<bool> present = dataset.CopyValue(sample, column, [&](std::string_view piece) {
+    front.bytes.append(piece.substr(0, kFrontBytes - front.bytes.size()));
+    front.length += piece.size();
+    return absl::OkStatus();
+  });
+  if (!present.ok()) return present.status();
+  if (!*present) return std::nullopt;
+  return front;
+}
+
+}  // namespace
 
 int InspectSample(const shardkit::DatasetReader& dataset, uint64_t sample, bool json) {
   const absl::StatusOr<shardkit::DatasetReader::Location> location = dataset.Locate(sample);
@@ -25,13 +56,13 @@ int InspectSample(const shardkit::DatasetReader& dataset, uint64_t sample, bool 
   shardkit::BlockBuffer buffer;
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
-    const absl::StatusOr<std::optional<std::string_view>> value = dataset.ReadValue(sample, i, &buffer);
+    const absl::StatusOr<std::optional<Front>> value = ReadFront(dataset, sample, i, &buffer);
     if (!value.ok()) return Fail(value.status());
     Json entry{
         {"name", column.name}, {"type", shardkit::TypeName(column.type)}, {"present", value->has_value()}};
     if (value->has_value()) {
-      const Description description = DescribeValue(column, **value);
-      entry["length"] = (*value)->size();
+      const Description description = DescribeValue(column, (*value)->bytes, (*value)->length);
+      entry["length"] = (*value)->length;
       entry.update(description.json);
       table.AddRow({Printable(column.name), TypeText(column), description.text});
     } else {
