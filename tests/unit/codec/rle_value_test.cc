@@ -85,18 +85,21 @@ TEST(RleValue, Layout) {
 }
 
 TEST(RleValue, SmoothMasksTakeDeltaAndNoisyOnesPlain) {
+  // An outline that wanders by a few pixels from column to column, as drawn objects have it.
+  std::mt19937_64 random(5);
   RleList smooth;
-  Rle rle{1000, 50, {}};
-  uint32_t left = 50000;
-  for (uint32_t i = 0; i < 49; ++i) {
-    rle.runs.insert(rle.runs.end(), {900 - i % 3, 100 + i % 3});
-    left -= 1000;
+  Rle rle{1000, 2000, {}};
+  uint32_t top = 400, length = 200, before = 0;
+  for (uint32_t x = 0; x < rle.width; ++x) {
+    top += static_cast<uint32_t>(random() % 5) - 2;
+    length += static_cast<uint32_t>(random() % 5) - 2;
+    rle.runs.insert(rle.runs.end(), {before + top, length});
+    before = 1000 - top - length;
   }
-  rle.runs.push_back(left);
+  rle.runs.push_back(before);
   smooth.Append(rle);
   EXPECT_EQ(ValueOf(smooth)[4], 1);
 
-  std::mt19937_64 random(5);
   RleList noisy;
   Rle noise{1, 0, {}};
   for (int i = 0; i < 1000; ++i) {
