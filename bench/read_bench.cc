@@ -10,9 +10,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "shardkit/dataset_reader.h"
 #include "shardkit/validate.h"
@@ -23,18 +25,20 @@ using namespace shardkit::bench;
 
 namespace {
 
-uint64_t sink = 0;  // keeps the compiler from dropping work
+std::atomic<uint64_t> sink = 0;  // keeps the compiler from dropping work
 
 void BareLoop(const std::vector<std::string>& paths, char* buffer, size_t piece) {
+  uint64_t hash = 0;
   for (const std::string& path : paths) {
     const int file = open(path.c_str(), O_RDONLY);
     for (;;) {
       const ssize_t got = read(file, buffer, piece);
       if (got <= 0) break;
-      sink += XXH3_64bits(buffer, static_cast<size_t>(got));
+      hash += XXH3_64bits(buffer, static_cast<size_t>(got));
     }
     close(file);
   }
+  sink += hash;
 }
 
 void Scan(const DatasetReader& dataset, int threads) {
@@ -42,14 +46,16 @@ void Scan(const DatasetReader& dataset, int threads) {
   options.threads = threads;
   options.blocks_ahead = threads + 1;
   const auto scanner = Must(dataset.Scan(options));
+  uint64_t bytes = 0;
   for (;;) {
     const auto block = Must(scanner->Next());
-    if (!block) return;
+    if (!block) break;
     for (size_t column = 0; column < block->view().column_count(); ++column) {
       const ColumnView& view = block->view().column(column);
-      for (uint32_t i = 0; i < view.size(); ++i) sink += view.bytes(i).size();
+      for (uint32_t i = 0; i < view.size(); ++i) bytes += view.bytes(i).size();
     }
   }
+  sink += bytes;
 }
 
 }  // namespace
@@ -75,9 +81,16 @@ int main(int argc, char** argv) {
 
   std::vector<Contender> contenders;
   contenders.push_back({"bare loop, 1 MiB", [&] { BareLoop(paths, buffer.get(), size_t{1} << 20); }, {}, {}});
+  const auto second_buffer = std::make_unique<char[]>(size_t{4} << 20);
+  contenders.push_back({"bare loop, 2 threads, each the whole", [&] {
+                          std::thread other([&] { BareLoop(paths, second_buffer.get(), size_t{1} << 20); });
+                          BareLoop(paths, buffer.get(), size_t{1} << 20);
+                          other.join();
+                        }, {}, {}});
   contenders.push_back({"scan, 1 thread", [&] { Scan(*dataset, 0); }, {}, {}});
   contenders.push_back({"scan, 2 threads", [&] { Scan(*dataset, 2); }, {}, {}});
   contenders.push_back({"scan, memory map, 1 thread", [&] { Scan(*mapped, 0); }, {}, {}});
+  contenders.push_back({"scan, memory map, 2 threads", [&] { Scan(*mapped, 2); }, {}, {}});
   contenders.push_back({"validate, 2 threads", [&] {
                           ValidateOptions options;
                           options.threads = 2;

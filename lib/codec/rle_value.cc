@@ -20,7 +20,7 @@ constexpr size_t kHeadBytes = 8;         // mask count, transform, reserved
 constexpr size_t kBytesPerMask = 3 * 4;  // height, width, run count
 constexpr uint8_t kTransformPlain = 0;   // payload: the runs
 constexpr uint8_t kTransformDelta = 1;   // payload: zigzag of the difference to the run two before
-constexpr size_t kSampledRuns = 4096;    // about so many runs decide the transform of a value
+constexpr size_t kSampledRuns = 2048;    // about so many runs decide the transform of a value
 constexpr int kTrialLevel = 1;           // of zstd, for that decision
 constexpr size_t kBatch = 512;           // runs encoded at once
 

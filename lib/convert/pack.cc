@@ -79,6 +79,9 @@ class Packer {
       begin = Share(total, options_.partition);
       end_ = Share(total, options_.partition + 1);
       progress_.total_samples = end_ - begin;
+    } else if (options_.progress && source_.keys_ascend()) {
+      // A tree is listed in a moment; a tar would have to be read to its end before packing could begin.
+      SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
     }
     first_ = begin;
     begin = std::max(begin, resume_position);
@@ -121,7 +124,7 @@ class Packer {
   }
 
   absl::Status ListAhead() {
-    while (!at_end_ && pending_.size() < 2 * static_cast<size_t>(pool_.thread_count())) {
+    while (!at_end_ && pending_.size() < 4 * static_cast<size_t>(pool_.thread_count())) {
       const uint64_t average = stored_samples_ == 0 ? kBatchBytes / 16 : progress_.input_bytes / stored_samples_ + 1;
       const uint64_t wanted = std::min(std::clamp<uint64_t>(kBatchBytes / average, 1, kMaxBatchSamples), end_ - listed_);
       if (wanted == 0) {

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "base/buffer.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/thread_pool.h"
 #include "io/posix_error.h"
 
 namespace shardkit {
@@ -30,13 +32,14 @@ class DirectWritableFile final : public WritableFile {
 
   absl::Status Append(std::string_view bytes) override {
     if (!error_.ok()) return error_;
-    while (!plain_ && !bytes.empty()) {
+    if (plain_) return plain_->Append(bytes);
+    while (!bytes.empty()) {
       const size_t taken = std::min(bytes.size(), kStagingBytes - staging_.size());
       staging_.Append(bytes.substr(0, taken));
       bytes.remove_prefix(taken);
-      if (staging_.size() == kStagingBytes) SHARDKIT_RETURN_IF_ERROR(Remember(WriteStaging()));
+      if (staging_.size() == kStagingBytes) SHARDKIT_RETURN_IF_ERROR(Remember(StartWriting()));
     }
-    return bytes.empty() ? absl::OkStatus() : plain_->Append(bytes);
+    return absl::OkStatus();
   }
 
   absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
@@ -64,50 +67,76 @@ class DirectWritableFile final : public WritableFile {
     return status;
   }
 
-  // Writes the full staging buffer, whose size is a multiple of any device's blocks.
-  absl::Status WriteStaging() {
-    size_t done = 0;
-    while (done < staging_.size()) {
-      const ssize_t got = pwrite(descriptor_.get(), staging_.data() + done, staging_.size() - done,
-                                 static_cast<off_t>(written_ + done));
-      if (got > 0) {
-        done += static_cast<size_t>(got);
-      } else if (got == 0 || errno == EINVAL) {
-        // Refused, or cut short at a length that no direct write can go on from.
-        return GoPlain(done);
-      } else if (errno != EINTR) {
-        return PosixError(path_, "write", errno);
-      }
-      if (done % Buffer::kAlignment != 0) return GoPlain(done);
-    }
-    written_ += staging_.size();
+  // Writes the full staging buffer in the background while the other one is filled.
+  absl::Status StartWriting() {
+    SHARDKIT_RETURN_IF_ERROR(FinishWriting());
+    std::swap(staging_, flying_);
     staging_.clear();
+    writing_ = Pending<absl::Status>::Run(writer_, [this, offset = written_] { return Write(offset); });
+    written_ += flying_.size();
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishWriting() {
+    if (!writing_) return absl::OkStatus();
+    const absl::Status status = writing_->Take();
+    writing_.reset();
+    return status;
+  }
+
+  // On the writing thread.
+  absl::Status Write(uint64_t offset) {
+    size_t done = 0;
+    while (done < flying_.size()) {
+      const ssize_t got = pwrite(descriptor_.get(), flying_.data() + done, flying_.size() - done,
+                                 static_cast<off_t>(offset + done));
+      if (got > 0) done += static_cast<size_t>(got);
+      // A file system that refuses direct writes after all, or a write cut short at a length that no direct one can go on
+      // from.
+      if (direct_ && ((got < 0 && errno == EINVAL) || done % Buffer::kAlignment != 0)) {
+        SHARDKIT_RETURN_IF_ERROR(ClearDirect());
+      } else if (got == 0 || (got < 0 && errno != EINTR)) {
+        return PosixError(path_, "write", got == 0 ? EIO : errno);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ClearDirect() {
+    const int flags = fcntl(descriptor_.get(), F_GETFL);
+    if (flags < 0 || fcntl(descriptor_.get(), F_SETFL, flags & ~O_DIRECT) < 0) {
+      return PosixError(path_, "change the flags of", errno);
+    }
+    direct_ = false;
     return absl::OkStatus();
   }
 
   absl::Status BecomePlain() {
     if (!error_.ok()) return error_;
-    return plain_ ? absl::OkStatus() : Remember(GoPlain(0));
+    return plain_ ? absl::OkStatus() : Remember(GoPlain());
   }
 
-  // Hands the file over to ordinary writes, with what is staged from `done` on still to be written.
-  absl::Status GoPlain(size_t done) {
-    const int flags = fcntl(descriptor_.get(), F_GETFL);
-    if (flags < 0 || fcntl(descriptor_.get(), F_SETFL, flags & ~O_DIRECT) < 0) {
-      return PosixError(path_, "change the flags of", errno);
-    }
-    plain_ = NewPosixWritableFile(path_, std::move(descriptor_), written_ + done);
-    const absl::Status status = plain_->Append(staging_.view().substr(done));
+  // Hands the file over to ordinary writes, with what is staged still to be written.
+  absl::Status GoPlain() {
+    SHARDKIT_RETURN_IF_ERROR(FinishWriting());
+    SHARDKIT_RETURN_IF_ERROR(ClearDirect());
+    plain_ = NewPosixWritableFile(path_, std::move(descriptor_), written_);
+    const absl::Status status = plain_->Append(staging_.view());
     staging_ = Buffer();
+    flying_ = Buffer();
     return status;
   }
 
   const std::string path_;
   FileDescriptor descriptor_;
-  Buffer staging_;
-  uint64_t written_ = 0;
+  Buffer staging_;         // being filled
+  Buffer flying_;          // being written
+  bool direct_ = true;     // O_DIRECT is set; of the writing thread while it writes
+  uint64_t written_ = 0;   // bytes handed to the writing thread
   std::unique_ptr<WritableFile> plain_;
   absl::Status error_;
+  std::optional<Pending<absl::Status>> writing_;
+  ThreadPool writer_{1};  // last: joins before what its task uses is gone
 };
 
 }  // namespace

@@ -152,9 +152,12 @@ int RunPack(int argc, char** argv) {
   options.keep_on_cancel = arguments.resume;
 
   Progress progress("samples");
-  options.progress = [&](const shardkit::PackProgress& now) {
-    progress.Update(now.samples, now.total_samples, now.input_bytes);
-  };
+  // Not asked for, so that nothing is counted that nobody sees.
+  if (progress.enabled()) {
+    options.progress = [&](const shardkit::PackProgress& now) {
+      progress.Update(now.samples, now.total_samples, now.input_bytes);
+    };
+  }
   const absl::StatusOr<shardkit::PackReport> report =
       arguments.dry_run ? shardkit::DryRunPack(**source, options)
                         : shardkit::Pack(file_system, **source, *arguments.output, options);

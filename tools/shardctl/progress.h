@@ -25,6 +25,9 @@ class Progress {
   // Clears the line, so that something else can be printed; the next Update draws it again.
   void Clear();
 
+  // Whether anything is drawn at all.
+  bool enabled() const { return enabled_; }
+
   double seconds() const;
 
  private:
