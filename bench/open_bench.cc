@@ -1,4 +1,4 @@
-// Opening datasets, whatever their size. Target A.9.
+// Opening datasets, whatever their size.
 //
 //   open_bench WORK_DIRECTORY [SHARDS]
 //

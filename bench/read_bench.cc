@@ -1,4 +1,4 @@
-// Reading a dataset, against a bare loop over the same files. Targets A.1, A.3, A.4 and A.7.
+// Reading a dataset, against a bare loop over the same files.
 //
 //   read_bench DATASET [--column NAME] [--rounds N]
 //

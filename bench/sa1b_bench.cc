@@ -1,5 +1,5 @@
 // SA-1B annotations through the whole converter, images apart: JSON to columns, regeneration check, compression, shard.
-// Target A.6.
+//
 //
 //   sa1b_bench DIRECTORY [ROUNDS]
 
