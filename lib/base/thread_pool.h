@@ -58,11 +58,6 @@ class Pending {
     return pending;
   }
 
-  bool Ready() const {
-    std::lock_guard lock(state_->mutex);
-    return state_->value.has_value();
-  }
-
   T Take() {
     std::unique_lock lock(state_->mutex);
     state_->ready.wait(lock, [this] { return state_->value.has_value(); });

@@ -23,8 +23,6 @@ struct RawColumn {
 
   // A blob too large to hold: the block's only sample's value is this file, and `values` is empty.
   std::shared_ptr<const RandomAccessFile> file;
-
-  uint64_t value_bytes() const { return values.size() + (file ? file->size() : 0); }
 };
 
 struct RawBlock {
