@@ -297,8 +297,8 @@ def decode_rle(data):
                 raise BadValue(f"rle: run {i} of mask {len(masks)} is not in its shortest form or over 64 bits")
             if transform == 1:
                 number = (number >> 1) ^ -(number & 1)
-                if i > 2:
-                    number += runs[i - 2]
+                if i >= 2:
+                    number += height - runs[i - 1]
             if not 0 <= number <= 0xFFFFFFFF:
                 raise BadValue(f"rle: run {i} of mask {len(masks)} is negative or over 2^32 - 1")
             runs.append(number)

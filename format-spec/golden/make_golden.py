@@ -132,11 +132,12 @@ def ndarrays():
 
 
 def rle():
-    columns = [Col("plain", "rle"), Col("delta", "rle", "zstd")]
+    columns = [Col("plain", "rle"), Col("edge", "rle", "zstd")]
     empty, full, none = (5, 5, [25]), (5, 5, [0, 25]), (0, 7, [])
-    huge = (65535, 65537, [4294967295])
-    lists = [[], [empty], [full, none, SQUARE], [LONG, huge], [(4, 4, [0, 1, 0, 15])], [(300, 300, [1, 2, 70000, 3, 128, 19866])]]
-    return build(columns, [dict(plain=Masks(masks, 0), delta=Masks(masks, 1)) for masks in lists], [4, 2])
+    # The largest masks, with differences of 33 bits, one positive and one negative.
+    flat, tall = (1, 4294967295, [1, 4294967293, 1]), (4294967295, 1, [0, 0, 0, 4294967295])
+    lists = [[], [empty], [full, none, SQUARE], [LONG, flat, tall], [(4, 4, [0, 1, 0, 15])], [(300, 300, [1, 2, 70000, 3, 128, 19866])]]
+    return build(columns, [dict(plain=Masks(masks, 0), edge=Masks(masks, 1)) for masks in lists], [4, 2])
 
 
 def simple(**options):

@@ -232,7 +232,7 @@ def shards():
             ("rle-transform", Col("v", "rle"), patch(masks, 4, b"\2") + b"\1\3", ["rle", "transform"]),
             ("rle-reserved", Col("v", "rle"), patch(masks, 7, b"\1") + b"\1\3", ["rle", "reserved"]),
             ("rle-mask-count", Col("v", "rle"), patch(masks, 0, u32(0xFFFFFFFF)), ["rle"]),
-            ("rle-negative-run", Col("v", "rle"), patch(masks, 4, b"\1") + b"\1\6", ["rle", "run"]),
+            ("rle-negative-run", Col("v", "rle"), patch(patch(masks, 4, b"\1"), 16, b"\3") + b"\2\6\0", ["rle", "run"]),
             ("rle-too-many-pixels", Col("v", "rle"), patch(masks, 8, b"\0\0\1\0\0\0\1\0") + b"\0\0", ["rle", "pixels"]),
             ("ndarray-byte-count", Col("v", "ndarray", dtype="u16"), b"\1" + bytes(7) + u64(9) + bytes(16), ["ndarray", "bytes"]),
             ("ndarray-huge", Col("v", "ndarray", dtype="u16"), b"\2" + bytes(7) + u64(1 << 63) * 2, ["ndarray", "bytes"]),

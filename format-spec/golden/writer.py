@@ -90,9 +90,9 @@ def encode(col, value):
         parts = [[h for h, _, _ in value.masks], [w for _, w, _ in value.masks], [len(r) for _, _, r in value.masks]]
         out = struct.pack("<IB3x", len(value.masks), value.transform)
         out += b"".join(struct.pack("<I", number) for part in parts for number in part)
-        for _, _, runs in value.masks:
+        for height, _, runs in value.masks:
             for i, run in enumerate(runs):
-                d = run - runs[i - 2] if i >= 3 else run
+                d = run - (height - runs[i - 1]) if i >= 2 else run
                 out += leb128(((d << 1) ^ (d >> 63)) if value.transform else run)
         return out
     if isinstance(value, Array):

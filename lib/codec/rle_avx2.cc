@@ -177,25 +177,18 @@ SHARDKIT_AVX2_INLINE bool Split(std::string_view bytes, uint32_t* out, size_t* c
   return _mm256_testz_si256(splitter.foreign, _mm256_set1_epi8(static_cast<char>(0xc0))) != 0;
 }
 
-// runs[i] += runs[i - 2] for i > 2, after `prepare` on each eight; *sum of all. False when one is negative or
-// above 2^31 - 1: differences are above -2^31, so a sum that wraps shows as negative.
-template <typename Prepare>
-SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count, uint64_t* sum, Prepare prepare) {
+// runs[i] += runs[i - 2] for i > 2. False when one is negative or above 2^31 - 1: differences are above -2^31, so a sum
+// that wraps shows as negative.
+SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count) {
   uint32_t sign = 0;
-  uint64_t total = 0;
   size_t i = 0;
-  for (; i < count && i < 3; ++i) {
-    runs[i] = prepare.Scalar(runs[i]);
-    sign |= runs[i];
-    total += runs[i];
-  }
+  for (; i < count && i < 3; ++i) sign |= runs[i];
   if (i + 8 <= count) {
     __m256i carry = _mm256_set1_epi64x(LoadLittle<int64_t>(runs + 1));
     __m256i signs = _mm256_setzero_si256();
-    __m256i sums = _mm256_setzero_si256();
     for (; i + 8 <= count; i += 8) {
       __m256i* const at = reinterpret_cast<__m256i*>(runs + i);
-      __m256i value = prepare.Vector(_mm256_loadu_si256(at));
+      __m256i value = _mm256_loadu_si256(at);
       value = _mm256_add_epi32(value, _mm256_slli_si256(value, 8));
       // The last pair of the lower half, to the upper half.
       const __m256i lower =
@@ -205,6 +198,56 @@ SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count, uint64_t*
       const __m256i last_pair = _mm256_permute4x64_epi64(value, 0xff);
       value = _mm256_add_epi32(value, carry);
       carry = _mm256_add_epi32(carry, last_pair);
+      signs = _mm256_or_si256(signs, value);
+      _mm256_storeu_si256(at, value);
+    }
+    sign |= static_cast<uint32_t>(_mm256_movemask_epi8(signs)) & 0x88888888 ? 0x80000000 : 0;
+  }
+  for (; i < count; ++i) {
+    runs[i] += runs[i - 2];
+    sign |= runs[i];
+  }
+  return (sign >> 31) == 0;
+}
+
+SHARDKIT_AVX2_INLINE uint32_t Unzigzag(uint32_t value) { return (value >> 1) ^ (0 - (value & 1)); }
+
+SHARDKIT_AVX2_INLINE __m256i Unzigzag(__m256i value) {
+  const __m256i odd = _mm256_and_si256(value, _mm256_set1_epi32(1));
+  return _mm256_xor_si256(_mm256_srli_epi32(value, 1), _mm256_sub_epi32(_mm256_setzero_si256(), odd));
+}
+
+// runs[i] = Unzigzag(runs[i]) + height - runs[i - 1] for i > 1: with every other run negated, a prefix sum. False when
+// one is negative or above 2^31 - 1. Those that wrap are among them: numbers below 2^28 make two neighbours sum to at
+// most height + 2^27, so that no run is below -2^28, and height is below 2^31.
+SHARDKIT_AVX2_INLINE bool SumEdges(uint32_t* runs, size_t count, uint32_t height, uint64_t* sum) {
+  uint32_t sign = height;
+  uint64_t total = 0;
+  size_t i = 0;
+  for (; i < count && i < 2; ++i) {
+    runs[i] = Unzigzag(runs[i]);
+    sign |= runs[i];
+    total += runs[i];
+  }
+  if (i + 8 <= count) {
+    const __m256i heights = _mm256_set1_epi32(static_cast<int32_t>(height));
+    const __m256i alternate = _mm256_set1_epi64x(static_cast<int64_t>(0xffffffff00000001));  // 1, -1
+    __m256i carry = _mm256_set1_epi32(static_cast<int32_t>(0 - runs[1]));
+    __m256i signs = _mm256_setzero_si256();
+    __m256i sums = _mm256_setzero_si256();
+    for (; i + 8 <= count; i += 8) {
+      __m256i* const at = reinterpret_cast<__m256i*>(runs + i);
+      __m256i value = _mm256_add_epi32(Unzigzag(_mm256_loadu_si256(at)), heights);
+      value = _mm256_sign_epi32(value, alternate);
+      value = _mm256_add_epi32(value, _mm256_slli_si256(value, 4));
+      value = _mm256_add_epi32(value, _mm256_slli_si256(value, 8));
+      // The last of the lower half, to the upper half.
+      const __m256i lower = _mm256_shuffle_epi32(_mm256_permute2x128_si256(value, value, 0x08), 0xff);
+      value = _mm256_add_epi32(value, lower);
+      // The next eight wait for no more than one addition.
+      const __m256i last = _mm256_permutevar8x32_epi32(value, _mm256_set1_epi32(7));
+      value = _mm256_sign_epi32(_mm256_add_epi32(value, carry), alternate);
+      carry = _mm256_add_epi32(carry, last);
       signs = _mm256_or_si256(signs, value);
       sums = _mm256_add_epi64(sums, _mm256_srli_epi64(value, 32));
       sums = _mm256_add_epi64(sums, _mm256_and_si256(value, _mm256_set1_epi64x(0xffffffff)));
@@ -216,26 +259,13 @@ SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count, uint64_t*
     total += lanes[0] + lanes[1] + lanes[2] + lanes[3];
   }
   for (; i < count; ++i) {
-    runs[i] = prepare.Scalar(runs[i]) + runs[i - 2];
+    runs[i] = Unzigzag(runs[i]) + height - runs[i - 1];
     sign |= runs[i];
     total += runs[i];
   }
   *sum = total;
   return (sign >> 31) == 0;
 }
-
-struct AsIs {
-  SHARDKIT_AVX2_INLINE uint32_t Scalar(uint32_t value) const { return value; }
-  SHARDKIT_AVX2_INLINE __m256i Vector(__m256i value) const { return value; }
-};
-
-struct Unzigzag {
-  SHARDKIT_AVX2_INLINE uint32_t Scalar(uint32_t value) const { return (value >> 1) ^ (0 - (value & 1)); }
-  SHARDKIT_AVX2_INLINE __m256i Vector(__m256i value) const {
-    const __m256i odd = _mm256_and_si256(value, _mm256_set1_epi32(1));
-    return _mm256_xor_si256(_mm256_srli_epi32(value, 1), _mm256_sub_epi32(_mm256_setzero_si256(), odd));
-  }
-};
 
 // The low bytes of eight 32-bit numbers.
 SHARDKIT_AVX2_INLINE uint64_t LowBytes(__m256i value) {
@@ -247,11 +277,15 @@ SHARDKIT_AVX2_INLINE uint64_t LowBytes(__m256i value) {
   return low | (high << 32);
 }
 
-// runs[i .. i + 8) or their differences to the runs two before; i > 2 for differences.
-SHARDKIT_AVX2_INLINE __m256i LoadEight(const uint32_t* runs, size_t i, bool delta) {
-  const __m256i value = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(runs + i));
-  if (!delta) return value;
-  return _mm256_sub_epi32(value, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(runs + i - 2)));
+SHARDKIT_AVX2_INLINE __m256i LoadEight(const uint32_t* runs) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(runs));
+}
+
+// Writes eight numbers below 128 in as many bytes; null when one is not.
+SHARDKIT_AVX2_INLINE uint8_t* WriteEightShort(__m256i numbers, uint8_t* out) {
+  if (_mm256_testz_si256(numbers, _mm256_set1_epi32(~127)) == 0) return nullptr;
+  StoreLittle(out, LowBytes(numbers));
+  return out + 8;
 }
 
 SHARDKIT_AVX2_INLINE char* WriteCocoNumber(int32_t value, char* out) {
@@ -289,8 +323,7 @@ bool HasAvx2Kernels() {
 }
 
 SHARDKIT_AVX2 bool RunsFromCocoTextAvx2(std::string_view text, uint32_t* out, size_t* count) {
-  uint64_t sum;
-  return Split<Coco>(text, out, count) && SumDifferences(out, *count, &sum, AsIs{});
+  return Split<Coco>(text, out, count) && SumDifferences(out, *count);
 }
 
 SHARDKIT_AVX2 bool SplitLebAvx2(std::string_view bytes, size_t count, uint32_t* out) {
@@ -298,8 +331,8 @@ SHARDKIT_AVX2 bool SplitLebAvx2(std::string_view bytes, size_t count, uint32_t* 
   return Split<Leb>(bytes, out, &found) && found == count;
 }
 
-SHARDKIT_AVX2 bool UndoDeltaAvx2(std::span<uint32_t> runs, uint64_t* sum) {
-  return SumDifferences(runs.data(), runs.size(), sum, Unzigzag{});
+SHARDKIT_AVX2 bool UndoEdgeAvx2(std::span<uint32_t> runs, uint32_t height, uint64_t* sum) {
+  return SumEdges(runs.data(), runs.size(), height, sum);
 }
 
 SHARDKIT_AVX2 char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, char* out) {
@@ -307,7 +340,7 @@ SHARDKIT_AVX2 char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, 
   size_t i = begin;
   for (; i < end && i < 3; ++i) out = WriteCocoNumber(static_cast<int32_t>(run[i]), out);
   for (; i + 8 <= end; i += 8) {
-    const __m256i value = LoadEight(run, i, true);
+    const __m256i value = _mm256_sub_epi32(LoadEight(run + i), LoadEight(run + i - 2));
     const __m256i shifted = _mm256_add_epi32(value, _mm256_set1_epi32(16));
     if (_mm256_testz_si256(shifted, _mm256_set1_epi32(~31)) != 0) {
       StoreLittle(out, (LowBytes(value) & 0x1f1f1f1f1f1f1f1f) + 0x3030303030303030);
@@ -320,16 +353,13 @@ SHARDKIT_AVX2 char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, 
   return out;
 }
 
-SHARDKIT_AVX2 uint8_t* WriteLebAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta,
-                                    uint8_t* out) {
-  const uint32_t* const run = runs.data();
+SHARDKIT_AVX2 uint8_t* WriteLebAvx2(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out) {
+  const uint32_t* const run = mask.runs.data();
   size_t i = begin;
-  if (!delta) {
+  if (!edge) {
     for (; i + 8 <= end; i += 8) {
-      const __m256i value = LoadEight(run, i, false);
-      if (_mm256_testz_si256(value, _mm256_set1_epi32(~127)) != 0) {
-        StoreLittle(out, LowBytes(value));
-        out += 8;
+      if (uint8_t* const next = WriteEightShort(LoadEight(run + i), out)) {
+        out = next;
         continue;
       }
       for (size_t j = i; j < i + 8; ++j) out = WriteLebNumber(run[j], out);
@@ -337,20 +367,22 @@ SHARDKIT_AVX2 uint8_t* WriteLebAvx2(std::span<const uint32_t> runs, size_t begin
     for (; i < end; ++i) out = WriteLebNumber(run[i], out);
     return out;
   }
-  for (; i < end && i < 3; ++i) out = WriteLebNumber(Zigzag(static_cast<int32_t>(run[i])), out);
+  const uint32_t height = mask.height;
+  const __m256i heights = _mm256_set1_epi32(static_cast<int32_t>(height));
+  for (; i < end && i < 2; ++i) out = WriteLebNumber(Zigzag(static_cast<int32_t>(run[i])), out);
   for (; i + 8 <= end; i += 8) {
-    const __m256i value = LoadEight(run, i, true);
+    const __m256i pairs = _mm256_add_epi32(LoadEight(run + i), LoadEight(run + i - 1));
+    const __m256i value = _mm256_sub_epi32(pairs, heights);
     const __m256i zigzag = _mm256_xor_si256(_mm256_slli_epi32(value, 1), _mm256_srai_epi32(value, 31));
-    if (_mm256_testz_si256(zigzag, _mm256_set1_epi32(~127)) != 0) {
-      StoreLittle(out, LowBytes(zigzag));
-      out += 8;
+    if (uint8_t* const next = WriteEightShort(zigzag, out)) {
+      out = next;
       continue;
     }
-    for (size_t j = i; j < i + 8; ++j) {
-      out = WriteLebNumber(Zigzag(static_cast<int32_t>(run[j] - run[j - 2])), out);
-    }
+    alignas(32) uint32_t numbers[8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(numbers), zigzag);
+    for (const uint32_t number : numbers) out = WriteLebNumber(number, out);
   }
-  for (; i < end; ++i) out = WriteLebNumber(Zigzag(static_cast<int32_t>(run[i] - run[i - 2])), out);
+  for (; i < end; ++i) out = WriteLebNumber(Zigzag(static_cast<int32_t>(run[i] + run[i - 1] - height)), out);
   return out;
 }
 
@@ -394,12 +426,12 @@ namespace shardkit::internal {
 bool HasAvx2Kernels() { return false; }
 bool RunsFromCocoTextAvx2(std::string_view, uint32_t*, size_t*) { return false; }
 bool SplitLebAvx2(std::string_view, size_t, uint32_t*) { return false; }
-bool UndoDeltaAvx2(std::span<uint32_t>, uint64_t*) { return false; }
+bool UndoEdgeAvx2(std::span<uint32_t>, uint32_t, uint64_t*) { return false; }
 char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, char* out) {
   return WriteCocoPortable(runs, begin, end, out);
 }
-uint8_t* WriteLebAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta, uint8_t* out) {
-  return WriteLebPortable(runs, begin, end, delta, out);
+uint8_t* WriteLebAvx2(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out) {
+  return WriteLebPortable(mask, begin, end, edge, out);
 }
 void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out) {
   ExpandRowPortable(row, previous, words, out);

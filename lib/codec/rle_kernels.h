@@ -36,20 +36,24 @@ char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, ch
 
 // ---- binary values (rle_value.cc) ----
 
-inline constexpr size_t kMaxLebBytes = 5;  // a zigzag difference has 33 bits
+inline constexpr size_t kMaxLebBytes = 5;  // two runs, of at most 2^32 - 1 together, less a height have 33 bits
 
-// Both write runs [begin, end) of a mask as LEB128, plain or (`delta`) as zigzag differences, and return the
-// end; `out` has room for (end - begin) * kMaxLebBytes + kKernelSlack bytes. The Avx2 one: runs below 2^31.
-uint8_t* WriteLebPortable(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta, uint8_t* out);
-uint8_t* WriteLebAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta, uint8_t* out);
+// Both write runs [begin, end) of a valid mask as LEB128, plain or with the transform `edge`, and return the end; `out`
+// has room for (end - begin) * kMaxLebBytes + kKernelSlack bytes. The Avx2 one: only within the limits below, so that
+// two runs less a height fit into 32 bits.
+uint8_t* WriteLebPortable(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out);
+uint8_t* WriteLebAvx2(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out);
+inline constexpr uint32_t kMaxLebAvx2Run = (uint32_t{1} << 30) - 1;
+inline constexpr uint32_t kMaxLebAvx2Height = (uint32_t{1} << 31) - 1;
 
 // Splits exactly `count` canonical LEB128 numbers that fill `bytes`. `out` has room for
-// bytes.size() + kKernelSlack numbers. Gives up on a number above 2^28.
+// bytes.size() + kKernelSlack numbers. Gives up on a number of 2^28 and above.
 bool SplitLebAvx2(std::string_view bytes, size_t count, uint32_t* out);
-// Zigzag differences -> the runs of one mask, in place. *sum is their sum. Gives up on a run above 2^31.
-bool UndoDeltaAvx2(std::span<uint32_t> runs, uint64_t* sum);
+// Numbers of the transform `edge`, each below 2^28, -> the runs of one mask, in place. *sum is their sum. Gives up on a
+// run that is negative or above 2^31 - 1, and on such a height.
+bool UndoEdgeAvx2(std::span<uint32_t> runs, uint32_t height, uint64_t* sum);
 
-absl::Status ParseRlePayloadPortable(std::string_view payload, bool delta, RleList* masks);
+absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleList* masks);
 absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* masks);
 
 // ---- dense masks (rle_dense.cc, rle_encode.cc) ----

@@ -19,42 +19,41 @@ namespace {
 constexpr size_t kHeadBytes = 8;         // mask count, transform, reserved
 constexpr size_t kBytesPerMask = 3 * 4;  // height, width, run count
 constexpr uint8_t kTransformPlain = 0;   // payload: the runs
-constexpr uint8_t kTransformDelta = 1;   // payload: zigzag of the difference to the run two before
+constexpr uint8_t kTransformEdge = 1;    // payload: zigzag of the run + the run before - the height
 constexpr size_t kSampledRuns = 2048;    // about so many runs decide the transform of a value
 constexpr int kTrialLevel = 1;           // of zstd, for that decision
 constexpr size_t kBatch = 512;           // runs encoded at once
 
-using WriteLeb = uint8_t* (*)(std::span<const uint32_t>, size_t, size_t, bool, uint8_t*);
+using WriteLeb = uint8_t* (*)(const RleView&, size_t, size_t, bool, uint8_t*);
 
 // Calls take(begin, end) with the encoded bytes of one mask, in pieces.
 template <typename Take>
-void EncodeMask(std::span<const uint32_t> runs, WriteLeb write, bool delta, Take take) {
+void EncodeMask(const RleView& mask, WriteLeb write, bool edge, Take take) {
   uint8_t batch[kBatch * internal::kMaxLebBytes + internal::kKernelSlack];
-  for (size_t begin = 0; begin < runs.size(); begin += kBatch) {
-    take(batch, write(runs, begin, std::min(begin + kBatch, runs.size()), delta, batch));
+  for (size_t begin = 0; begin < mask.runs.size(); begin += kBatch) {
+    take(batch, write(mask, begin, std::min(begin + kBatch, mask.runs.size()), edge, batch));
   }
 }
 
-// Delta halves what zstd makes of smooth masks, plain wins on noisy ones, whose runs come back verbatim in the next
+// Edge halves what zstd makes of smooth masks, plain wins on noisy ones, whose runs come back verbatim in the next
 // columns. No entropy of single bytes sees that, so every k-th mask is compressed both ways, at the fastest level.
 uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
   thread_local ZstdCompressor compressor;
   const size_t step = masks.runs.size() / kSampledRuns + 1;
-  std::string plain, delta, compressed;
+  std::string plain, edge, compressed;
   for (size_t i = 0; i < masks.size(); i += step) {
-    const std::span<const uint32_t> runs = masks[i].runs;
     const auto append_to = [](std::string& out) {
       return [&out](const uint8_t* begin, const uint8_t* end) {
         out.append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
       };
     };
-    EncodeMask(runs, write, false, append_to(plain));
-    EncodeMask(runs, write, true, append_to(delta));
+    EncodeMask(masks[i], write, false, append_to(plain));
+    EncodeMask(masks[i], write, true, append_to(edge));
   }
   const auto cost = [&](const std::string& bytes) {
     return compressor.Compress(bytes, kTrialLevel, nullptr, &compressed).ok() ? compressed.size() : bytes.size();
   };
-  return cost(plain) < cost(delta) ? kTransformPlain : kTransformDelta;
+  return cost(plain) < cost(edge) ? kTransformPlain : kTransformEdge;
 }
 
 absl::Status CheckList(const RleList& masks) {
@@ -91,7 +90,7 @@ absl::StatusOr<Head> ParseHead(std::string_view value) {
     return DataLoss("rle value: ", value.size(), " bytes are too few for the sizes of ", head.count,
                     " masks");
   }
-  if (head.transform > kTransformDelta) {
+  if (head.transform > kTransformEdge) {
     return DataLoss("rle value: unknown transform ", static_cast<int>(head.transform), " at byte 4");
   }
   if (value[5] != 0 || value[6] != 0 || value[7] != 0) {
@@ -127,7 +126,7 @@ absl::Status ParseSizes(const char* sizes, uint32_t count, size_t payload_bytes,
 }
 
 // False where the portable code has to decide.
-bool ParsePayloadAvx2(std::string_view payload, bool delta, RleList* masks) {
+bool ParsePayloadAvx2(std::string_view payload, bool edge, RleList* masks) {
   const size_t count = masks->run_begin.back();
   masks->runs.resize(payload.size() + internal::kKernelSlack);
   if (!internal::SplitLebAvx2(payload, count, masks->runs.data())) return false;
@@ -136,8 +135,8 @@ bool ParsePayloadAvx2(std::string_view payload, bool delta, RleList* masks) {
     const std::span<uint32_t> runs =
         std::span(masks->runs).subspan(masks->run_begin[i], masks->run_begin[i + 1] - masks->run_begin[i]);
     uint64_t sum = 0;
-    if (delta) {
-      if (!internal::UndoDeltaAvx2(runs, &sum)) return false;
+    if (edge) {
+      if (!internal::UndoEdgeAvx2(runs, masks->heights[i], &sum)) return false;
     } else {
       for (const uint32_t run : runs) sum += run;
     }
@@ -150,13 +149,12 @@ bool ParsePayloadAvx2(std::string_view payload, bool delta, RleList* masks) {
 
 namespace internal {
 
-uint8_t* WriteLebPortable(std::span<const uint32_t> runs, size_t begin, size_t end, bool delta,
-                          uint8_t* out) {
+uint8_t* WriteLebPortable(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out) {
   for (size_t i = begin; i < end; ++i) {
-    uint64_t value = runs[i];
-    if (delta) {
-      const int64_t difference =
-          static_cast<int64_t>(value) - (i > 2 ? static_cast<int64_t>(runs[i - 2]) : 0);
+    uint64_t value = mask.runs[i];
+    if (edge) {
+      const int64_t predicted = i < 2 ? 0 : int64_t{mask.height} - int64_t{mask.runs[i - 1]};
+      const int64_t difference = static_cast<int64_t>(value) - predicted;
       value = (static_cast<uint64_t>(difference) << 1) ^ static_cast<uint64_t>(difference >> 63);
     }
     for (; value >= 0x80; value >>= 7) *out++ = static_cast<uint8_t>(value | 0x80);
@@ -165,7 +163,7 @@ uint8_t* WriteLebPortable(std::span<const uint32_t> runs, size_t begin, size_t e
   return out;
 }
 
-absl::Status ParseRlePayloadPortable(std::string_view payload, bool delta, RleList* masks) {
+absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleList* masks) {
   masks->runs.clear();
   masks->runs.reserve(masks->run_begin.back());
   Cursor cursor(payload);
@@ -180,10 +178,10 @@ absl::Status ParseRlePayloadPortable(std::string_view payload, bool delta, RleLi
         return DataLoss("rle value: mask ", mask, ", run ", i,
                         ": no canonical LEB128 number at payload byte ", position);
       }
-      if (delta) {
+      if (edge) {
         number = (number >> 1) ^ (0 - (number & 1));
-        // Unsigned, so that it wraps; a sum below 0 then is above every limit.
-        if (i > 2) number += masks->runs[first + i - 2];
+        // Unsigned, so that it wraps; a run below 0 then is above every limit.
+        if (i >= 2) number += uint64_t{masks->heights[mask]} - masks->runs[first + i - 1];
       }
       if (number > kMaxMaskPixels) {
         return DataLoss("rle value: mask ", mask, ", run ", i, " at payload byte ", position,
@@ -210,9 +208,9 @@ absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* mas
     SHARDKIT_ASSIGN_OR_RETURN(const Head head, ParseHead(value));
     const std::string_view payload = value.substr(kHeadBytes + size_t{head.count} * kBytesPerMask);
     SHARDKIT_RETURN_IF_ERROR(ParseSizes(value.data() + kHeadBytes, head.count, payload.size(), masks));
-    const bool delta = head.transform == kTransformDelta;
-    if (allow_avx2 && HasAvx2Kernels() && ParsePayloadAvx2(payload, delta, masks)) return absl::OkStatus();
-    return ParseRlePayloadPortable(payload, delta, masks);
+    const bool edge = head.transform == kTransformEdge;
+    if (allow_avx2 && HasAvx2Kernels() && ParsePayloadAvx2(payload, edge, masks)) return absl::OkStatus();
+    return ParseRlePayloadPortable(payload, edge, masks);
   };
   absl::Status status = parse();
   if (!status.ok()) masks->Clear();
@@ -223,10 +221,13 @@ absl::Status ParseRleValue(std::string_view value, bool allow_avx2, RleList* mas
 
 absl::Status AppendRleValue(const RleList& masks, std::string* out) {
   SHARDKIT_RETURN_IF_ERROR(CheckList(masks));
-  uint32_t all = 0;
-  for (const uint32_t run : masks.runs) all |= run;
+  uint32_t runs = 0;
+  for (const uint32_t run : masks.runs) runs |= run;
+  uint32_t heights = 0;
+  for (const uint32_t height : masks.heights) heights |= height;
+  const bool short_numbers = runs <= internal::kMaxLebAvx2Run && heights <= internal::kMaxLebAvx2Height;
   const WriteLeb write =
-      internal::HasAvx2Kernels() && all < 0x80000000u ? internal::WriteLebAvx2 : internal::WriteLebPortable;
+      internal::HasAvx2Kernels() && short_numbers ? internal::WriteLebAvx2 : internal::WriteLebPortable;
   const uint8_t transform = ChooseTransform(masks, write);
 
   AppendLittle(*out, static_cast<uint32_t>(masks.size()));
@@ -238,7 +239,7 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out) {
     AppendLittle(*out, static_cast<uint32_t>(masks.run_begin[i + 1] - masks.run_begin[i]));
   }
   for (size_t i = 0; i < masks.size(); ++i) {
-    EncodeMask(masks[i].runs, write, transform == kTransformDelta,
+    EncodeMask(masks[i], write, transform == kTransformEdge,
                [&](const uint8_t* begin, const uint8_t* end) {
                  out->append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
                });

@@ -19,6 +19,13 @@ constexpr size_t kMaxTrainingBytes = size_t{8} << 20;
 
 constexpr uint32_t kMinDictionaryBytes = 256;
 
+// Level 3 makes masks 2 to 7 % smaller and takes 1.4 times as long.
+constexpr int kDefaultRleZstdLevel = 1;
+
+int DefaultZstdLevel(const Column& column) {
+  return column.type == Type::kRle ? kDefaultRleZstdLevel : kDefaultZstdLevel;
+}
+
 absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
   if (options.block_size == 0) return InvalidArgument("block size: 0 is not allowed");
   if (options.max_block_samples == 0 || options.max_block_samples > format::kMaxBlockSamples) {
@@ -61,7 +68,7 @@ absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardO
   plan.dictionaries.resize(schema.size());
   for (const Column& column : schema.columns()) {
     const auto level = options.zstd_levels.find(column.name);
-    plan.zstd_levels.push_back(level == options.zstd_levels.end() ? kDefaultZstdLevel : level->second);
+    plan.zstd_levels.push_back(level == options.zstd_levels.end() ? DefaultZstdLevel(column) : level->second);
   }
   return plan;
 }

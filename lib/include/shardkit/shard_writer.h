@@ -28,7 +28,7 @@ struct ShardOptions {
   // Of blocks within the file: a power of two from 64 to 1,048,576.
   uint32_t alignment = 4096;
 
-  // Compression level of columns with codec zstd, by name; others use 3.
+  // Compression level of columns with codec zstd, by name; others use 1 for type rle and 3 for all other types.
   std::map<std::string, int> zstd_levels;
 
   // Columns (codec zstd) that get a trained dictionary of at most so many bytes.

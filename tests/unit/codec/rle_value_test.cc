@@ -71,20 +71,20 @@ TEST(RleValue, Layout) {
   EXPECT_EQ(ValueOf(RleList()), std::string("\0\0\0\0\1\0\0\0", 8));
 
   RleList masks;
-  masks.Append(Rle{1, 10, {0, 2, 3, 1, 4}});  // differences 0 2 3 -1 1
+  masks.Append(Rle{3, 4, {0, 2, 3, 1, 4, 2}});  // predicted 0 0 1 0 2 -1, differences 0 2 2 1 2 3
   masks.Append(Rle{20, 15, {300}});
-  const std::string delta = Handmade({{1, 10, 5}, {20, 15, 1}}, 1, std::string("\0\4\6\1\2\xd8\4", 7));
-  const std::string plain = Handmade({{1, 10, 5}, {20, 15, 1}}, 0, std::string("\0\2\3\1\4\xac\2", 7));
-  for (const std::string& value : {delta, plain}) {
+  const std::string edge = Handmade({{3, 4, 6}, {20, 15, 1}}, 1, std::string("\0\4\4\2\4\6\xd8\4", 8));
+  const std::string plain = Handmade({{3, 4, 6}, {20, 15, 1}}, 0, std::string("\0\2\3\1\4\2\xac\2", 8));
+  for (const std::string& value : {edge, plain}) {
     RleList parsed;
     ASSERT_TRUE(Parse(value, &parsed).ok());
     EXPECT_EQ(parsed, masks);
     EXPECT_EQ(RleValueCount(value).value(), 2u);
   }
-  EXPECT_EQ(ValueOf(masks), delta);  // as many different bytes either way
+  EXPECT_EQ(ValueOf(masks), edge);  // as many different bytes either way
 }
 
-TEST(RleValue, SmoothMasksTakeDeltaAndNoisyOnesPlain) {
+TEST(RleValue, SmoothMasksTakeEdgeAndNoisyOnesPlain) {
   // An outline that wanders by a few pixels from column to column, as drawn objects have it.
   std::mt19937_64 random(5);
   RleList smooth;
@@ -124,7 +124,7 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 500; ++round) {
     RleList masks;
-    Rle rle{1, 0, {}};
+    Rle rle{1, 1, {}};
     uint64_t left = kMaxMaskPixels;
     const unsigned bits = 1 + random() % 32;
     for (size_t i = random() % 100; i != 0; --i) {
@@ -132,20 +132,20 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
       rle.runs.push_back(static_cast<uint32_t>(std::min(run, left)));
       left -= rle.runs.back();
     }
-    rle.width = static_cast<uint32_t>(kMaxMaskPixels - left);
+    (round % 2 == 0 ? rle.width : rle.height) = static_cast<uint32_t>(kMaxMaskPixels - left);
     masks.Append(rle);
     masks.Append(Rle{1, 1, {1}});
     RleList parsed;
     ASSERT_TRUE(Parse(ValueOf(masks), &parsed).ok());
     ASSERT_EQ(parsed, masks);
 
-    if (!internal::HasAvx2Kernels() || *std::max_element(masks.runs.begin(), masks.runs.end()) >= 0x80000000)
-      continue;
-    for (const bool delta : {false, true}) {
+    if (!internal::HasAvx2Kernels() || rle.height > internal::kMaxLebAvx2Height) continue;
+    if (std::ranges::max(masks.runs) > internal::kMaxLebAvx2Run) continue;
+    for (const bool edge : {false, true}) {
       std::vector<uint8_t> a(rle.runs.size() * internal::kMaxLebBytes + internal::kKernelSlack), b(a);
-      a.resize(static_cast<size_t>(internal::WriteLebPortable(rle.runs, 0, rle.runs.size(), delta, a.data()) -
+      a.resize(static_cast<size_t>(internal::WriteLebPortable(rle, 0, rle.runs.size(), edge, a.data()) -
                                    a.data()));
-      b.resize(static_cast<size_t>(internal::WriteLebAvx2(rle.runs, 0, rle.runs.size(), delta, b.data()) -
+      b.resize(static_cast<size_t>(internal::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) -
                                    b.data()));
       ASSERT_EQ(a, b);
     }
@@ -157,21 +157,89 @@ TEST(RleValue, EitherTransformParses) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 100; ++round) {
     const RleList masks = RandomList(random, 5, 80);
-    for (const bool delta : {false, true}) {
+    for (const bool edge : {false, true}) {
       std::string payload;
       std::vector<std::array<uint32_t, 3>> heads;
       for (size_t i = 0; i < masks.size(); ++i) {
         const auto runs = masks[i].runs;
         heads.push_back({masks.heights[i], masks.widths[i], static_cast<uint32_t>(runs.size())});
         std::vector<uint8_t> bytes(runs.size() * internal::kMaxLebBytes + internal::kKernelSlack);
-        const uint8_t* end = internal::WriteLebPortable(runs, 0, runs.size(), delta, bytes.data());
+        const uint8_t* end = internal::WriteLebPortable(masks[i], 0, runs.size(), edge, bytes.data());
         payload.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(end - bytes.data()));
       }
       RleList parsed;
-      ASSERT_TRUE(Parse(Handmade(heads, delta, payload), &parsed).ok());
+      ASSERT_TRUE(Parse(Handmade(heads, edge, payload), &parsed).ok());
       ASSERT_EQ(parsed, masks);
     }
   }
+}
+
+// Runs that are right modulo 2^32 only, in sum as well.
+TEST(RleValue, EdgeRunsThatWrap) {
+  const auto refused = [](uint32_t height, const std::vector<uint32_t>& runs, size_t run) {
+    std::string payload;
+    size_t position = 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (i == run) position = payload.size();
+      const uint32_t difference = i < 2 ? runs[i] : runs[i] + runs[i - 1] - height;
+      uint32_t number = (difference << 1) ^ (0 - (difference >> 31));
+      for (; number >= 0x80; number >>= 7) payload += static_cast<char>(number | 0x80);
+      payload += static_cast<char>(number);
+    }
+    const uint32_t width = static_cast<uint32_t>(kMaxMaskPixels / height);
+    ExpectError(Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
+                StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
+  };
+  for (const uint32_t height : {1u, 3u, 65537u}) {
+    for (size_t count = 1; count < 40; ++count) {
+      for (size_t negative = 0; negative < count; ++negative) {
+        std::vector<uint32_t> runs(count);
+        runs[negative] = 0xffffffff;  // -1
+        refused(height, runs, negative);
+      }
+    }
+  }
+  std::vector<uint32_t> above{63};  // the third is 2^32, and every second after it
+  for (int i = 0; i < 32; ++i) above.insert(above.end(), {(1 << 27) - 2, 0});
+  refused(0xffffffff, above, 2);
+}
+
+// Heights and numbers around the limits of what the kernels take.
+TEST(RleValue, EdgeNumbersOfEveryMagnitude) {
+  std::mt19937_64 random(10);
+  const auto below_power = [&](unsigned bits) { return static_cast<uint32_t>(random() >> (63 - random() % bits)); };
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 50000; ++round) {
+    const uint32_t height = below_power(32) | 1;
+    const unsigned bits = random() % 8 == 0 ? 32 : 28;
+    const size_t count = 2 + random() % 30;
+    std::vector<uint32_t> runs;
+    std::string payload;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t predicted = i < 2 ? 0 : height - runs[i - 1];
+      uint32_t number = below_power(bits);
+      runs.push_back(predicted + ((number >> 1) ^ (0 - (number & 1))));
+      if (i + 1 == count) {
+        runs[i] = static_cast<uint32_t>(height - sum % height);  // makes whole columns
+        const uint32_t difference = runs[i] - predicted;
+        number = (difference << 1) ^ (0 - (difference >> 31));
+      }
+      sum += runs[i];
+      for (; number >= 0x80; number >>= 7) payload += static_cast<char>(number | 0x80);
+      payload += static_cast<char>(number);
+    }
+    if (sum > kMaxMaskPixels) continue;
+    RleList masks;
+    const uint32_t width = static_cast<uint32_t>(sum / height);
+    const bool ok = Parse(Handmade({{height, width, static_cast<uint32_t>(count)}}, 1, payload), &masks).ok();
+    if (ok) {
+      EXPECT_EQ(masks.runs, runs);
+    }
+    ++(ok ? accepted : refused);
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(refused, 500);
 }
 
 TEST(RleValue, Refusals) {
@@ -205,8 +273,12 @@ TEST(RleValue, Refusals) {
               "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
   ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\x80\x80\x80\x80\x10\5", 6)),
               "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
-  ExpectError(Handmade({{2, 3, 4}}, 1, "\2\2\2\3"),
-              "rle value: mask 0, run 3 at payload byte 3 is outside 0 to 4294967295");
+  ExpectError(Handmade({{2, 3, 3}}, 1, std::string("\2\6\0", 3)),  // 1, 3, and 2 - 3
+              "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
+  ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
+              "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
+  ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\x80\x80\x80\x80\x10", 7)),  // 0, 0, 2^32
+              "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
   ExpectError(Handmade({{2, 3, 1}}, 1, "\1"),
               "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
 }

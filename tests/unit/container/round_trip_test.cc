@@ -107,6 +107,39 @@ void CheckShard(FileSystem& file_system, const std::vector<Row>& rows, Random& r
   for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
 }
 
+// Without options a shard is the one of level 1 for masks and 3 for all else.
+TEST(RoundTrip, DefaultLevels) {
+  Random random(110);
+  const auto column = [](const char* name, Type type) {
+    Column made;
+    made.name = name;
+    made.type = type;
+    made.codec = Codec::kZstd;
+    return made;
+  };
+  const Schema schema = Schema::Create({column("masks", Type::kRle), column("text", Type::kBytes)}).value();
+  std::vector<Row> rows(200);
+  for (Row& row : rows) {
+    // Phrases of an alphabet that come back: levels differ in what they find again.
+    for (int i = 0; i < 2; ++i) {
+      std::string bytes;
+      for (int word = 0; word < 50; ++word) bytes += StrCat("a", random.Below(100), "bcd", random.Below(3));
+      row.emplace_back(std::move(bytes));
+    }
+  }
+  const auto write = [&](std::map<std::string, int> levels) {
+    const auto file_system = NewMemoryFileSystem();
+    const auto summary =
+        WriteShard(*file_system, std::string(kPath), schema, rows, {.zstd_levels = std::move(levels)});
+    EXPECT_TRUE(summary.ok()) << summary.status();
+    return ReadWhole(*file_system, std::string(kPath));
+  };
+  const std::string shard = write({});
+  EXPECT_EQ(shard, write({{"masks", 1}, {"text", 3}}));
+  EXPECT_NE(shard, write({{"masks", 3}}));
+  EXPECT_NE(shard, write({{"text", 1}}));
+}
+
 TEST(RoundTrip, RandomShards) {
   Random random(100);
   for (int round = 0; round < 150; ++round) {
