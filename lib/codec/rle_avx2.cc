@@ -177,8 +177,8 @@ SHARDKIT_AVX2_INLINE bool Split(std::string_view bytes, uint32_t* out, size_t* c
   return _mm256_testz_si256(splitter.foreign, _mm256_set1_epi8(static_cast<char>(0xc0))) != 0;
 }
 
-// runs[i] += runs[i - 2] for i > 2. False when one is negative or above 2^31 - 1: differences are above -2^31, so a sum
-// that wraps shows as negative.
+// runs[i] += runs[i - 2] for i > 2. False when one is negative or above 2^31 - 1: differences are above
+// -2^31, so a sum that wraps shows as negative.
 SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count) {
   uint32_t sign = 0;
   size_t i = 0;
@@ -217,9 +217,9 @@ SHARDKIT_AVX2_INLINE __m256i Unzigzag(__m256i value) {
   return _mm256_xor_si256(_mm256_srli_epi32(value, 1), _mm256_sub_epi32(_mm256_setzero_si256(), odd));
 }
 
-// runs[i] = Unzigzag(runs[i]) + height - runs[i - 1] for i > 1: with every other run negated, a prefix sum. False when
-// one is negative or above 2^31 - 1. Those that wrap are among them: numbers below 2^28 make two neighbours sum to at
-// most height + 2^27, so that no run is below -2^28, and height is below 2^31.
+// runs[i] = Unzigzag(runs[i]) + height - runs[i - 1] for i > 1: with every other run negated, a prefix sum.
+// False when one is negative or above 2^31 - 1. Those that wrap are among them: numbers below 2^28 make two
+// neighbours sum to at most height + 2^27, so that no run is below -2^28, and height is below 2^31.
 SHARDKIT_AVX2_INLINE bool SumEdges(uint32_t* runs, size_t count, uint32_t height, uint64_t* sum) {
   uint32_t sign = height;
   uint64_t total = 0;

@@ -36,11 +36,11 @@ char* WriteCocoAvx2(std::span<const uint32_t> runs, size_t begin, size_t end, ch
 
 // ---- binary values (rle_value.cc) ----
 
-inline constexpr size_t kMaxLebBytes = 5;  // two runs, of at most 2^32 - 1 together, less a height have 33 bits
+inline constexpr size_t kMaxLebBytes = 5;  // two runs of 2^32 - 1 together, less a height, have 33 bits
 
-// Both write runs [begin, end) of a valid mask as LEB128, plain or with the transform `edge`, and return the end; `out`
-// has room for (end - begin) * kMaxLebBytes + kKernelSlack bytes. The Avx2 one: only within the limits below, so that
-// two runs less a height fit into 32 bits.
+// Both write runs [begin, end) of a valid mask as LEB128, plain or with the transform `edge`, and return the
+// end; `out` has room for (end - begin) * kMaxLebBytes + kKernelSlack bytes. The Avx2 one: only within the
+// limits below, so that two runs less a height fit into 32 bits.
 uint8_t* WriteLebPortable(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out);
 uint8_t* WriteLebAvx2(const RleView& mask, size_t begin, size_t end, bool edge, uint8_t* out);
 inline constexpr uint32_t kMaxLebAvx2Run = (uint32_t{1} << 30) - 1;
@@ -49,8 +49,8 @@ inline constexpr uint32_t kMaxLebAvx2Height = (uint32_t{1} << 31) - 1;
 // Splits exactly `count` canonical LEB128 numbers that fill `bytes`. `out` has room for
 // bytes.size() + kKernelSlack numbers. Gives up on a number of 2^28 and above.
 bool SplitLebAvx2(std::string_view bytes, size_t count, uint32_t* out);
-// Numbers of the transform `edge`, each below 2^28, -> the runs of one mask, in place. *sum is their sum. Gives up on a
-// run that is negative or above 2^31 - 1, and on such a height.
+// Numbers of the transform `edge`, each below 2^28, -> the runs of one mask, in place. *sum is their sum.
+// Gives up on a run that is negative or above 2^31 - 1, and on such a height.
 bool UndoEdgeAvx2(std::span<uint32_t> runs, uint32_t height, uint64_t* sum);
 
 absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleList* masks);

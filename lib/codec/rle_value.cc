@@ -35,8 +35,10 @@ void EncodeMask(const RleView& mask, WriteLeb write, bool edge, Take take) {
   }
 }
 
-// Edge halves what zstd makes of smooth masks, plain wins on noisy ones, whose runs come back verbatim in the next
-// columns. No entropy of single bytes sees that, so every k-th mask is compressed both ways, at the fastest level.
+// Edge halves what zstd makes of smooth masks, plain wins on noisy ones, whose runs come back verbatim in the
+// next columns. No entropy of single bytes sees that, so every k-th mask is compressed both ways, at the
+// fastest level. Where edge alone takes a quarter off, as on drawn objects, it stayed ahead by a quarter on
+// all masks at hand: no trial.
 uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
   thread_local ZstdCompressor compressor;
   const size_t step = masks.runs.size() / kSampledRuns + 1;
@@ -50,8 +52,10 @@ uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
     EncodeMask(masks[i], write, false, append_to(plain));
     EncodeMask(masks[i], write, true, append_to(edge));
   }
+  if (edge.size() <= plain.size() - plain.size() / 4) return kTransformEdge;
   const auto cost = [&](const std::string& bytes) {
-    return compressor.Compress(bytes, kTrialLevel, nullptr, &compressed).ok() ? compressed.size() : bytes.size();
+    return compressor.Compress(bytes, kTrialLevel, nullptr, &compressed).ok() ? compressed.size()
+                                                                              : bytes.size();
   };
   return cost(plain) < cost(edge) ? kTransformPlain : kTransformEdge;
 }
@@ -239,10 +243,9 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out) {
     AppendLittle(*out, static_cast<uint32_t>(masks.run_begin[i + 1] - masks.run_begin[i]));
   }
   for (size_t i = 0; i < masks.size(); ++i) {
-    EncodeMask(masks[i], write, transform == kTransformEdge,
-               [&](const uint8_t* begin, const uint8_t* end) {
-                 out->append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
-               });
+    EncodeMask(masks[i], write, transform == kTransformEdge, [&](const uint8_t* begin, const uint8_t* end) {
+      out->append(reinterpret_cast<const char*>(begin), static_cast<size_t>(end - begin));
+    });
   }
   return absl::OkStatus();
 }

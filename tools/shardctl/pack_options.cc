@@ -82,9 +82,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
              "put exactly this many samples in each shard");
   line.Size("--block-size", &arguments->dataset.shard.block_size,
             "close a block when it reaches this [4MiB]");
-  line.Texts("--codec", "COL=CODEC", &codecs,
-             "codec of a column: none, zstd or zstd:LEVEL with a level from 1 to 22 [rle 1, others 3]; may be "
-             "repeated");
+  line.Texts(
+      "--codec", "COL=CODEC", &codecs,
+      "codec of a column: none, zstd or zstd:LEVEL with a level from 1 to 22 [rle 1, others 3]; may be "
+      "repeated");
   line.Texts("--dictionary", "COL[=SIZE]", &dictionaries,
              "train a dictionary of at most SIZE [112KiB] for a column of codec zstd; may be repeated");
   jobs.AddTo(&line, "threads that read, check and compress; the output is the same for any number");

@@ -145,8 +145,8 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
       std::vector<uint8_t> a(rle.runs.size() * internal::kMaxLebBytes + internal::kKernelSlack), b(a);
       a.resize(static_cast<size_t>(internal::WriteLebPortable(rle, 0, rle.runs.size(), edge, a.data()) -
                                    a.data()));
-      b.resize(static_cast<size_t>(internal::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) -
-                                   b.data()));
+      b.resize(
+          static_cast<size_t>(internal::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) - b.data()));
       ASSERT_EQ(a, b);
     }
   }
@@ -187,8 +187,9 @@ TEST(RleValue, EdgeRunsThatWrap) {
       payload += static_cast<char>(number);
     }
     const uint32_t width = static_cast<uint32_t>(kMaxMaskPixels / height);
-    ExpectError(Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
-                StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
+    ExpectError(
+        Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
+        StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
   };
   for (const uint32_t height : {1u, 3u, 65537u}) {
     for (size_t count = 1; count < 40; ++count) {
@@ -207,7 +208,9 @@ TEST(RleValue, EdgeRunsThatWrap) {
 // Heights and numbers around the limits of what the kernels take.
 TEST(RleValue, EdgeNumbersOfEveryMagnitude) {
   std::mt19937_64 random(10);
-  const auto below_power = [&](unsigned bits) { return static_cast<uint32_t>(random() >> (63 - random() % bits)); };
+  const auto below_power = [&](unsigned bits) {
+    return static_cast<uint32_t>(random() >> (63 - random() % bits));
+  };
   int accepted = 0, refused = 0;
   for (int round = 0; round < 50000; ++round) {
     const uint32_t height = below_power(32) | 1;
@@ -275,8 +278,9 @@ TEST(RleValue, Refusals) {
               "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
   ExpectError(Handmade({{2, 3, 3}}, 1, std::string("\2\6\0", 3)),  // 1, 3, and 2 - 3
               "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
-  ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
-              "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
+  ExpectError(
+      Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
+      "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
   ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\x80\x80\x80\x80\x10", 7)),  // 0, 0, 2^32
               "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
   ExpectError(Handmade({{2, 3, 1}}, 1, "\1"),
