@@ -16,6 +16,7 @@
 #include <random>
 #include <thread>
 
+#include "scan.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/validate.h"
 #include "timing.h"
@@ -39,23 +40,6 @@ void BareLoop(const std::vector<std::string>& paths, char* buffer, size_t piece)
     close(file);
   }
   sink += hash;
-}
-
-void Scan(const DatasetReader& dataset, int threads) {
-  ScanOptions options;
-  options.threads = threads;
-  options.blocks_ahead = threads + 1;
-  const auto scanner = Must(dataset.Scan(options));
-  uint64_t bytes = 0;
-  for (;;) {
-    const auto block = Must(scanner->Next());
-    if (!block) break;
-    for (size_t column = 0; column < block->view().column_count(); ++column) {
-      const ColumnView& view = block->view().column(column);
-      for (uint32_t i = 0; i < view.size(); ++i) bytes += view.bytes(i).size();
-    }
-  }
-  sink += bytes;
 }
 
 }  // namespace
@@ -87,10 +71,10 @@ int main(int argc, char** argv) {
                           BareLoop(paths, buffer.get(), size_t{1} << 20);
                           other.join();
                         }, {}, {}});
-  contenders.push_back({"scan, 1 thread", [&] { Scan(*dataset, 0); }, {}, {}});
-  contenders.push_back({"scan, 2 threads", [&] { Scan(*dataset, 2); }, {}, {}});
-  contenders.push_back({"scan, memory map, 1 thread", [&] { Scan(*mapped, 0); }, {}, {}});
-  contenders.push_back({"scan, memory map, 2 threads", [&] { Scan(*mapped, 2); }, {}, {}});
+  contenders.push_back({"scan, 1 thread", [&] { sink += ScanAll(*dataset, 0); }, {}, {}});
+  contenders.push_back({"scan, 2 threads", [&] { sink += ScanAll(*dataset, 2); }, {}, {}});
+  contenders.push_back({"scan, memory map, 1 thread", [&] { sink += ScanAll(*mapped, 0); }, {}, {}});
+  contenders.push_back({"scan, memory map, 2 threads", [&] { sink += ScanAll(*mapped, 2); }, {}, {}});
   contenders.push_back({"validate, 2 threads", [&] {
                           ValidateOptions options;
                           options.threads = 2;

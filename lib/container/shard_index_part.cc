@@ -5,6 +5,18 @@
 
 namespace shardkit {
 
+void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends) {
+  const format::BlockHeader& header = buffer.state().header;
+  const BlockView& view = buffer.state().view;
+  ends->reserve(ends->size() + shard.schema().blob_columns().size() * view.sample_count());
+  for (const size_t column : shard.schema().blob_columns()) {
+    const format::ColumnEntry& entry = header.columns[column];
+    const uint64_t base =
+        shard.blocks()[index].offset + (entry.values_length == 0 ? header.front_length : entry.values_offset);
+    for (uint32_t i = 0; i < view.sample_count(); ++i) ends->push_back(base + view.column(column).end(i));
+  }
+}
+
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard) {
   ShardIndexPart part;
   part.blocks.assign(shard.blocks().begin(), shard.blocks().end());
@@ -12,13 +24,7 @@ absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard
   BlockView view;
   for (size_t index = 0; index < part.blocks.size(); ++index) {
     SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &buffer, &view));
-    for (const size_t column : shard.schema().blob_columns()) {
-      const format::BlockHeader& header = buffer.state().header;
-      const format::ColumnEntry& entry = header.columns[column];
-      const uint64_t base =
-          part.blocks[index].offset + (entry.values_length == 0 ? header.front_length : entry.values_offset);
-      for (uint32_t i = 0; i < view.sample_count(); ++i) part.ends.push_back(base + view.column(column).end(i));
-    }
+    AppendBlockEnds(shard, index, buffer, &part.ends);
   }
   return part;
 }

@@ -16,7 +16,11 @@ struct ShardIndexPart {
   std::vector<uint64_t> ends;
 };
 
+class BlockBuffer;
 class NativeShardReader;
+
+// Appends what ShardIndexPart::ends says of block `index`, whose heads `buffer` holds.
+void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends);
 
 // The same from a finished shard: reads the front of every block.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard);

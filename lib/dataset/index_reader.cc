@@ -104,6 +104,17 @@ absl::StatusOr<uint64_t> IndexReader::End(uint64_t position) const {
   return LoadLittle<uint64_t>(bytes_.data() + offset);
 }
 
+absl::Status IndexReader::Ends(uint64_t position, std::span<uint64_t> ends) const {
+  if (ends.empty()) return absl::OkStatus();
+  if (!RangeWithin(position, ends.size(), header_.sample_count * header_.blob_column_count)) {
+    return DataLoss(path_, ": index: entries lie past the table of ends");
+  }
+  const uint64_t offset = header_.ends_offset() + 8 * position;
+  SHARDKIT_RETURN_IF_ERROR(Touch(offset, 8 * ends.size()));
+  for (size_t i = 0; i < ends.size(); ++i) ends[i] = LoadLittle<uint64_t>(bytes_.data() + offset + 8 * i);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::Record(const IndexBlock& block, uint32_t local,
                                                                   uint32_t blob_column) const {
   const uint64_t first = block.ends_begin + uint64_t{blob_column} * block.sample_count;

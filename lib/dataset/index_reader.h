@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,9 @@ class IndexReader {
 
   // Entry `position` of the table of ends.
   absl::StatusOr<uint64_t> End(uint64_t position) const;
+
+  // Fills `ends` with the entries from `position` on.
+  absl::Status Ends(uint64_t position, std::span<uint64_t> ends) const;
 
   // Checks every page and the relations among the tables.
   absl::Status CheckAll() const;

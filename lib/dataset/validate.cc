@@ -4,14 +4,15 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
-#include "container/shard_index_part.h"
 #include "dataset/index_reader.h"
+#include "dataset/validate_index.h"
 #include "dataset/validate_shard.h"
 #include "shardkit/dataset_reader.h"
 
@@ -31,7 +32,7 @@ class Validator {
       SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
     } else {
       bytes_total_ = info.size;
-      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr).status());
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr, nullptr));
     }
     return std::move(report_);
   }
@@ -89,10 +90,12 @@ class Validator {
       const auto matches = (*dataset)->OpenShard(i);
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
       if (!absl::IsNotFound(matches.status())) {
-        SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NativeShardReader> reader, CheckShard(path, matches.ok() ? nullptr : &matches.status()));
-        if (reader && matches.ok() && index) {
-          SHARDKIT_RETURN_IF_ERROR(
-              CheckIndex(*index, index_path, manifest->schema, *reader, i, first_block));
+        std::optional<ShardIndexCheck> index_check;
+        if (matches.ok() && index) index_check.emplace(*index, manifest->schema, i, first_block);
+        SHARDKIT_RETURN_IF_ERROR(CheckShard(path, matches.ok() ? nullptr : &matches.status(),
+                                            index_check ? &*index_check : nullptr));
+        if (index_check && !index_check->problem().empty()) {
+          Report(index_path, StrCat(index_path, ": ", index_check->problem()));
         }
       }
       first_block += shard.blocks;
@@ -107,8 +110,8 @@ class Validator {
                                                                         " of the manifest)"))));
   }
 
-  // Null when the shard cannot be opened. `known` is an error that has been reported already.
-  absl::StatusOr<std::unique_ptr<NativeShardReader>> CheckShard(const std::string& path, const absl::Status* known) {
+  // `known` is an error that has been reported already; `index` may be null.
+  absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index) {
     ReadOptions read_options;
     read_options.mode = options_.mode;
     auto opened = NativeShardReader::Open(file_system_, path, read_options);
@@ -117,9 +120,10 @@ class Validator {
       if (known == nullptr || known->message() != opened.status().message()) {
         SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, opened.status()));
       }
-      return nullptr;
+      return absl::OkStatus();
     }
-    std::unique_ptr<NativeShardReader> shard = *std::move(opened);
+    const std::unique_ptr<NativeShardReader> shard = *std::move(opened);
+    if (index) SHARDKIT_RETURN_IF_ERROR(index->Begin(*shard));
     ++report_.shards;
     const ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
     ShardAccount account(*shard);
@@ -144,6 +148,7 @@ class Validator {
         stopped_.Cancel();
         return findings.status();
       }
+      if (index && findings->ends) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->ends));
       account.Add(block, *std::move(findings), sink);
       ++report_.blocks;
       report_.samples += shard->blocks()[block].sample_count;
@@ -151,7 +156,7 @@ class Validator {
     }
     SHARDKIT_RETURN_IF_ERROR(account.Finish(sink));
     report_.bytes += shard->file_length();
-    return shard;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<BlockFindings> CheckOne(const NativeShardReader& shard, size_t index) {
@@ -175,53 +180,6 @@ class Validator {
   void Progress(uint64_t bytes) {
     bytes_done_ += bytes;
     if (options_.progress) options_.progress(bytes_done_, bytes_total_);
-  }
-
-  // Compares the index's account of a shard with the shard.
-  absl::Status CheckIndex(const IndexReader& index, const std::string& index_path, const Schema& schema,
-                          const NativeShardReader& shard, size_t number, uint64_t first_block) {
-    const auto problem = [&](std::string_view what) {
-      Report(index_path, StrCat(index_path, ": index: ", what, " of shard ", number, "; run shardctl index to make it anew"));
-      return absl::OkStatus();
-    };
-    SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index.Shard(number));
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string_view name, index.ShardName(entry));
-    if (!std::string_view(shard.path()).ends_with(name) || entry.first_block != first_block ||
-        entry.block_count != shard.blocks().size() || entry.file_length != shard.file_length()) {
-      return problem("wrong entry");
-    }
-    const auto part = ReadShardIndexPart(shard);
-    if (!part.ok()) {
-      const bool damage = absl::IsDataLoss(part.status()) || absl::IsOutOfRange(part.status());
-      return damage ? absl::OkStatus() : part.status();  // damage has been reported with the blocks
-    }
-    std::vector<size_t> positions;
-    for (const size_t column : schema.blob_columns()) {
-      const auto& blobs = shard.schema().blob_columns();
-      const std::optional<size_t> found = shard.schema().Find(schema[column].name);
-      positions.push_back(found ? static_cast<size_t>(std::ranges::find(blobs, *found) - blobs.begin()) : SIZE_MAX);
-    }
-    const size_t shard_blobs = shard.schema().blob_columns().size();
-    const uint64_t* ends = part->ends.data();
-    for (size_t b = 0; b < part->blocks.size(); ++b) {
-      const BlockInfo& block = part->blocks[b];
-      SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock indexed, index.Block(first_block + b));
-      if (indexed.offset != block.offset || indexed.length != block.length ||
-          indexed.front_length != block.front_length || indexed.sample_count != block.sample_count ||
-          indexed.header_checksum != block.header_checksum || indexed.shard != number) {
-        return problem(StrCat("wrong entry for block ", b));
-      }
-      for (size_t k = 0; k < positions.size(); ++k) {
-        for (uint32_t i = 0; i < block.sample_count; ++i) {
-          const uint64_t expected = positions[k] == SIZE_MAX ? block.offset + block.front_length
-                                                             : ends[positions[k] * block.sample_count + i];
-          SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, index.End(indexed.ends_begin + k * block.sample_count + i));
-          if (end != expected) return problem(StrCat("wrong ends for block ", b));
-        }
-      }
-      ends += shard_blobs * block.sample_count;
-    }
-    return absl::OkStatus();
   }
 
   FileSystem& file_system_;

@@ -7,6 +7,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/shard_index_part.h"
 #include "dataset/deep_check.h"
 #include "format/chunk.h"
 
@@ -50,8 +51,12 @@ class BlockCheck {
     if (!read.ok()) {
       if (!IsDamage(read)) return read;
       findings_.problems.emplace_back(ToStd(read.message()));
+      const absl::Status heads = whole ? shard_.ReadHeads(index_, &buffer_, &view) : read;
+      if (heads.ok()) TakeEnds();
+      if (!heads.ok() && !IsDamage(heads)) return heads;
       return std::move(findings_);
     }
+    TakeEnds();
     format::BlockHeader header = buffer_.state().header;
     findings_.previous = header.previous;
     format::EncodeBlockHeader(header, &findings_.header_bytes);
@@ -77,6 +82,8 @@ class BlockCheck {
   }
 
  private:
+  void TakeEnds() { AppendBlockEnds(shard_, index_, buffer_, &findings_.ends.emplace()); }
+
   void Report(const absl::Status& status) {
     findings_.problems.push_back(StrCat(shard_.DescribeBlock(index_), ": ", ToStd(status.message())));
   }
@@ -205,8 +212,9 @@ absl::Status ShardAccount::CheckKeyIndex(const ProblemSink& report) {
     report(std::string(ToStd(stored.status().message())));
   } else if (absl::Status status = format::CheckKeyIndex(*stored); !status.ok()) {
     report(StrCat(shard_.path(), ": ", ToStd(status.message())));
-  } else if (complete_ && *stored != format::EncodeKeyIndex(std::move(key_hashes_))) {
-    report(StrCat(shard_.path(), ": key index: is not that of the samples' keys"));
+  } else if (complete_) {
+    const absl::Status same = format::CompareKeyIndex(*stored, key_hashes_);
+    if (!same.ok()) report(StrCat(shard_.path(), ": ", ToStd(same.message())));
   }
   return absl::OkStatus();
 }

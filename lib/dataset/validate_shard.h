@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ using ProblemSink = std::function<void(std::string message)>;
 // What a block was found to hold, and what is wrong with it.
 struct BlockFindings {
   std::vector<std::string> problems;
+  // As in ShardIndexPart; also of a block whose values alone are damaged.
+  std::optional<std::vector<uint64_t>> ends;
   bool readable = false;  // then the rest is set
   std::vector<ColumnStatistics> statistics;
   std::vector<uint64_t> key_hashes;

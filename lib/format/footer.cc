@@ -252,6 +252,20 @@ absl::Status CheckKeyIndex(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal) {
+  const uint64_t count = bytes.size() / 12;
+  if (hashes_by_ordinal.size() != count) {
+    return DataLoss("key index: has ", count, " entries for ", hashes_by_ordinal.size(), " keys");
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint32_t ordinal = LoadLittle<uint32_t>(bytes.data() + 8 * count + 4 * i);
+    if (LoadLittle<uint64_t>(bytes.data() + 8 * i) != hashes_by_ordinal[ordinal]) {
+      return DataLoss("key index: entry ", i, " does not have the hash of the key of its sample ", ordinal);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
   if (bytes.size() > kMaxMetadataLength) return DataLoss("metadata: over 64 MiB");
   Cursor cursor(bytes);

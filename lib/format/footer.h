@@ -50,6 +50,9 @@ std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
 // `bytes` has 12 for each sample. Checks that hashes ascend, ordinals among equal ones too, and that each ordinal stands
 // once; not that they are those of the keys.
 absl::Status CheckKeyIndex(std::string_view bytes);
+// Checks that each entry has the hash of the key of its sample. `bytes` passed CheckKeyIndex; then it is, with one hash
+// for each sample, what EncodeKeyIndex makes of them.
+absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
 // Checks the rules of section 5 against the trailer and the header's length and alignment.

@@ -173,7 +173,15 @@ TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
   for (int round = 0; round < 200; ++round) {
     std::vector<uint64_t> hashes(random.Below(30));
     for (uint64_t& hash : hashes) hash = random.Below(20);
-    EXPECT_TRUE(CheckKeyIndex(EncodeKeyIndex(hashes)).ok());
+    const std::string index = EncodeKeyIndex(hashes);
+    EXPECT_TRUE(CheckKeyIndex(index).ok());
+    EXPECT_TRUE(CompareKeyIndex(index, hashes).ok());
+    if (hashes.empty()) continue;
+    const size_t changed = random.Below(hashes.size());
+    hashes[changed] += 20;
+    EXPECT_EQ(std::string(CompareKeyIndex(index, hashes).message()).substr(0, 17), "key index: entry ");
+    hashes.pop_back();
+    EXPECT_FALSE(CompareKeyIndex(index, hashes).ok());
   }
   const std::string index = EncodeKeyIndex({5, 9, 5});
   EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 0, 6)).message(),
@@ -184,6 +192,9 @@ TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
             "key index: ordinal 0 of entry 1 is past the last sample or stands twice");
   EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 24, uint64_t{2})).message(),
             "key index: ordinals of equal hashes do not ascend at entry 1");
+  const uint64_t others[] = {5, 8, 5};
+  EXPECT_EQ(CompareKeyIndex(index, others).message(),
+            "key index: entry 2 does not have the hash of the key of its sample 1");
 }
 
 TEST(Statistics, RandomOnesComeBack) {

@@ -1,0 +1,95 @@
+"""What every part of bench/run needs: where things are, how programs are timed, and the table of results."""
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def lines(command):
+    """The figures a program of bench/ prints, by name."""
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    figures = {}
+    for line in result.stdout.splitlines():
+        if line.startswith("{"):
+            figure = json.loads(line)
+            if "figure" in figure:
+                figures[figure["figure"]] = figure["value"]
+    return figures
+
+
+def timed(command, before=None):
+    """Wall seconds and peak resident MiB of a whole process."""
+    if before:
+        before()
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"bench/run: {command[0]} ended with {process.returncode}")
+    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+
+
+def ratios(a, b):
+    """Median over the rounds of how many times faster a is than b, both in seconds."""
+    return statistics.median(y / x for x, y in zip(a, b))
+
+
+class Harness:
+    def __init__(self, options):
+        self.options = options
+        self.work = options.work or os.path.join(tempfile.gettempdir(), "shardkit-bench")
+        os.makedirs(self.work, exist_ok=True)
+        self.build = os.path.abspath(options.build_dir)
+        self.rows = []
+
+    def tool(self, name):
+        return os.path.join(self.build, "bench", name)
+
+    @property
+    def shardctl(self):
+        return os.path.join(self.build, "tools", "shardctl")
+
+    def path(self, *names):
+        return os.path.join(self.work, *names)
+
+    def row(self, what, value, target=""):
+        self.rows.append((what, value, target))
+        print(f"{what:78} {value:>14} {target}", flush=True)
+
+    def make(self, name, command):
+        """A directory that `command`, given it as {}, makes; what an interrupted run left does not count."""
+        if not os.path.isdir(self.path(name)):
+            partial = self.path(name + ".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            subprocess.run([partial if word == "{}" else word for word in command], check=True,
+                           stdout=subprocess.DEVNULL)
+            os.rename(partial, self.path(name))
+        return self.path(name)
+
+    def synth(self, name, *arguments):
+        return self.make(name, [self.shardctl, "synth", *arguments, "-o", "{}"])
+
+    def pack(self, source, kind, name):
+        return self.make(name, [self.shardctl, "pack", "--from", kind, source, "-o", "{}"])
+
+    def table(self):
+        model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+                     platform.machine())
+        kernel = platform.release().split("-")[0]
+        out = [f"Machine: {model}, {os.cpu_count()} processors, Linux {kernel}.", "",
+               f"Command: `bench/run{' --peers PYTHON' if self.options.peers else ''}`", "",
+               "| What | Measured | Target |", "|---|---|---|"]
+        out += [f"| {what} | {value} | {target} |" for what, value, target in self.rows]
+        return "\n".join(out) + "\n"
+
+
+def shards_of(dataset):
+    return sorted(os.path.join(dataset, name) for name in os.listdir(dataset) if name.endswith(".shard"))

@@ -1,0 +1,134 @@
+// What validation says of indexes whose checksums are right and whose content is not.
+#include <algorithm>
+
+#include "base/endian.h"
+#include "base/hash.h"
+#include "base/strings.h"
+#include "dataset/dataset_support.h"
+#include "format/footer.h"
+#include "format/index_layout.h"
+
+namespace shardkit::test {
+namespace {
+
+constexpr char kIndexPath[] = "/data/dataset.idx";
+
+class ValidateTest : public testing::Test {
+ protected:
+  // Shards of nine samples in blocks of four, four and one.
+  void SetUp() override {
+    const auto summary = WriteDataset(*files_, "/data", MakeSamples(27), SmallShards(9, 4));
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    manifest_ = summary->manifest;
+    ASSERT_EQ(ValidateText(*files_, "/data"), "");
+  }
+
+  // Changes a number of the index and makes its checksums fit.
+  void ChangeIndex(uint64_t offset, uint64_t add) {
+    std::string bytes = ReadAll(*files_, kIndexPath);
+    StoreLittle(bytes.data() + offset, LoadLittle<uint64_t>(bytes.data() + offset) + add);
+    auto header = format::DecodeIndexHeader(bytes.substr(0, format::kIndexHeaderBytes), bytes.size());
+    ASSERT_TRUE(header.ok()) << header.status();
+    ASSERT_EQ(header->page_count(), 1u);
+    const std::string_view page = std::string_view(bytes).substr(
+        format::kIndexHeaderBytes, header->pages_offset() - format::kIndexHeaderBytes);
+    StoreLittle(bytes.data() + header->pages_offset(), Hash64(page));
+    header->pages_checksum = Hash64(std::string_view(bytes).substr(header->pages_offset()));
+    bytes.replace(0, format::kIndexHeaderBytes, format::EncodeIndexHeader(*header));
+    WriteFile(*files_, kIndexPath, bytes);
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+  Manifest manifest_;
+};
+
+TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
+  const std::string good = ReadAll(*files_, kIndexPath);
+  for (uint64_t sample = 0; sample < 27; ++sample) {
+    ChangeIndex(format::kIndexHeaderBytes + 8 * sample, 1);
+    EXPECT_EQ(ValidateText(*files_, "/data"),
+              StrCat(kIndexPath, ": index: wrong ends for block ", sample % 9 / 4, " of shard ", sample / 9,
+                     "; run shardctl index to make it anew"));
+    WriteFile(*files_, kIndexPath, good);
+  }
+}
+
+TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
+  const auto header = format::DecodeIndexHeader(ReadAll(*files_, kIndexPath).substr(0, format::kIndexHeaderBytes),
+                                                ReadAll(*files_, kIndexPath).size());
+  ASSERT_TRUE(header.ok()) << header.status();
+  const std::string good = ReadAll(*files_, kIndexPath);
+  for (uint64_t block = 0; block < 9; ++block) {
+    ChangeIndex(header->blocks_offset() + format::kIndexEntryBytes * block, 64);
+    EXPECT_EQ(ValidateText(*files_, "/data"),
+              StrCat(kIndexPath, ": index: wrong entry for block ", block % 3, " of shard ", block / 3,
+                     "; run shardctl index to make it anew"));
+    WriteFile(*files_, kIndexPath, good);
+  }
+}
+
+TEST_F(ValidateTest, ComparesTheEndsOfABlockWhoseValuesAreDamagedToo) {
+  const std::string path = "/data/" + manifest_.shards[1].name;
+  std::string shard = ReadAll(*files_, path);
+  const size_t value = shard.find("\xff\xd8\xff");
+  ASSERT_NE(value, shard.npos);
+  shard[value + 3] ^= 1;
+  WriteFile(*files_, path, shard);
+  ChangeIndex(format::kIndexHeaderBytes + 8 * 9, 1);
+  const auto report = Validate(*files_, "/data", {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->problems.size(), 2u);
+  EXPECT_NE(report->problems[0].message.find("block 0 (samples 0 to 3)"), std::string::npos) << report->problems[0].message;
+  EXPECT_EQ(report->problems[1].message, StrCat(kIndexPath, ": index: wrong ends for block 0 of shard 1; "
+                                                            "run shardctl index to make it anew"));
+}
+
+TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {
+  static const Column late = {.name = "late", .type = Type::kBytes, .nullable = true};
+  auto samples = MakeSamples(4);
+  samples[3].fields.emplace_back(&late, "here");
+  const auto summary = WriteDataset(*files_, "/late", samples, SmallShards(9, 4));
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_EQ(summary->manifest.shards.size(), 2u);
+  EXPECT_EQ(ValidateText(*files_, "/late"), "");
+}
+
+// A shard's bytes with another key index, all checksums being right.
+std::string WithKeyIndex(const std::string& shard, const Schema& schema, std::vector<uint64_t> hashes) {
+  const std::string_view bytes = shard;
+  const auto trailer = format::DecodeTrailer(bytes.substr(bytes.size() - format::kTrailerBytes), bytes.size());
+  EXPECT_TRUE(trailer.ok()) << trailer.status();
+  const auto sections = format::DecodeSectionTable(
+      bytes.substr(trailer->table_offset(), format::kSectionEntryBytes * trailer->section_count), *trailer,
+      schema.key_column().has_value());
+  EXPECT_TRUE(sections.ok()) << sections.status();
+  format::FooterBuilder footer(trailer->footer_offset);
+  for (const format::Section& section : *sections) {
+    const auto kind = static_cast<format::SectionKind>(section.kind);
+    footer.Add(kind, kind == format::SectionKind::kKeyIndex ? format::EncodeKeyIndex(hashes)
+                                                            : bytes.substr(section.offset, section.length));
+  }
+  return shard.substr(0, trailer->footer_offset) + footer.Finish(*trailer);
+}
+
+TEST_F(ValidateTest, NamesTheEntryOfTheKeyIndexThatIsNotThatOfItsSample) {
+  const std::string path = "/data/" + manifest_.shards[0].name;
+  const std::string good = ReadAll(*files_, path);
+  std::vector<uint64_t> hashes;
+  for (const OwnedSample& sample : MakeSamples(9)) hashes.push_back(Hash64(sample.key));
+  ASSERT_EQ(WithKeyIndex(good, manifest_.schema, hashes), good);
+  for (size_t sample = 0; sample < hashes.size(); ++sample) {
+    std::vector<uint64_t> changed = hashes;
+    ++changed[sample];
+    WriteFile(*files_, path, WithKeyIndex(good, manifest_.schema, changed));
+    const auto entry = std::ranges::count_if(hashes, [&](uint64_t hash) { return hash < hashes[sample]; });
+    EXPECT_EQ(ValidateText(*files_, "/data"),
+              StrCat(path, ": key index: entry ", entry, " does not have the hash of the key of its sample ", sample));
+  }
+  std::swap(hashes[2], hashes[7]);
+  WriteFile(*files_, path, WithKeyIndex(good, manifest_.schema, hashes));
+  EXPECT_NE(ValidateText(*files_, "/data").find("does not have the hash of the key of its sample"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardkit::test
