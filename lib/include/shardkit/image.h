@@ -72,8 +72,12 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-// InvalidArgument, naming the field, when one is out of the range given above: a size of 0, an orientation
-// outside 1 to 8, an empty box or one that leaves the image, content larger than the output.
+// Pixels each way that a Geometry may have at most, stored or put out.
+inline constexpr uint32_t kMaxImageSide = 1 << 20;
+
+// InvalidArgument, naming the field, when one is out of range: a size of 0 or above kMaxImageSide, an
+// orientation outside 1 to 8, an empty box or one that leaves the image (by more than 1e-6 pixels, for the
+// rounding of those who compute boxes), content larger than the output.
 absl::Status CheckGeometry(const Geometry& geometry);
 
 // A stored image before anything is done to it. JpegInfo has all three.
@@ -173,7 +177,6 @@ class Resizer {
   absl::Status ResizeBilinear(const ImageView& image, const Box& source, const MutableImageView& out);
 
  private:
-  friend class ImageDecoder;
   struct State;
   std::unique_ptr<State> state_;
 };

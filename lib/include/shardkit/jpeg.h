@@ -37,8 +37,8 @@ struct DecodedImage {
 
 // Part of an image, and how it is decoded.
 struct JpegRegionOptions {
-  // The region, in pixels of the whole image at full size, as coded. A width or height of 0 stands for all that
-  // is right of x, or below y. Inside the image.
+  // The region, in pixels of the whole image at full size, as coded. A width or height of 0 stands for all
+  // that is right of x, or below y. Inside the image.
   uint32_t x = 0;
   uint32_t y = 0;
   uint32_t width = 0;
@@ -75,21 +75,23 @@ class JpegDecoder {
   // InvalidArgument when `out` has another size. After an error `out` holds anything.
   absl::Status DecodeInto(std::string_view bytes, const MutableImageView& out);
 
-  // Decodes a region, to exactly the pixels it has in the whole image decoded at the same scale: at scale s the
-  // columns floor(x * s / 8) up to ceil((x + width) * s / 8), and so the rows. Errors as Decode; InvalidArgument
-  // for a region outside the image or options out of range.
+  // Decodes a region, to exactly the pixels it has in the whole image decoded at the same scale: at scale s
+  // the columns floor(x * s / 8) up to ceil((x + width) * s / 8), and so the rows. Errors as Decode;
+  // InvalidArgument for a region outside the image or options out of range.
   //
   // In files of one scan (all but progressive ones and the odd exception) decoding stops below the region. So
   // damage goes unseen in what is stored more than two rows of MCUs (up to 32 pixels each at full size; up to
-  // 64 with unusual subsampling) below it, a file cut short there included. A region that reaches the last row
-  // is checked to the end of the image. Files of several scans are read whole. Columns beside the region and
-  // rows above it are entropy-decoded and checked always.
+  // 64 with unusual subsampling) below it, a file cut short there included. A region that reaches the last
+  // row is checked to the end of the image. Files of several scans are read whole. Columns beside the region
+  // and rows above it are entropy-decoded and checked always.
   absl::Status DecodeRegion(std::string_view bytes, const JpegRegionOptions& options, DecodedRegion* region);
 
   void set_max_pixels(uint64_t max_pixels) { max_pixels_ = max_pixels; }
 
  private:
   struct RegionState;
+  absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out,
+                           size_t row_stride);
   void* handle_ = nullptr;
   std::unique_ptr<RegionState> region_;  // made when first needed
   std::vector<uint8_t> scratch_;
@@ -97,8 +99,8 @@ class JpegDecoder {
 };
 
 struct JpegEncodeOptions {
-  int quality = 90;         // 1 to 100
-  bool subsample = true;    // 4:2:0 chroma
+  int quality = 90;       // 1 to 100
+  bool subsample = true;  // 4:2:0 chroma
 };
 
 // Encodes height x width x 3 RGB bytes, row-major, replacing *out. InvalidArgument on a size mismatch.
