@@ -84,6 +84,10 @@ absl::Status JpegRegionReader::Start(std::string_view bytes, const JpegInfo& inf
   return absl::OkStatus();
 }
 
+bool JpegRegionReader::CanCrop() const {
+  return decompress_.max_h_samp_factor <= 2 && decompress_.max_v_samp_factor <= 2;
+}
+
 void JpegRegionReader::CropStep(JpegRegionReader* self) {
   jpeg_decompress_struct* const info = &self->decompress_;
   const auto mcu =
@@ -93,7 +97,11 @@ void JpegRegionReader::CropStep(JpegRegionReader* self) {
   JDIMENSION left = self->left_ > margin ? self->left_ - margin : 0;
   JDIMENSION width =
       static_cast<JDIMENSION>(std::min<uint64_t>(uint64_t{self->right_} + margin, info->output_width) - left);
-  if (left != 0 || width != info->output_width) jpeg_crop_scanline(info, &left, &width);
+  if (!self->CanCrop()) {
+    left = 0;
+  } else if (left != 0 || width != info->output_width) {
+    jpeg_crop_scanline(info, &left, &width);
+  }
   self->crop_left_ = left;
 }
 
@@ -104,7 +112,7 @@ void JpegRegionReader::ReadStep(JpegRegionReader* self) {
       static_cast<uint32_t>(info->max_v_samp_factor) * static_cast<uint32_t>(info->min_DCT_scaled_size);
   // One row of MCUs above the region is decoded in full, for upsampling at its upper edge.
   const uint32_t skipped = self->top_ / mcu > 1 ? (self->top_ / mcu - 1) * mcu : 0;
-  if (skipped > 0) jpeg_skip_scanlines(info, skipped);
+  if (skipped > 0 && self->CanCrop()) jpeg_skip_scanlines(info, skipped);
   JSAMPROW discard[1] = {row};
   while (info->output_scanline < self->top_) jpeg_read_scanlines(info, discard, 1);
 

@@ -46,6 +46,9 @@ class JpegRegionReader {
   static void StartStep(JpegRegionReader* self);
   static void CropStep(JpegRegionReader* self);
   static void ReadStep(JpegRegionReader* self);
+  // libjpeg-turbo 2.1 delivers uninitialised samples when it crops and scales images whose sampling factors
+  // differ by four. Those are decoded from the first row in full width.
+  bool CanCrop() const;
   static void OnError(j_common_ptr info);
   static void OnMessage(j_common_ptr info, int level);
   static void OnProgress(j_common_ptr info);

@@ -50,7 +50,8 @@ TEST(Resize, EqualsPillow) {
     const auto box = vector["box"].get<std::array<double, 4>>();
     Image out(vector["out_width"], vector["out_height"], channels);
     ASSERT_TRUE(
-        resizer.ResizeBilinear(image.view, {box[0], box[1], box[2] - box[0], box[3] - box[1]}, out.view).ok());
+        resizer.ResizeBilinear(image.view, {box[0], box[1], box[2] - box[0], box[3] - box[1]}, out.view)
+            .ok());
     if (vector.contains("hash")) {
       EXPECT_EQ(Fnv1a(out.pixels), vector["hash"].get<std::string>());
       continue;
@@ -80,8 +81,9 @@ TEST(Resize, BuildsPartsAndMirrorsAgree) {
       box.width = std::uniform_real_distribution<>(0.005, width - box.x)(random);
       box.height = std::uniform_real_distribution<>(0.005, height - box.y)(random);
     }
-    const Image image(width, height, channels,
-                      Noise(size_t{width} * height * static_cast<size_t>(channels), static_cast<uint32_t>(round)));
+    const Image image(
+        width, height, channels,
+        Noise(size_t{width} * height * static_cast<size_t>(channels), static_cast<uint32_t>(round)));
     Image expected(out_width, out_height, channels);
     Resizer resizer;
     ASSERT_TRUE(resizer.ResizeBilinear(image.view, box, expected.view).ok());
@@ -151,8 +153,8 @@ TEST(Resize, Refusals) {
   Resizer resizer;
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const Box& box : {Box{0, 0, 0, 4}, Box{0, 0, 4, -1}, Box{-0.5, 0, 4, 4}, Box{5, 0, 4, 4}, Box{0, 4.5, 4, 4},
-                         Box{nan, 0, 4, 4}, Box{0, 0, nan, 4}}) {
+  for (const Box& box : {Box{0, 0, 0, 4}, Box{0, 0, 4, -1}, Box{-0.5, 0, 4, 4}, Box{5, 0, 4, 4},
+                         Box{0, 4.5, 4, 4}, Box{nan, 0, 4, 4}, Box{0, 0, nan, 4}}) {
     EXPECT_EQ(resizer.ResizeBilinear(image.view, box, out.view).code(), kInvalid);
   }
   const Box box{0, 0, 8, 8};
