@@ -43,4 +43,7 @@ inline StoredGeometry InStoredAxes(const Geometry& geometry) {
   return stored;
 }
 
+// Fills `out`, whose size and channels are those of `image` turned, and which does not overlap it.
+void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView& out);
+
 }  // namespace shardkit::internal

@@ -67,9 +67,9 @@ TEST(JpegRegion, EveryKindAndScale) {
   JpegDecoder decoder;
   for (const Kind& kind :
        {Kind{JCS_YCbCr, 1, 1}, Kind{JCS_YCbCr, 2, 1}, Kind{JCS_YCbCr, 1, 2}, Kind{JCS_YCbCr, 2, 2},
-        Kind{JCS_YCbCr, 4, 1}, Kind{JCS_YCbCr, 4, 2}, Kind{JCS_YCbCr, 1, 4}, Kind{JCS_YCbCr, 2, 2, 2, 1}, Kind{JCS_YCbCr, 2, 2, 1, 2}, Kind{JCS_YCbCr, 1, 1, 2, 2},
-        Kind{JCS_YCbCr, 2, 1, 1, 2}, Kind{JCS_GRAYSCALE, 1, 1}, Kind{JCS_GRAYSCALE, 2, 2},
-        Kind{JCS_RGB, 1, 1}, Kind{JCS_RGB, 2, 2}}) {
+        Kind{JCS_YCbCr, 4, 1}, Kind{JCS_YCbCr, 4, 2}, Kind{JCS_YCbCr, 1, 4}, Kind{JCS_YCbCr, 2, 2, 2, 1},
+        Kind{JCS_YCbCr, 2, 2, 1, 2}, Kind{JCS_YCbCr, 1, 1, 2, 2}, Kind{JCS_YCbCr, 2, 1, 1, 2},
+        Kind{JCS_GRAYSCALE, 1, 1}, Kind{JCS_GRAYSCALE, 2, 2}, Kind{JCS_RGB, 1, 1}, Kind{JCS_RGB, 2, 2}}) {
     for (const bool progressive : {false, true}) {
       for (const auto& [width, height] : {std::pair{131u, 97u}, {64u, 48u}, {5u, 77u}, {90u, 3u}}) {
         for (const int restart_rows : {0, 1}) {
