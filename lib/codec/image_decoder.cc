@@ -100,21 +100,24 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Jp
                   turn.transpose ? turn.mirror_x : turn.mirror_y);
 
   const auto channels = static_cast<size_t>(content.channels);
-  const uint32_t width = resizer.right() - resizer.left();
+  SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
+  // All that libjpeg delivers is kept: that saves a copy.
+  const uint32_t left = reader.crop_left();
+  const uint32_t width = reader.crop_width();
   const uint32_t height = resizer.bottom() - resizer.top();
   const size_t row_bytes = width * channels;
   region.resize(row_bytes * height);
-  SHARDKIT_RETURN_IF_ERROR(reader.Read(resizer.left(), resizer.top(), resizer.right(), resizer.bottom(),
-                                       region.data(), row_bytes));
+  SHARDKIT_RETURN_IF_ERROR(
+      reader.Read(left, resizer.top(), left + width, resizer.bottom(), region.data(), row_bytes));
   const ImageView part{region.data(), width, height, content.channels, row_bytes};
   if (!turn.transpose) {
-    resizer.Run(part, resizer.left(), resizer.top(), content);
+    resizer.Run(part, left, resizer.top(), content);
     return absl::OkStatus();
   }
   const size_t turned_bytes = stored.width * channels;
   turned.resize(turned_bytes * stored.height);
   const MutableImageView view{turned.data(), stored.width, stored.height, content.channels, turned_bytes};
-  resizer.Run(part, resizer.left(), resizer.top(), view);
+  resizer.Run(part, left, resizer.top(), view);
   internal::CopyTurned(view, {.transpose = true}, content);
   return absl::OkStatus();
 }

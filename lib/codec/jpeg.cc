@@ -151,6 +151,7 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   image.channels = channels;
   const size_t row_bytes = image.width * static_cast<size_t>(channels);
   image.pixels.resize(row_bytes * image.height);
+  SHARDKIT_RETURN_IF_ERROR(reader.Crop(region->left, end_column));
   return reader.Read(region->left, region->top, end_column, end_row, image.pixels.data(), row_bytes);
 }
 

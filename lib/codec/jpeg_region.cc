@@ -138,6 +138,12 @@ void JpegRegionReader::ReadStep(JpegRegionReader* self) {
   }
 }
 
+absl::Status JpegRegionReader::Crop(uint32_t left, uint32_t right) {
+  left_ = left;
+  right_ = right;
+  return Run(CropStep);
+}
+
 absl::Status JpegRegionReader::Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom,
                                     uint8_t* out, size_t stride) {
   left_ = left;
@@ -146,7 +152,6 @@ absl::Status JpegRegionReader::Read(uint32_t left, uint32_t top, uint32_t right,
   bottom_ = bottom;
   out_ = out;
   stride_ = stride;
-  SHARDKIT_RETURN_IF_ERROR(Run(CropStep));
   row_.resize(decompress_.output_width * static_cast<size_t>(decompress_.output_components));
   return Run(ReadStep);
 }

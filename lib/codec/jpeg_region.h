@@ -33,7 +33,13 @@ class JpegRegionReader {
   uint32_t whole_width() const { return whole_width_; }
   uint32_t whole_height() const { return whole_height_; }
 
-  // After Start, once: columns [left, right) of rows [top, bottom), not empty and inside the whole image, row
+  // After Start: makes libjpeg deliver little more than columns [left, right). Those it does deliver are
+  // [crop_left(), crop_left() + crop_width()).
+  absl::Status Crop(uint32_t left, uint32_t right);
+  uint32_t crop_left() const { return crop_left_; }
+  uint32_t crop_width() const { return decompress_.output_width; }
+
+  // After Crop, once: columns [left, right) of rows [top, bottom), not empty and inside the whole image, row
   // by row from `out` on, `stride` bytes apart.
   absl::Status Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, uint8_t* out,
                     size_t stride);

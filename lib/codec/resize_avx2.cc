@@ -49,28 +49,52 @@ class RowEnds {
   std::array<const uint8_t*, kRowGroup> copies_{};
 };
 
+SHARDKIT_AVX2_INLINE __m256i Joined(__m256i high, __m256i low) {
+  return _mm256_add_epi32(_mm256_slli_epi32(high, kLowBits), low);
+}
+
+// Both halves of `first` added in the lower lane, those of `second` in the upper one; rounded.
+SHARDKIT_AVX2_INLINE __m256i AddHalves(__m256i first, __m256i second) {
+  const __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(first, second, 0x20),
+                                       _mm256_permute2x128_si256(first, second, 0x31));
+  return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kRound)), kWeightBits);
+}
+
+// Four bytes, of which the next pixel overwrites the fourth; three where there is none.
+SHARDKIT_AVX2_INLINE void StorePixel(int32_t pixel, bool last, uint8_t* out) {
+  if (last) {
+    std::memcpy(out, &pixel, 3);
+  } else {
+    std::memcpy(out, &pixel, 4);
+  }
+}
+
 // Four pixels of three channels at a time: both 128-bit lanes get the same 12 bytes and keep a pair of pixels
 // each, [r r g g b b 0 0] in 16 bits, for one multiply-and-add with the pair's weights.
 template <size_t kRows>
 SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to,
                              uint8_t* tail) {
+  static_assert(kRows == 1 || kRows == 4);
   const RowEnds ends(filter, from, kRows, 3, tail);
   const __m256i pairs = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9,
                                          -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
   const __m256i weight_pairs = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4,
                                                 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
-  const __m128i round = _mm_set1_epi32(kRound);
   const auto width = static_cast<uint32_t>(filter.first.size());
-  for (uint32_t i = 0; i < width; ++i) {
-    const uint32_t first = filter.first[i] - filter.begin;
-    const uint32_t quads = (filter.taps[i] + 3) / 4;
+  const uint32_t length = ends.length();
+  const size_t padded_taps = filter.padded_taps;
+  const uint32_t* const firsts = filter.first.data();
+  const uint32_t* const taps = filter.taps.data();
+  const int16_t* high = filter.high.data();
+  const int16_t* low = filter.low.data();
+  for (uint32_t i = 0; i < width; ++i, high += padded_taps, low += padded_taps) {
+    const uint32_t first = firsts[i] - filter.begin;
+    const uint32_t quads = (taps[i] + 3) / 4;
     // The last load takes 16 bytes, less than six pixels.
-    const bool at_end = first + 4 * quads + 2 > ends.length();
+    const bool at_end = first + 4 * quads + 2 > length;
     const uint8_t* source[kRows];
     for (size_t r = 0; r < kRows; ++r)
       source[r] = at_end ? ends.At(r, first, 3) : from[r] + first * size_t{3};
-    const int16_t* const high = filter.high.data() + size_t{i} * filter.padded_taps;
-    const int16_t* const low = filter.low.data() + size_t{i} * filter.padded_taps;
     __m256i high_sums[kRows], low_sums[kRows];
     for (size_t r = 0; r < kRows; ++r) high_sums[r] = low_sums[r] = _mm256_setzero_si256();
     for (uint32_t q = 0; q < quads; ++q) {
@@ -86,19 +110,26 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
         low_sums[r] = _mm256_add_epi32(low_sums[r], _mm256_madd_epi16(pixels, low_weights));
       }
     }
-    for (size_t r = 0; r < kRows; ++r) {
-      const __m256i both = _mm256_add_epi32(_mm256_slli_epi32(high_sums[r], kLowBits), low_sums[r]);
-      __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-      sum = _mm_srai_epi32(_mm_add_epi32(sum, round), kWeightBits);
-      sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-      const auto pixel = static_cast<uint32_t>(_mm_cvtsi128_si32(sum));
-      uint8_t* const out = to[r] + size_t{3} * i;
-      // Four bytes where the next pixel overwrites the fourth.
-      if (i + 1 < width) {
-        std::memcpy(out, &pixel, 4);
-      } else {
-        std::memcpy(out, &pixel, 3);
-      }
+    const bool last = i + 1 == width;
+    const size_t at = size_t{3} * i;
+    if constexpr (kRows == 4) {
+      const __m256i even = AddHalves(Joined(high_sums[0], low_sums[0]), Joined(high_sums[2], low_sums[2]));
+      const __m256i odd = AddHalves(Joined(high_sums[1], low_sums[1]), Joined(high_sums[3], low_sums[3]));
+      // Lower lane: rows 0 and 1; upper: 2 and 3.
+      __m256i bytes = _mm256_packs_epi32(even, odd);
+      bytes = _mm256_packus_epi16(bytes, bytes);
+      const __m128i lower = _mm256_castsi256_si128(bytes);
+      const __m128i upper = _mm256_extracti128_si256(bytes, 1);
+      StorePixel(_mm_cvtsi128_si32(lower), last, to[0] + at);
+      StorePixel(_mm_extract_epi32(lower, 1), last, to[1] + at);
+      StorePixel(_mm_cvtsi128_si32(upper), last, to[2] + at);
+      StorePixel(_mm_extract_epi32(upper, 1), last, to[3] + at);
+    } else {
+      const __m256i joined = Joined(high_sums[0], low_sums[0]);
+      __m256i bytes = AddHalves(joined, joined);
+      bytes = _mm256_packs_epi32(bytes, bytes);
+      bytes = _mm256_packus_epi16(bytes, bytes);
+      StorePixel(_mm_cvtsi128_si32(_mm256_castsi256_si128(bytes)), last, to[0] + at);
     }
   }
 }
@@ -146,8 +177,7 @@ SHARDKIT_AVX2_INLINE __m256i WeightPair(const int16_t* weights, bool both) {
 }
 
 SHARDKIT_AVX2_INLINE __m256i Total(__m256i high, __m256i low) {
-  const __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, kLowBits), low);
-  return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kRound)), kWeightBits);
+  return _mm256_srai_epi32(_mm256_add_epi32(Joined(high, low), _mm256_set1_epi32(kRound)), kWeightBits);
 }
 
 }  // namespace

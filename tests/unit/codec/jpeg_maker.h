@@ -1,6 +1,7 @@
 // JPEGs of every kind, written with libjpeg, and the plainest way to decode them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,7 @@ struct JpegRecipe {
   int quality = 90;
   int chroma_h = 1;  // of the others
   int chroma_v = 1;
+  bool many_scans = false;  // every coefficient of a gray image bit by bit: 694 scans
 };
 
 inline std::string MakeJpeg(const JpegRecipe& recipe) {
@@ -51,6 +53,15 @@ inline std::string MakeJpeg(const JpegRecipe& recipe) {
   }
   info.restart_in_rows = recipe.restart_rows;
   if (recipe.progressive) jpeg_simple_progression(&info);
+  std::vector<jpeg_scan_info> scans{{1, {0}, 0, 0, 0, 0}};
+  for (int coefficient = 1; coefficient < 64; ++coefficient) {
+    for (int bit = 10; bit >= 0; --bit)
+      scans.push_back({1, {0}, coefficient, coefficient, bit == 10 ? 0 : bit + 1, bit});
+  }
+  if (recipe.many_scans) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&info, TRUE);
   // Slopes with noise on top, so that every pixel tells where it comes from.
   const auto components = static_cast<uint32_t>(info.input_components);
