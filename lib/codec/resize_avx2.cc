@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "codec/resize_kernels.h"
 
@@ -12,6 +13,7 @@
 
 #define SHARDKIT_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define SHARDKIT_AVX2_INLINE SHARDKIT_AVX2 __attribute__((always_inline)) inline
+#define SHARDKIT_AVX2_LAMBDA __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"), always_inline))
 
 namespace shardkit::internal {
 namespace {
@@ -80,24 +82,30 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
                                          -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
   const __m256i weight_pairs = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4,
                                                 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+  // Copies, since the compiler has to take every byte stored for a change of what it reads through pointers.
   const auto width = static_cast<uint32_t>(filter.first.size());
   const uint32_t length = ends.length();
+  const uint32_t begin = filter.begin;
   const size_t padded_taps = filter.padded_taps;
   const uint32_t* const firsts = filter.first.data();
   const uint32_t* const taps = filter.taps.data();
   const int16_t* high = filter.high.data();
   const int16_t* low = filter.low.data();
+  const uint8_t* rows[kRows];
+  uint8_t* outs[kRows];
+  std::copy_n(from, kRows, rows);
+  std::copy_n(to, kRows, outs);
   for (uint32_t i = 0; i < width; ++i, high += padded_taps, low += padded_taps) {
-    const uint32_t first = firsts[i] - filter.begin;
+    const uint32_t first = firsts[i] - begin;
     const uint32_t quads = (taps[i] + 3) / 4;
-    // The last load takes 16 bytes, less than six pixels.
-    const bool at_end = first + 4 * quads + 2 > length;
     const uint8_t* source[kRows];
-    for (size_t r = 0; r < kRows; ++r)
-      source[r] = at_end ? ends.At(r, first, 3) : from[r] + first * size_t{3};
+    for (size_t r = 0; r < kRows; ++r) source[r] = rows[r] + first * size_t{3};
+    // The last load takes 16 bytes, less than six pixels.
+    if (first + 4 * quads + 2 > length) [[unlikely]] {
+      for (size_t r = 0; r < kRows; ++r) source[r] = ends.At(r, first, 3);
+    }
     __m256i high_sums[kRows], low_sums[kRows];
-    for (size_t r = 0; r < kRows; ++r) high_sums[r] = low_sums[r] = _mm256_setzero_si256();
-    for (uint32_t q = 0; q < quads; ++q) {
+    const auto add = [&](uint32_t q, auto is_first) SHARDKIT_AVX2_LAMBDA {
       int64_t high_bits, low_bits;
       std::memcpy(&high_bits, high + 4 * q, sizeof(high_bits));
       std::memcpy(&low_bits, low + 4 * q, sizeof(low_bits));
@@ -106,10 +114,14 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
       for (size_t r = 0; r < kRows; ++r) {
         const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source[r] + size_t{12} * q));
         const __m256i pixels = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), pairs);
-        high_sums[r] = _mm256_add_epi32(high_sums[r], _mm256_madd_epi16(pixels, high_weights));
-        low_sums[r] = _mm256_add_epi32(low_sums[r], _mm256_madd_epi16(pixels, low_weights));
+        const __m256i by_high = _mm256_madd_epi16(pixels, high_weights);
+        const __m256i by_low = _mm256_madd_epi16(pixels, low_weights);
+        high_sums[r] = is_first ? by_high : _mm256_add_epi32(high_sums[r], by_high);
+        low_sums[r] = is_first ? by_low : _mm256_add_epi32(low_sums[r], by_low);
       }
-    }
+    };
+    add(0, std::true_type());
+    for (uint32_t q = 1; q < quads; ++q) add(q, std::false_type());
     const bool last = i + 1 == width;
     const size_t at = size_t{3} * i;
     if constexpr (kRows == 4) {
@@ -120,16 +132,16 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
       bytes = _mm256_packus_epi16(bytes, bytes);
       const __m128i lower = _mm256_castsi256_si128(bytes);
       const __m128i upper = _mm256_extracti128_si256(bytes, 1);
-      StorePixel(_mm_cvtsi128_si32(lower), last, to[0] + at);
-      StorePixel(_mm_extract_epi32(lower, 1), last, to[1] + at);
-      StorePixel(_mm_cvtsi128_si32(upper), last, to[2] + at);
-      StorePixel(_mm_extract_epi32(upper, 1), last, to[3] + at);
+      StorePixel(_mm_cvtsi128_si32(lower), last, outs[0] + at);
+      StorePixel(_mm_extract_epi32(lower, 1), last, outs[1] + at);
+      StorePixel(_mm_cvtsi128_si32(upper), last, outs[2] + at);
+      StorePixel(_mm_extract_epi32(upper, 1), last, outs[3] + at);
     } else {
       const __m256i joined = Joined(high_sums[0], low_sums[0]);
       __m256i bytes = AddHalves(joined, joined);
       bytes = _mm256_packs_epi32(bytes, bytes);
       bytes = _mm256_packus_epi16(bytes, bytes);
-      StorePixel(_mm_cvtsi128_si32(_mm256_castsi256_si128(bytes)), last, to[0] + at);
+      StorePixel(_mm_cvtsi128_si32(_mm256_castsi256_si128(bytes)), last, outs[0] + at);
     }
   }
 }
