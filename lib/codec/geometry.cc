@@ -113,7 +113,8 @@ Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target) {
   const double scale = target * 1.0 / longer;
   const auto resized = [&](double side) {
     // A proportion so extreme that the shorter side vanishes keeps one pixel of it.
-    return std::clamp<uint32_t>(static_cast<uint32_t>(side * scale + 0.5), 1, std::max(target, 1u));
+    return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1,
+                                std::max(target, 1u));
   };
   geometry.content_width = resized(geometry.source.width);
   geometry.content_height = resized(geometry.source.height);

@@ -29,7 +29,11 @@ JpegRegionReader::JpegRegionReader() {
 JpegRegionReader::~JpegRegionReader() { jpeg_destroy_decompress(&decompress_); }
 
 absl::Status JpegRegionReader::Run(Step step) {
-  if (setjmp(jump_) != 0) return JpegError(message_);  // NOLINT(cert-err52-cpp): libjpeg knows no other way
+  if (setjmp(jump_) != 0) {  // NOLINT(cert-err52-cpp): libjpeg knows no other way
+    // Gives back what it holds for the image, which can be much.
+    jpeg_abort_decompress(&decompress_);
+    return JpegError(message_);
+  }
   step(this);
   return absl::OkStatus();
 }

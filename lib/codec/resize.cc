@@ -49,7 +49,7 @@ void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count
     const uint32_t output = mirror ? count - 1 - i : i;
     uint32_t skipped = 0;
     const auto fixed = [&](uint32_t j) {
-      return static_cast<int32_t>(0.5 + weights[j] / sum * (1 << kWeightBits));
+      return static_cast<int32_t>(std::floor(0.5 + weights[j] / sum * (1 << kWeightBits)));
     };
     while (used > 1 && fixed(used - 1) == 0) --used;
     while (skipped + 1 < used && fixed(skipped) == 0) ++skipped;

@@ -107,8 +107,8 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
     __m256i high_sums[kRows], low_sums[kRows];
     const auto add = [&](uint32_t q, auto is_first) SHARDKIT_AVX2_LAMBDA {
       int64_t high_bits, low_bits;
-      std::memcpy(&high_bits, high + 4 * q, sizeof(high_bits));
-      std::memcpy(&low_bits, low + 4 * q, sizeof(low_bits));
+      std::memcpy(&high_bits, high + size_t{4} * q, sizeof(high_bits));
+      std::memcpy(&low_bits, low + size_t{4} * q, sizeof(low_bits));
       const __m256i high_weights = _mm256_shuffle_epi8(_mm256_set1_epi64x(high_bits), weight_pairs);
       const __m256i low_weights = _mm256_shuffle_epi8(_mm256_set1_epi64x(low_bits), weight_pairs);
       for (size_t r = 0; r < kRows; ++r) {

@@ -171,9 +171,10 @@ class Resizer {
 
   // Fills `out` with `source` of `image`, resized: bilinear, and antialiased where it shrinks (a triangle
   // filter as wide as two output pixels). Equal, to the bit, to Pillow's
-  // image.resize((out.width, out.height), Image.BILINEAR, box=...) when the box's edges are 32-bit floats, to
-  // which Pillow rounds them. As there, pixels of `image` around the box count where the filter reaches them.
-  // InvalidArgument for an empty size, a box that is empty or leaves `image`, other channels in `out`.
+  // image.resize((out.width, out.height), Image.BILINEAR, box=...) when the box's edges and its size are
+  // 32-bit floats, to which Pillow rounds them; else within 1. As there, pixels of `image` around the box
+  // count where the filter reaches them. InvalidArgument for an empty size, a box that is empty or leaves
+  // `image`, other channels in `out`.
   absl::Status ResizeBilinear(const ImageView& image, const Box& source, const MutableImageView& out);
 
  private:

@@ -80,8 +80,8 @@ class JpegDecoder {
   // InvalidArgument for a region outside the image or options out of range.
   //
   // In files of one scan (all but progressive ones and the odd exception) decoding stops below the region. So
-  // damage goes unseen in what is stored more than two rows of MCUs (up to 32 pixels each at full size; up to
-  // 64 with unusual subsampling) below it, a file cut short there included. A region that reaches the last
+  // damage goes unseen in what is stored more than two rows of MCUs below it (8 or 16 pixels each at full
+  // size, up to 32 with unusual subsampling), a file cut short there included. A region that reaches the last
   // row is checked to the end of the image. Files of several scans are read whole. Columns beside the region
   // and rows above it are entropy-decoded and checked always.
   absl::Status DecodeRegion(std::string_view bytes, const JpegRegionOptions& options, DecodedRegion* region);
