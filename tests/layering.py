@@ -20,6 +20,7 @@ HEADER_LAYERS = {
     "cancellation.h": "base",
     "schema.h": "base",  # plain data that every layer speaks of
     "filesystem.h": "io",
+    "image.h": "codec",
     "jpeg.h": "codec",
     "rle.h": "codec",
     "block.h": "format",

@@ -1,4 +1,4 @@
-// Whole-image decoding and encoding with TurboJPEG.
+// Whole-image decoding and encoding with TurboJPEG; regions are in jpeg_region.cc.
 #include "shardkit/jpeg.h"
 
 #include <turbojpeg.h>
@@ -9,17 +9,18 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "codec/jpeg_pixels.h"
+#include "codec/jpeg_region.h"
 
 namespace shardkit {
-namespace {
+namespace internal {
 
-// Whether libjpeg-turbo's message says that it lacks a feature, not that the file is damaged.
-bool SaysUnsupported(std::string_view message) {
+absl::Status JpegError(std::string_view message) {
   for (const std::string_view part :
        {"nsupported", "not implemented", "not compiled", "omitted at compile"}) {
-    if (message.find(part) != std::string_view::npos) return true;
+    if (message.find(part) != std::string_view::npos) return Unimplemented("JPEG: ", message);
   }
-  return false;
+  return DataLoss("JPEG: ", message);
 }
 
 absl::Status CheckDecodable(const JpegInfo& info, uint64_t max_pixels) {
@@ -36,19 +37,26 @@ absl::Status CheckDecodable(const JpegInfo& info, uint64_t max_pixels) {
   return absl::OkStatus();
 }
 
-// Four bytes CMYK -> three bytes RGB, in place. As in every CMYK JPEG in use (Adobe's convention), a sample
-// is the light that passes: 255 is no ink.
-void CmykToRgb(std::vector<uint8_t>* pixels) {
-  const uint8_t* from = pixels->data();
-  const uint8_t* const end = from + pixels->size();
-  for (uint8_t* to = pixels->data(); from != end; from += 4, to += 3) {
+void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to) {
+  const uint8_t* const end = from + count * 4;
+  for (; from != end; from += 4, to += channels) {
     const unsigned black = from[3];
-    for (int i = 0; i < 3; ++i) to[i] = static_cast<uint8_t>((from[i] * black + 127) / 255);
+    unsigned rgb[3];
+    for (int i = 0; i < 3; ++i) rgb[i] = (from[i] * black + 127) / 255;
+    if (channels == 3) {
+      for (int i = 0; i < 3; ++i) to[i] = static_cast<uint8_t>(rgb[i]);
+    } else {
+      // 0.299, 0.587 and 0.114, as libjpeg has them.
+      to[0] = static_cast<uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
+    }
   }
-  pixels->resize(pixels->size() / 4 * 3);
 }
 
-}  // namespace
+}  // namespace internal
+
+struct JpegDecoder::RegionState {
+  internal::JpegRegionReader reader;
+};
 
 JpegDecoder::JpegDecoder() : handle_(tjInitDecompress()) {
   if (handle_ == nullptr) throw std::bad_alloc();
@@ -57,27 +65,94 @@ JpegDecoder::~JpegDecoder() { tjDestroy(handle_); }
 
 absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, max_pixels_));
-  const int samples = info.components;  // 1, 3 or 4, as the pixel formats below
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, max_pixels_));
+  const int samples = info.components;  // 1, 3 or 4, as the pixel formats
   image->width = info.width;
   image->height = info.height;
   image->channels = samples == 1 ? 1 : 3;
-  image->pixels.resize(size_t{info.width} * info.height * static_cast<size_t>(samples));
+  const size_t pixels = size_t{info.width} * info.height;
+  image->pixels.resize(pixels * static_cast<size_t>(samples));
   const int format = samples == 1 ? TJPF_GRAY : samples == 3 ? TJPF_RGB : TJPF_CMYK;
+  SHARDKIT_RETURN_IF_ERROR(DecodeWhole(bytes, info, format, image->pixels.data(), 0));
+  if (samples == 4) {
+    internal::ConvertCmyk(image->pixels.data(), pixels, 3, image->pixels.data());
+    image->pixels.resize(pixels * 3);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageView& out) {
+  SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, max_pixels_));
+  const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
+  constexpr size_t kMaxPitch = 0x7fffffff;
+  if (out.pixels == nullptr || out.width != info.width || out.height != info.height ||
+      (out.channels != 1 && out.channels != 3) || out.row_stride < row_bytes || out.row_stride > kMaxPitch) {
+    return InvalidArgument("JPEG: ", info.width, " x ", info.height, " pixels do not go into an output of ",
+                           out.width, " x ", out.height, " with ", out.channels, " channels and rows of ",
+                           out.row_stride, " bytes");
+  }
+  if (info.components != 4) {
+    return DecodeWhole(bytes, info, out.channels == 1 ? TJPF_GRAY : TJPF_RGB, out.pixels, out.row_stride);
+  }
+  scratch_.resize(size_t{info.width} * info.height * 4);
+  SHARDKIT_RETURN_IF_ERROR(DecodeWhole(bytes, info, TJPF_CMYK, scratch_.data(), 0));
+  for (uint32_t y = 0; y < out.height; ++y) {
+    internal::ConvertCmyk(scratch_.data() + size_t{y} * info.width * 4, info.width, out.channels,
+                          out.pixels + y * out.row_stride);
+  }
+  return absl::OkStatus();
+}
+
+// `row_stride` in bytes; 0 for rows without gaps.
+absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out,
+                                      size_t row_stride) {
   // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling
   // that tjDecompress2 decodes. The library never writes beyond the size given here. A scan limit, because a
   // small progressive file can ask for hours of work.
-  const int result = tjDecompress2(handle_, reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<unsigned long>(bytes.size()), image->pixels.data(),
-                                   static_cast<int>(info.width), 0, static_cast<int>(info.height), format,
-                                   TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
-  if (result != 0) {
-    const std::string_view message = tjGetErrorStr2(handle_);
-    if (SaysUnsupported(message)) return Unimplemented("JPEG: ", message);
-    return DataLoss("JPEG: ", message);
-  }
-  if (samples == 4) CmykToRgb(&image->pixels);
+  const int result = tjDecompress2(
+      handle_, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()),
+      out, static_cast<int>(info.width), static_cast<int>(row_stride), static_cast<int>(info.height), format,
+      TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
+  if (result != 0) return internal::JpegError(tjGetErrorStr2(handle_));
   return absl::OkStatus();
+}
+
+absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionOptions& options,
+                                       DecodedRegion* region) {
+  SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, max_pixels_));
+  if (options.scale < 1 || options.scale > 8 ||
+      (options.channels != 0 && options.channels != 1 && options.channels != 3)) {
+    return InvalidArgument("JPEG: scale ", options.scale, " and channels ", options.channels,
+                           "; they are 1 to 8, and 0, 1 or 3");
+  }
+  const uint64_t right = options.width == 0 ? info.width : uint64_t{options.x} + options.width;
+  const uint64_t bottom = options.height == 0 ? info.height : uint64_t{options.y} + options.height;
+  if (options.x >= info.width || options.y >= info.height || right > info.width || bottom > info.height) {
+    return InvalidArgument("JPEG: a region of ", options.width, " x ", options.height, " at (", options.x,
+                           ", ", options.y, ") is not inside the image of ", info.width, " x ", info.height);
+  }
+  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
+  internal::JpegRegionReader& reader = region_->reader;
+  const int channels = options.channels != 0 ? options.channels : info.components == 1 ? 1 : 3;
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels));
+
+  const auto scale = static_cast<uint64_t>(options.scale);
+  region->left = static_cast<uint32_t>(options.x * scale / 8);
+  region->top = static_cast<uint32_t>(options.y * scale / 8);
+  region->whole_width = reader.whole_width();
+  region->whole_height = reader.whole_height();
+  const auto end_column = static_cast<uint32_t>((right * scale + 7) / 8);
+  const auto end_row = static_cast<uint32_t>((bottom * scale + 7) / 8);
+  DecodedImage& image = region->image;
+  image.width = end_column - region->left;
+  image.height = end_row - region->top;
+  image.channels = channels;
+  const size_t row_bytes = image.width * static_cast<size_t>(channels);
+  image.pixels.resize(row_bytes * image.height);
+  SHARDKIT_RETURN_IF_ERROR(reader.Crop(region->left, end_column));
+  return reader.Read(region->left, region->top, end_column, end_row, image.pixels.data(), row_bytes);
 }
 
 absl::Status EncodeJpeg(const uint8_t* rgb, uint32_t width, uint32_t height, const JpegEncodeOptions& options,

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "shardkit/image.h"
 
 namespace shardkit {
 
@@ -33,7 +35,29 @@ struct DecodedImage {
   std::vector<uint8_t> pixels;  // height x width x channels, row-major
 };
 
-// Decodes whole images, reusing its memory. One thread at a time; use one per thread.
+// Part of an image, and how it is decoded.
+struct JpegRegionOptions {
+  // The region, in pixels of the whole image at full size, as coded. A width or height of 0 stands for all
+  // that is right of x, or below y. Inside the image.
+  uint32_t x = 0;
+  uint32_t y = 0;
+  uint32_t width = 0;
+  uint32_t height = 0;
+  int scale = 8;     // 1 to 8: decoded to scale / 8 of the size (libjpeg's DCT scaling)
+  int channels = 0;  // 0 as in the file (3 for CMYK), 1 gray, 3 RGB
+};
+
+struct DecodedRegion {
+  DecodedImage image;
+  // Where image's first pixel lies in the whole image decoded at this scale, and how large that would be:
+  // ceil(size * scale / 8).
+  uint32_t left = 0;
+  uint32_t top = 0;
+  uint32_t whole_width = 0;
+  uint32_t whole_height = 0;
+};
+
+// Decodes images or parts of them, reusing its memory. One thread at a time; use one per thread.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -47,16 +71,36 @@ class JpegDecoder {
   // `max_pixels` (default 2^28).
   absl::Status Decode(std::string_view bytes, DecodedImage* image);
 
+  // The same into the caller's memory, of the image's size; its channels (1 or 3) say whether gray or RGB.
+  // InvalidArgument when `out` has another size. After an error `out` holds anything.
+  absl::Status DecodeInto(std::string_view bytes, const MutableImageView& out);
+
+  // Decodes a region, to exactly the pixels it has in the whole image decoded at the same scale: at scale s
+  // the columns floor(x * s / 8) up to ceil((x + width) * s / 8), and so the rows. Errors as Decode;
+  // InvalidArgument for a region outside the image or options out of range.
+  //
+  // In files of one scan (all but progressive ones and the odd exception) decoding stops below the region. So
+  // damage goes unseen in what is stored more than two rows of MCUs below it (8 or 16 pixels each at full
+  // size, up to 32 with unusual subsampling), a file cut short there included. A region that reaches the last
+  // row is checked to the end of the image. Files of several scans are read whole. Columns beside the region
+  // and rows above it are entropy-decoded and checked always.
+  absl::Status DecodeRegion(std::string_view bytes, const JpegRegionOptions& options, DecodedRegion* region);
+
   void set_max_pixels(uint64_t max_pixels) { max_pixels_ = max_pixels; }
 
  private:
+  struct RegionState;
+  absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out,
+                           size_t row_stride);
   void* handle_ = nullptr;
+  std::unique_ptr<RegionState> region_;  // made when first needed
+  std::vector<uint8_t> scratch_;
   uint64_t max_pixels_ = uint64_t{1} << 28;
 };
 
 struct JpegEncodeOptions {
-  int quality = 90;         // 1 to 100
-  bool subsample = true;    // 4:2:0 chroma
+  int quality = 90;       // 1 to 100
+  bool subsample = true;  // 4:2:0 chroma
 };
 
 // Encodes height x width x 3 RGB bytes, row-major, replacing *out. InvalidArgument on a size mismatch.

@@ -1,0 +1,163 @@
+// From a JPEG's bytes to the output of a geometry: region, scale, resizing, turning, padding.
+#include <algorithm>
+#include <cstring>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "codec/content_type.h"
+#include "codec/jpeg_pixels.h"
+#include "codec/jpeg_region.h"
+#include "codec/orientation.h"
+#include "codec/resize.h"
+#include "shardkit/image.h"
+#include "shardkit/jpeg.h"
+
+namespace shardkit {
+namespace {
+
+absl::Status CheckOutput(const Geometry& geometry, const MutableImageView& out) {
+  const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
+  if (out.pixels == nullptr || out.width != geometry.output_width || out.height != geometry.output_height ||
+      (out.channels != 1 && out.channels != 3) || out.row_stride < row_bytes) {
+    return InvalidArgument("image: the output of ", out.width, " x ", out.height, " pixels, ", out.channels,
+                           " channels and rows of ", out.row_stride, " bytes does not fit the geometry's ",
+                           geometry.output_width, " x ", geometry.output_height, "; channels are 1 or 3");
+  }
+  return absl::OkStatus();
+}
+
+// Eighths of the size at which the box still has as many pixels as it is resized to. Powers of two only: for
+// those libjpeg-turbo has vectorised transforms, the others are slower than full size.
+int ChooseScale(const internal::StoredGeometry& stored) {
+  for (const int scale : {1, 2, 4}) {
+    if (stored.source.width * scale >= stored.width * 8.0 &&
+        stored.source.height * scale >= stored.height * 8.0) {
+      return scale;
+    }
+  }
+  return 8;
+}
+
+// Makes of `begin` and `length` what they are at scale / 8, within [0, size]: never empty, whatever was
+// rounded away.
+void ScaleSpan(int scale, uint32_t size, double* begin, double* length) {
+  constexpr double kLeast = 1e-9;
+  const double end = std::min((*begin + *length) * scale / 8, static_cast<double>(size));
+  *begin = std::clamp(*begin * scale / 8, 0.0, size - kLeast);
+  *length = std::max(end - *begin, kLeast);
+}
+
+void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top,
+                const std::array<uint8_t, 3>& fill) {
+  if (left >= out.width || top >= out.height) return;
+  const auto channels = static_cast<size_t>(out.channels);
+  const size_t bytes = (out.width - left) * channels;
+  const bool even = channels == 1 || (fill[0] == fill[1] && fill[1] == fill[2]);
+  for (uint32_t y = top; y < out.height; ++y) {
+    uint8_t* const row = out.pixels + y * out.row_stride + left * channels;
+    if (even) {
+      std::memset(row, fill[0], bytes);
+    } else {
+      for (size_t i = 0; i < bytes; ++i) row[i] = fill[i % channels];
+    }
+  }
+}
+
+// Memory above this is given back after an image.
+constexpr size_t kKeptScratchBytes = size_t{64} << 20;
+
+void Trim(std::vector<uint8_t>* scratch) {
+  if (scratch->capacity() > kKeptScratchBytes) std::vector<uint8_t>().swap(*scratch);
+}
+
+}  // namespace
+
+struct ImageDecoder::State {
+  JpegDecoder whole;
+  internal::JpegRegionReader reader;
+  internal::BilinearResizer resizer;
+  std::vector<uint8_t> region;
+  std::vector<uint8_t> turned;  // content with the axes of the stored image, where these are exchanged
+
+  absl::Status DecodeContent(std::string_view bytes, const JpegInfo& info, const Geometry& geometry,
+                             bool scaled_decode, const MutableImageView& content);
+};
+
+// The content alone, without padding.
+absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const JpegInfo& info,
+                                                const Geometry& geometry, bool scaled_decode,
+                                                const MutableImageView& content) {
+  const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
+  const int scale = scaled_decode ? ChooseScale(stored) : 8;
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, scale, content.channels));
+  Box box = stored.source;
+  ScaleSpan(scale, reader.whole_width(), &box.x, &box.width);
+  ScaleSpan(scale, reader.whole_height(), &box.y, &box.height);
+  // Mirroring is part of the resizing; the exchange of axes comes after it.
+  const internal::Turn& turn = stored.turn;
+  resizer.Prepare(reader.whole_width(), reader.whole_height(), box, stored.width, stored.height,
+                  turn.transpose ? turn.mirror_y : turn.mirror_x,
+                  turn.transpose ? turn.mirror_x : turn.mirror_y);
+
+  const auto channels = static_cast<size_t>(content.channels);
+  SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
+  // All that libjpeg delivers is kept: that saves a copy.
+  const uint32_t left = reader.crop_left();
+  const uint32_t width = reader.crop_width();
+  const uint32_t height = resizer.bottom() - resizer.top();
+  const size_t row_bytes = width * channels;
+  region.resize(row_bytes * height);
+  SHARDKIT_RETURN_IF_ERROR(
+      reader.Read(left, resizer.top(), left + width, resizer.bottom(), region.data(), row_bytes));
+  const ImageView part{region.data(), width, height, content.channels, row_bytes};
+  if (!turn.transpose) {
+    resizer.Run(part, left, resizer.top(), content);
+    return absl::OkStatus();
+  }
+  const size_t turned_bytes = stored.width * channels;
+  turned.resize(turned_bytes * stored.height);
+  const MutableImageView view{turned.data(), stored.width, stored.height, content.channels, turned_bytes};
+  resizer.Run(part, left, resizer.top(), view);
+  internal::CopyTurned(view, {.transpose = true}, content);
+  return absl::OkStatus();
+}
+
+ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
+ImageDecoder::~ImageDecoder() = default;
+ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
+ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
+
+absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geometry,
+                                  const ImageDecodeOptions& options, const MutableImageView& out) {
+  SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
+  SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
+  if (HasPngSignature(bytes)) return Unimplemented("image: PNG is not decoded to pixels, only JPEG");
+  SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, options.max_pixels));
+  if (info.width != geometry.stored_width || info.height != geometry.stored_height) {
+    return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ",
+                           geometry.stored_height, " pixels; the JPEG has ", info.width, " x ", info.height);
+  }
+  State& state = *state_;
+  MutableImageView content = out;
+  content.width = geometry.content_width;
+  content.height = geometry.content_height;
+  Geometry unpadded = geometry;
+  unpadded.output_width = geometry.content_width;
+  unpadded.output_height = geometry.content_height;
+  if (unpadded.IsIdentity()) {
+    state.whole.set_max_pixels(options.max_pixels);
+    SHARDKIT_RETURN_IF_ERROR(state.whole.DecodeInto(bytes, content));
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(state.DecodeContent(bytes, info, geometry, options.scaled_decode, content));
+    Trim(&state.region);
+    Trim(&state.turned);
+  }
+  FillPixels(out, content.width, 0, options.fill);
+  MutableImageView upper = out;
+  upper.width = content.width;
+  FillPixels(upper, 0, content.height, options.fill);
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,23 @@
+// What the two ways to decode JPEGs share: TurboJPEG for whole images, libjpeg for regions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "shardkit/jpeg.h"
+
+namespace shardkit::internal {
+
+// Unimplemented for what the library or this project cannot decode, ResourceExhausted above max_pixels.
+absl::Status CheckDecodable(const JpegInfo& info, uint64_t max_pixels);
+
+// What libjpeg-turbo says of a file: Unimplemented when it lacks a feature, else DataLoss.
+absl::Status JpegError(std::string_view message);
+
+// `count` pixels of four bytes CMYK -> RGB (channels 3) or gray (1). As in every CMYK JPEG in use (Adobe's
+// convention), a sample is the light that passes: 255 is no ink. `to` may be `from`.
+void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to);
+
+}  // namespace shardkit::internal

@@ -1,0 +1,48 @@
+// Bilinear resizing in two steps, so that only the part of the image that is needed has to be there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codec/resize_kernels.h"
+#include "shardkit/image.h"
+
+namespace shardkit::internal {
+
+// Reuses its memory. One thread at a time.
+class BilinearResizer {
+ public:
+  struct Kernels {
+    ResizeRowsFunction resize_rows;
+    BlendRowsFunction blend_rows;
+  };
+  BilinearResizer();
+  explicit BilinearResizer(const Kernels& kernels) : kernels_(kernels) {}
+
+  // `source` lies within [0, width] x [0, height], is not empty, and becomes out_width x out_height, all
+  // above 0, mirrored as said.
+  void Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width, uint32_t out_height,
+               bool mirror_x, bool mirror_y);
+
+  // What Run needs of the image.
+  uint32_t left() const { return horizontal_.begin; }
+  uint32_t right() const { return horizontal_.end; }
+  uint32_t top() const { return vertical_.begin; }
+  uint32_t bottom() const { return vertical_.end; }
+
+  // pixels[0] is pixel (x, y) of the image, at most (left(), top()); `part` reaches right() and bottom().
+  // `out` has the size prepared for and the same channels, and does not overlap `part`.
+  void Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out);
+
+ private:
+  void ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels);
+
+  Kernels kernels_;
+  AxisFilter horizontal_;
+  AxisFilter vertical_;
+  std::vector<uint8_t> ring_;  // rows after the horizontal pass, as many as an output row is made of
+  std::vector<uint8_t> tail_;
+  std::vector<const uint8_t*> rows_;
+};
+
+}  // namespace shardkit::internal

@@ -1,0 +1,240 @@
+// JPEG to training input, against the same done step by step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "jpeg_maker.h"
+#include "shardkit/image.h"
+#include "shardkit/jpeg.h"
+
+namespace shardkit {
+namespace {
+
+using testing::Image;
+using testing::JpegRecipe;
+using testing::MakeJpeg;
+using testing::Noise;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+Image DecodeAll(std::string_view jpeg, int channels) {
+  const JpegInfo info = ProbeJpeg(jpeg).value();
+  Image image(info.width, info.height, channels);
+  EXPECT_TRUE(JpegDecoder().DecodeInto(jpeg, image.view).ok());
+  return image;
+}
+
+Image Upright(const Image& image, int orientation) {
+  const bool turned = orientation >= 5;
+  Image out(turned ? image.view.height : image.view.width, turned ? image.view.width : image.view.height,
+            image.view.channels);
+  EXPECT_TRUE(ApplyOrientation(image.view, orientation, false, out.view).ok());
+  return out;
+}
+
+// Decode, turn, resize, mirror and pad, each for itself.
+Image StepByStep(std::string_view jpeg, const Geometry& geometry, int channels, std::array<uint8_t, 3> fill) {
+  const Image upright = Upright(DecodeAll(jpeg, channels), geometry.orientation);
+  Image content(geometry.content_width, geometry.content_height, channels);
+  EXPECT_TRUE(Resizer().ResizeBilinear(upright.view, geometry.source, content.view).ok());
+  Image out(geometry.output_width, geometry.output_height, channels);
+  for (uint32_t y = 0; y < geometry.output_height; ++y) {
+    for (uint32_t x = 0; x < geometry.output_width; ++x) {
+      const bool inside = x < geometry.content_width && y < geometry.content_height;
+      const uint32_t from = geometry.flip ? geometry.content_width - 1 - x : x;
+      for (int c = 0; c < channels; ++c) {
+        out.At(x, y)[c] = inside ? content.At(from, y)[c] : fill[static_cast<size_t>(c)];
+      }
+    }
+  }
+  return out;
+}
+
+int LargestDifference(const Image& a, const Image& b) {
+  int largest = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i)
+    largest = std::max(largest, std::abs(a.pixels[i] - b.pixels[i]));
+  return largest;
+}
+
+TEST(ApplyOrientation, EveryPixelGoesWhereExifSays) {
+  for (const int channels : {1, 3}) {
+    const Image image(37, 21, channels, Noise(37 * 21 * static_cast<size_t>(channels), 5));
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      for (const bool flip : {false, true}) {
+        Geometry geometry = FullImage({37, 21, orientation});
+        geometry.flip = flip;
+        Image out(geometry.output_width, geometry.output_height, channels);
+        ASSERT_TRUE(ApplyOrientation(image.view, orientation, flip, out.view).ok());
+        for (uint32_t y = 0; y < 21; ++y) {
+          for (uint32_t x = 0; x < 37; ++x) {
+            // Its centre.
+            const Point at = MapPoint(geometry, {x + 0.5, y + 0.5});
+            const uint8_t* const found = out.At(static_cast<uint32_t>(at.x), static_cast<uint32_t>(at.y));
+            ASSERT_TRUE(std::equal(found, found + channels, image.At(x, y)));
+          }
+        }
+      }
+    }
+  }
+  const Image image(4, 3, 3);
+  Image same(4, 3, 3), gray(4, 3, 1);
+  EXPECT_EQ(ApplyOrientation(image.view, 0, false, same.view).code(), kInvalid);
+  EXPECT_EQ(ApplyOrientation(image.view, 9, false, same.view).code(), kInvalid);
+  EXPECT_EQ(ApplyOrientation(image.view, 6, false, same.view).code(), kInvalid);
+  EXPECT_EQ(ApplyOrientation(image.view, 1, false, gray.view).code(), kInvalid);
+}
+
+TEST(ImageDecoder, EqualsStepByStep) {
+  std::mt19937_64 random(17);
+  const auto between = [&](uint32_t low, uint32_t high) {
+    return low + static_cast<uint32_t>(random() % (high - low + 1));
+  };
+  ImageDecoder decoder;
+  const J_COLOR_SPACE colors[] = {JCS_YCbCr, JCS_GRAYSCALE, JCS_CMYK};
+  for (int round = 0; round < 600; ++round) {
+    JpegRecipe recipe{between(1, 150), between(1, 120), colors[round % 5 == 0 ? 1 : round % 7 == 0 ? 2 : 0]};
+    recipe.h = static_cast<int>(between(1, 2));
+    recipe.v = static_cast<int>(between(1, 2));
+    recipe.progressive = round % 3 == 0;
+    const std::string jpeg = MakeJpeg(recipe);
+    Geometry geometry = FullImage({recipe.width, recipe.height, static_cast<int>(between(1, 8))});
+    if (round % 4 != 0) {
+      Box& box = geometry.source;
+      box.x = std::uniform_real_distribution<>(0, geometry.upright_width() - 0.5)(random);
+      box.y = std::uniform_real_distribution<>(0, geometry.upright_height() - 0.5)(random);
+      box.width = std::uniform_real_distribution<>(0.4, geometry.upright_width() - box.x)(random);
+      box.height = std::uniform_real_distribution<>(0.4, geometry.upright_height() - box.y)(random);
+    }
+    if (round % 6 != 0) {
+      geometry.content_width = between(1, 80);
+      geometry.content_height = between(1, 80);
+    }
+    geometry.output_width = geometry.content_width + between(0, 1) * between(0, 20);
+    geometry.output_height = geometry.content_height + between(0, 1) * between(0, 20);
+    geometry.flip = between(0, 1) != 0;
+    const int channels = between(0, 2) == 0 ? 1 : 3;
+    const ImageDecodeOptions options{.scaled_decode = false, .fill = {10, 200, 30}};
+    SCOPED_TRACE(::testing::Message() << "round " << round << ", orientation " << geometry.orientation);
+    // With room around the output that must stay as it is.
+    Image canvas(geometry.output_width + 3, geometry.output_height + 2, channels);
+    std::ranges::fill(canvas.pixels, 99);
+    MutableImageView view = canvas.view;
+    view.pixels = canvas.At(2, 1);
+    view.width = geometry.output_width;
+    view.height = geometry.output_height;
+    ASSERT_EQ(decoder.Decode(jpeg, geometry, options, view), absl::OkStatus());
+    const Image expected = StepByStep(jpeg, geometry, channels, options.fill);
+    const int allowed = geometry.orientation == 1 && !geometry.flip ? 0 : 2;
+    for (uint32_t y = 0; y < canvas.view.height; ++y) {
+      for (uint32_t x = 0; x < canvas.view.width; ++x) {
+        const bool inside = x >= 2 && x < 2 + view.width && y >= 1 && y < 1 + view.height;
+        for (int c = 0; c < channels; ++c) {
+          if (inside) {
+            ASSERT_NEAR(canvas.At(x, y)[c], expected.At(x - 2, y - 1)[c], allowed) << x << " " << y;
+          } else {
+            ASSERT_EQ(canvas.At(x, y)[c], 99);
+          }
+        }
+      }
+    }
+  }
+}
+
+// The scaled decode is the region of the same scale, resized.
+TEST(ImageDecoder, ScaledDecode) {
+  const std::string jpeg = MakeJpeg({.width = 500, .height = 375});
+  ImageDecoder decoder;
+  struct Case {
+    uint32_t size;
+    Box box;
+    int scale;
+  };
+  for (const Case& c :
+       {Case{100, {50, 30, 400, 300}, 4}, Case{50, {50, 30, 400, 300}, 2}, Case{30, {0, 0, 500, 375}, 1},
+        Case{201, {50.5, 30, 400, 300}, 8}, Case{150, {50.5, 30.25, 400, 300}, 4}}) {
+    Geometry geometry = Resize({500, 375}, c.size, c.size);
+    geometry.source = c.box;
+    Image out(c.size, c.size, 3), expected(c.size, c.size, 3);
+    ASSERT_TRUE(decoder.Decode(jpeg, geometry, {}, out.view).ok());
+    const Image whole = testing::DecodeWholeScaled(jpeg, c.scale, JCS_RGB);
+    const double scale = c.scale / 8.0;
+    const Box box{c.box.x * scale, c.box.y * scale, c.box.width * scale, c.box.height * scale};
+    ASSERT_TRUE(Resizer().ResizeBilinear(whole.view, box, expected.view).ok());
+    EXPECT_EQ(out.pixels, expected.pixels) << c.size;
+    ASSERT_TRUE(decoder.Decode(jpeg, geometry, {.scaled_decode = false}, out.view).ok());
+    EXPECT_EQ(LargestDifference(out, StepByStep(jpeg, geometry, 3, {})), 0);
+    if (c.scale != 8) {
+      EXPECT_NE(out.pixels, expected.pixels);
+    }
+  }
+}
+
+TEST(ImageDecoder, IdentityIsDecode) {
+  const std::string jpeg = MakeJpeg({.width = 61, .height = 43});
+  DecodedImage whole;
+  ASSERT_TRUE(JpegDecoder().Decode(jpeg, &whole).ok());
+  Image out(61, 43, 3);
+  ASSERT_TRUE(ImageDecoder().Decode(jpeg, FullImage({61, 43}), {}, out.view).ok());
+  EXPECT_EQ(out.pixels, whole.pixels);
+}
+
+TEST(ImageDecoder, Errors) {
+  ImageDecoder decoder;
+  const std::string jpeg = MakeJpeg({.width = 40, .height = 30});
+  Image out(40, 30, 3), small(16, 16, 3);
+  const Geometry geometry = FullImage({40, 30});
+  const Geometry crop = CenterCrop({40, 30}, 16, 16);
+  const auto code = [&](std::string_view bytes, const Geometry& g, const ImageDecodeOptions& options,
+                        const Image& image) { return decoder.Decode(bytes, g, options, image.view).code(); };
+  EXPECT_EQ(code(jpeg, geometry, {}, small), kInvalid);
+  EXPECT_EQ(code(jpeg, FullImage({30, 40}), {}, Image(30, 40, 3)), kInvalid);
+  EXPECT_EQ(code(jpeg, CenterCrop({40, 30}, 16, 20), {}, Image(20, 20, 3)), kInvalid);
+  EXPECT_EQ(code(jpeg, crop, {.max_pixels = 1199}, small), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code(jpeg, geometry, {.max_pixels = 1199}, out), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code("\x89PNG\r\n\x1a\n....", crop, {}, small), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code("", crop, {}, small), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(code("GIF89a", crop, {}, small), absl::StatusCode::kDataLoss);
+  const Geometry all = Resize({40, 30}, 16, 16);
+  for (size_t length = 0; length < jpeg.size(); ++length) {
+    const std::string_view cut = std::string_view(jpeg).substr(0, length);
+    ASSERT_EQ(code(cut, geometry, {}, out), absl::StatusCode::kDataLoss);
+    ASSERT_EQ(code(cut, all, {}, small), absl::StatusCode::kDataLoss);
+  }
+  EXPECT_EQ(code(jpeg, crop, {}, small), absl::StatusCode::kOk);
+}
+
+// All the orientations of one photograph look alike upright.
+TEST(ImageDecoderReal, ExifLandscapes) {
+  const char* root = std::getenv("SHARDKIT_TEST_DATA");
+  const std::filesystem::path folder = std::filesystem::path(root == nullptr ? "" : root) / "nasty_jpeg";
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << "no test data: set SHARDKIT_TEST_DATA to the folder that has nasty_jpeg/";
+  }
+  ImageDecoder decoder;
+  std::vector<Image> images;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("exif_Landscape_")) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string jpeg{std::istreambuf_iterator<char>(file), {}};
+    const JpegInfo info = ProbeJpeg(jpeg).value();
+    const Geometry geometry = Resize({info.width, info.height, info.exif_orientation}, 180, 120);
+    ASSERT_EQ(geometry.source, (Box{0, 0, 1800, 1200}));
+    images.emplace_back(180, 120, 3);
+    ASSERT_EQ(decoder.Decode(jpeg, geometry, {}, images.back().view), absl::OkStatus());
+    double difference = 0;
+    for (size_t i = 0; i < images.back().pixels.size(); ++i) {
+      difference += std::abs(images.back().pixels[i] - images.front().pixels[i]);
+    }
+    EXPECT_LT(difference / static_cast<double>(images.back().pixels.size()), 3) << entry.path();
+  }
+  EXPECT_GE(images.size(), 4u);
+}
+
+}  // namespace
+}  // namespace shardkit

@@ -1,0 +1,195 @@
+// Masks through geometries, against a model that goes pixel by pixel over the dense mask.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "shardkit/image.h"
+
+namespace shardkit {
+namespace {
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+// The upright pixel's place in the stored mask, orientation by orientation (Exif 2.32, 4.6.4).
+std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint32_t y) {
+  const uint32_t right = geometry.stored_width - 1, bottom = geometry.stored_height - 1;
+  switch (geometry.orientation) {
+    case 1:
+      return {x, y};
+    case 2:
+      return {right - x, y};
+    case 3:
+      return {right - x, bottom - y};
+    case 4:
+      return {x, bottom - y};
+    case 5:
+      return {y, x};
+    case 6:
+      return {y, bottom - x};
+    case 7:
+      return {right - y, bottom - x};
+    default:
+      return {right - y, x};
+  }
+}
+
+// What the header says, word for word.
+std::vector<uint8_t> Model(const std::vector<uint8_t>& stored, const Geometry& geometry) {
+  std::vector<uint8_t> out(size_t{geometry.output_width} * geometry.output_height);
+  for (uint32_t y = 0; y < geometry.content_height; ++y) {
+    for (uint32_t x = 0; x < geometry.content_width; ++x) {
+      const Box& box = geometry.source;
+      const uint32_t mirrored = geometry.flip ? geometry.content_width - 1 - x : x;
+      const double column = std::floor(box.x + (mirrored + 0.5) * box.width / geometry.content_width);
+      const double row = std::floor(box.y + (y + 0.5) * box.height / geometry.content_height);
+      const auto [sx, sy] =
+          Stored(geometry, std::min(static_cast<uint32_t>(column), geometry.upright_width() - 1),
+                 std::min(static_cast<uint32_t>(row), geometry.upright_height() - 1));
+      out[size_t{y} * geometry.output_width + x] = stored[size_t{sy} * geometry.stored_width + sx];
+    }
+  }
+  return out;
+}
+
+std::vector<uint8_t> Pack(const std::vector<uint8_t>& dense, uint32_t width) {
+  const size_t row_bytes = PackedRowBytes(width);
+  std::vector<uint8_t> packed(dense.size() / width * row_bytes);
+  for (size_t i = 0; i < dense.size(); ++i) {
+    packed[i / width * row_bytes + i % width / 8] |= static_cast<uint8_t>(dense[i] << (i % width % 8));
+  }
+  return packed;
+}
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  uint32_t Between(uint32_t low, uint32_t high) {
+    return low + static_cast<uint32_t>(engine_() % (high - low + 1));
+  }
+  double Real(double low, double high) { return std::uniform_real_distribution<>(low, high)(engine_); }
+
+  // Noise of any density, long runs, or a blob.
+  std::vector<uint8_t> Mask(uint32_t width, uint32_t height) {
+    std::vector<uint8_t> pixels(size_t{width} * height);
+    const uint32_t kind = Between(0u, 3u);
+    const double density = Real(0.0, 1.0);
+    const double center_x = Real(0.0, width), center_y = Real(0.0, height), radius = Real(1.0, height);
+    for (size_t i = 0; i < pixels.size(); ++i) {
+      const double x = static_cast<double>(i % width) - center_x,
+                   y = static_cast<double>(i / width) - center_y;
+      pixels[i] = kind == 0   ? Real(0.0, 1.0) < density
+                  : kind == 1 ? x * x + y * y < radius * radius
+                  : kind == 2 ? x > 0
+                              : density < 0.5;
+    }
+    return pixels;
+  }
+
+  Geometry Any(uint32_t width, uint32_t height) {
+    Geometry geometry = FullImage({width, height, static_cast<int>(Between(1u, 8u))});
+    if (Between(0u, 3u) != 0) {
+      Box& box = geometry.source;
+      const bool whole = Between(0u, 1u) != 0;
+      const auto round = [&](double value) { return whole ? std::floor(value) : value; };
+      box.x = round(Real(0.0, geometry.upright_width() - 0.01));
+      box.y = round(Real(0.0, geometry.upright_height() - 0.01));
+      box.width = std::max(round(Real(0.0, geometry.upright_width() - box.x)), 0.01);
+      box.height = std::max(round(Real(0.0, geometry.upright_height() - box.y)), 0.01);
+    }
+    if (Between(0u, 4u) != 0) {
+      geometry.content_width = Between(1u, 200u);
+      geometry.content_height = Between(1u, 90u);
+    }
+    geometry.output_width = geometry.content_width + (Between(0u, 1u) != 0 ? Between(0u, 80u) : 0);
+    geometry.output_height = geometry.content_height + (Between(0u, 1u) != 0 ? Between(0u, 30u) : 0);
+    geometry.flip = Between(0u, 1u) != 0;
+    return geometry;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+TEST(Rasterize, EqualsModel) {
+  Random random(11);
+  MaskRasterizer rasterizer;
+  for (int round = 0; round < 4000; ++round) {
+    const uint32_t width = random.Between(1u, round % 9 == 0 ? 300u : 90u), height = random.Between(1u, 80u);
+    const std::vector<uint8_t> stored = random.Mask(width, height);
+    const Rle mask = EncodeDense(stored, height, width).value();
+    const Geometry geometry = random.Any(width, height);
+    SCOPED_TRACE(::testing::Message() << "round " << round << ", orientation " << geometry.orientation);
+    ASSERT_EQ(rasterizer.SetGeometry(geometry), absl::OkStatus());
+    const std::vector<uint8_t> expected = Model(stored, geometry);
+    std::vector<uint8_t> dense(expected.size(), 77);
+    ASSERT_EQ(rasterizer.Dense(mask, dense), absl::OkStatus());
+    ASSERT_EQ(dense, expected);
+    const std::vector<uint8_t> packed = Pack(expected, geometry.output_width);
+    std::vector<uint8_t> bits(packed.size(), 77);
+    ASSERT_EQ(rasterizer.Packed(mask, bits), absl::OkStatus());
+    ASSERT_EQ(bits, packed);
+    if (round % 50 != 0) continue;
+    std::ranges::fill(dense, 77);
+    ASSERT_TRUE(RasterizeMask(mask, geometry, dense).ok());
+    EXPECT_EQ(dense, expected);
+    std::ranges::fill(bits, 77);
+    ASSERT_TRUE(RasterizeMaskPacked(mask, geometry, bits).ok());
+    EXPECT_EQ(bits, packed);
+  }
+}
+
+// Runs of length 0 and masks with nothing in them.
+TEST(Rasterize, UnusualRuns) {
+  const Geometry geometry = FlipHorizontal(Resize({4, 3, 6}, 6, 8));
+  std::vector<uint8_t> out(48, 9);
+  ASSERT_TRUE(RasterizeMask(Rle{3, 4, {12}}, geometry, out).ok());
+  EXPECT_EQ(out, std::vector<uint8_t>(48, 0));
+  ASSERT_TRUE(RasterizeMask(Rle{3, 4, {0, 12}}, geometry, out).ok());
+  EXPECT_EQ(out, std::vector<uint8_t>(48, 1));
+  const Rle split{3, 4, {2, 1, 0, 3, 0, 0, 4, 2, 0, 0}};
+  const Rle joined{3, 4, {2, 4, 4, 2}};
+  std::vector<uint8_t> other(48);
+  ASSERT_TRUE(RasterizeMask(split, geometry, out).ok());
+  ASSERT_TRUE(RasterizeMask(joined, geometry, other).ok());
+  EXPECT_EQ(out, other);
+}
+
+TEST(Rasterize, IdentityIsDecodeDense) {
+  Random random(12);
+  const std::vector<uint8_t> stored = random.Mask(71, 33);
+  const Rle mask = EncodeDense(stored, 33, 71).value();
+  std::vector<uint8_t> dense(stored.size());
+  ASSERT_TRUE(RasterizeMask(mask, FullImage({71, 33}), dense).ok());
+  EXPECT_EQ(dense, stored);
+}
+
+TEST(Rasterize, Refusals) {
+  MaskRasterizer rasterizer;
+  std::vector<uint8_t> out(12);
+  const Rle mask{3, 4, {5, 7}};
+  EXPECT_EQ(rasterizer.Dense(mask, out).code(), kInvalid);
+  EXPECT_EQ(rasterizer.Packed(mask, out).code(), kInvalid);
+  EXPECT_EQ(rasterizer.SetGeometry(Resize({4, 3}, 0, 1)).code(), kInvalid);
+  EXPECT_EQ(rasterizer.Dense(mask, out).code(), kInvalid);
+  for (const bool flip : {false, true}) {
+    Geometry geometry = FullImage({4, 3});
+    geometry.flip = flip;
+    ASSERT_TRUE(rasterizer.SetGeometry(geometry).ok());
+    EXPECT_TRUE(rasterizer.Dense(mask, out).ok());
+    EXPECT_TRUE(rasterizer.Packed(mask, std::span(out).first(3)).ok());
+    EXPECT_EQ(rasterizer.Dense(mask, std::span(out).first(11)).code(), kInvalid);
+    EXPECT_EQ(rasterizer.Packed(mask, out).code(), kInvalid);
+    EXPECT_EQ(rasterizer.Dense(Rle{4, 3, {5, 7}}, out).code(), kInvalid);
+    for (const Rle& bad :
+         {Rle{3, 4, {5, 8}}, Rle{3, 4, {5, 6}}, Rle{3, 4, {}}, Rle{3, 4, {0, 0xffffffff, 13}}}) {
+      EXPECT_EQ(rasterizer.Dense(bad, out).code(), absl::StatusCode::kDataLoss);
+      EXPECT_EQ(rasterizer.Packed(bad, std::span(out).first(3)).code(), absl::StatusCode::kDataLoss);
+    }
+  }
+  EXPECT_EQ(rasterizer.SetGeometry({}).code(), kInvalid);
+}
+
+}  // namespace
+}  // namespace shardkit

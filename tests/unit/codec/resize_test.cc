@@ -1,0 +1,175 @@
+// Resizing against Pillow's own results, and the builds of the inner loops against each other.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "codec/resize.h"
+#include "codec/rle_kernels.h"
+#include "noise.h"
+#include "shardkit/image.h"
+
+namespace shardkit {
+namespace {
+
+using internal::BilinearResizer;
+using nlohmann::json;
+using testing::Image;
+using testing::Noise;
+
+int HexDigit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
+
+std::string Fnv1a(const std::vector<uint8_t>& bytes) {
+  uint64_t value = 0xcbf29ce484222325;
+  for (const uint8_t byte : bytes) value = (value ^ byte) * 0x100000001b3;
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::vector<BilinearResizer::Kernels> AllKernels() {
+  std::vector<BilinearResizer::Kernels> kernels{{internal::ResizeRowsPortable, internal::BlendRowsPortable}};
+  if (internal::HasAvx2Kernels()) kernels.push_back({internal::ResizeRowsAvx2, internal::BlendRowsAvx2});
+  return kernels;
+}
+
+TEST(Resize, EqualsPillow) {
+  std::ifstream file(std::filesystem::path(SHARDKIT_CODEC_TEST_DIR) / "pillow_vectors.json");
+  const json vectors = json::parse(file);
+  ASSERT_GE(vectors.size(), 60u);
+  Resizer resizer;
+  for (const json& vector : vectors) {
+    SCOPED_TRACE(vector.dump().substr(0, 200));
+    const uint32_t width = vector["width"], height = vector["height"];
+    const int channels = vector["channels"];
+    const Image image(width, height, channels,
+                      Noise(size_t{width} * height * static_cast<size_t>(channels), vector["seed"]));
+    const auto box = vector["box"].get<std::array<double, 4>>();
+    Image out(vector["out_width"], vector["out_height"], channels);
+    ASSERT_TRUE(
+        resizer.ResizeBilinear(image.view, {box[0], box[1], box[2] - box[0], box[3] - box[1]}, out.view)
+            .ok());
+    if (vector.contains("hash")) {
+      EXPECT_EQ(Fnv1a(out.pixels), vector["hash"].get<std::string>());
+      continue;
+    }
+    const std::string hex = vector["pixels"];
+    ASSERT_EQ(hex.size(), out.pixels.size() * 2);
+    for (size_t i = 0; i < out.pixels.size(); ++i) {
+      ASSERT_EQ(out.pixels[i], HexDigit(hex[2 * i]) * 16 + HexDigit(hex[2 * i + 1])) << i;
+    }
+  }
+}
+
+// Every build of the kernels, whole and in parts, mirrored and not, with rows of exact length.
+TEST(Resize, BuildsPartsAndMirrorsAgree) {
+  std::mt19937_64 random(7);
+  const auto between = [&](uint32_t low, uint32_t high) {
+    return low + static_cast<uint32_t>(random() % (high - low + 1));
+  };
+  for (int round = 0; round < 400; ++round) {
+    const uint32_t width = between(1, 90), height = between(1, 90);
+    const uint32_t out_width = between(1, 70), out_height = between(1, 70);
+    const int channels = round % 2 == 0 ? 3 : 1;
+    Box box{0, 0, static_cast<double>(width), static_cast<double>(height)};
+    if (round % 5 != 0) {
+      box.x = std::uniform_real_distribution<>(0, width - 0.01)(random);
+      box.y = std::uniform_real_distribution<>(0, height - 0.01)(random);
+      box.width = std::uniform_real_distribution<>(0.005, width - box.x)(random);
+      box.height = std::uniform_real_distribution<>(0.005, height - box.y)(random);
+    }
+    const Image image(
+        width, height, channels,
+        Noise(size_t{width} * height * static_cast<size_t>(channels), static_cast<uint32_t>(round)));
+    Image expected(out_width, out_height, channels);
+    Resizer resizer;
+    ASSERT_TRUE(resizer.ResizeBilinear(image.view, box, expected.view).ok());
+    for (const BilinearResizer::Kernels& kernels : AllKernels()) {
+      BilinearResizer own(kernels);
+      for (const bool mirror_x : {false, true}) {
+        for (const bool mirror_y : {false, true}) {
+          own.Prepare(width, height, box, out_width, out_height, mirror_x, mirror_y);
+          // No more of the image than is asked for, in memory of just that size.
+          const uint32_t part_width = own.right() - own.left(), part_height = own.bottom() - own.top();
+          const size_t row_bytes = part_width * static_cast<size_t>(channels);
+          const std::unique_ptr<uint8_t[]> part(new uint8_t[row_bytes * part_height]);
+          for (uint32_t y = 0; y < part_height; ++y) {
+            std::copy_n(image.At(own.left(), own.top() + y), row_bytes, part.get() + y * row_bytes);
+          }
+          const std::unique_ptr<uint8_t[]> out(new uint8_t[expected.pixels.size()]);
+          own.Run({part.get(), part_width, part_height, channels, row_bytes}, own.left(), own.top(),
+                  {out.get(), out_width, out_height, channels, expected.view.row_stride});
+          for (uint32_t y = 0; y < out_height; ++y) {
+            for (uint32_t x = 0; x < out_width; ++x) {
+              const uint8_t* const pixel =
+                  expected.At(mirror_x ? out_width - 1 - x : x, mirror_y ? out_height - 1 - y : y);
+              const uint8_t* const found =
+                  out.get() + y * expected.view.row_stride + x * static_cast<size_t>(channels);
+              ASSERT_TRUE(std::equal(pixel, pixel + channels, found)) << round << " " << x << " " << y;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Resize, TouchesNothingBetweenRows) {
+  const Image image(20, 20, 3, Noise(1200, 1));
+  for (const uint32_t width : {7u, 20u, 33u}) {
+    Image canvas(50, 40, 3, std::vector<uint8_t>(6000, 77));
+    MutableImageView part = canvas.view;
+    part.pixels = canvas.At(5, 6);
+    part.width = width;
+    part.height = 20;
+    ASSERT_TRUE(Resizer().ResizeBilinear(image.view, {0, 0, 20, 20}, part).ok());
+    for (uint32_t y = 0; y < 40; ++y) {
+      for (uint32_t x = 0; x < 50; ++x) {
+        if (x >= 5 && x < 5 + width && y >= 6 && y < 26) continue;
+        for (int c = 0; c < 3; ++c) ASSERT_EQ(canvas.At(x, y)[c], 77);
+      }
+    }
+  }
+}
+
+// The sums of many small weights keep their size.
+TEST(Resize, ExtremeScalesKeepFlatImagesFlat) {
+  const Image white(1 << 16, 2, 3, std::vector<uint8_t>(3 << 17, 255));
+  Image out(3, 5, 3);
+  ASSERT_TRUE(Resizer().ResizeBilinear(white.view, {0, 0, 1 << 16, 2}, out.view).ok());
+  EXPECT_EQ(out.pixels, std::vector<uint8_t>(45, 255));
+  const Image gray(2, 1 << 16, 1, std::vector<uint8_t>(2 << 16, 100));
+  Image small(5, 1, 1);
+  ASSERT_TRUE(Resizer().ResizeBilinear(gray.view, {0.25, 0, 1.5, 1 << 16}, small.view).ok());
+  EXPECT_EQ(small.pixels, std::vector<uint8_t>(5, 100));
+}
+
+TEST(Resize, Refusals) {
+  const Image image(8, 8, 3, Noise(192, 1));
+  Image out(4, 4, 3), gray(4, 4, 1);
+  Resizer resizer;
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Box& box : {Box{0, 0, 0, 4}, Box{0, 0, 4, -1}, Box{-0.5, 0, 4, 4}, Box{5, 0, 4, 4},
+                         Box{0, 4.5, 4, 4}, Box{nan, 0, 4, 4}, Box{0, 0, nan, 4}}) {
+    EXPECT_EQ(resizer.ResizeBilinear(image.view, box, out.view).code(), kInvalid);
+  }
+  const Box box{0, 0, 8, 8};
+  EXPECT_EQ(resizer.ResizeBilinear(image.view, box, gray.view).code(), kInvalid);
+  MutableImageView bad = out.view;
+  bad.width = 0;
+  EXPECT_EQ(resizer.ResizeBilinear(image.view, box, bad).code(), kInvalid);
+  bad = out.view;
+  bad.row_stride = 11;
+  EXPECT_EQ(resizer.ResizeBilinear(image.view, box, bad).code(), kInvalid);
+  bad = out.view;
+  bad.channels = 4;
+  EXPECT_EQ(resizer.ResizeBilinear(image.view, box, bad).code(), kInvalid);
+  EXPECT_TRUE(resizer.ResizeBilinear(image.view, box, out.view).ok());
+}
+
+}  // namespace
+}  // namespace shardkit
