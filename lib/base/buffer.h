@@ -22,7 +22,7 @@ class Buffer {
   static constexpr size_t kHugePage = size_t{2} << 20;
 
   Buffer() = default;
-  ~Buffer() { std::free(data_); }
+  ~Buffer() { Free(data_, capacity_); }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
@@ -49,7 +49,7 @@ class Buffer {
 
   // The same, but the old bytes need not survive.
   void resize_discard(size_t size) {
-    if (size > capacity_) Grow(size, 0);
+    if (size > capacity_) Reallocate(size, 0);
     size_ = size;
   }
 
@@ -70,22 +70,57 @@ class Buffer {
   }
 
  private:
+  // For what grows bit by bit.
   void Grow(size_t wanted, size_t keep) {
-    size_t capacity = capacity_ + capacity_ / 2;
-    if (capacity < wanted) capacity = wanted;
+    const size_t capacity = capacity_ + capacity_ / 2;
+    Reallocate(capacity < wanted ? wanted : capacity, keep);
+  }
+
+  void Reallocate(size_t capacity, size_t keep) {
     const size_t alignment = capacity < kHugePage ? kAlignment : kHugePage;
     capacity = (capacity + alignment - 1) / alignment * alignment;
-    char* const grown = static_cast<char*>(std::aligned_alloc(alignment, capacity));
+    char* const grown = Allocate(capacity);
     if (grown == nullptr) throw std::bad_alloc();
-#ifdef __linux__
-    // The first touch of a block's memory is a fault per page: with small pages that takes longer than hashing the block.
-    if (alignment == kHugePage) (void)madvise(grown, capacity, MADV_HUGEPAGE);
-#endif
     if (keep != 0) std::memcpy(grown, data_, keep);
-    std::free(data_);
+    Free(data_, capacity_);
     data_ = grown;
     capacity_ = capacity;
   }
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+  // Large memory comes from the system and goes back to it. malloc would, once it has seen a few large blocks freed, keep
+  // them in its arenas: with buffers of mixed sizes and several threads a process then holds a multiple of what it uses.
+  static bool FromSystem(size_t capacity) { return capacity >= kHugePage; }
+
+  static char* Allocate(size_t capacity) {
+    if (!FromSystem(capacity)) return static_cast<char*>(std::aligned_alloc(kAlignment, capacity));
+    if (capacity > PTRDIFF_MAX - kHugePage) return nullptr;
+    const size_t mapped = capacity + kHugePage - kAlignment;
+    void* const address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) return nullptr;
+    char* const begin = static_cast<char*>(address);
+    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    const size_t after = mapped - before - capacity;
+    if (before != 0) (void)munmap(begin, before);
+    if (after != 0) (void)munmap(begin + before + capacity, after);
+    // The first touch of a block's memory is a fault per page: with small pages that takes longer than hashing the block.
+    (void)madvise(begin + before, capacity, MADV_HUGEPAGE);
+    return begin + before;
+  }
+
+  static void Free(char* data, size_t capacity) {
+    if (FromSystem(capacity)) {
+      (void)munmap(data, capacity);
+    } else {
+      std::free(data);
+    }
+  }
+#else
+  static char* Allocate(size_t capacity) {
+    return static_cast<char*>(std::aligned_alloc(capacity < kHugePage ? kAlignment : kHugePage, capacity));
+  }
+  static void Free(char* data, size_t) { std::free(data); }
+#endif
 
   char* data_ = nullptr;
   size_t size_ = 0;

@@ -254,6 +254,15 @@ absl::Status ParseRleValue(std::string_view value, RleList* masks) {
   return internal::ParseRleValue(value, true, masks);
 }
 
+absl::Status ParseRleSizes(std::string_view value, RleList* masks) {
+  masks->Clear();
+  SHARDKIT_ASSIGN_OR_RETURN(const Head head, ParseHead(value));
+  const size_t payload_bytes = value.size() - kHeadBytes - size_t{head.count} * kBytesPerMask;
+  absl::Status status = ParseSizes(value.data() + kHeadBytes, head.count, payload_bytes, masks);
+  if (!status.ok()) masks->Clear();
+  return status;
+}
+
 absl::StatusOr<uint32_t> RleValueCount(std::string_view value) {
   SHARDKIT_ASSIGN_OR_RETURN(const Head head, ParseHead(value));
   return head.count;

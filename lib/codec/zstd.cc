@@ -77,10 +77,12 @@ absl::Status ZstdCompressor::Compress(std::string_view raw, int level, const Zst
   return absl::OkStatus();
 }
 
-ZstdDecompressor::ZstdDecompressor() : context_(ZSTD_createDCtx()) {
-  if (context_ == nullptr) throw std::bad_alloc();
-}
+ZstdDecompressor::ZstdDecompressor() = default;
 ZstdDecompressor::~ZstdDecompressor() { ZSTD_freeDCtx(AsDecompression(context_)); }
+
+size_t ZstdDecompressor::memory() const {
+  return context_ == nullptr ? 0 : ZSTD_sizeof_DCtx(AsDecompression(context_));
+}
 
 absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const ZstdDictionary* dictionary,
                                           std::span<char> out) {
@@ -99,6 +101,8 @@ absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const Zst
     return DataLoss("zstd: the frame holds ", static_cast<uint64_t>(content), " bytes instead of ",
                     out.size());
   }
+  if (context_ == nullptr) context_ = ZSTD_createDCtx();
+  if (context_ == nullptr) throw std::bad_alloc();
   ZSTD_DCtx* const context = AsDecompression(context_);
   const size_t size =
       dictionary == nullptr

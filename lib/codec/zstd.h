@@ -62,8 +62,11 @@ class ZstdDecompressor {
   // Decompresses exactly one frame of exactly out.size() bytes; DataLoss on anything else.
   absl::Status Decompress(std::string_view compressed, const ZstdDictionary* dictionary, std::span<char> out);
 
+  // Bytes of its context.
+  size_t memory() const;
+
  private:
-  void* context_ = nullptr;
+  void* context_ = nullptr;  // made when first needed
 };
 
 // Trains a dictionary of at most `capacity` bytes from `samples`, which lie one after another with the

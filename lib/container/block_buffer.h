@@ -35,6 +35,7 @@ struct BlockBuffer::State {
   uint64_t file_offset = 0;  // of the block in `stored`,
   uint64_t read_length = 0;  // of which so many bytes are there
   format::BlockHeader header;
+  const RandomAccessFile* mapped = nullptr;  // where the block lies in a memory map: its file
   std::vector<uint8_t> wanted;  // per column: scratch
   BlockView view;
 
@@ -45,5 +46,22 @@ struct BlockBuffer::State {
   const void* owner = nullptr;
   size_t block = 0;
 };
+
+// Pages of a memory map that a block lay in. They count as the process's memory until they are let go.
+struct MappedRange {
+  std::shared_ptr<const void> pinned;  // keeps the file open
+  const RandomAccessFile* file = nullptr;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+
+  // The bytes stay valid for others who use them.
+  void LetGo() const {
+    if (file != nullptr) file->WontNeed(offset, length);
+  }
+};
+
+// Makes the buffer forget its block, which a DatasetReader has read; room for later blocks is kept. The range is empty unless
+// the block lies in a memory map.
+MappedRange ForgetBlock(BlockBuffer& buffer);
 
 }  // namespace shardkit

@@ -37,6 +37,24 @@ BlockBuffer::~BlockBuffer() = default;
 BlockBuffer::BlockBuffer(BlockBuffer&&) noexcept = default;
 BlockBuffer& BlockBuffer::operator=(BlockBuffer&&) noexcept = default;
 
+uint64_t BlockBuffer::memory() const {
+  uint64_t bytes = state_->stored.capacity() + state_->raw.capacity() + state_->record.capacity() +
+                   state_->decompressor.memory();
+  if (state_->mapped != nullptr) bytes += state_->read_length;
+  for (const BlockBuffer& part : state_->batch) bytes += part.memory();
+  return bytes;
+}
+
+MappedRange ForgetBlock(BlockBuffer& buffer) {
+  BlockBuffer::State& state = buffer.state();
+  MappedRange range;
+  if (state.mapped != nullptr) range = {state.pinned, state.mapped, state.file_offset, state.read_length};
+  state.mapped = nullptr;
+  state.owner = nullptr;
+  state.pinned.reset();
+  return range;
+}
+
 std::string NativeShardReader::DescribeBlock(size_t index) const {
   const BlockInfo& info = blocks_[index];
   return StrCat(path(), ": block ", index, " (samples ", info.first_sample, " to ",
@@ -118,10 +136,13 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
       state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
   if (const auto mapped = file_->Mapped()) {
     const std::string_view block = mapped->substr(info.offset, padded);
+    state.mapped = file_.get();
+    state.file_offset = info.offset;
     state.read_length = padded;
     SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, block, state));
     return block.data();
   }
+  state.mapped = nullptr;
   if (!everything) {
     SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(info, state));
     state.read_length = padded;  // as far as it is wanted

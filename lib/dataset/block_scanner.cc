@@ -47,19 +47,12 @@ class Scanned : public ScannedBlock {
   Scanned(std::shared_ptr<SlotPool> pool, BlockBuffer buffer) : pool_(std::move(pool)), buffer_(std::move(buffer)) {}
   ~Scanned() override { pool_->Release(std::move(buffer_)); }
 
-  absl::Status Read(ShardCache& shards, size_t column_count, size_t shard, size_t block, uint64_t shard_first_sample) {
+  absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
-    SHARDKIT_RETURN_IF_ERROR(shard_reader_->reader->ReadBlock(block, shard_reader_->wanted, &buffer_, &read_));
-    BlockAssembler::Reset(&view_, read_.first_sample(), read_.sample_count(), column_count);
-    for (size_t i = 0; i < column_count; ++i) {
-      const size_t position = shard_reader_->columns[i];
-      BlockAssembler::Set(&view_, i, position == CachedShard::kMissing
-                                         ? ColumnView(read_.sample_count(), nullptr, nullptr, nullptr, 0, 0)
-                                         : read_.column(position));
-    }
+    SHARDKIT_RETURN_IF_ERROR(shard_reader_->ReadBlock(block, &buffer_, &view_));
     shard_ = shard;
     block_ = block;
-    first_sample_ = shard_first_sample + read_.first_sample();
+    first_sample_ = shard_first_sample + view_.first_sample();
     return absl::OkStatus();
   }
 
@@ -72,7 +65,7 @@ class Scanned : public ScannedBlock {
   std::shared_ptr<SlotPool> pool_;
   BlockBuffer buffer_;
   std::shared_ptr<const CachedShard> shard_reader_;  // keeps a memory map alive
-  BlockView read_, view_;
+  BlockView view_;
   size_t shard_ = 0;
   size_t block_ = 0;
   uint64_t first_sample_ = 0;
@@ -80,9 +73,9 @@ class Scanned : public ScannedBlock {
 
 class OrderedScanner : public BlockScanner {
  public:
-  OrderedScanner(const Manifest& manifest, const std::vector<Column>& columns, ShardCache& shards,
-                 std::shared_ptr<BufferReserve> reserve, const ScanOptions& options)
-      : manifest_(manifest), column_count_(columns.size()), shards_(shards), options_(options) {
+  OrderedScanner(const Manifest& manifest, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
+                 const ScanOptions& options)
+      : manifest_(manifest), shards_(shards), options_(options) {
     const int ahead = std::max({options.blocks_ahead, options.threads, 1});
     pool_ = std::make_shared<SlotPool>(ahead + 1, std::move(reserve));
     ahead_ = static_cast<size_t>(ahead);
@@ -111,7 +104,7 @@ class OrderedScanner : public BlockScanner {
       BlockBuffer buffer;
       if (!pool_->Acquire(&buffer)) return TooManyHeld();
       auto scanned = std::make_unique<Scanned>(pool_, std::move(buffer));
-      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, column_count_, shard_, block_++, shard_first_sample_));
+      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard_, block_++, shard_first_sample_));
       return scanned;
     }
     while (pending_.size() < ahead_) {
@@ -125,7 +118,7 @@ class OrderedScanner : public BlockScanner {
       auto task = [this, scanned = std::make_unique<Scanned>(pool_, std::move(buffer)), shard = shard_, block = block_,
                    first = shard_first_sample_]() mutable -> Result {
         SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading blocks"));
-        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, column_count_, shard, block, first));
+        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first));
         return std::move(scanned);
       };
       // A std::function must be copyable, which the task is not.
@@ -172,7 +165,6 @@ class OrderedScanner : public BlockScanner {
   }
 
   const Manifest& manifest_;
-  const size_t column_count_;
   ShardCache& shards_;
   const ScanOptions options_;
   size_t ahead_ = 1;
@@ -191,12 +183,11 @@ class OrderedScanner : public BlockScanner {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest,
-                                                              const std::vector<Column>& columns, ShardCache& shards,
+absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
-  return std::make_unique<OrderedScanner>(manifest, columns, shards, std::move(reserve), options);
+  return std::make_unique<OrderedScanner>(manifest, shards, std::move(reserve), options);
 }
 
 }  // namespace shardkit

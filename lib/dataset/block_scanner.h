@@ -11,9 +11,8 @@
 
 namespace shardkit {
 
-// `manifest`, `columns` and `shards` must outlive the scanner.
-absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest,
-                                                              const std::vector<Column>& columns, ShardCache& shards,
+// `manifest` and `shards` must outlive the scanner.
+absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options);
 

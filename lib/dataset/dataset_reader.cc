@@ -106,8 +106,17 @@ class NativeDatasetReader : public DatasetReader {
     return std::optional<uint64_t>();
   }
 
+  absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const override;
+
+  absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const override {
+    if (shard >= manifest_.shards.size()) return OpenShard(shard).status();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+    buffer->state().pinned = open;
+    return open->ReadBlock(block, buffer, view);
+  }
+
   absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options) const override {
-    return NewBlockScanner(manifest_, columns_, *shards_, reserve_, options);
+    return NewBlockScanner(manifest_, *shards_, reserve_, options);
   }
 
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override {
@@ -212,6 +221,34 @@ class NativeDatasetReader : public DatasetReader {
   std::unique_ptr<ShardCache> shards_;
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };
+
+absl::StatusOr<std::vector<DatasetBlock>> NativeDatasetReader::ReadBlockDirectory() const {
+  std::vector<DatasetBlock> blocks;
+  if (index_) blocks.reserve(index_->header().block_count);
+  for (uint32_t shard = 0; shard < manifest_.shards.size(); ++shard) {
+    const uint64_t first_sample = first_samples_[shard];
+    if (index_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index_->Shard(shard));
+      for (uint64_t i = 0; i < entry.block_count; ++i) {
+        SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->Block(entry.first_block + i));
+        blocks.push_back({shard, static_cast<uint32_t>(i), block.first_sample, block.sample_count, block.length});
+      }
+    } else {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+      for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
+        const BlockInfo& block = open->reader->blocks()[i];
+        blocks.push_back({shard, i, first_sample + block.first_sample, block.sample_count, block.length});
+      }
+    }
+  }
+  uint64_t next = 0;
+  for (const DatasetBlock& block : blocks) {
+    if (block.first_sample != next) return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
+    next += block.sample_count;
+  }
+  if (next != sample_count_) return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
+  return blocks;
+}
 
 absl::Status NativeDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
                                              BlockBuffer* buffer, std::span<std::string_view> values) const {

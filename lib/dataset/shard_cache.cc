@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/block_buffer.h"
 
 namespace shardkit {
 namespace {
@@ -26,6 +27,17 @@ std::string_view Difference(const Column& shard, const Column& dataset) {
 }
 
 }  // namespace
+
+absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view) const {
+  BlockView read;
+  SHARDKIT_RETURN_IF_ERROR(reader->ReadBlock(block, wanted, buffer, &read));
+  BlockAssembler::Reset(view, read.first_sample(), read.sample_count(), columns.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    BlockAssembler::Set(view, i, columns[i] == kMissing ? ColumnView(read.sample_count(), nullptr, nullptr, nullptr, 0, 0)
+                                                        : read.column(columns[i]));
+  }
+  return absl::OkStatus();
+}
 
 ShardCache::ShardCache(FileSystem& file_system, std::string directory, const Manifest& manifest,
                        const std::vector<Column>& columns, bool all_columns, const ReadOptions& options,

@@ -21,6 +21,9 @@ struct CachedShard {
   std::vector<size_t> wanted;
 
   static constexpr size_t kMissing = SIZE_MAX;
+
+  // Reads a block into *buffer; *view has the dataset's columns.
+  absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view) const;
 };
 
 // Thread-safe. The least recently used shard is closed when there are too many, once nobody uses it any more.

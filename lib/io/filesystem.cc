@@ -38,6 +38,7 @@ absl::Status RandomAccessFile::ReadBatch(std::span<const ReadRequest> requests, 
 }
 
 void RandomAccessFile::WillNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}
+void RandomAccessFile::WontNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}
 
 absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces) {
   for (const std::string_view piece : pieces) SHARDKIT_RETURN_IF_ERROR(Append(piece));

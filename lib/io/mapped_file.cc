@@ -46,15 +46,19 @@ class MappedFile final : public RandomAccessFile {
     return RandomAccessFile::ReadBatch(requests, depth);
   }
 
-  void WillNeed(uint64_t offset, uint64_t length) const override {
+  void WillNeed(uint64_t offset, uint64_t length) const override { Advise(offset, length, MADV_WILLNEED); }
+  // The pages stay in the page cache, and come back without I/O.
+  void WontNeed(uint64_t offset, uint64_t length) const override { Advise(offset, length, MADV_DONTNEED); }
+
+ private:
+  void Advise(uint64_t offset, uint64_t length, int advice) const {
     if (length == 0 || offset >= bytes_.size()) return;
     const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t begin = offset / page * page;
     const uint64_t end = offset + std::min(length, bytes_.size() - offset);
-    (void)madvise(const_cast<char*>(bytes_.data()) + begin, end - begin, MADV_WILLNEED);
+    (void)madvise(const_cast<char*>(bytes_.data()) + begin, end - begin, advice);
   }
 
- private:
   const std::string path_;
   const std::string_view bytes_;
 };

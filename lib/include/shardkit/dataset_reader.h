@@ -38,6 +38,15 @@ struct ScanOptions {
   uint64_t end_sample = UINT64_MAX;
 };
 
+// Where a block of the dataset is.
+struct DatasetBlock {
+  uint32_t shard = 0;
+  uint32_t block = 0;         // within the shard
+  uint64_t first_sample = 0;  // ordinal in the dataset
+  uint32_t sample_count = 0;
+  uint64_t length = 0;        // bytes in the file
+};
+
 // A block of the dataset and the memory it lies in. Movable; the memory goes back to the scanner when it is destroyed.
 class ScannedBlock {
  public:
@@ -105,6 +114,13 @@ class DatasetReader {
 
   // Ordinal of the first sample with this key, or empty. Looks through the shards' key indexes in order.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
+
+  // All blocks in order. From the offset index where it is used; else every shard is opened.
+  virtual absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const = 0;
+
+  // Block `block` of shard `shard` with columns(). The view borrows *buffer (or the memory map, which *buffer keeps open)
+  // until its next use. OutOfRange for a place that is not there.
+  virtual absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;
 

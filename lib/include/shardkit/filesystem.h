@@ -60,6 +60,10 @@ class RandomAccessFile {
   // Says that a range is wanted soon (posix_fadvise, madvise); never fails and may do nothing.
   virtual void WillNeed(uint64_t offset, uint64_t length) const;
 
+  // Says that a range of Mapped() is not wanted any more: its pages need not count as this process's memory. It stays valid.
+  // Never fails and may do nothing.
+  virtual void WontNeed(uint64_t offset, uint64_t length) const;
+
   // Why another mode than the one asked for is in use ("O_DIRECT refused by tmpfs: buffered reads"), or
   // empty. The library never prints it; a tool says it once.
   virtual std::string fallback_reason() const { return {}; }

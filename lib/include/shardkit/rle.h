@@ -104,6 +104,10 @@ absl::Status AppendRleValue(const RleList& masks, std::string* out);
 // constant times value.size().
 absl::Status ParseRleValue(std::string_view value, RleList* masks);
 
+// The sizes of all masks of one stored value and where the runs of each would begin, from its head alone: everything of
+// *masks but its runs, which are left empty. DataLoss as ParseRleValue for what the head shows.
+absl::Status ParseRleSizes(std::string_view value, RleList* masks);
+
 // Number of masks of one stored value, from its head alone; DataLoss when the head is cut short.
 absl::StatusOr<uint32_t> RleValueCount(std::string_view value);
 

@@ -40,6 +40,9 @@ class BlockBuffer {
   BlockBuffer(BlockBuffer&&) noexcept;
   BlockBuffer& operator=(BlockBuffer&&) noexcept;
 
+  // Bytes of memory it holds: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
+  uint64_t memory() const;
+
   struct State;
   State& state() { return *state_; }
 
