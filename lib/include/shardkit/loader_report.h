@@ -1,0 +1,66 @@
+// What a loader has been doing, and what holds it up.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shardkit/batch.h"
+
+namespace shardkit {
+
+// Seconds summed over the stage's threads.
+struct StageTimes {
+  double busy = 0;
+  double starved = 0;  // waiting for input
+  double blocked = 0;  // waiting for room at its output: the stage after it is slower, or memory is full
+  int threads = 0;
+
+  double total() const { return busy + starved + blocked; }
+};
+
+struct LoaderReport {
+  StageTimes read;    // from the files, checksums and decompression included
+  StageTimes decode;  // to batches
+  double file_seconds = 0;  // the part of read.busy spent in reads of files; the rest is checking and decompressing
+
+  double seconds = 0;                // since the first Next()
+  double consumer_wait_seconds = 0;  // in Next(), the first one apart
+  double first_batch_seconds = 0;    // in the first Next(), opening apart
+  double step_seconds = 0;           // seconds from the end of the first Next() to the end of the last one
+
+  uint64_t batches = 0;
+  uint64_t samples = 0;
+  uint64_t bytes = 0;        // of batches delivered
+  uint64_t bytes_read = 0;   // of blocks, as stored
+  uint64_t blocks_read = 0;
+  uint64_t blocks_read_again = 0;  // dropped for want of memory and read again
+  uint64_t skipped = 0;
+  std::vector<BadSample> first_skipped;  // up to 100
+
+  uint64_t block_memory = 0;  // bytes, now
+  uint64_t batch_memory = 0;
+  uint64_t peak_block_memory = 0;
+  uint64_t peak_batch_memory = 0;
+
+  uint64_t token_positions = 0;  // of packed rows
+  uint64_t tokens = 0;           // of them filled
+
+  bool auto_threads = false;  // the numbers of threads were found by the loader
+  std::string threads_note;   // how
+
+  // The consumer's wait as a share of step time: 0 to 1.
+  double wait_share() const { return step_seconds > 0 ? consumer_wait_seconds / step_seconds : 0; }
+};
+
+// The stage that bounds a loader, and what to do about it.
+struct Diagnosis {
+  // "consumer", "decode", "read", "memory", "overhead" when no stage is busy, "none" before the second batch.
+  std::string stage;
+  std::string reason;  // with the figures
+  std::string advice;  // names the option to change
+};
+
+Diagnosis Diagnose(const LoaderReport& report);
+
+}  // namespace shardkit

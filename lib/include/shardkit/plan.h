@@ -1,0 +1,173 @@
+// The order in which an epoch visits samples. Pure: no I/O, no clock, no threads, and the same on every machine.
+//
+// An epoch is one sequence of positions, cut into steps of batch_size positions; rank r of W takes slot j of each step
+// where j % W == r. Position g is mapped to a sample by arithmetic alone, so that an epoch can be entered anywhere, and
+// neither the sequence nor the steps know of ranks. How the mapping is made:
+//
+//   - The blocks of a dataset are put in a random order (shuffled), or left in theirs; repeats follow one another.
+//   - The samples in that order are cut into as many equal lanes (canonical streams) as Plan::lanes() says. Position g
+//     belongs to lane g % lanes, so that neighbours come from different places, and a world size that divides the
+//     lanes (and the batch size) gives every rank lanes of its own.
+//   - Each lane is cut, at the edges of blocks, into windows of the lane's share of the shuffle buffer. Within a window the
+//     samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with smaller windows, so
+//     that the first batch does not wait for the whole buffer.
+//   - What does not fill a row of lanes comes last.
+//   - With several datasets each lane mixes theirs evenly, in the proportion of their sizes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace shardkit {
+
+enum class SampleOrder {
+  kSequential,  // as stored
+  kShuffled,    // blocks permuted, samples shuffled within windows
+  kWindow,      // blocks as stored, one lane, samples shuffled within windows
+};
+
+// What happens to the samples that do not fill the last step of an epoch.
+enum class Remainder {
+  kKeep,  // the last step is smaller; ranks may have one sample more than others, or none
+  kDrop,  // they are not used in this epoch; which they are changes with the epoch when shuffled
+  kPad,   // the last step is filled with the first samples of the epoch's order, again and again if need be
+};
+
+// A block as the plan sees it.
+struct PlanBlock {
+  uint64_t first_sample = 0;  // ordinal in the dataset
+  uint32_t sample_count = 0;
+  uint64_t bytes = 0;         // what it takes in memory; the length in the file is a good stand-in
+};
+
+// One of the datasets that are mixed.
+struct PlanDataset {
+  // In the order of the dataset: first_sample begins at 0 and each block goes on where the one before ended.
+  std::vector<PlanBlock> blocks;
+
+  // At most one of the three. Nothing: every sample once. With proportions in use, every dataset has one.
+  double proportion = 0;  // share of the epoch; shares are scaled to a sum of 1
+  double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
+  uint64_t choose = 0;    // samples per epoch
+};
+
+struct PlanOptions {
+  uint64_t seed = 0;
+  SampleOrder order = SampleOrder::kShuffled;
+  uint64_t batch_size = 1;                          // samples of a step, over all ranks; at least 1
+  Remainder remainder = Remainder::kKeep;
+  uint64_t shuffle_buffer_bytes = uint64_t{256} << 20;  // over all lanes, that is, over all ranks
+  uint32_t lanes = 0;                               // 1 to 65536; 0 chooses a power of two up to 64 from the buffer
+  uint64_t epoch_samples = 0;                       // with proportions: samples of an epoch; 0 is the sum of all datasets'
+};
+
+// A sample and where it stands.
+struct PlannedSample {
+  uint32_t dataset = 0;
+  uint32_t block = 0;     // within the dataset
+  uint32_t in_block = 0;  // sample within the block
+  uint32_t lane = 0;
+  uint64_t ordinal = 0;   // in the dataset
+  uint64_t window = 0;    // windows are numbered through the dataset's lanes, from 0
+};
+
+// Where a run stands: small, free of world size, and valid for the same datasets, seed and order only, which `plan`, a
+// hash of them, makes sure of. The batch size may change between runs.
+struct Cursor {
+  uint64_t epoch = 0;
+  uint64_t position = 0;  // first position not yet delivered
+  uint64_t plan = 0;
+
+  bool operator==(const Cursor&) const = default;
+};
+
+// {"epoch":1,"position":4096,"plan":"0123456789abcdef"}: under 200 bytes.
+std::string FormatCursor(const Cursor& cursor);
+// InvalidArgument that says what is wrong.
+absl::StatusOr<Cursor> ParseCursor(std::string_view json);
+
+// The sequence of one epoch. Immutable, thread-safe.
+class EpochOrder {
+ public:
+  virtual ~EpochOrder() = default;
+
+  // Positions, without padding.
+  virtual uint64_t size() const = 0;
+
+  // `position` < size(). Time: logarithmic in the number of blocks.
+  virtual PlannedSample At(uint64_t position) const = 0;
+
+  // Samples of `block` that lie in `window` of `dataset`: how often the block is needed there by all ranks together.
+  virtual uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const = 0;
+
+  // Positions of the lane that lie in the window come before those of its next window, except in a mixture of datasets,
+  // where this holds for the positions of each dataset.
+  virtual uint64_t window_count(uint32_t dataset) const = 0;
+};
+
+// Positions of the epoch's sequence, those from size() on being padding: position % size() is the sample's.
+struct Step {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// Immutable, thread-safe. Memory is proportional to the number of blocks.
+class Plan : public std::enable_shared_from_this<Plan> {
+ public:
+  // InvalidArgument, naming the option or the dataset, when a rule above is broken; also for an epoch without samples
+  // and one of 2^48 samples or more.
+  static absl::StatusOr<std::shared_ptr<const Plan>> Create(std::vector<PlanDataset> datasets,
+                                                            const PlanOptions& options);
+
+  const PlanOptions& options() const { return options_; }
+  const std::vector<PlanDataset>& datasets() const { return datasets_; }
+
+  // Canonical streams, chosen when the options say 0: independent of world size and batch size.
+  uint32_t lanes() const { return lanes_; }
+
+  // Samples of an epoch from each dataset, and their sum.
+  const std::vector<uint64_t>& counts() const { return counts_; }
+  uint64_t samples_per_epoch() const { return samples_; }
+
+  // A hash of what the order depends on: datasets, seed, order, buffer, lanes. Not of batch size and remainder.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+  // Time and memory proportional to the blocks of the epoch.
+  std::shared_ptr<const EpochOrder> Epoch(uint64_t epoch) const;
+
+  // Steps left in an epoch when `position` positions have been delivered; the same on every rank.
+  uint64_t StepsFrom(uint64_t position) const;
+
+  // Step `step` (below StepsFrom(position)) of those.
+  Step StepAt(uint64_t position, uint64_t step) const;
+
+  // Slots of a step that belong to the rank: positions step.begin + rank, + rank + world_size, …, below step.end.
+  // `rank` < `world_size`.
+  static uint64_t RankSlots(const Step& step, uint64_t rank, uint64_t world_size) {
+    const uint64_t slots = step.end - step.begin;
+    return slots > rank ? (slots - rank + world_size - 1) / world_size : 0;
+  }
+
+  // The cursor before the first step of an epoch.
+  Cursor Begin(uint64_t epoch = 0) const { return {epoch, 0, fingerprint_}; }
+  // InvalidArgument when the cursor belongs to another plan or lies past the epoch.
+  absl::Status CheckCursor(const Cursor& cursor) const;
+
+ private:
+  Plan() = default;
+
+  PlanOptions options_;
+  std::vector<PlanDataset> datasets_;
+  std::vector<uint64_t> counts_;
+  uint64_t samples_ = 0;
+  uint32_t lanes_ = 1;
+  uint64_t fingerprint_ = 0;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,114 @@
+#include "loader/assembly.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit::loader {
+
+namespace {
+
+// Of what a function makes of one sample.
+constexpr uint64_t kMostTensorBytes = uint64_t{1} << 36;
+
+bool TensorFits(const LoaderColumn& options) {
+  uint64_t bytes = ScalarSize(options.dtype);
+  for (const uint64_t size : options.shape) {
+    if (!CheckedMultiply(bytes, size, &bytes) || bytes > kMostTensorBytes) return false;
+  }
+  return true;
+}
+
+bool FitsType(int64_t number, Type type) {
+  const uint32_t bits = 8 * ScalarSize(type);
+  if (type == Type::kBool) return number == 0 || number == 1;
+  if (type >= Type::kU8 && type <= Type::kU64) return number >= 0 && (bits == 64 || number >> bits == 0);
+  return bits == 64 || (number >= -(int64_t{1} << (bits - 1)) && number < int64_t{1} << (bits - 1));
+}
+
+}  // namespace
+
+std::vector<std::pair<size_t, absl::Status>> Assembly::TakeFailures() {
+  std::lock_guard lock(mutex_);
+  // Two columns of one sample may have failed in either order; the message of the one that sorts first is kept.
+  std::ranges::sort(failures_, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second.message() < b.second.message();
+  });
+  const auto again = std::ranges::unique(failures_, {}, [](const auto& failure) { return failure.first; });
+  failures_.erase(again.begin(), again.end());
+  return std::exchange(failures_, {});
+}
+
+absl::Status ColumnAssembler::Describe(const absl::Status& status) const {
+  return Annotate(status, StrCat("column \"", options_.name, "\""));
+}
+
+void ColumnAssembler::Begin(const Assembly& assembly, BatchLayout layout, Type dtype, ColumnMemory* memory) const {
+  memory->column = BatchColumn{};
+  memory->name = options_.name;
+  memory->column.layout = layout;
+  memory->column.dtype = dtype;
+  memory->offsets.clear();
+  memory->item_offsets.clear();
+  memory->shapes.clear();
+  memory->present.clear();
+  memory->views.clear();
+  memory->values.clear();
+  if (!stored_.nullable) return;
+  for (size_t i = 0; i < assembly.samples.size(); ++i) memory->present.push_back(Value(assembly, i).has_value());
+}
+
+absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
+                                                                    const LoaderColumn& options,
+                                                                    const GeometryOptions& geometry,
+                                                                    std::optional<size_t> image_position) {
+  const auto refuse = [&](std::string_view what) {
+    return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ", what);
+  };
+  switch (options.decode) {
+    case ColumnDecode::kStored:
+      if (column.type == Type::kRle) return NewMaskRunsColumn(position, column, options);
+      return NewStoredColumn(position, column, options);
+    case ColumnDecode::kViews:
+      return NewViewsColumn(position, column, options);
+    case ColumnDecode::kImage:
+      if (column.type != Type::kJpeg && column.type != Type::kBytes) return refuse("images, only jpeg and bytes");
+      if (options.channels != 1 && options.channels != 3) {
+        return InvalidArgument("column \"", column.name, "\": ", options.channels, " channels; give 1 (gray) or 3 (RGB)");
+      }
+      return NewImageColumn(position, column, options, geometry);
+    case ColumnDecode::kMasks:
+    case ColumnDecode::kPackedMasks:
+      if (column.type != Type::kRle) return refuse("masks, only rle");
+      if (options.pad_masks && geometry.kind == GeometryOptions::Kind::kNative) {
+        return InvalidArgument("column \"", column.name,
+                               "\": pad_masks needs masks of one size; choose a geometry that is not native");
+      }
+      return NewMasksColumn(position, column, options, geometry, image_position);
+    case ColumnDecode::kTokens:
+      if (column.type != Type::kNdarray || (column.shape && column.shape->size() != 1) || ScalarSize(column.dtype) == 0) {
+        return refuse("tokens, only one-dimensional arrays");
+      }
+      if (column.dtype >= Type::kF16 && column.dtype <= Type::kF64) return refuse("tokens, only whole numbers");
+      if (!FitsType(options.padding_token, column.dtype)) {
+        return InvalidArgument("column \"", column.name, "\": a padding_token of ", options.padding_token, " does not fit ",
+                               TypeName(column.dtype));
+      }
+      if (options.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
+      return NewTokensColumn(position, column, options);
+    case ColumnDecode::kFunction:
+      if (!options.function) return InvalidArgument("column \"", column.name, "\": no function was given");
+      if (ScalarSize(options.dtype) == 0) {
+        return InvalidArgument("column \"", column.name, "\": a function's dtype is a scalar type, not ", TypeName(options.dtype));
+      }
+      if (!TensorFits(options)) {
+        return InvalidArgument("column \"", column.name, "\": the function's shape is of more than ", kMostTensorBytes, " bytes");
+      }
+      return NewFunctionColumn(position, column, options);
+  }
+  return InvalidArgument("column \"", column.name, "\": unknown way to decode it");
+}
+
+}  // namespace shardkit::loader

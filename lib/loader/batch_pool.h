@@ -1,0 +1,111 @@
+// Memory of batches, used again.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "loader/batch_storage.h"
+
+namespace shardkit::loader {
+
+// Thread-safe. Outlives the loader while batches are held. Its lock is taken before the engine's: the engine calls it only
+// while it does not hold its own, those functions apart that take no lock.
+//
+// A batch is charged what it is thought to take when it is begun (Reserve), and what it takes once it is laid out (Charge).
+class BatchPool {
+ public:
+  using BlockList = std::vector<std::shared_ptr<BlockEntry>>;
+
+  // `returned` is called after a batch has come back, with the blocks it has held, until Close.
+  BatchPool(uint64_t limit, std::function<void(const BlockList&)> returned) : limit_(limit), returned_(std::move(returned)) {}
+
+  // Whether one more batch of `bytes` may be laid out. Takes no lock.
+  bool HasRoom(uint64_t bytes) const { return used_ + bytes <= limit_; }
+  // Takes no lock.
+  void Reserve(uint64_t bytes) { used_ += bytes; }
+  // Bytes of batches beyond the limit. Takes no lock.
+  uint64_t over() const {
+    const uint64_t used = used_;
+    return used > limit_ ? used - limit_ : 0;
+  }
+
+  // Memory for a batch that has been charged: the smallest that is large enough, or else the largest.
+  std::unique_ptr<BatchStorage> Take(uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      auto storage = std::make_unique<BatchStorage>();
+      storage->charged_ = bytes;
+      return storage;
+    }
+    const auto best = std::ranges::min_element(free_, {}, [bytes](const std::unique_ptr<BatchStorage>& storage) {
+      const uint64_t memory = storage->memory();
+      return memory >= bytes ? std::pair(uint64_t{0}, memory) : std::pair(uint64_t{1}, UINT64_MAX - memory);
+    });
+    std::unique_ptr<BatchStorage> storage = std::move(*best);
+    free_.erase(best);
+    free_bytes_ -= storage->memory();
+    storage->charged_ = bytes;
+    return storage;
+  }
+
+  // A batch takes another number of bytes than it is charged. Kept memory gives way to it.
+  void Charge(BatchStorage& storage, uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    used_ += bytes - std::exchange(storage.charged_, bytes);
+    while (!free_.empty() && used_ + free_bytes_ > limit_) {
+      free_bytes_ -= free_.back()->memory();
+      free_.pop_back();
+    }
+    peak_ = std::max(peak_, used_ + free_bytes_);
+  }
+
+  // The batch is not charged any more.
+  void Give(std::unique_ptr<BatchStorage> storage) {
+    const uint64_t memory = storage->memory();
+    const BlockList held = std::exchange(storage->held_, {});
+    std::lock_guard lock(mutex_);
+    used_ -= storage->charged_;
+    if (!closed_ && used_ + free_bytes_ + memory <= limit_) {
+      free_bytes_ += memory;
+      free_.push_back(std::move(storage));
+    } else {
+      storage.reset();  // before anybody is told of the room
+    }
+    if (!closed_) returned_(held);
+  }
+
+  // Frees what is kept; from now on memory that comes back is freed.
+  void Close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    free_.clear();
+    free_bytes_ = 0;
+  }
+
+  uint64_t memory() const {
+    std::lock_guard lock(mutex_);
+    return used_ + free_bytes_;
+  }
+  uint64_t peak() const {
+    std::lock_guard lock(mutex_);
+    return peak_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  const uint64_t limit_;
+  const std::function<void(const BlockList&)> returned_;
+  bool closed_ = false;
+  std::vector<std::unique_ptr<BatchStorage>> free_;
+  uint64_t free_bytes_ = 0;
+  std::atomic<uint64_t> used_ = 0;
+  uint64_t peak_ = 0;
+};
+
+}  // namespace shardkit::loader

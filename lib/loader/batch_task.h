@@ -1,0 +1,56 @@
+// A batch on its way through the engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "loader/assembly.h"
+#include "loader/batch_storage.h"
+#include "loader/block_table.h"
+#include "shardkit/plan.h"
+
+namespace shardkit::loader {
+
+// One sample the plan wants in the batch.
+struct SampleReference {
+  uint32_t block = 0;  // in BatchTask::blocks
+  uint32_t in_block = 0;
+  BatchSample identity;
+};
+
+struct BatchTask {
+  uint64_t sequence = 0;  // through the loader's life, from 0
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  uint64_t steps_left_after = 0;  // in its epoch
+  Cursor cursor_after;
+  std::vector<SampleReference> references;
+  std::vector<std::shared_ptr<BlockEntry>> blocks;  // each once
+  std::vector<uint32_t> block_uses;                 // samples of each
+  std::vector<uint32_t> block_unfilled;             // samples of each that are still to be filled
+  size_t missing = 0;                               // blocks not in memory yet
+
+  // Positions in `references` of the samples of the assembly, and what was left out.
+  std::vector<uint32_t> kept;
+  std::vector<BadSample> skipped;
+  Assembly assembly;
+  uint64_t charged = 0;       // bytes, by the pool
+  uint64_t needed = 0;        // bytes, known once it has been laid out and had to wait for room
+  bool begun = false;
+  bool at_work = false;  // its blocks are being looked at
+  std::unique_ptr<BatchStorage> storage;
+  size_t next_sample = 0;     // to be filled
+  size_t portion = 1;         // samples filled at once
+  size_t samples_filling = 0;  // begun and not ended, or not begun
+  uint64_t bytes = 0;         // of the batch, once it is laid out
+  bool done = false;
+  absl::Status status;
+};
+
+struct BySequence {
+  bool operator()(const BatchTask* a, const BatchTask* b) const { return a->sequence < b->sequence; }
+};
+
+}  // namespace shardkit::loader

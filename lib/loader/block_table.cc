@@ -1,0 +1,241 @@
+#include "loader/block_table.h"
+
+#include <algorithm>
+
+#include "loader/batch_task.h"
+
+namespace shardkit::loader {
+namespace {
+
+// A free buffer much larger than the block would only be held for it.
+constexpr uint64_t kLargeBuffer = uint64_t{8} << 20;
+constexpr size_t kMostFree = 256;
+bool FitsWell(uint64_t buffer, uint64_t wanted) { return buffer <= kLargeBuffer || buffer / 4 <= wanted; }
+
+// How fast the expansion thought of comes down to that of blocks read; it goes up at once.
+constexpr double kExpansionDecay = 0.05;
+
+// What is beside the bytes of a block: parts of pages, a decompressor. Smaller blocks say little of what larger ones take.
+constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
+
+}  // namespace
+
+// What a block not read yet will take: its columns may be fewer, and larger when decompressed.
+uint64_t BlockTable::Estimate(const BlockEntry& entry) const {
+  return static_cast<uint64_t>(static_cast<double>(entry.place.length) * expansion_[entry.key.dataset]);
+}
+
+std::shared_ptr<BlockEntry> BlockTable::Find(const BlockKey& key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<BlockEntry> BlockTable::Add(const BlockKey& key, const DatasetBlock& place, uint64_t uses) {
+  auto entry = std::make_shared<BlockEntry>();
+  entry->key = key;
+  entry->place = place;
+  entry->id = next_id_++;
+  entry->uses_left = uses;
+  by_id_[entry->id] = entry.get();
+  entries_[key] = entry;
+  return entry;
+}
+
+void BlockTable::Need(BlockEntry& entry, BatchTask& task) {
+  entry.tasks.push_back(&task);
+  if (entry.state != BlockState::kReady) ++task.missing;
+  // Its first one; with others it is wanted already.
+  if (entry.state == BlockState::kWanted && entry.tasks.size() == 1) AddWanted(entry);
+}
+
+void BlockTable::AddWanted(BlockEntry& entry) {
+  wanted_.emplace(entry.tasks.front()->sequence, entry.id);
+  wanted_bytes_ += entry.estimate = Estimate(entry);
+}
+
+void BlockTable::Charge(BlockEntry& entry, uint64_t bytes) {
+  held_ = held_ - entry.charged + bytes;
+  entry.charged = bytes;
+  DropKeptMaps();
+  peak_ = std::max(peak_, held_ + kept_map_bytes_);
+}
+
+void BlockTable::TakeBuffer(BlockEntry& entry) {
+  const uint64_t wanted = Estimate(entry);
+  // The smallest that is large enough, or else the largest.
+  size_t best = free_.size();
+  for (size_t i = 0; i < free_.size(); ++i) {
+    const uint64_t memory = free_[i].memory();
+    if (!FitsWell(memory, wanted) || held_ - free_bytes_ + memory > limit_) continue;
+    if (best == free_.size()) {
+      best = i;
+      continue;
+    }
+    const uint64_t other = free_[best].memory();
+    if (memory >= wanted ? other < wanted || memory < other : other < wanted && memory > other) best = i;
+  }
+  uint64_t memory = 0;
+  if (best != free_.size()) {
+    entry.buffer = std::move(free_[best]);
+    free_[best] = std::move(free_.back());
+    free_.pop_back();
+    memory = entry.buffer.memory();
+    free_bytes_ -= memory;
+    held_ -= memory;
+  } else {
+    entry.buffer = BlockBuffer();
+  }
+  entry.buffer_before = memory;
+  Charge(entry, std::max(memory, wanted));
+}
+
+void BlockTable::GiveBuffer(BlockEntry& entry) {
+  MappedRange map = ForgetBlock(entry.buffer);
+  const uint64_t memory = entry.buffer.memory();
+  Charge(entry, 0);
+  if (map.length != 0) {
+    kept_map_bytes_ += map.length;
+    kept_maps_.push_back(std::move(map));
+    DropKeptMaps();
+  }
+  entry.view = BlockView();
+  entry.salvage.reset();
+  if (held_ + memory > limit_ || free_.size() >= kMostFree) {
+    entry.buffer = BlockBuffer();
+    return;
+  }
+  free_.push_back(std::move(entry.buffer));
+  free_bytes_ += memory;
+  held_ += memory;
+}
+
+void BlockTable::Lend(uint64_t bytes, uint64_t oldest) {
+  limit_ = share_ - std::min(share_, bytes);
+  if (bytes == 0) return;
+  while (held_ - free_bytes_ > limit_ && DropBlock(oldest)) {
+  }
+  DropFreeBuffers(0);
+  DropKeptMaps();
+}
+
+void BlockTable::DropFreeBuffers(uint64_t wanted) {
+  while (!free_.empty() && held_ + wanted > limit_) {
+    const uint64_t memory = free_.back().memory();
+    free_.pop_back();
+    free_bytes_ -= memory;
+    held_ -= memory;
+  }
+}
+
+void BlockTable::DropKeptMaps() {
+  while (!kept_maps_.empty() && held_ + kept_map_bytes_ > limit_) {
+    kept_maps_.front().LetGo();
+    kept_map_bytes_ -= kept_maps_.front().length;
+    kept_maps_.pop_front();
+  }
+}
+
+// Gives up the block in memory that is needed last, and not by batch `oldest`.
+bool BlockTable::DropBlock(uint64_t oldest) {
+  BlockEntry* victim = nullptr;
+  const auto next_need = [](const BlockEntry& entry) { return entry.tasks.empty() ? UINT64_MAX : entry.tasks.front()->sequence; };
+  for (const auto& [key, entry] : entries_) {
+    if (entry->state != BlockState::kReady || next_need(*entry) <= oldest || entry->charged == 0) continue;
+    if (entry->holders > 0) continue;
+    if (std::ranges::any_of(entry->tasks, [](const BatchTask* task) { return task->at_work; })) continue;
+    if (victim == nullptr || std::pair(next_need(*entry), entry->id) > std::pair(next_need(*victim), victim->id)) {
+      victim = entry.get();
+    }
+  }
+  if (victim == nullptr) return false;
+  GiveBuffer(*victim);
+  victim->state = BlockState::kWanted;
+  victim->read_before = true;
+  for (BatchTask* const task : victim->tasks) ++task->missing;
+  if (!victim->tasks.empty()) AddWanted(*victim);
+  return true;
+}
+
+std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
+  if (wanted_.empty()) return nullptr;
+  const auto [sequence, id] = *wanted_.begin();
+  BlockEntry& entry = *by_id_.at(id);
+  const uint64_t bytes = Estimate(entry);
+  // A free buffer does not count twice.
+  const auto fits = [&] { return held_ - free_bytes_ + bytes <= limit_; };
+  if (!fits()) {
+    if (sequence > oldest) return nullptr;
+    // What the first blocks take is a guess, for which none is given up.
+    const bool known = expansion_[entry.key.dataset] != kExpansionUnknown;
+    while (known && !fits() && DropBlock(oldest)) {
+    }
+  }
+  wanted_.erase(wanted_.begin());
+  wanted_bytes_ -= entry.estimate;
+  TakeBuffer(entry);
+  DropFreeBuffers(0);
+  entry.state = BlockState::kReading;
+  if (entry.read_before) ++read_again_;
+  return entries_.at(entry.key);
+}
+
+std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
+  entry.state = BlockState::kReady;
+  uint64_t memory = entry.buffer.memory();
+  if (entry.salvage) {
+    for (const SalvagedSample& sample : *entry.salvage) {
+      for (const auto& value : sample.values) memory += value ? value->size() : 0;
+    }
+  }
+  Charge(entry, memory);
+  LearnExpansion(entry);
+  std::vector<BatchTask*> complete;
+  for (BatchTask* const task : entry.tasks) {
+    if (--task->missing == 0) complete.push_back(task);
+  }
+  return complete;
+}
+
+void BlockTable::LearnExpansion(const BlockEntry& entry) {
+  if (!entry.status.ok() || entry.salvage || entry.place.length < kBesideBytes) return;
+  double& expansion = expansion_[entry.key.dataset];
+  const double seen = static_cast<double>(entry.charged - std::min(entry.charged, kBesideBytes)) /
+                      static_cast<double>(entry.place.length);
+  if (expansion == kExpansionUnknown) {
+    expansion = seen;
+  } else if (seen <= expansion) {
+    expansion += kExpansionDecay * (seen - expansion);
+  } else if (entry.charged > entry.buffer_before + kBesideBytes) {  // else it came with a larger buffer than it needs
+    expansion = seen;
+  }
+}
+
+void BlockTable::Done(BlockEntry& entry, const BatchTask& task, uint64_t uses) {
+  std::erase(entry.tasks, &task);
+  if (entry.uses_left != BlockEntry::kUnknown) entry.uses_left -= std::min(uses, entry.uses_left);
+  ReleaseIfUnused(entry);
+}
+
+void BlockTable::Unhold(BlockEntry& entry) {
+  --entry.holders;
+  ReleaseIfUnused(entry);
+}
+
+void BlockTable::Retire(const std::vector<std::shared_ptr<BlockEntry>>& entries) {
+  for (const auto& entry : entries) {
+    entry->retired = true;
+    ReleaseIfUnused(*entry);
+  }
+}
+
+void BlockTable::ReleaseIfUnused(BlockEntry& entry) {
+  if (!entry.tasks.empty() || entry.holders > 0 || entry.state == BlockState::kReleased) return;
+  if (entry.uses_left != 0 && !entry.retired) return;
+  if (entry.state == BlockState::kReady) GiveBuffer(entry);
+  entry.state = BlockState::kReleased;
+  by_id_.erase(entry.id);
+  const BlockKey key = entry.key;
+  entries_.erase(key);  // may destroy the entry
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,142 @@
+// The blocks a loader wants, reads and holds, and the memory they take.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "container/block_buffer.h"
+#include "loader/assembly.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit::loader {
+
+struct BatchTask;
+
+// A block within one window: another window that cuts the same block has an entry of its own.
+struct BlockKey {
+  uint64_t epoch = 0;
+  uint64_t window = 0;
+  uint32_t dataset = 0;
+  uint32_t block = 0;  // of the dataset
+
+  bool operator==(const BlockKey&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const BlockKey& key) {
+    return H::combine(std::move(h), key.epoch, key.window, key.dataset, key.block);
+  }
+};
+
+enum class BlockState { kWanted, kReading, kReady, kReleased };
+
+struct BlockEntry {
+  BlockKey key;
+  DatasetBlock place;
+  uint64_t id = 0;
+  BlockState state = BlockState::kWanted;
+  uint64_t uses_left = 0;  // samples still to be delivered; kUnknown where other ranks use the window too
+  bool retired = false;    // its window has been passed
+  bool read_before = false;
+  std::deque<BatchTask*> tasks;  // batches in flight that need it, in the order of the plan
+  uint32_t holders = 0;          // batches delivered that show its memory
+  uint64_t charged = 0;          // bytes
+  uint64_t buffer_before = 0;    // bytes of the buffer when reading began
+  uint64_t estimate = 0;         // bytes, while it is wanted
+
+  // Set while reading, and read by others once it is ready.
+  BlockBuffer buffer;
+  BlockView view;
+  std::unique_ptr<SalvagedBlock> salvage;
+  absl::Status status;
+
+  // Of the batch being planned.
+  uint64_t planned_by = UINT64_MAX;
+  uint32_t index_in_batch = 0;
+
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+};
+
+// Not thread-safe: the engine's mutex guards it.
+class BlockTable {
+ public:
+  BlockTable(uint64_t memory_limit, size_t datasets)
+      : share_(memory_limit), limit_(memory_limit), expansion_(datasets, kExpansionUnknown) {}
+
+  // Lends `bytes` of the limit to batches, until called again. Blocks give way that batch `oldest` does not need and no batch
+  // is at work on: batches that had all of theirs may miss some again.
+  void Lend(uint64_t bytes, uint64_t oldest);
+
+  // The entry of a block, or null.
+  std::shared_ptr<BlockEntry> Find(const BlockKey& key) const;
+  // Makes one; `uses` is how often its samples will be delivered, or kUnknown.
+  std::shared_ptr<BlockEntry> Add(const BlockKey& key, const DatasetBlock& place, uint64_t uses);
+
+  // Adds a batch, the last one planned so far, to those that need the entry, and counts what it misses.
+  void Need(BlockEntry& entry, BatchTask& task);
+
+  // The window of these entries has been passed: they go when no batch in flight needs them.
+  void Retire(const std::vector<std::shared_ptr<BlockEntry>>& entries);
+
+  // The next block to read, now in state kReading and with a buffer, or null when there is none or no room. For the batch
+  // `oldest` room is made: other blocks are dropped, as in Lend, and wanted again, or the limit is passed.
+  std::shared_ptr<BlockEntry> BeginRead(uint64_t oldest);
+
+  // The entry is ready, or has failed. Returns the batches that no longer miss any block.
+  std::vector<BatchTask*> EndRead(BlockEntry& entry);
+
+  // The batch is done with the entry, of which it delivered `uses` samples.
+  void Done(BlockEntry& entry, const BatchTask& task, uint64_t uses);
+
+  // A batch that is delivered shows the entry's memory, and does so no longer.
+  void Hold(BlockEntry& entry) { ++entry.holders; }
+  void Unhold(BlockEntry& entry);
+
+  // Bytes held, memory kept for later blocks included; and bytes of the blocks in memory and wanted.
+  uint64_t held() const { return held_; }
+  // Bytes beyond the limit.
+  uint64_t over() const { return held_ - free_bytes_ > share_ ? held_ - free_bytes_ - share_ : 0; }
+  uint64_t planned() const { return held_ - free_bytes_ + wanted_bytes_; }
+  bool anything_wanted() const { return !wanted_.empty(); }
+  uint64_t peak() const { return peak_; }
+  uint64_t read_again() const { return read_again_; }
+
+ private:
+  using Place = std::pair<uint64_t, uint64_t>;  // first batch that needs it, id
+
+  // Memory over bytes in the file, before a block of the dataset has been read: zstd gains as much on text.
+  static constexpr double kExpansionUnknown = 4;
+
+  uint64_t Estimate(const BlockEntry& entry) const;
+  void AddWanted(BlockEntry& entry);
+  void Charge(BlockEntry& entry, uint64_t bytes);
+  void TakeBuffer(BlockEntry& entry);
+  void GiveBuffer(BlockEntry& entry);
+  void ReleaseIfUnused(BlockEntry& entry);
+  void LearnExpansion(const BlockEntry& entry);
+  void DropFreeBuffers(uint64_t wanted);
+  void DropKeptMaps();
+  bool DropBlock(uint64_t oldest);
+
+  const uint64_t share_;
+  uint64_t limit_;  // what is left of it
+  std::vector<double> expansion_;  // by dataset: memory of its blocks over their bytes in the file
+  absl::flat_hash_map<BlockKey, std::shared_ptr<BlockEntry>> entries_;
+  std::set<Place> wanted_;
+  absl::flat_hash_map<uint64_t, BlockEntry*> by_id_;
+  uint64_t wanted_bytes_ = 0;
+  uint64_t next_id_ = 0;
+  std::vector<BlockBuffer> free_;
+  uint64_t free_bytes_ = 0;
+  std::deque<MappedRange> kept_maps_;  // of blocks released, oldest first: an epoch later they need not be mapped again
+  uint64_t kept_map_bytes_ = 0;
+  uint64_t held_ = 0;  // free buffers included
+  uint64_t peak_ = 0;
+  uint64_t read_again_ = 0;
+};
+
+}  // namespace shardkit::loader

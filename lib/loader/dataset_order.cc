@@ -1,0 +1,90 @@
+#include "loader/dataset_order.h"
+
+#include <algorithm>
+
+#include "loader/permutation.h"
+
+namespace shardkit::loader {
+
+DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOrderOptions& options)
+    : blocks_(blocks), options_(options), rows_(options.count / options.lanes) {
+  for (uint64_t pass = 0, place = 0; place < options_.count; ++pass) {
+    std::vector<uint32_t> order;
+    if (options_.order == SampleOrder::kShuffled) {
+      order = ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(options_.key, pass));
+    }
+    for (uint32_t i = 0; i < blocks.size() && place < options_.count; ++i) {
+      const uint32_t block = order.empty() ? i : order[i];
+      if (blocks[block].sample_count == 0) continue;
+      segments_.push_back({place, block});
+      place += blocks[block].sample_count;
+    }
+  }
+  CutIntoWindows();
+}
+
+void DatasetOrder::CutIntoWindows() {
+  if (options_.count == 0) return;
+  const uint64_t lanes_end = rows_ * options_.lanes;
+  uint64_t all_bytes = 0;
+  for (const Segment& segment : segments_) all_bytes += blocks_[segment.block].bytes;
+  const uint64_t first_bytes = std::min(options_.first_bytes, options_.window_bytes);
+  const bool fits = all_bytes / options_.lanes < first_bytes;
+  size_t segment = 0;
+  for (uint64_t begin = 0, lane = 0; begin < options_.count; ++lane) {
+    const uint64_t end = begin < lanes_end ? begin + rows_ : options_.count;
+    // Unless everything fits, the first window of a lane is shorter, each lane's by another amount, so that the lanes do
+    // not all come to a new window, and a reader to its blocks, at the same time.
+    uint64_t limit = fits ? options_.window_bytes : first_bytes / options_.lanes * (lane % options_.lanes + 1);
+    uint64_t next_limit = first_bytes;
+    uint64_t bytes = 0;
+    windows_.push_back(begin);
+    for (uint64_t place = begin; place < end;) {
+      while (SegmentEnd(segment) <= place) ++segment;
+      const uint64_t more = blocks_[segments_[segment].block].bytes;
+      if (place > windows_.back() && (bytes >= limit || more > limit - bytes)) {
+        windows_.push_back(place);
+        next_limit = std::min(options_.window_bytes, 2 * next_limit);
+        limit = next_limit;
+        bytes = 0;
+      }
+      bytes += more;
+      place = std::min(SegmentEnd(segment), end);
+    }
+    begin = end;
+  }
+  windows_.push_back(options_.count);
+}
+
+size_t DatasetOrder::SegmentAt(uint64_t place) const {
+  const auto after = std::ranges::upper_bound(segments_, place, {}, &Segment::place);
+  return static_cast<size_t>(after - segments_.begin()) - 1;
+}
+
+PlannedSample DatasetOrder::At(uint64_t place) const {
+  PlannedSample sample;
+  const auto after = std::ranges::upper_bound(windows_, place);
+  sample.window = static_cast<uint64_t>(after - windows_.begin()) - 1;
+  if (options_.order != SampleOrder::kSequential) {
+    const uint64_t begin = windows_[sample.window];
+    const uint64_t size = windows_[sample.window + 1] - begin;
+    place = begin + Permutation(size, Derive(options_.key, ~sample.window))(place - begin);
+  }
+  const Segment& segment = segments_[SegmentAt(place)];
+  sample.block = segment.block;
+  sample.in_block = static_cast<uint32_t>(place - segment.place);
+  sample.ordinal = blocks_[segment.block].first_sample + sample.in_block;
+  return sample;
+}
+
+uint32_t DatasetOrder::BlockUses(uint64_t window, uint32_t block) const {
+  const uint64_t begin = windows_[window];
+  const uint64_t end = windows_[window + 1];
+  uint64_t uses = 0;
+  for (size_t i = SegmentAt(begin); i < segments_.size() && segments_[i].place < end; ++i) {
+    if (segments_[i].block == block) uses += std::min(SegmentEnd(i), end) - std::max(segments_[i].place, begin);
+  }
+  return static_cast<uint32_t>(uses);
+}
+
+}  // namespace shardkit::loader

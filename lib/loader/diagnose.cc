@@ -1,0 +1,59 @@
+// Which stage bounds a loader.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/strings.h"
+#include "shardkit/loader_report.h"
+
+namespace shardkit {
+namespace {
+
+std::string Percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
+  return text;
+}
+
+double Share(double part, const StageTimes& stage) { return stage.total() > 0 ? part / stage.total() : 0; }
+
+}  // namespace
+
+Diagnosis Diagnose(const LoaderReport& report) {
+  constexpr double kNoWait = 0.01;    // of step time: the consumer is what bounds
+  constexpr double kBusy = 0.7;       // of a stage's time
+  constexpr double kIdle = 0.3;       // neither stage is busy
+  constexpr double kReadAgain = 0.05;  // of the blocks
+  const double wait = report.wait_share();
+  const double decode_busy = Share(report.decode.busy, report.decode);
+  const double read_busy = Share(report.read.busy, report.read);
+  if (report.batches < 2) {
+    return {"none", "fewer than two batches have been delivered", "go on, and ask again"};
+  }
+  if (wait < kNoWait) {
+    return {"consumer", StrCat("it waits for ", Percent(wait), " of the time; batches lie ready"),
+            "nothing to change here: the time is spent between the calls of Next"};
+  }
+  const std::string waits = StrCat("the consumer waits for ", Percent(wait), " of the time; ");
+  if (report.blocks_read > 0 &&
+      static_cast<double>(report.blocks_read_again) > kReadAgain * static_cast<double>(report.blocks_read)) {
+    return {"memory", StrCat(waits, report.blocks_read_again, " of ", report.blocks_read, " blocks were dropped and read again"),
+            "raise memory_bytes, or lower plan.shuffle_buffer_bytes"};
+  }
+  if (std::max(decode_busy, read_busy) < kIdle) {
+    return {"overhead", StrCat(waits, "decoding threads are busy for ", Percent(decode_busy), ", reading threads for ", Percent(read_busy)),
+            "a larger batch_size, since passing small batches on takes longer than making them; or leave this machine's processors to the loader"};
+  }
+  if (decode_busy >= kBusy || decode_busy >= read_busy) {
+    return {"decode", StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ", Percent(decode_busy)),
+            "more processors and decode_threads; images: scaled_decode, a smaller geometry; masks: runs or packed masks; fewer columns"};
+  }
+  const double file_share = report.read.busy > 0 ? std::min(1.0, report.file_seconds / report.read.busy) : 0;
+  const std::string reading = StrCat(waits, "its ", report.read.threads, " reading threads are busy for ", Percent(read_busy),
+                                     ", ", Percent(file_share), " of that in file reads");
+  if (file_share > 0.5) {
+    return {"read", reading, "a faster device, read.mode direct for cold data or mapped for warm, more read_threads, fewer columns"};
+  }
+  return {"read", reading, "checking and decompressing bound: more processors and read_threads, codec none for what does not shrink"};
+}
+
+}  // namespace shardkit

@@ -1,0 +1,154 @@
+#include "loader/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+
+namespace shardkit::loader {
+namespace {
+
+// Threads that auto may come to for reading: as many requests in flight as make fast disks fast.
+constexpr int kMostReadThreads = 16;
+
+constexpr size_t kMostSkippedListed = 100;
+
+int Processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+}  // namespace
+
+Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vector<std::unique_ptr<ColumnAssembler>> columns,
+               const LoaderOptions& options)
+    : options_(options),
+      datasets_(std::move(datasets)),
+      plan_(std::move(plan)),
+      columns_(std::move(columns)),
+      heavy_(std::ranges::any_of(columns_, [](const auto& column) { return column->heavy(); })),
+      fill_may_fail_(std::ranges::any_of(columns_, [](const auto& column) { return column->fill_may_fail(); })),
+      holds_blocks_(std::ranges::any_of(columns_, [](const auto& column) { return column->holds_blocks(); })),
+      decode_threads_(options.decode_threads > 0 ? options.decode_threads : Processors()),
+      read_threads_(options.read_threads > 0 ? options.read_threads : kMostReadThreads),
+      blocks_(options.memory_bytes / 8 * 5, datasets_.readers.size()),
+      tuner_(options.read_threads == 0, options.read_threads > 0 ? options.read_threads : std::min(2, Processors()),
+             read_threads_),
+      lane_windows_(datasets_.readers.size(), std::vector<LaneWindow>(plan_->lanes() + 1)),
+      cursor_(*options.cursor),
+      steps_left_(plan_->StepsFrom(cursor_.position)),
+      trace_(options.trace),
+      pool_(std::make_shared<BatchPool>(options.memory_bytes / 8 * 3,
+                                        [this](const BatchPool::BlockList& held) { TakeBack(held); })) {
+  if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
+}
+
+void Engine::Start() {
+  threads_.emplace_back([this] { RunPlanner(); });
+  for (int i = 0; i < read_threads_; ++i) threads_.emplace_back([this, i] { RunReader(i); });
+  for (int i = 0; i < decode_threads_; ++i) threads_.emplace_back([this, i] { RunDecoder(i); });
+}
+
+Engine::~Engine() {
+  Cancel();
+  for (std::thread& thread : threads_) thread.join();
+  pool_->Close();
+}
+
+void Engine::Cancel() {
+  Lock lock(mutex_);
+  stopped_.Cancel();
+  for (std::condition_variable* waited : {&to_plan_, &to_read_, &to_read_more_, &to_decode_, &to_deliver_}) waited->notify_all();
+}
+
+absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
+  if (!finished_.ok()) return finished_;
+  const auto begin = Clock::now();
+  std::unique_ptr<BatchTask> task;
+  {
+    Lock lock(mutex_);
+    consumer_waiting_ = true;
+    to_deliver_.wait(lock, [&] {
+      return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done);
+    });
+    consumer_waiting_ = false;
+    if (stopped_.cancelled()) return finished_ = stopped_.Check("waiting for a batch");
+    if (!tasks_.empty()) {
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+      ahead_bytes_ -= task->charged;
+    }
+    WakePlanner();
+    WakeReaders();
+    if (decoders_blocked_ > 0) WakeDecoders(1);
+  }
+  const auto end = Clock::now();
+  trace_.Add("wait", "consumer", begin, end, task ? task->sequence : 0);
+  if (task == nullptr) return nullptr;
+  if (!first_next_) {
+    first_next_ = begin;
+    first_end_ = end;
+    report_.first_batch_seconds = std::chrono::duration<double>(end - begin).count();
+  } else {
+    report_.consumer_wait_seconds += std::chrono::duration<double>(end - begin).count();
+  }
+  last_end_ = end;
+  if (!task->status.ok()) {
+    if (task->storage) pool_->Give(std::move(task->storage));
+    Cancel();
+    return finished_ = task->status;
+  }
+  cursor_ = task->cursor_after;
+  steps_left_ = task->steps_left_after != 0 ? task->steps_left_after
+                : options_.epochs == 0 || cursor_.epoch < options_.epochs ? plan_->StepsFrom(0) : 0;
+  ++report_.batches;
+  report_.samples += task->storage->size();
+  report_.skipped += task->skipped.size();
+  for (const BadSample& skipped : task->skipped) {
+    if (report_.first_skipped.size() < kMostSkippedListed) report_.first_skipped.push_back(skipped);
+  }
+  for (const ColumnMemory& memory : task->storage->columns_) {
+    report_.bytes += memory.values.size();
+    if (memory.column.layout != BatchLayout::kTokens) continue;
+    report_.token_positions += memory.column.shape[0] * memory.column.shape[1];
+    for (size_t i = 2; i < memory.shapes.size(); i += 3) report_.tokens += memory.shapes[i];
+  }
+  return std::shared_ptr<const Batch>(task->storage.release(), [pool = pool_](BatchStorage* storage) {
+    pool->Give(std::unique_ptr<BatchStorage>(storage));
+  });
+}
+
+// The consumer is done with a batch.
+void Engine::TakeBack(const BatchPool::BlockList& held) {
+  Lock lock(mutex_);
+  for (const auto& block : held) blocks_.Unhold(*block);
+  if (decoders_blocked_ > 0) WakeDecoders(1);
+  WakePlanner();
+  WakeReaders();
+}
+
+LoaderReport Engine::Report() const {
+  LoaderReport report = report_;
+  if (first_next_) {
+    report.seconds = std::chrono::duration<double>(Clock::now() - *first_next_).count();
+    report.step_seconds = std::chrono::duration<double>(*last_end_ - *first_end_).count();
+  }
+  report.batch_memory = pool_->memory();
+  report.peak_batch_memory = pool_->peak();
+  report.file_seconds = datasets_.file_system->read_seconds();
+  Lock lock(mutex_);
+  report.read = read_counter_.times(tuner_.threads());
+  report.decode = decode_counter_.times(decode_threads_);
+  report.bytes_read = bytes_read_;
+  report.blocks_read = blocks_read_;
+  report.blocks_read_again = blocks_.read_again();
+  report.block_memory = blocks_.held();
+  report.peak_block_memory = blocks_.peak();
+  report.auto_threads = options_.read_threads == 0 || options_.decode_threads == 0;
+  if (report.auto_threads) {
+    report.threads_note = StrCat(
+        options_.decode_threads == 0 ? StrCat(decode_threads_, " decoding threads, one per processor") : "",
+        options_.decode_threads == 0 && options_.read_threads == 0 ? "; " : "",
+        options_.read_threads == 0 ? StrCat(tuner_.threads(), " reading threads, found by trying") : "");
+  }
+  return report;
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,148 @@
+// The machinery of a loader: a planning thread, reading threads, decoding threads, and the batches between them.
+//
+//   plan -> blocks wanted -> read, checked, decompressed -> laid out -> filled (decoded) -> delivered in order
+//
+// One mutex guards all of it but the work itself: reading a block and filling samples are done without it. What each
+// stage waits for and is limited by:
+//   planning    room for blocks (memory), kMostPlannedSamples
+//   reading     a wanted block and room for it
+//   laying out  all blocks of a batch, and room for the batch
+//   Next        the batch whose turn it is
+// The oldest batch in flight is always given room, so that there is no wait in a circle; where it takes more than the share of
+// batches or blocks, the other gives up what it can, so that their sum stays within the budget.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "loader/assembly.h"
+#include "loader/batch_pool.h"
+#include "loader/batch_task.h"
+#include "loader/block_table.h"
+#include "loader/open_datasets.h"
+#include "loader/reader_tuner.h"
+#include "loader/stage_counter.h"
+#include "loader/trace.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/loader.h"
+
+namespace shardkit::loader {
+
+class Engine : public Loader {
+ public:
+  // `options.cursor` fits the plan; `options` passed all checks.
+  Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vector<std::unique_ptr<ColumnAssembler>> columns,
+         const LoaderOptions& options);
+  ~Engine() override;
+
+  void Start();
+
+  absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
+  void Cancel() override;
+  Cursor cursor() const override { return cursor_; }
+  const Plan& plan() const override { return *plan_; }
+  uint64_t steps_left() const override { return steps_left_; }
+  LoaderReport Report() const override;
+  std::string Trace() const override { return trace_.Json(); }
+  std::string fallback_reason() const override { return datasets_.fallback_reason(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // The blocks wanted of the window a lane is in, and of the one before: in a mixture the last samples of a window come
+  // among the first ones of the next.
+  struct LaneWindow {
+    uint64_t epoch = 0;
+    uint64_t window = UINT64_MAX;
+    std::vector<std::shared_ptr<BlockEntry>> blocks, blocks_before;
+  };
+
+  // Planning (engine_plan.cc).
+  void RunPlanner();
+  bool PlanEpoch(uint64_t epoch, uint64_t position);
+  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, std::vector<PlannedSample>* samples) const;
+  void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
+  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch, bool exact);
+  bool RoomToPlan() const;
+  void WakePlanner();
+
+  // Reading (engine_read.cc).
+  void RunReader(int number);
+  void WakeReaders();
+  void ReadBlock(BlockEntry& entry);
+  void Salvage(BlockEntry& entry);
+  absl::Status SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const;
+
+  // Decoding (engine_decode.cc).
+  void RunDecoder(int number);
+  BatchTask* TaskToLayOut();
+  void WakeDecoders(size_t most);
+  uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
+  void PutOff(Lock& lock, BatchTask& task);
+  void BalanceMemory();
+  void LayOut(BatchTask& task);
+  void ChooseSamples(BatchTask& task);
+  void CopyKeys(BatchTask& task) const;
+  bool LeaveOut(BatchTask& task, const std::vector<std::pair<size_t, absl::Status>>& failures);
+  void Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scratch);
+  void ReleaseFilled(BatchTask& task, size_t begin, size_t end);
+  void StartFilling(Lock& lock, BatchTask& task);
+  void Finish(Lock& lock, BatchTask& task);
+  void TakeBack(const BatchPool::BlockList& held);
+
+  const LoaderOptions options_;
+  const OpenDatasets datasets_;
+  const std::shared_ptr<const Plan> plan_;
+  const std::vector<std::unique_ptr<ColumnAssembler>> columns_;
+  const bool heavy_;          // filling takes long for each sample
+  const bool fill_may_fail_;  // so that blocks are needed until all is filled
+  const bool holds_blocks_;   // batches show the memory of blocks
+  int decode_threads_ = 1;
+  int read_threads_ = 1;  // as many as there are; the tuner says how many of them work
+  Cancellation stopped_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable to_plan_, to_read_, to_read_more_, to_decode_, to_deliver_;
+  BlockTable blocks_;
+  ReaderTuner tuner_;
+  std::deque<std::unique_ptr<BatchTask>> tasks_;  // in flight, oldest first
+  std::set<BatchTask*, BySequence> complete_;     // all blocks are there, not laid out
+  std::set<BatchTask*, BySequence> filling_;      // samples left to be begun
+  uint64_t planned_samples_ = 0;                  // of tasks_
+  uint64_t next_sequence_ = 0;
+  bool all_planned_ = false;
+  bool planner_waiting_ = false;
+  int readers_waiting_ = 0;
+  int decoders_starved_ = 0;
+  int decoders_blocked_ = 0;
+  bool consumer_waiting_ = false;
+  uint64_t batch_estimate_ = 0;  // bytes of the last batch laid out
+  uint64_t ahead_bytes_ = 0;     // of batches laid out and not delivered
+  uint64_t bytes_read_ = 0;
+  uint64_t blocks_read_ = 0;
+  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane; the planner's
+
+  // Of the consumer's thread.
+  Cursor cursor_;
+  uint64_t steps_left_ = 0;
+  absl::Status finished_;
+  uint64_t next_delivery_ = 0;
+
+  StageCounter read_counter_, decode_counter_;
+  TraceRecorder trace_;
+  LoaderReport report_;  // the consumer's figures
+  std::optional<Clock::time_point> first_next_, first_end_, last_end_;
+  std::shared_ptr<BatchPool> pool_;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace shardkit::loader

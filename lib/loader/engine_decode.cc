@@ -1,0 +1,281 @@
+// The decoding threads: batches whose blocks are in memory are laid out, filled and finished.
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/strings.h"
+#include "loader/engine.h"
+
+namespace shardkit::loader {
+namespace {
+
+constexpr uint64_t kPortionBytes = 1 << 20;  // copied by one thread at once
+constexpr size_t kMostHeavySamples = 8;      // decoded by one thread at once
+
+// Batches ready before their turn: enough to even out the work, few enough for small ones to be written and read while
+// they are in the processor's cache.
+constexpr uint64_t kAheadBytes = 16 << 20;
+constexpr uint64_t kAheadBatches = 4;
+
+}  // namespace
+
+void Engine::RunDecoder(int number) {
+  const std::string name = StrCat("decode ", number);
+  WorkerScratch scratch;
+  Lock lock(mutex_);
+  while (!stopped_.cancelled()) {
+    const auto begin = Clock::now();
+    if (!filling_.empty()) {
+      BatchTask& task = **filling_.begin();
+      const size_t first = task.next_sample;
+      const size_t end = std::min(first + task.portion, task.kept.size());
+      task.next_sample = end;
+      if (end == task.kept.size()) filling_.erase(filling_.begin());
+      lock.unlock();
+      Fill(task, first, end, scratch);
+      trace_.Add("fill", name, begin, Clock::now(), task.sequence);
+      lock.lock();
+      if (!fill_may_fail_) ReleaseFilled(task, first, end);
+      task.samples_filling -= end - first;
+      if (task.samples_filling == 0) Finish(lock, task);
+      decode_counter_.AddBusy(Clock::now() - begin);
+    } else if (BatchTask* const task = TaskToLayOut()) {
+      lock.unlock();
+      LayOut(*task);
+      trace_.Add("lay out", name, begin, Clock::now(), task->sequence);
+      lock.lock();
+      batch_estimate_ = task->charged;
+      if (task != tasks_.front().get() && task->samples_filling > 0 && pool_->over() > 0) {
+        PutOff(lock, *task);
+      } else {
+        ahead_bytes_ += task->charged;
+        BalanceMemory();
+        if (task->samples_filling <= task->portion) {
+          // Small enough for one thread.
+          lock.unlock();
+          Fill(*task, 0, task->samples_filling, scratch);
+          task->samples_filling = 0;
+          lock.lock();
+        }
+        StartFilling(lock, *task);
+      }
+      decode_counter_.AddBusy(Clock::now() - begin);
+    } else {
+      const Wait kind = complete_.empty() ? Wait::kStarved : Wait::kBlocked;
+      int& waiting = kind == Wait::kStarved ? decoders_starved_ : decoders_blocked_;
+      const auto wait = decode_counter_.BeginWait(kind);
+      ++waiting;
+      to_decode_.wait(lock);
+      --waiting;
+      decode_counter_.EndWait(kind, wait);
+    }
+  }
+}
+
+void Engine::WakeDecoders(size_t most) {
+  const size_t waiting = static_cast<size_t>(decoders_starved_ + decoders_blocked_);
+  for (size_t i = std::min(most, waiting); i > 0; --i) to_decode_.notify_one();
+}
+
+// Shares a batch that has been laid out among the threads, or ends it when nothing is left to fill.
+void Engine::StartFilling(Lock& lock, BatchTask& task) {
+  if (task.samples_filling == 0) return Finish(lock, task);
+  filling_.insert(&task);
+  WakeDecoders((task.samples_filling + task.portion - 1) / task.portion);
+}
+
+BatchTask* Engine::TaskToLayOut() {
+  if (complete_.empty()) return nullptr;
+  BatchTask* const task = *complete_.begin();
+  const uint64_t bytes = task->needed != 0 ? task->needed : batch_estimate_;
+  if (task != tasks_.front().get()) {
+    if (ahead_bytes_ + bytes > std::max(kAheadBytes, kAheadBatches * bytes)) return nullptr;
+    if (!pool_->HasRoom(bytes + blocks_.over())) return nullptr;
+  }
+  complete_.erase(complete_.begin());
+  pool_->Reserve(task->charged = bytes);
+  task->at_work = true;
+  return task;
+}
+
+// The batch turned out larger than there is room for, and its memory has not been touched. Its turn comes again when there is
+// room, or when it is the oldest. Called and left with the lock held.
+void Engine::PutOff(Lock& lock, BatchTask& task) {
+  task.needed = std::exchange(task.charged, 0);
+  task.at_work = false;
+  std::unique_ptr<BatchStorage> storage = std::move(task.storage);
+  complete_.insert(&task);
+  lock.unlock();  // from here on another thread may take the batch, and the consumer have it
+  pool_->Give(std::move(storage));
+  lock.lock();
+}
+
+// The oldest batch, and those that the consumer holds, may take more than the share of batches: what blocks can do without
+// they give up.
+void Engine::BalanceMemory() {
+  blocks_.Lend(pool_->over(), Oldest());
+  std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
+}
+
+// What of the batch is good so far, as the columns see it.
+void Engine::ChooseSamples(BatchTask& task) {
+  Assembly& assembly = task.assembly;
+  assembly.seed = options_.plan.seed;
+  assembly.epoch = task.epoch;
+  assembly.samples.clear();
+  for (const uint32_t index : task.kept) {
+    const SampleReference& reference = task.references[index];
+    const BlockEntry& block = *task.blocks[reference.block];
+    assembly.samples.push_back({&block.view, block.salvage.get(), reference.in_block, block.place.block, reference.identity});
+  }
+}
+
+void Engine::CopyKeys(BatchTask& task) const {
+  BatchStorage& storage = *task.storage;
+  storage.keys_.clear();
+  storage.key_ends_.clear();
+  if (!datasets_.key_column) return;
+  for (const AssemblySample& sample : task.assembly.samples) {
+    storage.keys_.Append(sample.Value(*datasets_.key_column).value_or(std::string_view()));
+    storage.key_ends_.push_back(storage.keys_.size());
+  }
+}
+
+void Engine::LayOut(BatchTask& task) {
+  if (task.storage == nullptr) task.storage = pool_->Take(task.charged);
+  if (!std::exchange(task.begun, true)) {
+    for (uint32_t i = 0; i < task.references.size(); ++i) task.kept.push_back(i);
+  }
+  BatchStorage& storage = *task.storage;
+  storage.columns_.resize(columns_.size());
+  task.samples_filling = 0;
+  while (task.status.ok() && !stopped_.cancelled()) {
+    for (const SampleReference& reference : task.references) {
+      if (!task.blocks[reference.block]->status.ok()) task.status = task.blocks[reference.block]->status;
+      if (!task.status.ok()) break;
+    }
+    if (!task.status.ok()) break;
+    ChooseSamples(task);
+    Assembly& assembly = task.assembly;
+    for (size_t i = 0; i < assembly.samples.size(); ++i) {
+      const AssemblySample& sample = assembly.samples[i];
+      if (sample.salvage != nullptr && !(*sample.salvage)[sample.in_block].status.ok()) {
+        assembly.Fail(i, (*sample.salvage)[sample.in_block].status);
+      }
+    }
+    std::vector<std::pair<size_t, absl::Status>> failures = assembly.TakeFailures();
+    if (failures.empty()) {
+      try {
+        for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->Layout(assembly, &storage.columns_[i]);
+      } catch (const std::exception&) {  // bad_alloc, length_error
+        // A few bytes of a file can stand for any number of pixels.
+        task.status = ResourceExhausted("loader: there is no memory for a batch of ", assembly.samples.size(),
+                                        " samples; lower batch_size, or choose a geometry of fixed size");
+        break;
+      }
+      failures = assembly.TakeFailures();
+    }
+    if (!LeaveOut(task, failures)) continue;
+    CopyKeys(task);
+    task.samples_filling = task.kept.size();
+    break;
+  }
+  task.next_sample = 0;
+  uint64_t bytes = 0;
+  for (ColumnMemory& column : storage.columns_) {
+    column.ShrinkIfMuchTooLarge();
+    bytes += column.values.size();
+  }
+  const size_t n = std::max<size_t>(task.kept.size(), 1);
+  task.portion = heavy_ ? std::clamp<size_t>(n / (4 * static_cast<size_t>(decode_threads_)), 1, kMostHeavySamples)
+                        : static_cast<size_t>(std::max<uint64_t>(1, n * kPortionBytes / std::max<uint64_t>(bytes, 1)));
+  task.block_unfilled.assign(task.blocks.size(), 0);
+  for (const uint32_t index : task.kept) ++task.block_unfilled[task.references[index].block];
+  const uint64_t memory = storage.memory();
+  task.charged = memory;
+  pool_->Charge(storage, memory);
+}
+
+// Takes failed samples out of the batch, or fails the batch. True when there was none.
+bool Engine::LeaveOut(BatchTask& task, const std::vector<std::pair<size_t, absl::Status>>& failures) {
+  if (failures.empty()) return true;
+  if (options_.bad_samples == BadSamples::kFail) {
+    const AssemblySample& bad = task.assembly.samples[failures[0].first];
+    const absl::Status& status = failures[0].second;
+    task.status = absl::Status(
+        status.code(), ToAbsl(StrCat(datasets_.readers[bad.identity.dataset]->path(), ": sample ", bad.identity.ordinal,
+                                     " (shard ", bad.identity.shard, ", block ", bad.block, "): ", ToStd(status.message()))));
+    return false;
+  }
+  for (const auto& [sample, status] : failures) {
+    const AssemblySample& bad = task.assembly.samples[sample];
+    task.skipped.push_back({task.epoch, bad.identity, bad.block, status});
+    task.kept[sample] = UINT32_MAX;
+  }
+  std::erase(task.kept, UINT32_MAX);
+  return false;
+}
+
+void Engine::Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scratch) {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (!heavy_) {
+      columns_[i]->Fill(task.assembly, begin, end, scratch, &task.storage->columns_[i]);
+      continue;
+    }
+    // One by one, so that a loader that is destroyed need not wait for a whole portion.
+    for (size_t sample = begin; sample < end && !stopped_.cancelled(); ++sample) {
+      columns_[i]->Fill(task.assembly, sample, sample + 1, scratch, &task.storage->columns_[i]);
+    }
+  }
+}
+
+// Samples have been copied: blocks that were needed for them alone can go while the rest of the batch takes up memory.
+void Engine::ReleaseFilled(BatchTask& task, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    const uint32_t index = task.references[task.kept[i]].block;
+    if (--task.block_unfilled[index] > 0 || holds_blocks_) continue;
+    blocks_.Done(*task.blocks[index], task, task.block_uses[index]);
+    task.blocks[index].reset();
+    WakeReaders();
+  }
+}
+
+// All samples are filled, or the batch has failed. Called and left with the lock held.
+void Engine::Finish(Lock& lock, BatchTask& task) {
+  lock.unlock();
+  if (task.status.ok() && !LeaveOut(task, task.assembly.TakeFailures()) && task.status.ok()) {
+    const uint64_t before = task.charged;
+    LayOut(task);
+    lock.lock();
+    ahead_bytes_ += task.charged - before;
+    return StartFilling(lock, task);
+  }
+  if (task.status.ok() && !stopped_.cancelled()) {
+    BatchStorage& storage = *task.storage;
+    storage.epoch_ = task.epoch;
+    storage.step_ = task.step;
+    storage.samples_.clear();
+    for (const AssemblySample& sample : task.assembly.samples) storage.samples_.push_back(sample.identity);
+    std::ranges::sort(task.skipped, {}, [](const BadSample& bad) { return bad.sample.position; });
+    storage.skipped_ = task.skipped;
+    for (ColumnMemory& column : storage.columns_) column.Expose();
+    if (options_.batch_function) task.status = options_.batch_function(storage);
+  }
+  lock.lock();
+  for (size_t i = 0; i < task.blocks.size(); ++i) {
+    if (task.blocks[i] == nullptr) continue;
+    if (holds_blocks_) blocks_.Hold(*task.blocks[i]);
+    blocks_.Done(*task.blocks[i], task, task.block_uses[i]);
+  }
+  if (holds_blocks_) task.storage->held_ = std::move(task.blocks);
+  task.blocks.clear();
+  task.done = true;
+  planned_samples_ -= task.references.size();
+  WakePlanner();
+  WakeReaders();
+  if (&task == tasks_.front().get()) to_deliver_.notify_all();
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,129 @@
+// The planning thread: steps of the plan become batches in flight, which want blocks.
+#include <utility>
+
+#include "loader/engine.h"
+
+namespace shardkit::loader {
+namespace {
+
+// Samples planned ahead: enough for blocks of thousands of tiny samples to be asked for early, few enough to bound memory.
+constexpr uint64_t kMostPlannedSamples = 1 << 16;
+constexpr size_t kMostPlannedBatches = 4096;
+
+}  // namespace
+
+void Engine::RunPlanner() {
+  uint64_t position = cursor_.position;
+  for (uint64_t epoch = cursor_.epoch; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
+    if (!PlanEpoch(epoch, std::exchange(position, 0))) return;
+  }
+  Lock lock(mutex_);
+  all_planned_ = true;
+  to_deliver_.notify_all();
+}
+
+bool Engine::RoomToPlan() const {
+  return tasks_.empty() || (blocks_.planned() < options_.memory_bytes / 2 && planned_samples_ < kMostPlannedSamples &&
+                            tasks_.size() < kMostPlannedBatches);
+}
+
+void Engine::WakePlanner() {
+  if (planner_waiting_ && RoomToPlan()) to_plan_.notify_one();
+}
+
+// False when the loader has been stopped.
+bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
+  const auto order = plan_->Epoch(epoch);
+  const uint64_t steps = plan_->StepsFrom(position);
+  std::vector<PlannedSample> samples;
+  for (uint64_t step = 0; step < steps; ++step) {
+    {
+      Lock lock(mutex_);
+      planner_waiting_ = true;
+      to_plan_.wait(lock, [&] { return stopped_.cancelled() || RoomToPlan(); });
+      planner_waiting_ = false;
+    }
+    if (stopped_.cancelled()) return false;
+    const Step range = plan_->StepAt(position, step);
+    auto task = PlanStep(*order, range, &samples);
+    task->epoch = epoch;
+    task->step = step;
+    task->steps_left_after = steps - step - 1;
+    task->cursor_after = step + 1 < steps ? Cursor{epoch, std::min(range.end, order->size()), plan_->fingerprint()}
+                                          : plan_->Begin(epoch + 1);
+    Admit(std::move(task), *order, samples);
+  }
+  return true;
+}
+
+std::unique_ptr<BatchTask> Engine::PlanStep(const EpochOrder& order, const Step& step,
+                                            std::vector<PlannedSample>* samples) const {
+  auto task = std::make_unique<BatchTask>();
+  samples->clear();
+  for (uint64_t position = step.begin + options_.rank; position < step.end; position += options_.world_size) {
+    samples->push_back(order.At(position % order.size()));
+    const PlannedSample& sample = samples->back();
+    SampleReference reference;
+    reference.in_block = sample.in_block;
+    reference.identity.dataset = sample.dataset;
+    reference.identity.shard = datasets_.blocks[sample.dataset][sample.block].shard;
+    reference.identity.ordinal = sample.ordinal;
+    reference.identity.position = position;
+    task->references.push_back(reference);
+  }
+  return task;
+}
+
+std::shared_ptr<BlockEntry> Engine::BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
+                                             bool exact) {
+  const BlockKey key{epoch, sample.window, sample.dataset, sample.block};
+  if (auto entry = blocks_.Find(key)) return entry;
+  const uint64_t uses =
+      exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : BlockEntry::kUnknown;
+  auto entry = blocks_.Add(key, datasets_.blocks[sample.dataset][sample.block], uses);
+  LaneWindow& lane = lane_windows_[sample.dataset][sample.lane];
+  if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
+    blocks_.Retire(lane.blocks_before);
+    lane.blocks_before = std::exchange(lane.blocks, {});
+    if (lane.epoch != epoch || datasets_.readers.size() == 1) {
+      blocks_.Retire(lane.blocks_before);
+      lane.blocks_before.clear();
+    }
+    lane.epoch = epoch;
+    lane.window = sample.window;
+  }
+  lane.blocks.push_back(entry);
+  return entry;
+}
+
+void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples) {
+  // Whether the rank has all samples of its lanes, so that the uses of a block can be counted down.
+  const uint64_t world_size = options_.world_size;
+  const bool own_lanes = plan_->lanes() % world_size == 0 && plan_->options().batch_size % world_size == 0;
+  Lock lock(mutex_);
+  task->sequence = next_sequence_++;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const uint64_t position = task->references[i].identity.position;
+    const bool exact = (world_size == 1 || (own_lanes && position % world_size == options_.rank &&
+                                            samples[i].lane < plan_->lanes())) && position < order.size();
+    const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task->epoch, exact);
+    if (entry->planned_by != task->sequence) {
+      entry->planned_by = task->sequence;
+      entry->index_in_batch = static_cast<uint32_t>(task->blocks.size());
+      task->blocks.push_back(entry);
+      task->block_uses.push_back(0);
+      blocks_.Need(*entry, *task);
+    }
+    task->references[i].block = entry->index_in_batch;
+    ++task->block_uses[entry->index_in_batch];
+  }
+  planned_samples_ += samples.size();
+  tasks_.push_back(std::move(task));
+  WakeReaders();
+  if (tasks_.back()->missing == 0) {
+    complete_.insert(tasks_.back().get());
+    WakeDecoders(1);
+  }
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,105 @@
+// The reading threads: wanted blocks are read, checked and decompressed.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "loader/engine.h"
+
+namespace shardkit::loader {
+
+void Engine::RunReader(int number) {
+  const std::string name = StrCat("read ", number);
+  Lock lock(mutex_);
+  while (!stopped_.cancelled()) {
+    if (number >= tuner_.threads()) {
+      to_read_more_.wait(lock);
+      continue;
+    }
+    BalanceMemory();
+    const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
+    std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
+    if (entry == nullptr) {
+      // Without work because the plan has ended, or the stages after this one are slower.
+      const Wait kind = all_planned_ && !blocks_.anything_wanted() ? Wait::kStarved : Wait::kBlocked;
+      const auto begin = read_counter_.BeginWait(kind);
+      ++readers_waiting_;
+      to_read_.wait(lock);
+      --readers_waiting_;
+      read_counter_.EndWait(kind, begin);
+      continue;
+    }
+    WakeReaders();
+    lock.unlock();
+    const auto begin = Clock::now();
+    ReadBlock(*entry);
+    const auto end = Clock::now();
+    read_counter_.AddBusy(end - begin);
+    trace_.Add("read block", name, begin, end, entry->key.block);
+    lock.lock();
+    bytes_read_ += entry->place.length;
+    ++blocks_read_;
+    const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);
+    complete_.insert(complete.begin(), complete.end());
+    WakeDecoders(complete.size());
+    const bool waited_for = blocks_.anything_wanted() && (decoders_starved_ > 0 || consumer_waiting_);
+    if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for)) {
+      to_read_more_.notify_all();
+    }
+  }
+}
+
+// One more reader, when there may be a block for it; it wakes the next one.
+void Engine::WakeReaders() {
+  if (readers_waiting_ > 0 && blocks_.anything_wanted()) to_read_.notify_one();
+}
+
+void Engine::ReadBlock(BlockEntry& entry) {
+  const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
+  entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
+  if (entry.status.ok()) return;
+  // A failed block holds no memory, so that it is never given up for another and read again: its error stands.
+  entry.buffer = BlockBuffer();
+  if (absl::IsDataLoss(entry.status)) Salvage(entry);
+}
+
+// A damaged block may have only one bad value: what can be read by itself is. So either policy for bad samples knows which
+// they are. Sets entry.status for what is no damage of single values.
+void Engine::Salvage(BlockEntry& entry) {
+  const absl::Status damage = std::exchange(entry.status, absl::OkStatus());
+  auto samples = std::make_unique<SalvagedBlock>(entry.place.sample_count);
+  for (SalvagedSample& sample : *samples) sample.values.resize(datasets_.columns.size());
+  for (size_t column = 0; column < datasets_.columns.size() && entry.status.ok(); ++column) {
+    entry.status = SalvageColumn(entry, column, *samples);
+  }
+  const bool found = std::ranges::any_of(*samples, [](const SalvagedSample& sample) { return !sample.status.ok(); });
+  // The damage is in what no value needs, padding say. Who skips bad samples has none here.
+  if (entry.status.ok() && !found && options_.bad_samples == BadSamples::kFail) entry.status = damage;
+  if (entry.status.ok()) entry.salvage = std::move(samples);
+}
+
+absl::Status Engine::SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const {
+  const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
+  BlockBuffer buffer;
+  absl::Status all;  // of the values of a column that is stored as a whole
+  for (uint32_t i = 0; i < entry.place.sample_count; ++i) {
+    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading a damaged block"));
+    SalvagedSample& sample = samples[i];
+    if (!sample.status.ok()) continue;
+    sample.status = all;
+    if (!all.ok()) continue;
+    auto value = reader.ReadValue(entry.place.first_sample + i, column, &buffer);
+    if (value.ok()) {
+      if (*value) sample.values[column] = std::string(**value);
+      continue;
+    }
+    if (!absl::IsDataLoss(value.status())) return value.status();
+    sample.status = value.status();
+    if (!datasets_.columns[column].is_blob()) all = sample.status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit::loader

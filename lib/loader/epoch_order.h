@@ -1,0 +1,40 @@
+// The whole sequence of an epoch: lanes side by side, datasets mixed within each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "loader/dataset_order.h"
+#include "shardkit/plan.h"
+
+namespace shardkit::loader {
+
+class MixedOrder : public EpochOrder {
+ public:
+  // One entry per dataset, all with `lanes` lanes. `owner` is kept: the orders borrow its blocks.
+  MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes, uint64_t key);
+
+  uint64_t size() const override { return size_; }
+  PlannedSample At(uint64_t position) const override;
+  uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const override {
+    return orders_[dataset].BlockUses(window, block);
+  }
+  uint64_t window_count(uint32_t dataset) const override { return orders_[dataset].window_count(); }
+
+ private:
+  struct Turn {
+    uint32_t dataset;
+    uint64_t row;  // of the dataset, in the lane
+  };
+  Turn TurnOf(uint64_t lane, uint64_t row) const;
+
+  const std::shared_ptr<const void> owner_;
+  const std::vector<DatasetOrder> orders_;
+  const uint32_t lanes_;
+  const uint64_t key_;
+  uint64_t rows_ = 0;  // of all datasets, in each lane
+  uint64_t size_ = 0;
+};
+
+}  // namespace shardkit::loader

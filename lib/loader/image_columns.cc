@@ -1,0 +1,101 @@
+#include <cstring>
+
+#include "base/errors.h"
+#include "loader/assembly.h"
+#include "loader/sample_geometry.h"
+#include "shardkit/jpeg.h"
+
+namespace shardkit::loader {
+namespace {
+
+class ImageColumn : public ColumnAssembler {
+ public:
+  ImageColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry)
+      : ColumnAssembler(position, std::move(column), std::move(options)), geometry_(geometry) {}
+
+  void Layout(Assembly& assembly, ColumnMemory* memory) const override {
+    const OutputSize fixed = FixedOutputSize(geometry_);
+    const size_t n = assembly.samples.size();
+    const uint64_t channels = static_cast<uint64_t>(options_.channels);
+    if (fixed.width != 0) {
+      Begin(assembly, BatchLayout::kTensor, Type::kU8, memory);
+      memory->column.shape = {n, fixed.height, fixed.width, channels};
+      memory->values.resize_discard(n * fixed.height * fixed.width * channels);
+      return;
+    }
+    Begin(assembly, BatchLayout::kRagged, Type::kU8, memory);
+    memory->column.shape_rank = 3;
+    memory->offsets.push_back(0);
+    uint64_t end = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const auto geometry = GeometryOf(assembly, i);
+      uint64_t height = 0, width = 0;
+      if (!geometry.ok()) {
+        assembly.Fail(i, Describe(geometry.status()));
+      } else if (*geometry) {
+        height = (*geometry)->output_height;
+        width = (*geometry)->output_width;
+      }
+      if (height * width > options_.image.max_pixels) {
+        assembly.Fail(i, Describe(ResourceExhausted("JPEG: ", width, " x ", height, " pixels are above the limit of ",
+                                                    options_.image.max_pixels)));
+        height = width = 0;
+      }
+      memory->shapes.insert(memory->shapes.end(), {height, width, channels});
+      memory->offsets.push_back(end += height * width * channels);
+    }
+    memory->values.resize_discard(end);
+  }
+
+  void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch, ColumnMemory* memory) const override {
+    for (size_t i = begin; i < end; ++i) {
+      const auto geometry = GeometryOf(assembly, i);
+      MutableImageView out;
+      out.channels = options_.channels;
+      uint64_t first;
+      if (memory->column.layout == BatchLayout::kTensor) {
+        out.height = static_cast<uint32_t>(memory->column.shape[1]);
+        out.width = static_cast<uint32_t>(memory->column.shape[2]);
+        first = uint64_t{out.height} * out.width * static_cast<uint64_t>(out.channels) * i;
+      } else {
+        out.height = static_cast<uint32_t>(memory->shapes[3 * i]);
+        out.width = static_cast<uint32_t>(memory->shapes[3 * i + 1]);
+        first = memory->offsets[i];
+      }
+      out.row_stride = size_t{out.width} * static_cast<size_t>(out.channels);
+      out.pixels = reinterpret_cast<uint8_t*>(memory->values.data()) + first;
+      absl::Status status = geometry.status();
+      if (status.ok() && !*geometry) {
+        if (out.height != 0) std::memset(out.pixels, 0, out.row_stride * out.height);
+        continue;
+      }
+      if (status.ok()) status = scratch.image.Decode(*Value(assembly, i), **geometry, options_.image, out);
+      if (!status.ok()) assembly.Fail(i, Describe(status));
+    }
+  }
+
+  bool heavy() const override { return true; }
+
+ private:
+  // Empty when the sample has no image.
+  absl::StatusOr<std::optional<Geometry>> GeometryOf(const Assembly& assembly, size_t i) const {
+    const auto value = Value(assembly, i);
+    if (!value) return std::optional<Geometry>();
+    const auto info = ProbeJpeg(*value);
+    if (!info.ok()) return info.status();
+    auto geometry = MakeGeometry(geometry_, {info->width, info->height, info->exif_orientation}, assembly.Random(i));
+    if (!geometry.ok()) return geometry.status();
+    return std::optional<Geometry>(*geometry);
+  }
+
+  const GeometryOptions geometry_;
+};
+
+}  // namespace
+
+std::unique_ptr<ColumnAssembler> NewImageColumn(size_t position, const Column& column, const LoaderColumn& options,
+                                                const GeometryOptions& geometry) {
+  return std::make_unique<ImageColumn>(position, column, options, geometry);
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,125 @@
+// Opening a loader: options, datasets and plan are checked against each other.
+#include "shardkit/loader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "loader/engine.h"
+#include "loader/open_datasets.h"
+#include "loader/sample_geometry.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+constexpr int kMostThreads = 1024;
+
+absl::Status CheckOptions(const LoaderOptions& options) {
+  if (options.world_size == 0 || options.rank >= options.world_size) {
+    return InvalidArgument("loader: rank ", options.rank, " of ", options.world_size, "; ranks count from 0");
+  }
+  if (options.memory_bytes < kLeastMemory) {
+    return InvalidArgument("loader: memory_bytes is ", options.memory_bytes, "; give at least ", kLeastMemory);
+  }
+  for (const int threads : {options.decode_threads, options.read_threads}) {
+    if (threads < 0 || threads > kMostThreads) {
+      return InvalidArgument("loader: ", threads, " threads; give 1 to ", kMostThreads, ", or 0 for auto");
+    }
+  }
+  absl::flat_hash_set<std::string> names;
+  for (const LoaderColumn& column : options.columns) {
+    if (!names.insert(column.name).second) return InvalidArgument("loader: column \"", column.name, "\" is named twice");
+  }
+  return loader::CheckGeometryOptions(options.geometry);
+}
+
+// The share of the shuffle buffer that this rank holds.
+uint64_t ShuffleBytes(const Plan& plan, const LoaderOptions& options) {
+  if (options.plan.order == SampleOrder::kSequential) return 0;
+  const uint64_t lanes = plan.lanes();
+  const uint64_t own = options.world_size < lanes ? (lanes + options.world_size - 1) / options.world_size : 1;
+  uint64_t all = 0;  // no buffer is larger than the data
+  for (const PlanDataset& dataset : plan.datasets()) {
+    for (const PlanBlock& block : dataset.blocks) all += block.bytes;
+  }
+  return std::min(all, options.plan.shuffle_buffer_bytes / lanes * own);
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumns(const loader::OpenDatasets& datasets,
+                                                                                 const LoaderOptions& options) {
+  std::vector<LoaderColumn> wanted = options.columns;
+  if (wanted.empty()) {
+    for (size_t i = 0; i < datasets.columns.size(); ++i) {
+      if (i == datasets.key_column || datasets.columns[i].is_key) continue;
+      wanted.emplace_back().name = datasets.columns[i].name;
+    }
+  }
+  const auto position = [&](const std::string& name) {
+    return static_cast<size_t>(std::ranges::find(datasets.columns, name, &Column::name) - datasets.columns.begin());
+  };
+  std::optional<size_t> image;
+  for (const LoaderColumn& column : wanted) {
+    if (column.decode == ColumnDecode::kImage && !image) image = position(column.name);
+  }
+  std::vector<std::unique_ptr<loader::ColumnAssembler>> columns;
+  for (const LoaderColumn& column : wanted) {
+    const size_t at = position(column.name);
+    SHARDKIT_ASSIGN_OR_RETURN(auto made,
+                              loader::NewColumnAssembler(at, datasets.columns[at], column, options.geometry, image));
+    columns.push_back(std::move(made));
+  }
+  return columns;
+}
+
+std::vector<std::string> Names(const LoaderOptions& options) {
+  std::vector<std::string> names;
+  for (const LoaderColumn& column : options.columns) names.push_back(column.name);
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
+                                                     const LoaderOptions& options) {
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
+  SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
+                            loader::OpenAll(file_system, datasets, Names(options), options.keys, options.read));
+  SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(open.Shapes(datasets), options.plan));
+  if (plan->StepsFrom(0) == 0) {
+    return InvalidArgument("loader: an epoch has ", plan->samples_per_epoch(), " samples, fewer than one batch of ",
+                           options.plan.batch_size, ", and they would be dropped; keep or pad the remainder");
+  }
+  if (const uint64_t bytes = ShuffleBytes(*plan, options); bytes > options.memory_bytes / 2) {
+    return InvalidArgument("loader: this rank's share of the shuffle buffer, ", bytes, " bytes, is more than half of memory_bytes, ",
+                           options.memory_bytes, "; lower shuffle_buffer_bytes or raise memory_bytes");
+  }
+  LoaderOptions complete = options;
+  if (!complete.cursor) complete.cursor = plan->Begin();
+  SHARDKIT_RETURN_IF_ERROR(plan->CheckCursor(*complete.cursor));
+  if (plan->StepsFrom(complete.cursor->position) == 0) complete.cursor = plan->Begin(complete.cursor->epoch + 1);
+  auto engine = std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete);
+  engine->Start();
+  return engine;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+                                                         const PlanOptions& options) {
+  // Whether the columns of the datasets are alike matters to who loads them, and then only of the columns loaded.
+  std::vector<PlanDataset> shapes;
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    const auto reader = DatasetReader::Open(file_system, datasets[i].path);
+    if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
+    shapes.push_back({{}, datasets[i].proportion, datasets[i].repeat, datasets[i].choose});
+    for (const DatasetBlock& block : blocks) {
+      if (block.sample_count > 0) shapes[i].blocks.push_back({block.first_sample, block.sample_count, block.length});
+    }
+  }
+  return Plan::Create(std::move(shapes), options);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "loader/assembly.h"
+#include "loader/sample_geometry.h"
+#include "shardkit/jpeg.h"
+#include "shardkit/rle.h"
+
+namespace shardkit::loader {
+namespace {
+
+class MaskRunsColumn : public ColumnAssembler {
+ public:
+  using ColumnAssembler::ColumnAssembler;
+
+  void Layout(Assembly& assembly, ColumnMemory* memory) const override {
+    Begin(assembly, BatchLayout::kMaskRuns, Type::kU32, memory);
+    memory->column.shape_rank = 2;
+    memory->offsets.push_back(0);
+    memory->item_offsets.push_back(0);
+    RleList sizes;
+    for (size_t i = 0; i < assembly.samples.size(); ++i) {
+      sizes.Clear();
+      if (const auto value = Value(assembly, i)) {
+        if (absl::Status status = ParseRleSizes(*value, &sizes); !status.ok()) assembly.Fail(i, Describe(status));
+      }
+      const uint64_t runs_before = memory->item_offsets.back();
+      for (size_t mask = 0; mask < sizes.size(); ++mask) {
+        memory->item_offsets.push_back(runs_before + sizes.run_begin[mask + 1]);
+        memory->shapes.push_back(sizes.heights[mask]);
+        memory->shapes.push_back(sizes.widths[mask]);
+      }
+      memory->offsets.push_back(memory->item_offsets.size() - 1);
+    }
+    memory->values.resize_discard(memory->item_offsets.back() * sizeof(uint32_t));
+  }
+
+  void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch, ColumnMemory* memory) const override {
+    for (size_t i = begin; i < end; ++i) {
+      const auto value = Value(assembly, i);
+      if (!value) continue;
+      if (absl::Status status = ParseRleValue(*value, &scratch.masks); !status.ok()) {
+        assembly.Fail(i, Describe(status));
+        continue;
+      }
+      const std::vector<uint32_t>& runs = scratch.masks.runs;
+      if (runs.empty()) continue;
+      char* const to = memory->values.data() + memory->item_offsets[memory->offsets[i]] * sizeof(uint32_t);
+      std::memcpy(to, runs.data(), runs.size() * sizeof(uint32_t));
+    }
+  }
+};
+
+class MasksColumn : public ColumnAssembler {
+ public:
+  MasksColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
+              std::optional<size_t> image_position)
+      : ColumnAssembler(position, std::move(column), std::move(options)),
+        geometry_(geometry),
+        image_position_(image_position),
+        packed_(options_.decode == ColumnDecode::kPackedMasks) {}
+
+  void Layout(Assembly& assembly, ColumnMemory* memory) const override {
+    Begin(assembly, BatchLayout::kMasks, Type::kU8, memory);
+    const OutputSize fixed = FixedOutputSize(geometry_);
+    const uint64_t fixed_bytes = uint64_t{fixed.height} * RowBytes(fixed.width);
+    memory->offsets.push_back(0);
+    memory->item_offsets.push_back(0);
+    memory->column.shape_rank = 2;
+    uint64_t most = 0;
+    RleList sizes;
+    for (size_t i = 0; i < assembly.samples.size(); ++i) {
+      sizes.Clear();
+      if (const auto value = Value(assembly, i)) {
+        if (absl::Status status = LayOut(assembly, i, *value, fixed, &sizes, memory); !status.ok()) {
+          assembly.Fail(i, Describe(status));
+        }
+      }
+      memory->offsets.push_back(memory->item_offsets.size() - 1);
+      most = std::max(most, memory->offsets[i + 1] - memory->offsets[i]);
+    }
+    const uint64_t masks = memory->item_offsets.size() - 1;
+    if (options_.pad_masks) {
+      memory->column.shape = {assembly.samples.size(), most, fixed.height, RowBytes(fixed.width)};
+      memory->values.resize_discard(assembly.samples.size() * most * fixed_bytes);
+      memory->item_offsets.clear();
+    } else {
+      if (fixed.width != 0) memory->column.shape = {masks, fixed.height, RowBytes(fixed.width)};
+      memory->values.resize_discard(memory->item_offsets.back());
+    }
+  }
+
+  void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch, ColumnMemory* memory) const override {
+    for (size_t i = begin; i < end; ++i) {
+      uint8_t* const values = reinterpret_cast<uint8_t*>(memory->values.data());
+      const uint64_t count = memory->offsets[i + 1] - memory->offsets[i];
+      if (options_.pad_masks) {
+        const std::vector<uint64_t>& shape = memory->column.shape;
+        const uint64_t bytes = shape[2] * shape[3];
+        uint8_t* const first = values + i * shape[1] * bytes;
+        if (shape[1] > count) std::memset(first + count * bytes, 0, (shape[1] - count) * bytes);
+        FillSample(assembly, i, scratch, [&](size_t mask) { return std::span(first + mask * bytes, bytes); });
+      } else {
+        const uint64_t* const places = memory->item_offsets.data() + memory->offsets[i];
+        FillSample(assembly, i, scratch,
+                   [&](size_t mask) { return std::span(values + places[mask], places[mask + 1] - places[mask]); });
+      }
+    }
+  }
+
+  bool heavy() const override { return true; }
+
+ private:
+  uint64_t RowBytes(uint32_t width) const { return packed_ ? PackedRowBytes(width) : width; }
+
+  absl::Status LayOut(const Assembly& assembly, size_t i, std::string_view value, const OutputSize& fixed, RleList* sizes,
+                      ColumnMemory* memory) const {
+    SHARDKIT_RETURN_IF_ERROR(ParseRleSizes(value, sizes));
+    uint64_t height = fixed.height, width = fixed.width;
+    for (size_t mask = 0; mask < sizes->size(); ++mask) {
+      const bool as_before = mask > 0 && sizes->heights[mask] == sizes->heights[mask - 1] &&
+                             sizes->widths[mask] == sizes->widths[mask - 1];
+      if (fixed.width == 0 && !as_before) {
+        SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, GeometryOf(assembly, i, *sizes, mask));
+        height = geometry.output_height;
+        width = geometry.output_width;
+      }
+      const uint64_t bytes = height * RowBytes(static_cast<uint32_t>(width));
+      // A few bytes of runs can stand for 4 GiB of pixels.
+      if (memory->item_offsets.back() + bytes > kMaxBytes) {
+        return ResourceExhausted("the masks of a batch would take more than ", kMaxBytes, " bytes; use runs, a smaller batch or a geometry");
+      }
+      memory->item_offsets.push_back(memory->item_offsets.back() + bytes);
+      memory->shapes.push_back(height);
+      memory->shapes.push_back(width);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Geometry> GeometryOf(const Assembly& assembly, size_t i, const RleList& sizes, size_t mask) const {
+    StoredSize stored{sizes.widths[mask], sizes.heights[mask], 1};
+    if (image_position_) {
+      if (const auto image = assembly.samples[i].Value(*image_position_)) {
+        SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(*image));
+        if (info.width != stored.width || info.height != stored.height) {
+          return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ", info.width,
+                          " x ", info.height);
+        }
+        stored.orientation = info.exif_orientation;
+      }
+    }
+    return MakeGeometry(geometry_, stored, assembly.Random(i));
+  }
+
+  template <typename Place>
+  void FillSample(Assembly& assembly, size_t i, WorkerScratch& scratch, Place place) const {
+    const auto value = Value(assembly, i);
+    if (!value) return;
+    absl::Status status = [&]() -> absl::Status {
+      SHARDKIT_RETURN_IF_ERROR(ParseRleValue(*value, &scratch.masks));
+      uint32_t height = 0, width = 0;
+      for (size_t mask = 0; mask < scratch.masks.size(); ++mask) {
+        const RleView runs = scratch.masks[mask];
+        if (mask == 0 || runs.height != height || runs.width != width) {
+          SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, GeometryOf(assembly, i, scratch.masks, mask));
+          SHARDKIT_RETURN_IF_ERROR(scratch.rasterizer.SetGeometry(geometry));
+          height = runs.height;
+          width = runs.width;
+        }
+        SHARDKIT_RETURN_IF_ERROR(packed_ ? scratch.rasterizer.Packed(runs, place(mask))
+                                         : scratch.rasterizer.Dense(runs, place(mask)));
+      }
+      return absl::OkStatus();
+    }();
+    if (!status.ok()) assembly.Fail(i, Describe(status));
+  }
+
+  static constexpr uint64_t kMaxBytes = uint64_t{64} << 30;
+
+  const GeometryOptions geometry_;
+  const std::optional<size_t> image_position_;
+  const bool packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column& column, const LoaderColumn& options) {
+  return std::make_unique<MaskRunsColumn>(position, column, options);
+}
+
+std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
+                                                const GeometryOptions& geometry, std::optional<size_t> image_position) {
+  return std::make_unique<MasksColumn>(position, column, options, geometry, image_position);
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,98 @@
+#include "loader/open_datasets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit::loader {
+
+std::string OpenDatasets::fallback_reason() const {
+  for (const auto& reader : readers) {
+    if (std::string reason = reader->fallback_reason(); !reason.empty()) return reason;
+  }
+  return {};
+}
+
+std::vector<PlanDataset> OpenDatasets::Shapes(std::span<const LoaderDataset> datasets) const {
+  std::vector<PlanDataset> shapes(readers.size());
+  for (size_t i = 0; i < readers.size(); ++i) {
+    shapes[i].proportion = datasets[i].proportion;
+    shapes[i].repeat = datasets[i].repeat;
+    shapes[i].choose = datasets[i].choose;
+    shapes[i].blocks.reserve(blocks[i].size());
+    for (const DatasetBlock& block : blocks[i]) {
+      shapes[i].blocks.push_back({block.first_sample, block.sample_count, block.length});
+    }
+  }
+  return shapes;
+}
+
+namespace {
+
+// `key` if it is the key column of these datasets too.
+absl::StatusOr<std::optional<std::string>> CommonKey(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+                                                     const std::string& key, const DatasetOptions& options) {
+  for (const LoaderDataset& dataset : datasets) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, dataset.path, options));
+    const Schema& schema = reader->manifest().schema;
+    if (!schema.key_column() || schema[*schema.key_column()].name != key) return std::optional<std::string>();
+  }
+  return std::optional<std::string>(key);
+}
+
+}  // namespace
+
+absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read) {
+  if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
+  OpenDatasets open;
+  open.file_system = std::make_unique<TimedFileSystem>(file_system);
+  std::vector<std::string> names(wanted.begin(), wanted.end());
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    DatasetOptions options;
+    static_cast<ReadOptions&>(options) = read;
+    if (i == 0) {
+      // The first dataset says what there is to read.
+      SHARDKIT_ASSIGN_OR_RETURN(const auto first, DatasetReader::Open(*open.file_system, datasets[0].path, options));
+      const Schema& schema = first->manifest().schema;
+      std::optional<std::string> key;
+      if (schema.key_column()) key = schema[*schema.key_column()].name;
+      if (names.empty()) {
+        for (const Column& column : schema.columns()) {
+          if (column.name != key) names.push_back(column.name);
+        }
+      }
+      if (keys && key) {
+        SHARDKIT_ASSIGN_OR_RETURN(key, CommonKey(*open.file_system, datasets.subspan(1), *key, options));
+      }
+      if (keys && key) {
+        const auto found = std::ranges::find(names, *key);
+        open.key_column = static_cast<size_t>(found - names.begin());
+        if (found == names.end()) names.push_back(*key);
+      }
+      if (names.empty()) return InvalidArgument(datasets[0].path, ": has no columns to load");
+    }
+    options.columns = names;
+    auto reader = DatasetReader::Open(*open.file_system, datasets[i].path, options);
+    if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
+    for (size_t c = 0; i > 0 && c < names.size(); ++c) {
+      const Column& column = (*reader)->columns()[c];
+      const Column& first = open.columns[c];
+      if (column.type != first.type || column.dtype != first.dtype || column.shape != first.shape) {
+        return InvalidArgument(datasets[i].path, ": column \"", column.name, "\" is of another type or shape than in ",
+                               datasets[0].path, "; datasets can be mixed only when the columns loaded are alike");
+      }
+      if (column.nullable) open.columns[c].nullable = true;
+    }
+    if (i == 0) open.columns = (*reader)->columns();
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
+    std::erase_if(blocks, [](const DatasetBlock& block) { return block.sample_count == 0; });
+    open.blocks.push_back(std::move(blocks));
+    open.readers.push_back(*std::move(reader));
+  }
+  return open;
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,84 @@
+// Random numbers and permutations that are functions of a key, the same on every machine and for ever: plans and cursors
+// depend on each bit of them.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace shardkit::loader {
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+constexpr uint64_t Mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+// A key for a purpose within a key.
+constexpr uint64_t Derive(uint64_t key, uint64_t purpose) {
+  return Mix(key + 0x9e3779b97f4a7c15 * (purpose + 1));
+}
+
+// A bijection of [0, size) chosen by a key, evaluated at one point in constant time and memory: a Feistel network over
+// the next power of two, walked until the value falls below size (Black, Rogaway: Ciphers with Arbitrary Finite Domains,
+// 2002). It takes two walks at most on average.
+class Permutation {
+ public:
+  Permutation() = default;
+  // `size` from 1 to 2^62.
+  Permutation(uint64_t size, uint64_t key) : size_(size), key_(key) {
+    const int bits = std::bit_width(size - 1);
+    low_bits_ = bits / 2;
+    low_mask_ = (uint64_t{1} << low_bits_) - 1;
+    high_mask_ = (uint64_t{1} << (bits - low_bits_)) - 1;
+  }
+
+  uint64_t size() const { return size_; }
+
+  uint64_t operator()(uint64_t index) const {
+    if (size_ < 2) return index;
+    do {
+      uint64_t low = index & low_mask_;
+      uint64_t high = index >> low_bits_;
+      for (uint64_t round = 0; round < kRounds; round += 2) {
+        high ^= Scramble(low, round) & high_mask_;
+        low ^= Scramble(high, round + 1) & low_mask_;
+      }
+      index = high << low_bits_ | low;
+    } while (index >= size_);
+    return index;
+  }
+
+ private:
+  static constexpr uint64_t kRounds = 6;
+
+  uint64_t Scramble(uint64_t half, uint64_t round) const {
+    const uint64_t value = (half + key_ + round * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+    const uint64_t mixed = (value ^ (value >> 32)) * 0x94d049bb133111eb;
+    return mixed >> 32 ^ mixed >> 7;
+  }
+
+  uint64_t size_ = 0;
+  uint64_t key_ = 0;
+  uint64_t low_mask_ = 0;
+  uint64_t high_mask_ = 0;
+  int low_bits_ = 0;
+};
+
+// 0 … size - 1 in random order (Fisher, Yates).
+inline std::vector<uint32_t> ShuffledIndexes(uint32_t size, uint64_t key) {
+  std::vector<uint32_t> indexes(size);
+  std::iota(indexes.begin(), indexes.end(), 0u);
+  for (uint32_t i = size; i > 1; --i) {
+    // The high word of a product with a random word: a bias below size / 2^64.
+    const unsigned __int128 product = static_cast<unsigned __int128>(Derive(key, i)) * i;
+    std::swap(indexes[i - 1], indexes[static_cast<uint32_t>(product >> 64)]);
+  }
+  return indexes;
+}
+
+}  // namespace shardkit::loader

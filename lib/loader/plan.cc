@@ -1,0 +1,124 @@
+#include "shardkit/plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "loader/epoch_order.h"
+#include "loader/permutation.h"
+#include "loader/plan_counts.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint32_t kMaxLanes = 65536;
+
+// Of the shuffle buffer, over all lanes, that the first batch of a run has to wait for.
+constexpr uint64_t kFirstWindowBytes = uint64_t{32} << 20;
+
+class Fingerprint {
+ public:
+  void Add(uint64_t number) {
+    char bytes[8];
+    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(number >> (8 * i));
+    hash_.Update({bytes, sizeof(bytes)});
+  }
+  uint64_t Digest() const { return hash_.Digest(); }
+
+ private:
+  StreamingHash64 hash_;
+};
+
+uint64_t BytesOf(const PlanDataset& dataset) {
+  uint64_t bytes = 0;
+  for (const PlanBlock& block : dataset.blocks) bytes += block.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset> datasets, const PlanOptions& options) {
+  if (options.batch_size == 0 || options.batch_size > loader::kMaxEpochSamples) {
+    return InvalidArgument("plan: a batch of ", options.batch_size, " samples; give 1 to 2^48");
+  }
+  if (options.lanes > kMaxLanes) return InvalidArgument("plan: ", options.lanes, " lanes; the limit is ", kMaxLanes);
+  if (options.order != SampleOrder::kShuffled && options.lanes > 1) {
+    return InvalidArgument("plan: only the shuffled order has more than one lane, not ", options.lanes);
+  }
+  auto plan = std::shared_ptr<Plan>(new Plan);
+  SHARDKIT_ASSIGN_OR_RETURN(plan->counts_, loader::CountSamples(datasets, options));
+  plan->lanes_ = loader::ChooseLanes(datasets, plan->counts_, options);
+  plan->options_ = options;
+  plan->datasets_ = std::move(datasets);
+  Fingerprint fingerprint;
+  for (const uint64_t number : {options.seed, static_cast<uint64_t>(options.order), options.shuffle_buffer_bytes,
+                                uint64_t{plan->lanes_}, static_cast<uint64_t>(plan->datasets_.size())}) {
+    fingerprint.Add(number);
+  }
+  for (size_t i = 0; i < plan->datasets_.size(); ++i) {
+    plan->samples_ += plan->counts_[i];
+    fingerprint.Add(plan->counts_[i]);
+    fingerprint.Add(plan->datasets_[i].blocks.size());
+    for (const PlanBlock& block : plan->datasets_[i].blocks) {
+      fingerprint.Add(block.sample_count);
+      fingerprint.Add(block.bytes);
+    }
+  }
+  plan->fingerprint_ = fingerprint.Digest();
+  return plan;
+}
+
+std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
+  const uint64_t key = loader::Derive(loader::Mix(options_.seed), epoch);
+  double all_bytes = 0;  // that an epoch reads
+  std::vector<double> bytes;
+  for (size_t i = 0; i < datasets_.size(); ++i) {
+    const PlanDataset& dataset = datasets_[i];
+    const double samples = dataset.blocks.empty() ? 1 : static_cast<double>(dataset.blocks.back().first_sample +
+                                                                           dataset.blocks.back().sample_count);
+    bytes.push_back(samples == 0 ? 0 : static_cast<double>(BytesOf(dataset)) * static_cast<double>(counts_[i]) / samples);
+    all_bytes += bytes.back();
+  }
+  std::vector<loader::DatasetOrder> orders;
+  for (size_t i = 0; i < datasets_.size(); ++i) {
+    loader::DatasetOrderOptions options;
+    options.key = loader::Derive(key, i);
+    options.count = counts_[i];
+    options.lanes = lanes_;
+    const double share = all_bytes > 0 ? bytes[i] / all_bytes : 1;
+    options.window_bytes = static_cast<uint64_t>(static_cast<double>(options_.shuffle_buffer_bytes) / lanes_ * share);
+    // Later epochs are read ahead of their beginning.
+    options.first_bytes = epoch == 0 ? kFirstWindowBytes / lanes_ : options.window_bytes;
+    options.order = options_.order;
+    orders.emplace_back(datasets_[i].blocks, options);
+  }
+  return std::make_shared<loader::MixedOrder>(shared_from_this(), std::move(orders), lanes_, loader::Derive(key, UINT64_MAX));
+}
+
+uint64_t Plan::StepsFrom(uint64_t position) const {
+  const uint64_t left = position < samples_ ? samples_ - position : 0;
+  const uint64_t whole = left / options_.batch_size;
+  return options_.remainder == Remainder::kDrop || left % options_.batch_size == 0 ? whole : whole + 1;
+}
+
+Step Plan::StepAt(uint64_t position, uint64_t step) const {
+  const uint64_t begin = position + step * options_.batch_size;
+  const uint64_t end = begin + options_.batch_size;
+  return {begin, options_.remainder == Remainder::kPad ? end : std::min(end, std::max(begin, samples_))};
+}
+
+absl::Status Plan::CheckCursor(const Cursor& cursor) const {
+  if (cursor.plan != fingerprint_) {
+    return InvalidArgument("the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer ",
+                           "and lanes must be those of the run that wrote it");
+  }
+  if (cursor.position > samples_) {
+    return InvalidArgument("the cursor's position ", cursor.position, " is past the epoch's ", samples_, " samples");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

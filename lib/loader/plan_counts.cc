@@ -1,0 +1,123 @@
+#include "loader/plan_counts.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit::loader {
+namespace {
+
+constexpr uint32_t kMostLanesChosen = 64;
+
+uint64_t SampleCount(const PlanDataset& dataset) {
+  return dataset.blocks.empty() ? 0 : dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
+}
+
+absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions) {
+  uint64_t next = 0;
+  for (const PlanBlock& block : dataset.blocks) {
+    if (block.first_sample != next) {
+      return InvalidArgument("plan: dataset ", i, ": a block begins at sample ", block.first_sample, " instead of ", next);
+    }
+    next += block.sample_count;
+    if (next >= kMaxEpochSamples) return InvalidArgument("plan: dataset ", i, " has 2^48 samples or more");
+  }
+  if (dataset.blocks.size() > UINT32_MAX) return InvalidArgument("plan: dataset ", i, " has 2^32 blocks or more");
+  const int wishes = (dataset.proportion != 0) + (dataset.repeat != 0) + (dataset.choose != 0);
+  if (wishes > 1) {
+    return InvalidArgument("plan: dataset ", i, " has more than one of proportion, repeat and choose; give one");
+  }
+  if (!std::isfinite(dataset.proportion) || dataset.proportion < 0) {
+    return InvalidArgument("plan: dataset ", i, ": the proportion ", dataset.proportion, " is not above 0");
+  }
+  if (!std::isfinite(dataset.repeat) || dataset.repeat < 0) {
+    return InvalidArgument("plan: dataset ", i, ": cannot repeat it ", dataset.repeat, " times");
+  }
+  if (proportions && dataset.proportion == 0) {
+    return InvalidArgument("plan: dataset ", i, " has no proportion, but others have; give all of them one");
+  }
+  if (next == 0 && wishes > 0) return InvalidArgument("plan: dataset ", i, " is empty: nothing can be taken from it");
+  return absl::OkStatus();
+}
+
+// Shares of `all` by largest remainder, so that they sum to it.
+std::vector<uint64_t> Share(std::span<const PlanDataset> datasets, uint64_t all) {
+  double sum = 0;
+  for (const PlanDataset& dataset : datasets) sum += dataset.proportion;
+  std::vector<uint64_t> counts;
+  std::vector<double> rests;
+  for (const PlanDataset& dataset : datasets) {
+    const double exact = dataset.proportion / sum * static_cast<double>(all);
+    counts.push_back(std::min(static_cast<uint64_t>(exact), all));
+    rests.push_back(exact - std::floor(exact));
+  }
+  std::vector<size_t> order(datasets.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return rests[a] > rests[b]; });
+  uint64_t given = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  for (size_t i = 0; given < all; i = (i + 1) % order.size(), ++given) ++counts[order[i]];
+  for (size_t i = order.size(); given > all; --given) {  // only when the sum of doubles was off by more than one
+    do i = (i == 0 ? order.size() : i) - 1; while (counts[order[i]] == 0);
+    --counts[order[i]];
+  }
+  return counts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> datasets, const PlanOptions& options) {
+  if (datasets.empty()) return InvalidArgument("plan: no dataset");
+  if (datasets.size() > UINT32_MAX) return InvalidArgument("plan: ", datasets.size(), " datasets are too many");
+  const bool proportions = std::ranges::any_of(datasets, [](const PlanDataset& d) { return d.proportion != 0; });
+  if (!proportions && options.epoch_samples != 0) {
+    return InvalidArgument("plan: epoch_samples is for datasets with proportions; use choose without them");
+  }
+  std::vector<uint64_t> counts;
+  uint64_t all = 0;
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    SHARDKIT_RETURN_IF_ERROR(CheckDataset(datasets[i], i, proportions));
+    const uint64_t samples = SampleCount(datasets[i]);
+    uint64_t count = samples;
+    if (datasets[i].repeat != 0) {
+      const double repeated = datasets[i].repeat * static_cast<double>(samples);
+      count = repeated < static_cast<double>(kMaxEpochSamples) ? static_cast<uint64_t>(repeated) : kMaxEpochSamples;
+    }
+    if (datasets[i].choose != 0) count = std::min(datasets[i].choose, kMaxEpochSamples);
+    counts.push_back(count);
+    all = std::min(all + count, kMaxEpochSamples);
+  }
+  if (proportions) {
+    if (options.epoch_samples != 0) all = std::min(options.epoch_samples, kMaxEpochSamples);
+    counts = Share(datasets, all);
+  }
+  if (all == 0) return InvalidArgument("plan: an epoch of these datasets has no samples");
+  if (all >= kMaxEpochSamples) return InvalidArgument("plan: an epoch has 2^48 samples or more");
+  return counts;
+}
+
+uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts,
+                     const PlanOptions& options) {
+  if (options.order != SampleOrder::kShuffled) return 1;
+  if (options.lanes != 0) return options.lanes;
+  uint64_t most = kMostLanesChosen;
+  uint64_t blocks = 0;
+  uint64_t largest_mean = 1;  // bytes of a block
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    if (counts[i] == 0) continue;
+    most = std::min(most, counts[i]);
+    uint64_t bytes = 0;
+    for (const PlanBlock& block : datasets[i].blocks) bytes += block.bytes;
+    blocks += datasets[i].blocks.size();
+    largest_mean = std::max(largest_mean, bytes / datasets[i].blocks.size());
+  }
+  // Two blocks in each lane's window, so that there is something to shuffle; and four in each lane, because the block at
+  // either end of a lane is shared with the next one and read for both.
+  const uint64_t fitting = options.shuffle_buffer_bytes / largest_mean / (2 * datasets.size());
+  return static_cast<uint32_t>(std::bit_floor(std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}))));
+}
+
+}  // namespace shardkit::loader

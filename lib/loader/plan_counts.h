@@ -1,0 +1,20 @@
+// How many samples of each dataset an epoch has, and how many lanes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shardkit/plan.h"
+
+namespace shardkit::loader {
+
+inline constexpr uint64_t kMaxEpochSamples = uint64_t{1} << 48;
+
+// InvalidArgument, naming the dataset by its position, on contradictory or senseless wishes.
+absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> datasets, const PlanOptions& options);
+
+uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts, const PlanOptions& options);
+
+}  // namespace shardkit::loader

@@ -1,0 +1,65 @@
+// How many threads should read.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace shardkit::loader {
+
+// Climbs while more threads bring more bytes per second and somebody waits for them; steps back when they do not. Pure: time
+// comes in from outside. One thread at a time.
+class ReaderTuner {
+ public:
+  // Between 1 and `most`; does nothing when `on` is false.
+  ReaderTuner(bool on, int first, int most) : on_(on), threads_(first), most_(most) {}
+
+  int threads() const { return threads_; }
+
+  // After a block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks. True when the number
+  // of threads has changed.
+  bool Update(double now, uint64_t bytes, bool waited_for) {
+    if (!on_) return false;
+    ++blocks_;
+    waits_ += waited_for;
+    if (blocks_ < kBlocks || now - since_ < kSeconds * patience_) return false;
+    const double rate = static_cast<double>(bytes - bytes_) / (now - since_);
+    const bool starving = 2 * waits_ > blocks_;
+    const int before = threads_;
+    if (trying_) {
+      trying_ = false;
+      if (rate < kGain * rate_) {
+        --threads_;
+        patience_ = std::min(2 * patience_, kMostPatience);
+      } else {
+        patience_ = 1;
+      }
+    } else if (starving && threads_ < most_) {
+      rate_ = rate;
+      ++threads_;
+      trying_ = true;
+    }
+    since_ = now;
+    bytes_ = bytes;
+    blocks_ = waits_ = 0;
+    return threads_ != before;
+  }
+
+ private:
+  static constexpr int kBlocks = 16;         // of one measurement, at least
+  static constexpr double kSeconds = 0.02;   // the same
+  static constexpr double kGain = 1.05;      // what a thread more must bring
+  static constexpr double kMostPatience = 64;
+
+  const bool on_;
+  int threads_;
+  const int most_;
+  bool trying_ = false;
+  double rate_ = 0;      // bytes per second before the trial
+  double patience_ = 1;  // longer after each trial in vain
+  double since_ = 0;
+  uint64_t bytes_ = 0;
+  int blocks_ = 0;
+  int waits_ = 0;
+};
+
+}  // namespace shardkit::loader

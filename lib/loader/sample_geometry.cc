@@ -1,0 +1,73 @@
+#include "loader/sample_geometry.h"
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit::loader {
+namespace {
+
+uint32_t HeightOf(const GeometryOptions& options) { return options.height != 0 ? options.height : options.width; }
+
+bool IsSquare(GeometryOptions::Kind kind) {
+  return kind == GeometryOptions::Kind::kCenterCrop || kind == GeometryOptions::Kind::kLongestSide;
+}
+
+}  // namespace
+
+absl::Status CheckGeometryOptions(const GeometryOptions& options) {
+  if (!(options.flip_probability >= 0 && options.flip_probability <= 1)) {
+    return InvalidArgument("geometry: a flip probability of ", options.flip_probability, " is outside 0 to 1");
+  }
+  if (options.kind == GeometryOptions::Kind::kNative) return absl::OkStatus();
+  if (options.width == 0 || options.width > kMaxImageSide || HeightOf(options) > kMaxImageSide) {
+    return InvalidArgument("geometry: ", options.width, " x ", HeightOf(options), " pixels; give 1 to ", kMaxImageSide,
+                           " each way");
+  }
+  if (IsSquare(options.kind) && HeightOf(options) != options.width) {
+    return InvalidArgument("geometry: this kind makes squares; leave height at 0");
+  }
+  if (options.kind == GeometryOptions::Kind::kCenterCrop && options.resize != 0 && options.resize < options.width) {
+    return InvalidArgument("geometry: cannot crop ", options.width, " pixels from a side of ", options.resize);
+  }
+  const RandomCropOptions& crop = options.crop;
+  if (options.kind == GeometryOptions::Kind::kRandomResizedCrop &&
+      !(crop.min_scale > 0 && crop.min_scale <= crop.max_scale && crop.max_scale <= 1 && crop.min_ratio > 0 &&
+        crop.min_ratio <= crop.max_ratio && crop.max_ratio < 1e6)) {
+    return InvalidArgument("geometry: scales are 0 < min <= max <= 1 and ratios 0 < min <= max, not ", crop.min_scale, " to ",
+                           crop.max_scale, " and ", crop.min_ratio, " to ", crop.max_ratio);
+  }
+  return absl::OkStatus();
+}
+
+OutputSize FixedOutputSize(const GeometryOptions& options) {
+  if (options.kind == GeometryOptions::Kind::kNative) return {};
+  return {HeightOf(options), options.width};
+}
+
+absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize stored, AugmentationRandom random) {
+  if (!options.apply_orientation) stored.orientation = 1;
+  Geometry geometry;
+  switch (options.kind) {
+    case GeometryOptions::Kind::kNative:
+      geometry = FullImage(stored);
+      break;
+    case GeometryOptions::Kind::kResize:
+      geometry = Resize(stored, options.width, HeightOf(options));
+      break;
+    case GeometryOptions::Kind::kCenterCrop:
+      geometry = CenterCrop(stored, options.resize != 0 ? options.resize : options.width, options.width);
+      break;
+    case GeometryOptions::Kind::kRandomResizedCrop:
+      geometry = RandomResizedCrop(stored, options.width, HeightOf(options), random, options.crop);
+      break;
+    case GeometryOptions::Kind::kLongestSide:
+      geometry = ResizeLongestSide(stored, options.width);
+      break;
+  }
+  // Drawn whatever the probability, so that changing it does not move what is drawn later.
+  if (random.Uniform() < options.flip_probability) geometry = FlipHorizontal(geometry);
+  SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
+  return geometry;
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,102 @@
+#include "shardkit/shuffle_score.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/container/flat_hash_map.h"
+#include "loader/permutation.h"
+
+namespace shardkit {
+
+double NeighbourDistance(std::span<const uint64_t> order, uint64_t sample_count) {
+  if (order.size() < 2 || sample_count < 2) return 1;
+  double sum = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    sum += static_cast<double>(std::max(order[i - 1], order[i]) - std::min(order[i - 1], order[i]));
+  }
+  const double mean = sum / static_cast<double>(order.size() - 1);
+  return mean / ((static_cast<double>(sample_count) + 1) / 3);
+}
+
+double PerfectNeighbourDistance(const Plan& plan) {
+  std::vector<double> centres, sizes;
+  double all = 0;
+  for (const PlanDataset& dataset : plan.datasets()) {
+    const PlanBlock last = dataset.blocks.empty() ? PlanBlock{} : dataset.blocks.back();
+    sizes.push_back(static_cast<double>(last.first_sample + last.sample_count));
+    centres.push_back(all + sizes.back() / 2);
+    all += sizes.back();
+  }
+  const double samples = static_cast<double>(plan.samples_per_epoch());
+  double mean = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    for (size_t j = 0; j < sizes.size(); ++j) {
+      const double share = static_cast<double>(plan.counts()[i]) / samples * static_cast<double>(plan.counts()[j]) / samples;
+      mean += share * (i == j ? sizes[i] / 3 : std::abs(centres[i] - centres[j]));
+    }
+  }
+  return mean / (all / 3);
+}
+
+double LabelClumping(std::span<const uint64_t> labels) {
+  if (labels.size() < 2) return 1;
+  absl::flat_hash_map<uint64_t, uint64_t> counts;
+  uint64_t equal = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    ++counts[labels[i]];
+    if (i > 0 && labels[i] == labels[i - 1]) ++equal;
+  }
+  const double n = static_cast<double>(labels.size());
+  double expected = 0;  // that two different samples have one label
+  for (const auto& [label, count] : counts) {
+    expected += static_cast<double>(count) * static_cast<double>(count - 1) / (n * (n - 1));
+  }
+  return expected == 0 ? 1 : static_cast<double>(equal) / (n - 1) / expected;
+}
+
+std::vector<uint64_t> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit) {
+  std::vector<uint64_t> first;
+  uint64_t next = 0;
+  for (const PlanDataset& dataset : plan.datasets()) {
+    first.push_back(next);
+    if (!dataset.blocks.empty()) next += dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
+  }
+  const auto order = plan.Epoch(epoch);
+  std::vector<uint64_t> ordinals(std::min(limit, order->size()));
+  for (uint64_t i = 0; i < ordinals.size(); ++i) {
+    const PlannedSample sample = order->At(i);
+    ordinals[i] = first[sample.dataset] + sample.ordinal;
+  }
+  return ordinals;
+}
+
+std::vector<uint64_t> ReservoirOrder(std::span<const uint64_t> shard_sizes, uint64_t buffer_samples, uint64_t seed,
+                                     uint64_t limit) {
+  std::vector<uint64_t> first;
+  uint64_t all = 0;
+  for (const uint64_t size : shard_sizes) {
+    first.push_back(all);
+    all += size;
+  }
+  const std::vector<uint32_t> shards = loader::ShuffledIndexes(static_cast<uint32_t>(shard_sizes.size()), seed);
+  std::vector<uint64_t> buffer, out;
+  limit = std::min(limit, all);
+  out.reserve(limit);
+  uint64_t drawn = 0;
+  const auto leave = [&] {
+    const unsigned __int128 product = static_cast<unsigned __int128>(loader::Derive(~seed, drawn++)) * buffer.size();
+    std::swap(buffer[static_cast<size_t>(product >> 64)], buffer.back());
+    out.push_back(buffer.back());
+    buffer.pop_back();
+  };
+  for (const uint32_t shard : shards) {
+    for (uint64_t i = 0; i < shard_sizes[shard] && out.size() < limit; ++i) {
+      buffer.push_back(first[shard] + i);
+      if (buffer.size() > buffer_samples) leave();
+    }
+  }
+  while (out.size() < limit) leave();
+  return out;
+}
+
+}  // namespace shardkit

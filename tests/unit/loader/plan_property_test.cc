@@ -1,0 +1,245 @@
+// What plan.h promises, over thousands of random configurations.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+
+#include "loader/plan_support.h"
+#include "shardkit/plan.h"
+
+namespace shardkit {
+namespace {
+
+using Identity = std::pair<uint32_t, uint64_t>;  // dataset, ordinal
+
+struct Configuration {
+  std::vector<PlanDataset> datasets;
+  PlanOptions options;
+};
+
+Configuration Random(std::mt19937_64& random) {
+  Configuration made;
+  const size_t count = random() % 4 == 0 ? 2 + random() % 3 : 1;
+  const int wish = static_cast<int>(random() % 4);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t samples = 1 + random() % (random() % 20 == 0 ? 10000 : 400);
+    made.datasets.push_back(RandomDataset(random, samples, 1 + random() % 50));
+    PlanDataset& dataset = made.datasets.back();
+    if (count > 1 && wish == 1) dataset.proportion = 1 + static_cast<double>(random() % 5);
+    if (wish == 2 && random() % 2) dataset.repeat = 1 + static_cast<double>(random() % 30) / 10;
+    if (wish == 3 && random() % 2) dataset.choose = 1 + random() % (2 * samples);
+  }
+  PlanOptions& options = made.options;
+  options.seed = random();
+  options.order = static_cast<SampleOrder>(random() % 3);
+  options.batch_size = 1 + random() % (random() % 2 ? 8 : 300);
+  options.remainder = static_cast<Remainder>(random() % 3);
+  options.shuffle_buffer_bytes = random() % 200000;
+  if (options.order == SampleOrder::kShuffled && random() % 2) options.lanes = 1 + static_cast<uint32_t>(random() % 70);
+  return made;
+}
+
+// What one rank gets of an epoch from `position` on, step by step.
+std::vector<std::vector<Identity>> Deliver(const Plan& plan, uint64_t epoch, uint64_t position, uint64_t rank,
+                                           uint64_t world_size) {
+  const auto order = plan.Epoch(epoch);
+  std::vector<std::vector<Identity>> steps(plan.StepsFrom(position));
+  for (uint64_t t = 0; t < steps.size(); ++t) {
+    const Step step = plan.StepAt(position, t);
+    for (uint64_t i = 0; i < Plan::RankSlots(step, rank, world_size); ++i) {
+      const PlannedSample sample = order->At((step.begin + rank + i * world_size) % order->size());
+      steps[t].emplace_back(sample.dataset, sample.ordinal);
+    }
+  }
+  return steps;
+}
+
+std::vector<std::vector<Identity>> DeliverAll(const Plan& plan, uint64_t epoch, uint64_t position, uint64_t world_size) {
+  std::vector<std::vector<Identity>> all(plan.StepsFrom(position));
+  for (uint64_t rank = 0; rank < world_size; ++rank) {
+    const auto steps = Deliver(plan, epoch, position, rank, world_size);
+    EXPECT_EQ(steps.size(), all.size());
+    for (size_t t = 0; t < steps.size(); ++t) all[t].insert(all[t].end(), steps[t].begin(), steps[t].end());
+  }
+  for (auto& step : all) std::ranges::sort(step);
+  return all;
+}
+
+TEST(PlanProperty, EachSampleOnceOrAsSaid) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 3000; ++round) {
+    SCOPED_TRACE(round);
+    const Configuration made = Random(random);
+    const auto plan = Plan::Create(made.datasets, made.options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const uint64_t world_size = 1 + random() % 9;
+    const uint64_t epoch = random() % 5;
+    const auto steps = DeliverAll(**plan, epoch, 0, world_size);
+    std::vector<std::map<uint64_t, uint64_t>> seen(made.datasets.size());
+    uint64_t delivered = 0;
+    for (const auto& step : steps) {
+      for (const auto& [dataset, ordinal] : step) ++seen[dataset][ordinal], ++delivered;
+    }
+    const uint64_t all = (*plan)->samples_per_epoch();
+    const uint64_t batch = made.options.batch_size;
+    const Remainder remainder = made.options.remainder;
+    if (remainder == Remainder::kKeep) {
+      ASSERT_EQ(delivered, all);
+    }
+    if (remainder == Remainder::kDrop) {
+      ASSERT_EQ(delivered, all / batch * batch);
+    }
+    if (remainder == Remainder::kPad) {
+      ASSERT_EQ(delivered, (all + batch - 1) / batch * batch);
+    }
+    if (remainder == Remainder::kPad) {
+      for (uint64_t i = all; i < delivered; ++i) {
+        const PlannedSample sample = (*plan)->Epoch(epoch)->At(i % all);
+        --seen[sample.dataset][sample.ordinal];
+      }
+    }
+    for (size_t d = 0; d < made.datasets.size(); ++d) {
+      const PlanDataset& dataset = made.datasets[d];
+      const uint64_t samples = dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
+      const uint64_t count = (*plan)->counts()[d];
+      uint64_t total = 0;
+      for (const auto& [ordinal, times] : seen[d]) {
+        ASSERT_LT(ordinal, samples);
+        ASSERT_LE(times, (count + samples - 1) / samples);
+        if (remainder != Remainder::kDrop && times != 0) {
+          ASSERT_GE(times, count / samples);
+        }
+        total += times;
+      }
+      if (remainder != Remainder::kDrop) {
+        ASSERT_EQ(total, count);
+      }
+    }
+  }
+}
+
+TEST(PlanProperty, StepsDoNotDependOnWorldSize) {
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 1000; ++round) {
+    SCOPED_TRACE(round);
+    const Configuration made = Random(random);
+    const auto plan = Plan::Create(made.datasets, made.options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const uint64_t epoch = random() % 3;
+    ASSERT_EQ(DeliverAll(**plan, epoch, 0, 1), DeliverAll(**plan, epoch, 0, 2 + random() % 20));
+  }
+}
+
+TEST(PlanProperty, ResumesAtAnyStepAtAnyWorldSize) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 1000; ++round) {
+    SCOPED_TRACE(round);
+    Configuration made = Random(random);
+    const auto plan = Plan::Create(made.datasets, made.options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto whole = DeliverAll(**plan, 1, 0, 1);
+    if (whole.empty()) continue;
+    const uint64_t step = random() % whole.size();
+    const auto cursor = ParseCursor(FormatCursor({1, (*plan)->StepAt(0, step).begin, (*plan)->fingerprint()}));
+    ASSERT_TRUE(cursor.ok()) << cursor.status();
+    ASSERT_TRUE((*plan)->CheckCursor(*cursor).ok());
+    const auto rest = DeliverAll(**plan, cursor->epoch, cursor->position, 1 + random() % 9);
+    ASSERT_TRUE(std::ranges::equal(std::span(whole).subspan(step), rest));
+
+    // With another batch size the samples left are the same ones, in the same order.
+    if (made.options.remainder != Remainder::kKeep) continue;
+    made.options.batch_size = 1 + random() % 50;
+    const auto other = Plan::Create(made.datasets, made.options);
+    ASSERT_TRUE(other.ok());
+    ASSERT_EQ((*other)->fingerprint(), (*plan)->fingerprint());
+    std::vector<Identity> expected, found;
+    for (const auto& s : Deliver(**plan, 1, cursor->position, 0, 1)) expected.insert(expected.end(), s.begin(), s.end());
+    for (const auto& s : Deliver(**other, 1, cursor->position, 0, 1)) found.insert(found.end(), s.begin(), s.end());
+    ASSERT_EQ(expected, found);
+  }
+}
+
+TEST(PlanProperty, WindowsHoldTheirShareOfTheBuffer) {
+  std::mt19937_64 random(4);
+  for (int round = 0; round < 1000; ++round) {
+    SCOPED_TRACE(round);
+    const Configuration made = Random(random);
+    const auto plan = Plan::Create(made.datasets, made.options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    if (made.options.order == SampleOrder::kSequential) continue;
+    const auto order = (*plan)->Epoch(0);
+    std::map<std::pair<uint32_t, uint64_t>, std::map<uint32_t, uint32_t>> windows;  // to block to uses
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> latest;                       // window of dataset and lane
+    for (uint64_t g = 0; g < order->size(); ++g) {
+      const PlannedSample sample = order->At(g);
+      ASSERT_LT(sample.window, order->window_count(sample.dataset));
+      const PlanBlock& block = made.datasets[sample.dataset].blocks[sample.block];
+      ASSERT_EQ(sample.ordinal, block.first_sample + sample.in_block);
+      ASSERT_LT(sample.in_block, block.sample_count);
+      ++windows[{sample.dataset, sample.window}][sample.block];
+      if (made.datasets.size() > 1) continue;
+      ASSERT_EQ(sample.lane, g < order->size() / (*plan)->lanes() * (*plan)->lanes() ? g % (*plan)->lanes() : (*plan)->lanes());
+      uint64_t& before = latest.try_emplace({sample.dataset, sample.lane}, sample.window).first->second;
+      ASSERT_LE(before, sample.window);
+      before = sample.window;
+    }
+    for (const auto& [window, blocks] : windows) {
+      uint64_t bytes = 0;
+      for (const auto& [block, uses] : blocks) {
+        ASSERT_EQ(order->BlockUses(window.first, window.second, block), uses);
+        bytes += made.datasets[window.first].blocks[block].bytes;
+      }
+      if (blocks.size() > 1) {
+        ASSERT_LE(bytes, made.options.shuffle_buffer_bytes / (*plan)->lanes());
+      }
+    }
+  }
+}
+
+TEST(PlanProperty, RanksHaveLanesOfTheirOwn) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    Configuration made = Random(random);
+    made.options.order = SampleOrder::kShuffled;
+    const uint32_t world_size = 1 + random() % 6;
+    made.options.lanes = world_size * (1 + static_cast<uint32_t>(random() % 5));
+    made.options.batch_size = world_size * (1 + random() % 30);
+    const auto plan = Plan::Create(made.datasets, made.options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto order = (*plan)->Epoch(0);
+    const uint64_t lane_positions = order->size() / made.options.lanes * made.options.lanes;
+    for (uint64_t t = 0; t < (*plan)->StepsFrom(0); ++t) {
+      const Step step = (*plan)->StepAt(0, t);
+      for (uint64_t rank = 0; rank < world_size; ++rank) {
+        for (uint64_t i = 0; i < Plan::RankSlots(step, rank, world_size); ++i) {
+          const uint64_t g = step.begin + rank + i * world_size;
+          if (g < lane_positions && made.datasets.size() == 1) {
+            ASSERT_EQ(order->At(g).lane % world_size, rank);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanProperty, EpochsAndSeedsDiffer) {
+  const std::vector<PlanDataset> datasets{EqualBlocks(50, 20, 4096)};
+  std::set<std::vector<uint64_t>> orders;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const auto plan = Plan::Create(datasets, {.seed = seed, .batch_size = 10});
+    ASSERT_TRUE(plan.ok());
+    for (uint64_t epoch = 0; epoch < 10; ++epoch) {
+      const auto order = (*plan)->Epoch(epoch);
+      std::vector<uint64_t> ordinals;
+      for (uint64_t g = 0; g < order->size(); ++g) ordinals.push_back(order->At(g).ordinal);
+      orders.insert(ordinals);
+    }
+  }
+  EXPECT_EQ(orders.size(), 100u);
+}
+
+}  // namespace
+}  // namespace shardkit
