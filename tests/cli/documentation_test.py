@@ -7,7 +7,7 @@ import subprocess
 import support
 from support import CliTest
 
-VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "synth sa1b", "synth files"]
+VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "plan", "bench", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
 
 
@@ -33,7 +33,7 @@ class DocumentationTest(CliTest):
                     self.assertIn(heading, lines)
                 self.assertLessEqual(max(map(len, lines)), 120)
         listed = re.findall(r"^  ([a-z]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
-        self.assertEqual(listed, ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "synth"])
+        self.assertEqual(listed, ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "plan", "bench", "synth"])
 
     def test_manual(self):
         page = read("man", "shardctl.1").replace("\\-", "-")
@@ -61,6 +61,7 @@ class DocumentationTest(CliTest):
                 self.assertEqual(sorted(self.complete(script, *verb.split(), "--")), sorted(self.options(verb)))
         self.assertEqual(self.complete(script, "in"), ["index", "inspect"])
         self.assertEqual(self.complete(script, "synth", "sa"), ["sa1b"])
+        self.assertEqual(self.complete(script, "plan", "--order", "s"), ["sequential", "shuffled"])
         self.assertEqual(self.complete(script, "pack", "--from", "im"), ["imagefolder"])
         self.pack_small_files()
         self.assertEqual(self.complete(script, "cat", "out", "--column", "j"), ["jpg", "json"])

@@ -6,7 +6,8 @@ from support import CliTest
 
 class GoldenTest(CliTest):
     def test_help(self):
-        words = [[], ["pack"], ["index"], ["ls"], ["inspect"], ["cat"], ["validate"], ["unpack"], ["synth"],
+        words = [[], ["pack"], ["index"], ["ls"], ["inspect"], ["cat"], ["validate"], ["unpack"], ["plan"],
+                 ["bench"], ["synth"],
                  ["synth", "sa1b"], ["synth", "files"]]
         self.golden("help", [self.shardctl(*verb, "--help") for verb in words])
 
@@ -107,6 +108,24 @@ class GoldenTest(CliTest):
             self.shardctl("synth", "sa1b", "-o", "s", "--width", "64", code=2),
         ])
 
+    def test_plan(self):
+        self.pack_small_files("out", "--shard-samples", "2")
+        self.shardctl("pack", "in", "-o", "other", *self.plain_codecs("key", "txt", "json"))
+        cursor = self.shardctl("plan", "out", "--batch-size", "2", "--steps", "1", "--json").json()["cursor"]
+        self.golden("plan", [
+            self.shardctl("plan", "out", "--batch-size", "2"),
+            self.shardctl("plan", "out", "--batch-size", "2", "--json"),
+            self.shardctl("plan", "out", "--batch-size", "2", "--seed", "1", "--epoch", "3", "--remainder", "pad",
+                          "--world-size", "2", "--rank", "1"),
+            self.shardctl("plan", "out", "--batch-size", "2", "--cursor", cursor, "--json"),
+            self.shardctl("plan", "out", "--order", "sequential", "--label", "json", "--from-step", "1"),
+            self.shardctl("plan", "out", "other", "--proportion", "3,1", "--epoch-samples", "20", "--steps", "1"),
+            self.shardctl("plan", "out", "--cursor", cursor, "--seed", "1", code=2),
+            self.shardctl("plan", "out", "--cursor", "{}", code=2),
+            self.shardctl("plan", "out", "other", "--repeat", "2", code=2),
+            self.shardctl("plan", "out", "--label", "colour", code=2),
+        ])
+
     def test_missing_inputs(self):
         self.write("folder/file", "x")
         self.write("text", "this is no shard, however long it may be" * 10)
@@ -117,6 +136,8 @@ class GoldenTest(CliTest):
             for words in (["ls"], ["inspect"], ["cat", "--sample", "0", "--column", "c"], ["validate"]):
                 runs.append(self.shardctl(words[0], path, *words[1:], code=None))
             runs.append(self.shardctl("unpack", path, "-o", "out", code=None))
+            runs.append(self.shardctl("plan", path, code=None))
+            runs.append(self.shardctl("bench", path, code=None))
         runs.append(self.shardctl("pack", "missing", "-o", "out", code=3))
         runs.append(self.shardctl("pack", "folder", "missing", "-o", "out", code=3))
         runs.append(self.shardctl("pack", "--from", "sa1b", "folder", "-o", "out", code=None))

@@ -22,21 +22,22 @@ class UsageTest(CliTest):
         self.assertFalse(os.path.exists(self.path("out")), f"{run}\nmade its output all the same")
 
     def test_unknown_commands(self):
-        for verb in ("repair", "convert", "bench", "Pack", "pac", "--json", "-x", ""):
+        for verb in ("repair", "convert", "Pack", "pac", "--json", "-x", ""):
             with self.subTest(verb=verb):
-                self.usage_error(verb, "x", says="unknown command" if verb in ("repair", "convert", "bench") else "shardctl")
+                self.usage_error(verb, "x", says="unknown command" if verb in ("repair", "convert") else "shardctl")
         self.usage_error(says="a command is missing")
 
     def test_later_commands_are_not_in_help(self):
         text = self.shardctl("--help").stdout
-        for verb in ("convert", "repair", "bench"):
+        for verb in ("convert", "repair"):
             self.assertNotIn(verb, text)
 
     def test_unknown_options(self):
-        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "unpack", "synth sa1b", "synth files"):
+        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "unpack", "plan", "bench", "synth sa1b",
+                     "synth files"):
             with self.subTest(verb=verb):
                 self.usage_error(*verb.split(), "x", "-o", "out", "--nonsense", says="--nonsense" if "index" not in verb
-                                 and verb not in ("ls", "inspect", "validate") else "unknown option")
+                                 and verb not in ("ls", "inspect", "validate", "plan", "bench") else "unknown option")
 
     def test_options_given_twice(self):
         self.usage_error("pack", "in", "-o", "out", "-o", "out", says="--output is given more than once")

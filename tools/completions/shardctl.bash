@@ -11,6 +11,11 @@ _shardctl_options() {
     cat) echo "--sample --key --column --output --decode --force --io --help" ;;
     validate) echo "--deep --jobs --io --json --help" ;;
     unpack) echo "--output --jobs --samples --json --help" ;;
+    plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
+                --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
+    bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
+                --proportion --repeat --choose --epoch-samples --decode --columns --context
+                --simulate-step --cold --memory --threads --read-threads --io --on-error --trace --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
     "synth files") echo "--output --count --seed --jobs --overwrite --json --size --jitter --extension
@@ -34,7 +39,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate unpack synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate unpack plan bench synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == synth ]]; then
@@ -47,12 +52,17 @@ _shardctl() {
   case $previous in
     --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b" -- "$current"); return ;;
     --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
+    --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;
+    --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;
+    --decode) mapfile -t COMPREPLY < <(compgen -W "none image masks tokens" -- "$current"); return ;;
     --io) mapfile -t COMPREPLY < <(compgen -W "buffered mmap direct" -- "$current"); return ;;
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
-    --column | -c) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
+    --column | -c | --columns | --label) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
     --shard-size | --shard-samples | --block-size | --codec | --dictionary | --jobs | -j | --partition | --offset | \
       --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
-      --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory) return ;;
+      --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --world-size | \
+      --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
+      --epochs | --context | --simulate-step | --memory | --threads | --read-threads) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_options "$verb")" -- "$current")

@@ -147,6 +147,16 @@ void CommandLine::Count(const std::string& names, const std::string& placeholder
   });
 }
 
+void CommandLine::Number(const std::string& names, const std::string& placeholder, double* number,
+                         double minimum, double maximum, const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, false, [=](const std::string& given) {
+    const absl::StatusOr<double> value = ParseNumber(given, minimum, maximum);
+    if (value.ok()) *number = *value;
+    return value.status();
+  });
+}
+
 void CommandLine::Choice(const std::string& names, const std::string& placeholder,
                          const std::vector<std::string>& words, size_t* index,
                          const std::string& description) {

@@ -32,6 +32,8 @@ class CommandLine {
              uint64_t maximum, const std::string& description);
   void Count(const std::string& names, const std::string& placeholder, std::optional<uint64_t>* count,
              uint64_t minimum, uint64_t maximum, const std::string& description);
+  void Number(const std::string& names, const std::string& placeholder, double* number, double minimum,
+              double maximum, const std::string& description);
   // One of the words; `index` says which.
   void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
               size_t* index, const std::string& description);

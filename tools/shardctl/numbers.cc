@@ -39,6 +39,12 @@ std::optional<uint64_t> UnitBytes(std::string_view unit) {
   return bytes;
 }
 
+std::string ShortNumber(double value) {
+  std::array<char, 32> buffer;
+  const int length = std::snprintf(buffer.data(), buffer.size(), "%g", value);
+  return std::string(buffer.data(), static_cast<size_t>(std::max(length, 0)));
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
@@ -91,6 +97,19 @@ absl::StatusOr<uint64_t> ParseCount(std::string_view text, uint64_t minimum, uin
         "a whole number from " + std::to_string(minimum) + " to " + std::to_string(maximum) + " is wanted";
   }
   return absl::InvalidArgumentError(wanted + ", not " + Quote(text));
+}
+
+absl::StatusOr<double> ParseNumber(std::string_view text, double minimum, double maximum) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  // from_chars also knows "inf" and "nan".
+  if (text.empty() || !IsDigit(text[0]) || parsed.ec != std::errc() || parsed.ptr != end ||
+      !(number >= minimum && number <= maximum)) {
+    return absl::InvalidArgumentError("a number from " + ShortNumber(minimum) + " to " + ShortNumber(maximum) +
+                                      " is wanted, not " + Quote(text));
+  }
+  return number;
 }
 
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text) {

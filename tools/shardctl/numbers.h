@@ -17,6 +17,9 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 // Decimal digits alone, between `minimum` and `maximum`.
 absl::StatusOr<uint64_t> ParseCount(std::string_view text, uint64_t minimum, uint64_t maximum);
 
+// Decimal digits, perhaps with a point among them, between `minimum` and `maximum`.
+absl::StatusOr<double> ParseNumber(std::string_view text, double minimum, double maximum);
+
 // "A:B", "A:", ":B": the half-open range, with 0 and UINT64_MAX for what is left out. InvalidArgument when A
 // > B.
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text);

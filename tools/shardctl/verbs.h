@@ -10,6 +10,8 @@ int RunInspect(int argc, char** argv);
 int RunCat(int argc, char** argv);
 int RunValidate(int argc, char** argv);
 int RunUnpack(int argc, char** argv);
+int RunPlan(int argc, char** argv);
+int RunBench(int argc, char** argv);
 int RunSynth(int argc, char** argv);
 
 }  // namespace shardctl

@@ -1,0 +1,103 @@
+// shardctl bench
+#include "bench_options.h"
+#include "bench_report.h"
+#include "bench_run.h"
+#include "file_target.h"
+#include "interrupt.h"
+#include "numbers.h"
+#include "output.h"
+#include "page_cache.h"
+#include "report.h"
+#include "verbs.h"
+
+namespace shardctl {
+namespace {
+
+absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& arguments) {
+  const auto dataset = OpenDataset(arguments.paths[0]);
+  if (!dataset.ok()) return dataset.status();
+  auto columns = ChooseColumns((*dataset)->columns(), arguments.columns, arguments.decode,
+                               static_cast<uint32_t>(arguments.context));
+  if (!columns.ok()) {
+    return absl::InvalidArgumentError(arguments.paths[0] + ": " + std::string(columns.status().message()));
+  }
+  shardkit::LoaderOptions options;
+  options.plan = arguments.order.plan;
+  options.rank = arguments.order.rank.value_or(0);
+  options.world_size = arguments.order.world_size;
+  options.epochs = arguments.epochs;
+  options.columns = *std::move(columns);
+  options.geometry = arguments.decode.geometry;
+  options.bad_samples = arguments.skip_errors ? shardkit::BadSamples::kSkip : shardkit::BadSamples::kFail;
+  options.read.mode = arguments.mode;
+  options.memory_bytes = arguments.memory;
+  options.decode_threads = static_cast<int>(arguments.decode_threads);
+  options.read_threads = static_cast<int>(arguments.read_threads);
+  options.trace = arguments.trace.has_value();
+  return options;
+}
+
+absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shardkit::Cancellation& cancellation) {
+  const absl::StatusOr<shardkit::LoaderOptions> options = LoaderOptionsOf(arguments);
+  if (!options.ok()) return options.status();
+  std::vector<std::string> files;
+  for (const std::string& path : arguments.paths) {
+    const auto found = FilesOfDataset(path);
+    if (!found.ok()) return found.status();
+    files.insert(files.end(), found->begin(), found->end());
+  }
+  // Opened before the work, so that a path that cannot be written is known at once.
+  std::unique_ptr<FileTarget> trace;
+  if (arguments.trace.has_value()) {
+    auto target = FileTarget::Open(*arguments.trace);
+    if (!target.ok()) return target.status();
+    trace = *std::move(target);
+  }
+  BenchResult result;
+  if (arguments.cold) result.warm_reason = DropFromPageCache(files);
+  if (!result.warm_reason.empty()) Note("--cold: " + result.warm_reason + ": what follows was read from memory");
+  auto run = RunLoader(arguments, *options, cancellation);
+  if (!run.ok()) return run.status();
+  result.run = *std::move(run);
+  if (!result.run.fallback_reason.empty()) Note(result.run.fallback_reason);
+  if (trace != nullptr) {
+    absl::Status status = trace->Append(result.run.trace);
+    if (status.ok()) status = trace->Commit();
+    if (!status.ok()) return status;
+  }
+  const auto ceilings = MeasureCeilings(arguments, files, *options, result.run.report, cancellation);
+  if (!ceilings.ok()) return ceilings.status();
+  result.ceilings = *ceilings;
+  return result;
+}
+
+}  // namespace
+
+int RunBench(int argc, char** argv) {
+  BenchArguments arguments;
+  if (const std::optional<int> code = ParseBenchArguments(argc, argv, &arguments)) return *code;
+  const shardkit::Cancellation* cancellation = CancelOnSignal();
+  const absl::StatusOr<BenchResult> result = Measure(arguments, *cancellation);
+  if (absl::IsCancelled(result.status())) {
+    PrintError("shardctl: interrupted; the measurement is not complete");
+    return kExitEnvironment;
+  }
+  if (!result.ok()) return Fail(result.status());
+  if (arguments.json) {
+    PrintBenchJson(arguments, *result);
+  } else {
+    PrintBench(arguments, *result);
+  }
+  const shardkit::LoaderReport& report = result->run.report;
+  if (report.skipped == 0) return kExitSuccess;
+  Stdout().Flush();
+  for (const shardkit::BadSample& bad : report.first_skipped) {
+    PrintError("shardctl: " + arguments.paths[bad.sample.dataset] + ": skipped sample " +
+               std::to_string(bad.sample.ordinal) + " (epoch " + std::to_string(bad.epoch) +
+               "): " + std::string(bad.status.message()));
+  }
+  PrintError("shardctl: " + Counted(report.skipped, "sample") + " skipped");
+  return kExitSkipped;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,68 @@
+#include "bench_options.h"
+
+#include "command_line.h"
+
+namespace shardctl {
+namespace {
+
+constexpr uint64_t kLeastMemory = uint64_t{1} << 20;  // the loader's
+
+}  // namespace
+
+std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* arguments) {
+  CommandLine line("bench", "read a dataset as a trainer would, and say what bounds it", "[OPTION]... DATASET...");
+  std::optional<std::string> decode;
+  std::vector<std::string> columns;
+  double step_milliseconds = 0;
+  size_t on_error = 0;
+  IoOption io;
+  line.Arguments("DATASET", 1, SIZE_MAX, &arguments->paths);
+  line.Count("--epochs", "N", &arguments->epochs, 1, UINT32_MAX, "epochs to read [1]");
+  line.Count("--steps", "N", &arguments->steps, 1, UINT64_MAX, "stop after N batches");
+  arguments->order.AddTo(&line, "a third of --memory");
+  line.Text("--decode", "WHAT", &decode, "what is decoded, see below [none]");
+  line.Texts("--columns", "A,B,...", &columns, "load these columns [all but the key]; may be repeated");
+  line.Count("--context", "N", &arguments->context, 1, UINT32_MAX, "tokens of a row [4096]");
+  line.Number("--simulate-step", "MS", &step_milliseconds, 0, 1e7,
+              "sleep this long after each batch, as long as a training step would take");
+  line.Flag("--cold", &arguments->cold,
+            "drop the dataset from the page cache first, or say why that may not be done; the first epoch is cold");
+  line.Size("--memory", &arguments->memory, "budget of the loader for blocks and batches [768MiB]");
+  line.Count("--threads", "N", &arguments->decode_threads, 1, 1024, "decoding threads [found by the loader]");
+  line.Count("--read-threads", "N", &arguments->read_threads, 1, 1024, "reading threads [found by the loader]");
+  io.AddTo(&line);
+  line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
+              "what to do about a bad sample: fail, or skip it and exit with 4 [fail]");
+  line.Text("--trace", "FILE", &arguments->trace, "write what each thread did when, for Perfetto or chrome://tracing");
+  line.Flag("--json", &arguments->json, "print one JSON document");
+  line.Notes(std::string(kDecodeHelp) +
+             "After the run the same machine is measured without the loader: plain reads of the same files with as many\n"
+             "threads, memcpy, and libjpeg-turbo when images are decoded. Advice names options of the library; here\n"
+             "memory_bytes is --memory, decode_threads is --threads, read.mode is --io.");
+  line.Example("shardctl bench photos --decode image:224 --batch-size 64 --simulate-step 94.6",
+               "does a training step of 94.6 ms ever wait for photographs?");
+  line.Example("shardctl bench corpus --cold --io direct", "how fast is a shuffled epoch from the device itself?");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return code;
+
+  OrderOptions& order = arguments->order;
+  if (const absl::Status status = order.Finish(arguments->paths); !status.ok()) {
+    return line.UsageError(std::string(status.message()));
+  }
+  if (!order.shuffle_buffer_given()) order.plan.shuffle_buffer_bytes = arguments->memory / 3;
+  if (arguments->memory < kLeastMemory) return line.UsageError("--memory: give at least 1MiB");
+  const absl::StatusOr<DecodeWish> wish = ParseDecode(decode.value_or("none"));
+  if (!wish.ok()) return line.UsageError("--decode: " + std::string(wish.status().message()));
+  arguments->decode = *wish;
+  for (const std::string& list : columns) {
+    for (const std::string& name : SplitAtCommas(list)) {
+      if (name.empty()) return line.UsageError("--columns: a name is empty");
+      arguments->columns.push_back(name);
+    }
+  }
+  arguments->step_seconds = step_milliseconds / 1000;
+  arguments->skip_errors = on_error == 1;
+  arguments->mode = io.mode();
+  return std::nullopt;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,36 @@
+// The options of bench.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench_decode.h"
+#include "dataset_access.h"
+#include "order_options.h"
+
+namespace shardctl {
+
+struct BenchArguments {
+  std::vector<std::string> paths;
+  OrderOptions order;
+  uint64_t epochs = 1;
+  uint64_t steps = UINT64_MAX;  // in all
+  double step_seconds = 0;      // of simulated training
+  uint64_t memory = uint64_t{768} << 20;
+  uint64_t decode_threads = 0;  // 0: the loader finds out
+  uint64_t read_threads = 0;
+  DecodeWish decode;
+  std::vector<std::string> columns;
+  uint64_t context = 4096;
+  bool cold = false;
+  bool skip_errors = false;
+  shardkit::ReadMode mode = shardkit::ReadMode::kBuffered;
+  std::optional<std::string> trace;
+  bool json = false;
+};
+
+// Empty when bench is to run; else the exit code, after help or an error was printed.
+std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* arguments);
+
+}  // namespace shardctl

@@ -1,0 +1,20 @@
+// What bench says.
+#pragma once
+
+#include <string>
+
+#include "bench_options.h"
+#include "bench_run.h"
+
+namespace shardctl {
+
+struct BenchResult {
+  BenchRun run;
+  Ceilings ceilings;
+  std::string warm_reason;  // why the page cache was not emptied although --cold was given
+};
+
+void PrintBench(const BenchArguments& arguments, const BenchResult& result);
+void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result);
+
+}  // namespace shardctl

@@ -1,0 +1,104 @@
+#include "bench_run.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "page_cache.h"
+#include "progress.h"
+
+namespace shardctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How late an interruption may be noticed.
+constexpr std::chrono::milliseconds kNotice(20);
+
+double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// A signal's handler cannot wake a loader, so a thread of its own does.
+class CancelLoader {
+ public:
+  CancelLoader(shardkit::Loader& loader, const shardkit::Cancellation& cancellation)
+      : thread_([&](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            if (cancellation.cancelled()) return loader.Cancel();
+            std::this_thread::sleep_for(kNotice);
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+void Step(double seconds, const shardkit::Cancellation& cancellation) {
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (auto now = Clock::now(); now < end && !cancellation.cancelled(); now = Clock::now()) {
+    std::this_thread::sleep_until(std::min(end, now + kNotice));
+  }
+}
+
+uint64_t PeakResident() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
+                                   const shardkit::Cancellation& cancellation) {
+  BenchRun run;
+  const auto begin = Clock::now();
+  auto loader = shardkit::Loader::Open(*shardkit::PosixFileSystem(), arguments.order.datasets, options);
+  if (!loader.ok()) return loader.status();
+  run.open_seconds = SecondsSince(begin);
+  run.plan_samples = (*loader)->plan().samples_per_epoch();
+  const uint64_t steps = (*loader)->plan().StepsFrom(0);
+  const uint64_t batches =
+      steps > UINT64_MAX / options.epochs ? arguments.steps : std::min(arguments.steps, steps * options.epochs);
+  Progress progress("batches");
+  {
+    const CancelLoader cancel(**loader, cancellation);
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < batches; ++i) {
+      const auto batch = (*loader)->Next();
+      if (!batch.ok()) return batch.status();
+      if (*batch == nullptr) break;
+      for (size_t c = 0; c < (*batch)->column_count(); ++c) bytes += (*batch)->column(c).values.size();
+      progress.Update(i + 1, batches, bytes);
+      Step(arguments.step_seconds, cancellation);
+    }
+  }
+  if (const absl::Status status = cancellation.Check("reading"); !status.ok()) return status;
+  run.report = (*loader)->Report();
+  run.trace = (*loader)->Trace();
+  run.fallback_reason = (*loader)->fallback_reason();
+  run.peak_resident = PeakResident();
+  return run;
+}
+
+absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const std::vector<std::string>& files,
+                                         const shardkit::LoaderOptions& options, const shardkit::LoaderReport& report,
+                                         const shardkit::Cancellation& cancellation) {
+  Ceilings ceilings;
+  if (arguments.cold) ceilings.storage_cold = DropFromPageCache(files).empty();
+  const auto storage = MeasureStorage(files, arguments.mode, report.read.threads, arguments.cold, cancellation);
+  if (!storage.ok()) return storage.status();
+  ceilings.storage = *storage;
+  ceilings.memory_copy = MeasureMemoryCopy();
+  for (const shardkit::LoaderColumn& column : options.columns) {
+    if (column.decode != shardkit::ColumnDecode::kImage) continue;
+    const auto jpeg = MeasureJpeg(arguments.paths[0], column.name, report.decode.threads, cancellation);
+    if (!jpeg.ok()) return jpeg.status();
+    ceilings.jpeg = *jpeg;
+    break;
+  }
+  if (const absl::Status status = cancellation.Check("measuring the machine"); !status.ok()) return status;
+  return ceilings;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,41 @@
+// A loader run as a trainer runs it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench_options.h"
+#include "ceilings.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/loader.h"
+
+namespace shardctl {
+
+struct BenchRun {
+  double open_seconds = 0;
+  shardkit::LoaderReport report;
+  uint64_t plan_samples = 0;  // of an epoch, over all ranks
+  uint64_t peak_resident = 0;  // bytes of the whole process
+  std::string trace;
+  std::string fallback_reason;
+};
+
+absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
+                                   const shardkit::Cancellation& cancellation);
+
+// What the machine can do without the loader.
+struct Ceilings {
+  StorageCeiling storage;
+  bool storage_cold = false;
+  double memory_copy = 0;  // bytes per second
+  std::optional<JpegCeiling> jpeg;
+};
+
+// `files` are those of the datasets, `options` and `report` those of the run.
+absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const std::vector<std::string>& files,
+                                         const shardkit::LoaderOptions& options, const shardkit::LoaderReport& report,
+                                         const shardkit::Cancellation& cancellation);
+
+}  // namespace shardctl

@@ -1,0 +1,47 @@
+// The options that say which samples a step has, as plan and bench have them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "command_line.h"
+#include "shardkit/loader.h"
+
+namespace shardctl {
+
+class OrderOptions {
+ public:
+  OrderOptions();
+
+  // `shuffle_buffer` is what --help says of its default.
+  void AddTo(CommandLine* line, const std::string& shuffle_buffer = "256MiB");
+
+  // What was parsed, put together for these datasets. InvalidArgument, naming the option.
+  absl::Status Finish(const std::vector<std::string>& paths);
+
+  std::vector<shardkit::LoaderDataset> datasets;
+  shardkit::PlanOptions plan;
+  uint64_t world_size = 1;
+  std::optional<uint64_t> rank;
+  bool shuffle_buffer_given() const { return shuffle_buffer_ != UINT64_MAX; }
+
+ private:
+  size_t order_ = 0;
+  size_t remainder_ = 0;
+  uint64_t shuffle_buffer_ = UINT64_MAX;  // bytes, when given
+  uint64_t lanes_ = 0;
+  std::optional<std::string> proportion_;
+  std::optional<std::string> repeat_;
+  std::optional<std::string> choose_;
+};
+
+std::string OrderName(shardkit::SampleOrder order);
+std::string RemainderName(shardkit::Remainder remainder);
+
+// "a,b,c" -> a, b and c; an empty text is one empty part.
+std::vector<std::string> SplitAtCommas(const std::string& text);
+
+}  // namespace shardctl

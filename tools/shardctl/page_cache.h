@@ -1,0 +1,18 @@
+// Emptying the page cache of files, so that reading them is reading the device.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace shardctl {
+
+// The files of a dataset, or the shard itself.
+absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path);
+
+// Drops the files' pages, or, where the system allows no less, all pages of all files. Empty when hardly any page is left,
+// else why not.
+std::string DropFromPageCache(const std::vector<std::string>& files);
+
+}  // namespace shardctl
