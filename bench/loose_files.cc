@@ -1,7 +1,7 @@
 // The plain loop over loose files: what any packer has to do at the least. Reads every file below DIRECTORY once into one
-// buffer, one thread, in the order of a sorted walk.
+// buffer, one thread, in the order of a sorted walk; with --shuffled in random order, as training on loose files does.
 //
-//   loose_files DIRECTORY
+//   loose_files DIRECTORY [--shuffled]
 //
 // Prints files, bytes and seconds, listing included.
 
@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <random>
 #include <vector>
 
 namespace {
@@ -22,7 +23,21 @@ namespace {
 uint64_t files = 0, bytes = 0;
 std::vector<char> buffer(size_t{1} << 20);
 
-void Walk(int parent, const char* name) {
+bool shuffled = false;
+std::vector<std::string> listed;  // paths, when the order is to be shuffled
+
+void Read(int directory, const char* name) {
+  const int file = openat(directory, name, O_RDONLY);
+  for (;;) {
+    const ssize_t got = read(file, buffer.data(), buffer.size());
+    if (got <= 0) break;
+    bytes += static_cast<uint64_t>(got);
+  }
+  close(file);
+  ++files;
+}
+
+void Walk(int parent, const char* name, const std::string& path) {
   const int directory = openat(parent, name, O_RDONLY | O_DIRECTORY);
   if (directory < 0) return;
   DIR* const stream = fdopendir(dup(directory));
@@ -35,17 +50,12 @@ void Walk(int parent, const char* name) {
   std::ranges::sort(entries);
   for (const auto& [entry, is_directory] : entries) {
     if (is_directory) {
-      Walk(directory, entry.c_str());
-      continue;
+      Walk(directory, entry.c_str(), path + "/" + entry);
+    } else if (shuffled) {
+      listed.push_back(path + "/" + entry);
+    } else {
+      Read(directory, entry.c_str());
     }
-    const int file = openat(directory, entry.c_str(), O_RDONLY);
-    for (;;) {
-      const ssize_t got = read(file, buffer.data(), buffer.size());
-      if (got <= 0) break;
-      bytes += static_cast<uint64_t>(got);
-    }
-    close(file);
-    ++files;
   }
   close(directory);
 }
@@ -53,9 +63,12 @@ void Walk(int parent, const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
+  shuffled = argc > 2 && std::strcmp(argv[2], "--shuffled") == 0;
   const auto begin = std::chrono::steady_clock::now();
-  Walk(AT_FDCWD, argv[1]);
+  Walk(AT_FDCWD, argv[1], argv[1]);
+  std::ranges::shuffle(listed, std::mt19937_64(1));
+  for (const std::string& path : listed) Read(AT_FDCWD, path.c_str());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("{\"files\": %llu, \"bytes\": %llu, \"seconds\": %.6f}\n", static_cast<unsigned long long>(files),
               static_cast<unsigned long long>(bytes), seconds);

@@ -95,7 +95,19 @@ def main():
         dataset = webdataset.WebDataset(urls, shardshuffle=False)
         assert sum(1 for _ in dataset) == len(paths)
 
+    def read_streaming_shuffled():
+        clean_stale_shared_memory()
+        dataset = StreamingDataset(local=mds, shuffle=True, batch_size=256)
+        assert sum(1 for _ in dataset) == len(paths)
+
+    def read_webdataset_shuffled():
+        urls = sorted(os.path.join(tars, name) for name in os.listdir(tars))
+        dataset = webdataset.WebDataset(urls, shardshuffle=100).shuffle(1000)
+        assert sum(1 for _ in dataset) == len(paths)
+
     report("StreamingDataset, sequential", timed(len(paths), read_streaming, 1))
+    report("StreamingDataset, shuffled", timed(len(paths), read_streaming_shuffled, 1))
+    report("WebDataset, shuffled", timed(len(paths), read_webdataset_shuffled, 1))
     report("MDSReader, sequential", timed(len(paths), read_mds_reader))
     report("MDSReader, random order", timed(len(paths), random_mds_reader))
     report("WebDataset, sequential", timed(len(paths), read_webdataset, 1))

@@ -39,12 +39,14 @@ struct Contender {
   std::function<void()> work;
   std::vector<double> seconds;
   std::vector<double> processor_seconds;
+  std::function<void()> prepare = [] {};  // before each measurement
 };
 
 // One warm-up round, then `rounds` rounds in which every contender runs once, in turn.
 inline void RunAlternating(std::vector<Contender>& contenders, int rounds) {
   for (int round = -1; round < rounds; ++round) {
     for (Contender& contender : contenders) {
+      contender.prepare();
       const double processor = ProcessorSeconds();
       const double seconds = Seconds(contender.work);
       if (round < 0) continue;

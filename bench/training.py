@@ -1,0 +1,113 @@
+"""The loader: shuffled epochs, decoding, waiting, mixing, packing of documents, and small files against shards."""
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+from cold import CachedError, drop
+from harness import ROOT, lines
+
+STEP_MS = 94.6  # of the published experiment
+
+
+def run(bench, *arguments):
+    """What shardctl bench says of a dataset."""
+    result = subprocess.run([bench.shardctl, "bench", "--json", *arguments], stdout=subprocess.PIPE, check=True)
+    return json.loads(result.stdout)
+
+
+def epochs(bench, small_dataset, photos_dataset):
+    figures = lines([bench.tool("loader_bench"), small_dataset])
+    for name, target in (("shuffled epoch", "0.6"), ("shuffled epoch, memory map", ""), ("shuffled epoch, views", ""),
+                         ("shuffled epoch, memory map, views", "")):
+        bench.row(f"small4k: {name} / scan, 2 threads", f"{figures[name + ': ratio']:.2f} x", target)
+    rate = figures["shuffled epoch: samples"]
+    bench.row("small4k: shuffled epoch in batches of 256", f"{rate:,.0f} samples/s", "600,000")
+    images = lines([bench.tool("loader_bench"), photos_dataset, "--column", "jpg", "--images", "--batch", "64",
+                    "--rounds", "3"])
+    bench.row("jpeg500: shuffled epoch, decoded / two bare TurboJPEG threads",
+              f"{images['shuffled epoch: ratio']:.2f} x", "0.97")
+    return rate, images["shuffled epoch: samples"]
+
+
+def waiting(bench, photos_dataset):
+    shares = [run(bench, photos_dataset, "--decode", "image:224", "--batch-size", "64", "--simulate-step", str(STEP_MS),
+                  "--steps", "60")["wait"] for _ in range(3)]
+    share = statistics.median(entry["share"] for entry in shares)
+    milliseconds = statistics.median(entry["seconds_per_step"] for entry in shares) * 1e3
+    bench.row(f"jpeg500: consumer's wait, batches of 64 x 224 x 224, step of {STEP_MS} ms (published: 92 ms, 48 %; 0.4 ms)",
+              f"{milliseconds:.2f} ms, {100 * share:.2f} %", "0.2 %")
+
+
+def mixing(bench, small_dataset):
+    size = sum(os.path.getsize(os.path.join(small_dataset, name)) for name in os.listdir(small_dataset))
+    result = subprocess.run([bench.shardctl, "plan", small_dataset, "--json", "--batch-size", "256", "--steps", "1",
+                             "--shuffle-buffer", str(size // 20)], stdout=subprocess.PIPE, check=True)
+    plan = json.loads(result.stdout)
+    bench.row("small4k: shuffle score, buffer of 5 % (perfect: 1)", f"{plan['shuffle_score']:.3f}", "0.99")
+    bench.row("small4k: the same of a WebDataset buffer of the same bytes", f"{plan['webdataset_score']:.3f}")
+
+
+def packing(bench):
+    dataset = bench.make("documents", [bench.tool("make_documents"), "{}"])
+    packed = run(bench, dataset, "--decode", "tokens", "--context", "4096", "--batch-size", "8192")["packing"]
+    bench.row("documents of 10 to 400 tokens in rows of 4,096: filled (published: 98.5 %)",
+              f"{100 * packed['efficiency']:.2f} %", "99.5 %")
+
+
+def cold_files(bench, label, files, dataset, published):
+    """Loose files in random order against shards in theirs, the page cache empty; medians of three."""
+    ratios = []
+    try:
+        for _ in range(3):
+            drop(bench, dataset)
+            with open("/proc/sys/vm/drop_caches", "w") as switch:
+                switch.write("3\n")  # the files' inodes and directories too
+            result = subprocess.run([bench.tool("loose_files"), files, "--shuffled"], stdout=subprocess.PIPE, check=True)
+            loose = json.loads(result.stdout)
+            shards = run(bench, dataset, "--cold", "--order", "sequential", "--batch-size", "256")
+            ratios.append(shards["samples_per_second"] / (loose["files"] / loose["seconds"]))
+    except (CachedError, OSError) as error:
+        bench.row(f"{label}: shards in order / loose files shuffled, cold", f"not measured: {error}")
+        return
+    bench.row(f"{label}: shards in order / loose files shuffled, cold (published: {published})",
+              f"{statistics.median(ratios):.1f} x")
+
+
+def first_batch(bench):
+    """A dataset of 10,000 shards, opened cold."""
+    dataset = bench.path("ten-thousand-shards")
+    files = bench.synth("ten-thousand", "files", "--count", "100000", "--size", "4096")
+    if not os.path.isdir(dataset):
+        subprocess.run([bench.shardctl, "pack", "--from", "files", files, "-o", dataset, "--shard-samples", "10"],
+                       check=True, stdout=subprocess.DEVNULL)
+    figures = [run(bench, dataset, "--cold", "--batch-size", "256", "--steps", "1") for _ in range(3)]
+    bench.row("10,000 shards, cold: opening", f"{statistics.median(f['open_seconds'] for f in figures) * 1e3:.0f} ms", "300")
+    bench.row("10,000 shards, cold: first batch of 256, after opening",
+              f"{statistics.median(f['first_batch_seconds'] for f in figures) * 1e3:.0f} ms")
+
+
+def peers(bench, photos, decoded):
+    theirs = lines([bench.options.peers, os.path.join(ROOT, "bench", "peers_images.py"), photos,
+                    bench.path("peers-images")])
+    for name, target in (("StreamingDataset + PIL, 2 workers", "4.5"), ("WebDataset + PIL, 2 workers", "4.2")):
+        bench.row(f"jpeg500: shuffled, decoded, 2 threads / {name}", f"{decoded / theirs[name]:.1f} x", target)
+
+
+def measure(bench, small, small_dataset, photos, photos_dataset):
+    rate, decoded = epochs(bench, small_dataset, photos_dataset)
+    waiting(bench, photos_dataset)
+    mixing(bench, small_dataset)
+    packing(bench)
+    cold_files(bench, "50,000 x 4 KiB", small, small_dataset, "19.5 x")
+    medium = bench.synth("small16k", "files", "--count", "10000", "--size", "16384")
+    cold_files(bench, "10,000 x 16 KiB", medium, bench.pack(medium, "files", "small16k-dataset"), "20.2 x")
+    first_batch(bench)
+    if bench.options.peers:
+        peers(bench, photos, decoded)
+    return rate
+
+
+if __name__ == "__main__":
+    sys.exit("started by bench/run")
