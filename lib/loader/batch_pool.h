@@ -26,13 +26,21 @@ class BatchPool {
   BatchPool(uint64_t limit, std::function<void(const BlockList&)> returned) : limit_(limit), returned_(std::move(returned)) {}
 
   // Whether one more batch of `bytes` may be laid out. Takes no lock.
-  bool HasRoom(uint64_t bytes) const { return used_ + bytes <= limit_; }
+  bool HasRoom(uint64_t bytes) const { return used_ + bytes <= Limit(); }
   // Takes no lock.
   void Reserve(uint64_t bytes) { used_ += bytes; }
   // Bytes of batches beyond the limit. Takes no lock.
   uint64_t over() const {
     const uint64_t used = used_;
     return used > limit_ ? used - limit_ : 0;
+  }
+
+  // Lends `bytes` of the limit to blocks, until called again. Kept memory gives way, unless the pool is being used just now:
+  // the next call sees to it. Does not wait for the lock.
+  void Lend(uint64_t bytes) {
+    lent_ = bytes;
+    if (bytes == 0) return;
+    if (std::unique_lock lock(mutex_, std::try_to_lock); lock) DropFree();
   }
 
   // Memory for a batch that has been charged: the smallest that is large enough, or else the largest.
@@ -58,10 +66,7 @@ class BatchPool {
   void Charge(BatchStorage& storage, uint64_t bytes) {
     std::lock_guard lock(mutex_);
     used_ += bytes - std::exchange(storage.charged_, bytes);
-    while (!free_.empty() && used_ + free_bytes_ > limit_) {
-      free_bytes_ -= free_.back()->memory();
-      free_.pop_back();
-    }
+    DropFree();
     peak_ = std::max(peak_, used_ + free_bytes_);
   }
 
@@ -71,7 +76,7 @@ class BatchPool {
     const BlockList held = std::exchange(storage->held_, {});
     std::lock_guard lock(mutex_);
     used_ -= storage->charged_;
-    if (!closed_ && used_ + free_bytes_ + memory <= limit_) {
+    if (!closed_ && used_ + free_bytes_ + memory <= Limit()) {
       free_bytes_ += memory;
       free_.push_back(std::move(storage));
     } else {
@@ -98,6 +103,15 @@ class BatchPool {
   }
 
  private:
+  uint64_t Limit() const { return limit_ - std::min<uint64_t>(limit_, lent_); }
+
+  void DropFree() {
+    while (!free_.empty() && used_ + free_bytes_ > Limit()) {
+      free_bytes_ -= free_.back()->memory();
+      free_.pop_back();
+    }
+  }
+
   mutable std::mutex mutex_;
   const uint64_t limit_;
   const std::function<void(const BlockList&)> returned_;
@@ -105,6 +119,7 @@ class BatchPool {
   std::vector<std::unique_ptr<BatchStorage>> free_;
   uint64_t free_bytes_ = 0;
   std::atomic<uint64_t> used_ = 0;
+  std::atomic<uint64_t> lent_ = 0;
   uint64_t peak_ = 0;
 };
 

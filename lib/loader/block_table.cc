@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/buffer.h"
 #include "loader/batch_task.h"
 
 namespace shardkit::loader {
@@ -15,6 +16,9 @@ bool FitsWell(uint64_t buffer, uint64_t wanted) { return buffer <= kLargeBuffer 
 // How fast the expansion thought of comes down to that of blocks read; it goes up at once.
 constexpr double kExpansionDecay = 0.05;
 
+// What the first blocks of a dataset may take beside their bytes in the file: zstd often gains a factor of four on text.
+constexpr uint64_t kMostUnknown = uint64_t{16} << 20;
+
 // What is beside the bytes of a block: parts of pages, a decompressor. Smaller blocks say little of what larger ones take.
 constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
 
@@ -22,7 +26,10 @@ constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
 
 // What a block not read yet will take: its columns may be fewer, and larger when decompressed.
 uint64_t BlockTable::Estimate(const BlockEntry& entry) const {
-  return static_cast<uint64_t>(static_cast<double>(entry.place.length) * expansion_[entry.key.dataset]);
+  const double expansion = expansion_[entry.key.dataset];
+  const uint64_t length = entry.place.length;
+  if (expansion == kExpansionUnknown) return length + std::min(3 * length, kMostUnknown);
+  return static_cast<uint64_t>(static_cast<double>(length) * expansion);
 }
 
 std::shared_ptr<BlockEntry> BlockTable::Find(const BlockKey& key) const {
@@ -199,7 +206,8 @@ std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
 void BlockTable::LearnExpansion(const BlockEntry& entry) {
   if (!entry.status.ok() || entry.salvage || entry.place.length < kBesideBytes) return;
   double& expansion = expansion_[entry.key.dataset];
-  const double seen = static_cast<double>(entry.charged - std::min(entry.charged, kBesideBytes)) /
+  const uint64_t beside = kBesideBytes + (entry.charged < Buffer::kHugePage ? 0 : Buffer::kHugePage);
+  const double seen = static_cast<double>(entry.charged - std::min(entry.charged, beside)) /
                       static_cast<double>(entry.place.length);
   if (expansion == kExpansionUnknown) {
     expansion = seen;

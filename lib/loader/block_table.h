@@ -108,8 +108,7 @@ class BlockTable {
  private:
   using Place = std::pair<uint64_t, uint64_t>;  // first batch that needs it, id
 
-  // Memory over bytes in the file, before a block of the dataset has been read: zstd gains as much on text.
-  static constexpr double kExpansionUnknown = 4;
+  static constexpr double kExpansionUnknown = 0;  // no block of the dataset has been read yet
 
   uint64_t Estimate(const BlockEntry& entry) const;
   void AddWanted(BlockEntry& entry);

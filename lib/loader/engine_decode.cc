@@ -92,7 +92,7 @@ BatchTask* Engine::TaskToLayOut() {
   const uint64_t bytes = task->needed != 0 ? task->needed : batch_estimate_;
   if (task != tasks_.front().get()) {
     if (ahead_bytes_ + bytes > std::max(kAheadBytes, kAheadBatches * bytes)) return nullptr;
-    if (!pool_->HasRoom(bytes + blocks_.over())) return nullptr;
+    if (!pool_->HasRoom(bytes)) return nullptr;
   }
   complete_.erase(complete_.begin());
   pool_->Reserve(task->charged = bytes);
@@ -112,9 +112,10 @@ void Engine::PutOff(Lock& lock, BatchTask& task) {
   lock.lock();
 }
 
-// The oldest batch, and those that the consumer holds, may take more than the share of batches: what blocks can do without
-// they give up.
+// The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of blocks:
+// the other gives up what it can do without.
 void Engine::BalanceMemory() {
+  pool_->Lend(blocks_.over());
   blocks_.Lend(pool_->over(), Oldest());
   std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
 }
