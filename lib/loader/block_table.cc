@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/buffer.h"
+#include "base/checked.h"
 #include "loader/batch_task.h"
 
 namespace shardkit::loader {
@@ -22,12 +23,17 @@ constexpr uint64_t kMostUnknown = uint64_t{16} << 20;
 // What is beside the bytes of a block: parts of pages, a decompressor. Smaller blocks say little of what larger ones take.
 constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
 
+// The memory of a buffer of so many bytes.
+uint64_t InBuffer(uint64_t length) {
+  return RoundUp(length, length < Buffer::kHugePage ? Buffer::kAlignment : Buffer::kHugePage);
+}
+
 }  // namespace
 
 // What a block not read yet will take: its columns may be fewer, and larger when decompressed.
 uint64_t BlockTable::Estimate(const BlockEntry& entry) const {
   const double expansion = expansion_[entry.key.dataset];
-  const uint64_t length = entry.place.length;
+  const uint64_t length = InBuffer(entry.place.length);
   if (expansion == kExpansionUnknown) return length + std::min(3 * length, kMostUnknown);
   return static_cast<uint64_t>(static_cast<double>(length) * expansion);
 }
@@ -206,9 +212,8 @@ std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
 void BlockTable::LearnExpansion(const BlockEntry& entry) {
   if (!entry.status.ok() || entry.salvage || entry.place.length < kBesideBytes) return;
   double& expansion = expansion_[entry.key.dataset];
-  const uint64_t beside = kBesideBytes + (entry.charged < Buffer::kHugePage ? 0 : Buffer::kHugePage);
-  const double seen = static_cast<double>(entry.charged - std::min(entry.charged, beside)) /
-                      static_cast<double>(entry.place.length);
+  const double seen = static_cast<double>(entry.charged - std::min(entry.charged, kBesideBytes)) /
+                      static_cast<double>(InBuffer(entry.place.length));
   if (expansion == kExpansionUnknown) {
     expansion = seen;
   } else if (seen <= expansion) {

@@ -1,19 +1,17 @@
 #!/usr/bin/python3
 """Runs examples/train: a run in pieces sees and learns what an uninterrupted one does.
 
-    train_test.py SHARDCTL TRAIN
-
-Standard library only.
+The variables SHARDCTL and SHARDKIT_BUILD_DIR say where the command and the build folder are. Standard library only.
 """
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-SHARDCTL, TRAIN = (os.path.abspath(path) for path in sys.argv[1:3])
+SHARDCTL = os.path.abspath(os.environ["SHARDCTL"])
+TRAIN = os.path.join(os.path.abspath(os.environ["SHARDKIT_BUILD_DIR"]), "examples", "train")
 PICTURES = 43  # 5 batches of 8, and 3 left over
 
 
@@ -81,4 +79,4 @@ class TrainTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main()
