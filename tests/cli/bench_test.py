@@ -171,7 +171,7 @@ class BenchTest(CliTest):
                                r"[0-9.]+ samples/s, [0-9.]+ MB/s\nfirst batch after [0-9.]+ ms, of which opening took [0-9.]+ ms\n"
                                r"consumer waits [0-9.]+ % of step time, [0-9.]+ ms per step\n\nstage +threads +busy +starved +blocked\n")
         for line in (r"read( +[0-9.]+){2} %( +[0-9.]+ %){2}", r"memory: blocks at most .*", r"threads: .*",
-                     r"bounded by: (consumer|decode|read|memory) \(.*\)", r"to change:  .*", r"storage( +[0-9.]+ MB/s){2} .*",
+                     r"bounded by: (consumer|decode|read|memory|overhead) \(.*\)", r"to change:  .*", r"storage( +[0-9.]+ MB/s){2} .*",
                      r"memory copy( +[0-9.]+ MB/s){2} .*"):
             self.assertRegex(text, rf"(?m)^{line}$")
 
