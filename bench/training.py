@@ -61,6 +61,7 @@ def cold_files(bench, label, files, dataset, published):
     ratios = []
     try:
         for _ in range(3):
+            os.sync()  # what is not written yet cannot be dropped
             drop(bench, dataset)
             with open("/proc/sys/vm/drop_caches", "w") as switch:
                 switch.write("3\n")  # the files' inodes and directories too

@@ -75,9 +75,10 @@ void BlockTable::Charge(BlockEntry& entry, uint64_t bytes) {
 
 void BlockTable::TakeBuffer(BlockEntry& entry) {
   const uint64_t wanted = Estimate(entry);
-  // The smallest that is large enough, or else the largest.
+  // The smallest that is large enough, or else the largest; of equal ones the one used last, which may still be in the
+  // processor's cache.
   size_t best = free_.size();
-  for (size_t i = 0; i < free_.size(); ++i) {
+  for (size_t i = free_.size(); i-- > 0;) {
     const uint64_t memory = free_[i].memory();
     if (!FitsWell(memory, wanted) || held_ - free_bytes_ + memory > limit_) continue;
     if (best == free_.size()) {
@@ -90,8 +91,7 @@ void BlockTable::TakeBuffer(BlockEntry& entry) {
   uint64_t memory = 0;
   if (best != free_.size()) {
     entry.buffer = std::move(free_[best]);
-    free_[best] = std::move(free_.back());
-    free_.pop_back();
+    free_.erase(free_.begin() + static_cast<ptrdiff_t>(best));
     memory = entry.buffer.memory();
     free_bytes_ -= memory;
     held_ -= memory;

@@ -5,22 +5,66 @@
 #include "loader/permutation.h"
 
 namespace shardkit::loader {
+namespace {
+
+// Orders of few blocks differ much in how far apart neighbouring samples come to lie. Of so many the first good one is taken.
+constexpr uint64_t kOrdersTried = 32;
+constexpr size_t kFewBlocks = 4096;
+constexpr double kGoodDistance = 0.99;  // of that in a perfect shuffle
+constexpr double kMostDistance = 1.1;   // beyond it, lanes keep to opposite ends
+
+}  // namespace
 
 DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOrderOptions& options)
     : blocks_(blocks), options_(options), rows_(options.count / options.lanes) {
-  for (uint64_t pass = 0, place = 0; place < options_.count; ++pass) {
-    std::vector<uint32_t> order;
-    if (options_.order == SampleOrder::kShuffled) {
-      order = ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(options_.key, pass));
+  for (uint64_t attempt = 0; attempt < kOrdersTried; ++attempt) {
+    segments_.clear();
+    uint64_t place = 0;
+    for (uint64_t pass = 0; place < options_.count; ++pass) {
+      std::vector<uint32_t> order;
+      if (options_.order == SampleOrder::kShuffled) {
+        order = ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(options_.key, pass * kOrdersTried + attempt));
+      }
+      place = AddPass(order, place);
     }
-    for (uint32_t i = 0; i < blocks.size() && place < options_.count; ++i) {
-      const uint32_t block = order.empty() ? i : order[i];
-      if (blocks[block].sample_count == 0) continue;
-      segments_.push_back({place, block});
-      place += blocks[block].sample_count;
-    }
+    if (options_.order != SampleOrder::kShuffled || options_.lanes == 1 || segments_.size() > kFewBlocks) break;
+    if (const double distance = LaneDistance(); distance >= kGoodDistance && distance <= kMostDistance) break;
   }
   CutIntoWindows();
+}
+
+// The blocks once, from `place` on, as far as they are needed; the place after them.
+uint64_t DatasetOrder::AddPass(const std::vector<uint32_t>& order, uint64_t place) {
+  for (uint32_t i = 0; i < blocks_.size() && place < options_.count; ++i) {
+    const uint32_t block = order.empty() ? i : order[i];
+    if (blocks_[block].sample_count == 0) continue;
+    segments_.push_back({place, block});
+    place += blocks_[block].sample_count;
+  }
+  return place;
+}
+
+// How far apart samples that follow one another are on average, in the order of the dataset, as a share of that in a
+// perfect shuffle. Told from the blocks alone, at a few rows of each.
+double DatasetOrder::LaneDistance() const {
+  const uint64_t rows = std::min<uint64_t>(rows_, 8 * segments_.size() / options_.lanes + 1);
+  if (rows == 0 || blocks_.empty()) return 1;
+  const auto middle = [&](uint64_t lane, uint64_t row) {
+    const Segment& segment = segments_[SegmentAt(lane * rows_ + row)];
+    return static_cast<double>(blocks_[segment.block].first_sample) + blocks_[segment.block].sample_count / 2.0;
+  };
+  double sum = 0;
+  for (uint64_t i = 0; i < rows; ++i) {
+    const uint64_t row = i * rows_ / rows;
+    double before = middle(options_.lanes - 1, row);
+    for (uint64_t lane = 0; lane < options_.lanes; ++lane) {
+      const double next = middle(lane, row);
+      sum += next > before ? next - before : before - next;
+      before = next;
+    }
+  }
+  const double samples = static_cast<double>(blocks_.back().first_sample + blocks_.back().sample_count);
+  return sum / static_cast<double>(rows * options_.lanes) / (samples / 3);
 }
 
 void DatasetOrder::CutIntoWindows() {

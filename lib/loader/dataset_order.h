@@ -42,6 +42,8 @@ class DatasetOrder {
     uint32_t block = 0;
   };
 
+  uint64_t AddPass(const std::vector<uint32_t>& order, uint64_t place);
+  double LaneDistance() const;
   void CutIntoWindows();
   size_t SegmentAt(uint64_t place) const;
   uint64_t SegmentEnd(size_t segment) const {

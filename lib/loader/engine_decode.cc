@@ -16,7 +16,7 @@ constexpr size_t kMostHeavySamples = 8;      // decoded by one thread at once
 
 // Batches ready before their turn: enough to even out the work, few enough for small ones to be written and read while
 // they are in the processor's cache.
-constexpr uint64_t kAheadBytes = 16 << 20;
+constexpr uint64_t kAheadBytes = 4 << 20;
 constexpr uint64_t kAheadBatches = 4;
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace shardkit::loader {
 namespace {
 
 constexpr uint32_t kMostLanesChosen = 64;
+constexpr uint64_t kFewLanes = 4;
 
 uint64_t SampleCount(const PlanDataset& dataset) {
   return dataset.blocks.empty() ? 0 : dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
@@ -114,9 +115,10 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
     blocks += datasets[i].blocks.size();
     largest_mean = std::max(largest_mean, bytes / datasets[i].blocks.size());
   }
-  // Two blocks in each lane's window, so that there is something to shuffle; and four in each lane, because the block at
-  // either end of a lane is shared with the next one and read for both.
-  const uint64_t fitting = options.shuffle_buffer_bytes / largest_mean / (2 * datasets.size());
+  // Two blocks in each lane's window, so that there is something to shuffle, unless that would leave few lanes for neighbours to
+  // come from; and four in each lane, because the block at either end of a lane is shared with the next one and read for both.
+  const uint64_t buffered = options.shuffle_buffer_bytes / largest_mean / datasets.size();
+  const uint64_t fitting = buffered < 2 * kFewLanes ? std::min(buffered, kFewLanes) : buffered / 2;
   return static_cast<uint32_t>(std::bit_floor(std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}))));
 }
 
