@@ -36,11 +36,12 @@ class BatchPool {
   }
 
   // Lends `bytes` of the limit to blocks, until called again. Kept memory gives way, unless the pool is being used just now:
-  // the next call sees to it. Does not wait for the lock.
-  void Lend(uint64_t bytes) {
-    lent_ = bytes;
-    if (bytes == 0) return;
+  // the next call sees to it. Does not wait for the lock. True when there is more room than before.
+  bool Lend(uint64_t bytes) {
+    const bool more_room = lent_.exchange(bytes) > bytes;
+    if (bytes == 0) return more_room;
     if (std::unique_lock lock(mutex_, std::try_to_lock); lock) DropFree();
+    return more_room;
   }
 
   // Memory for a batch that has been charged: the smallest that is large enough, or else the largest.

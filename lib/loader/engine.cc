@@ -1,6 +1,7 @@
 #include "loader/engine.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "base/errors.h"
@@ -40,10 +41,16 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vec
   if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
 }
 
-void Engine::Start() {
-  threads_.emplace_back([this] { RunPlanner(); });
-  for (int i = 0; i < read_threads_; ++i) threads_.emplace_back([this, i] { RunReader(i); });
-  for (int i = 0; i < decode_threads_; ++i) threads_.emplace_back([this, i] { RunDecoder(i); });
+absl::Status Engine::Start() {
+  try {
+    threads_.emplace_back([this] { RunPlanner(); });
+    for (int i = 0; i < read_threads_; ++i) threads_.emplace_back([this, i] { RunReader(i); });
+    for (int i = 0; i < decode_threads_; ++i) threads_.emplace_back([this, i] { RunDecoder(i); });
+  } catch (const std::system_error&) {
+    return ResourceExhausted("loader: the system starts no more than ", threads_.size(), " of ",
+                             1 + read_threads_ + decode_threads_, " threads; lower read_threads and decode_threads");
+  }
+  return absl::OkStatus();
 }
 
 Engine::~Engine() {

@@ -43,7 +43,8 @@ class Engine : public Loader {
          const LoaderOptions& options);
   ~Engine() override;
 
-  void Start();
+  // ResourceExhausted when the system does not give as many threads.
+  absl::Status Start();
 
   absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
   void Cancel() override;

@@ -115,7 +115,7 @@ void Engine::PutOff(Lock& lock, BatchTask& task) {
 // The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of blocks:
 // the other gives up what it can do without.
 void Engine::BalanceMemory() {
-  pool_->Lend(blocks_.over());
+  if (pool_->Lend(blocks_.over())) to_decode_.notify_all();
   blocks_.Lend(pool_->over(), Oldest());
   std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
 }

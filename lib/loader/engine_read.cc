@@ -15,6 +15,7 @@ void Engine::RunReader(int number) {
   Lock lock(mutex_);
   while (!stopped_.cancelled()) {
     if (number >= tuner_.threads()) {
+      WakeReaders();  // it may have been woken in another's stead
       to_read_more_.wait(lock);
       continue;
     }

@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
   SHARDKIT_RETURN_IF_ERROR(plan->CheckCursor(*complete.cursor));
   if (plan->StepsFrom(complete.cursor->position) == 0) complete.cursor = plan->Begin(complete.cursor->epoch + 1);
   auto engine = std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete);
-  engine->Start();
+  SHARDKIT_RETURN_IF_ERROR(engine->Start());
   return engine;
 }
 
