@@ -84,7 +84,7 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
     }
     WakePlanner();
     WakeReaders();
-    if (decoders_blocked_ > 0) WakeDecoders(1);
+    WakeBlockedDecoders();
   }
   const auto end = Clock::now();
   trace_.Add("wait", "consumer", begin, end, task ? task->sequence : 0);
@@ -126,7 +126,7 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
 void Engine::TakeBack(const BatchPool::BlockList& held) {
   Lock lock(mutex_);
   for (const auto& block : held) blocks_.Unhold(*block);
-  if (decoders_blocked_ > 0) WakeDecoders(1);
+  WakeBlockedDecoders();
   WakePlanner();
   WakeReaders();
 }

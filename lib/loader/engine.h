@@ -86,6 +86,8 @@ class Engine : public Loader {
   void RunDecoder(int number);
   BatchTask* TaskToLayOut();
   void WakeDecoders(size_t most);
+  void WakeBlockedDecoders();
+  uint64_t AheadLimit(uint64_t batch_bytes) const;
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
   void PutOff(Lock& lock, BatchTask& task);
   void BalanceMemory();

@@ -16,7 +16,7 @@ constexpr size_t kMostHeavySamples = 8;      // decoded by one thread at once
 
 // Batches ready before their turn: enough to even out the work, few enough for small ones to be written and read while
 // they are in the processor's cache.
-constexpr uint64_t kAheadBytes = 4 << 20;
+constexpr uint64_t kAheadBytes = 8 << 20;
 constexpr uint64_t kAheadBatches = 4;
 
 }  // namespace
@@ -79,6 +79,15 @@ void Engine::WakeDecoders(size_t most) {
   for (size_t i = std::min(most, waiting); i > 0; --i) to_decode_.notify_one();
 }
 
+uint64_t Engine::AheadLimit(uint64_t batch_bytes) const { return std::max(kAheadBytes, kAheadBatches * batch_bytes); }
+
+// Decoders that had no room, once there is some for more than one batch, or the next one is the batch whose turn it is.
+void Engine::WakeBlockedDecoders() {
+  if (decoders_blocked_ == 0) return;
+  const bool turn = !complete_.empty() && *complete_.begin() == tasks_.front().get();
+  if (turn || ahead_bytes_ <= AheadLimit(batch_estimate_) / 2) WakeDecoders(static_cast<size_t>(decoders_blocked_));
+}
+
 // Shares a batch that has been laid out among the threads, or ends it when nothing is left to fill.
 void Engine::StartFilling(Lock& lock, BatchTask& task) {
   if (task.samples_filling == 0) return Finish(lock, task);
@@ -91,7 +100,7 @@ BatchTask* Engine::TaskToLayOut() {
   BatchTask* const task = *complete_.begin();
   const uint64_t bytes = task->needed != 0 ? task->needed : batch_estimate_;
   if (task != tasks_.front().get()) {
-    if (ahead_bytes_ + bytes > std::max(kAheadBytes, kAheadBatches * bytes)) return nullptr;
+    if (ahead_bytes_ + bytes > AheadLimit(bytes)) return nullptr;
     if (!pool_->HasRoom(bytes)) return nullptr;
   }
   complete_.erase(complete_.begin());

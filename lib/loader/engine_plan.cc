@@ -27,8 +27,12 @@ bool Engine::RoomToPlan() const {
                             tasks_.size() < kMostPlannedBatches);
 }
 
+// When there is room for many batches: waking a thread for each one costs more than planning it.
 void Engine::WakePlanner() {
-  if (planner_waiting_ && RoomToPlan()) to_plan_.notify_one();
+  if (!planner_waiting_) return;
+  const bool much_room = blocks_.planned() < options_.memory_bytes / 16 * 7 &&
+                         planned_samples_ < kMostPlannedSamples / 8 * 7 && tasks_.size() < kMostPlannedBatches / 8 * 7;
+  if (tasks_.empty() || much_room) to_plan_.notify_one();
 }
 
 // False when the loader has been stopped.
