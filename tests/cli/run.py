@@ -10,6 +10,7 @@ The command comes from --shardctl or the variable SHARDCTL, real data from --dat
 import argparse
 import fnmatch
 import os
+import signal
 import sys
 import unittest
 
@@ -32,6 +33,9 @@ def flatten(suite):
 
 
 def main():
+    # Started in the background, or by nohup, it would pass on that these are ignored, and the command would keep to that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description="Tests of shardctl.")
     parser.add_argument("--shardctl", default=os.environ.get("SHARDCTL"), help="the command to test")
     parser.add_argument("--data", default=os.environ.get("SHARDKIT_TEST_DATA"), help="folder of real data")
