@@ -1,5 +1,10 @@
 // The reading threads: wanted blocks are read, checked and decompressed.
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
+
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -9,6 +14,19 @@
 #include "loader/engine.h"
 
 namespace shardkit::loader {
+namespace {
+
+// How often this thread has given up the processor to wait: while reading, for a device.
+int64_t VoluntaryWaits() {
+#ifdef RUSAGE_THREAD
+  rusage usage{};
+  if (getrusage(RUSAGE_THREAD, &usage) == 0) return usage.ru_nvcsw;
+#endif
+  static std::atomic<int64_t> unknown = 0;
+  return ++unknown;
+}
+
+}  // namespace
 
 void Engine::RunReader(int number) {
   const std::string name = StrCat("read ", number);
@@ -35,7 +53,9 @@ void Engine::RunReader(int number) {
     WakeReaders();
     lock.unlock();
     const auto begin = Clock::now();
+    const int64_t waits = VoluntaryWaits();
     ReadBlock(*entry);
+    const bool device_wait = VoluntaryWaits() != waits;
     const auto end = Clock::now();
     read_counter_.AddBusy(end - begin);
     trace_.Add("read block", name, begin, end, entry->key.block);
@@ -46,7 +66,7 @@ void Engine::RunReader(int number) {
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
     const bool waited_for = blocks_.anything_wanted() && (decoders_starved_ > 0 || consumer_waiting_);
-    if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for)) {
+    if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for, device_wait)) {
       to_read_more_.notify_all();
     }
   }
