@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 
 namespace shardkit::loader {
-
 namespace {
 
 // Of what a function makes of one sample.

@@ -100,8 +100,6 @@ class ColumnAssembler {
   // Whether the batch shows the blocks' own memory.
   virtual bool holds_blocks() const { return false; }
 
-  const std::string& name() const { return options_.name; }
-
  protected:
   std::optional<std::string_view> Value(const Assembly& assembly, size_t sample) const {
     return assembly.samples[sample].Value(position_);

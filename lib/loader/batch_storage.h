@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/buffer.h"

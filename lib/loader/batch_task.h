@@ -44,7 +44,6 @@ struct BatchTask {
   size_t next_sample = 0;     // to be filled
   size_t portion = 1;         // samples filled at once
   size_t samples_filling = 0;  // begun and not ended, or not begun
-  uint64_t bytes = 0;         // of the batch, once it is laid out
   bool done = false;
   absl::Status status;
 };

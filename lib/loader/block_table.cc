@@ -127,12 +127,12 @@ void BlockTable::Lend(uint64_t bytes, uint64_t oldest) {
   if (bytes == 0) return;
   while (held_ - free_bytes_ > limit_ && DropBlock(oldest)) {
   }
-  DropFreeBuffers(0);
+  DropFreeBuffers();
   DropKeptMaps();
 }
 
-void BlockTable::DropFreeBuffers(uint64_t wanted) {
-  while (!free_.empty() && held_ + wanted > limit_) {
+void BlockTable::DropFreeBuffers() {
+  while (!free_.empty() && held_ > limit_) {
     const uint64_t memory = free_.back().memory();
     free_.pop_back();
     free_bytes_ -= memory;
@@ -164,6 +164,7 @@ bool BlockTable::DropBlock(uint64_t oldest) {
   GiveBuffer(*victim);
   victim->state = BlockState::kWanted;
   victim->read_before = true;
+  dropped_ = true;
   for (BatchTask* const task : victim->tasks) ++task->missing;
   if (!victim->tasks.empty()) AddWanted(*victim);
   return true;
@@ -186,7 +187,7 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
   wanted_.erase(wanted_.begin());
   wanted_bytes_ -= entry.estimate;
   TakeBuffer(entry);
-  DropFreeBuffers(0);
+  DropFreeBuffers();
   entry.state = BlockState::kReading;
   if (entry.read_before) ++read_again_;
   return entries_.at(entry.key);

@@ -86,6 +86,9 @@ class BlockTable {
   // `oldest` room is made: other blocks are dropped, as in Lend, and wanted again, or the limit is passed.
   std::shared_ptr<BlockEntry> BeginRead(uint64_t oldest);
 
+  // Whether blocks have been dropped since the last call: batches that had all of theirs may miss some.
+  bool TakeDropped() { return std::exchange(dropped_, false); }
+
   // The entry is ready, or has failed. Returns the batches that no longer miss any block.
   std::vector<BatchTask*> EndRead(BlockEntry& entry);
 
@@ -117,7 +120,7 @@ class BlockTable {
   void GiveBuffer(BlockEntry& entry);
   void ReleaseIfUnused(BlockEntry& entry);
   void LearnExpansion(const BlockEntry& entry);
-  void DropFreeBuffers(uint64_t wanted);
+  void DropFreeBuffers();
   void DropKeptMaps();
   bool DropBlock(uint64_t oldest);
 
@@ -136,6 +139,7 @@ class BlockTable {
   uint64_t held_ = 0;  // free buffers included
   uint64_t peak_ = 0;
   uint64_t read_again_ = 0;
+  bool dropped_ = false;
 };
 
 }  // namespace shardkit::loader

@@ -91,6 +91,7 @@ class Engine : public Loader {
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
   void PutOff(Lock& lock, BatchTask& task);
   void BalanceMemory();
+  void ForgetIncomplete();
   void LayOut(BatchTask& task);
   void ChooseSamples(BatchTask& task);
   void CopyKeys(BatchTask& task) const;
@@ -137,7 +138,6 @@ class Engine : public Loader {
   Cursor cursor_;
   uint64_t steps_left_ = 0;
   absl::Status finished_;
-  uint64_t next_delivery_ = 0;
 
   StageCounter read_counter_, decode_counter_;
   TraceRecorder trace_;

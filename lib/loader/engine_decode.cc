@@ -37,7 +37,7 @@ void Engine::RunDecoder(int number) {
       Fill(task, first, end, scratch);
       trace_.Add("fill", name, begin, Clock::now(), task.sequence);
       lock.lock();
-      if (!fill_may_fail_) ReleaseFilled(task, first, end);
+      if (!fill_may_fail_ && !holds_blocks_) ReleaseFilled(task, first, end);
       task.samples_filling -= end - first;
       if (task.samples_filling == 0) Finish(lock, task);
       decode_counter_.AddBusy(Clock::now() - begin);
@@ -55,7 +55,9 @@ void Engine::RunDecoder(int number) {
         if (task->samples_filling <= task->portion) {
           // Small enough for one thread.
           lock.unlock();
+          const auto filling = Clock::now();
           Fill(*task, 0, task->samples_filling, scratch);
+          trace_.Add("fill", name, filling, Clock::now(), task->sequence);
           task->samples_filling = 0;
           lock.lock();
         }
@@ -126,7 +128,12 @@ void Engine::PutOff(Lock& lock, BatchTask& task) {
 void Engine::BalanceMemory() {
   if (pool_->Lend(blocks_.over())) to_decode_.notify_all();
   blocks_.Lend(pool_->over(), Oldest());
-  std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
+  ForgetIncomplete();
+}
+
+// Batches that miss a block again, because it was given up.
+void Engine::ForgetIncomplete() {
+  if (blocks_.TakeDropped()) std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
 }
 
 // What of the batch is good so far, as the columns see it.
@@ -245,7 +252,7 @@ void Engine::Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scra
 void Engine::ReleaseFilled(BatchTask& task, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const uint32_t index = task.references[task.kept[i]].block;
-    if (--task.block_unfilled[index] > 0 || holds_blocks_) continue;
+    if (--task.block_unfilled[index] > 0) continue;
     blocks_.Done(*task.blocks[index], task, task.block_uses[index]);
     task.blocks[index].reset();
     WakeReaders();

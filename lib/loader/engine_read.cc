@@ -39,7 +39,7 @@ void Engine::RunReader(int number) {
     }
     BalanceMemory();
     const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
-    std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
+    ForgetIncomplete();
     if (entry == nullptr) {
       // Without work because the plan has ended, or the stages after this one are slower.
       const Wait kind = all_planned_ && !blocks_.anything_wanted() ? Wait::kStarved : Wait::kBlocked;

@@ -42,9 +42,7 @@ uint64_t ShuffleBytes(const Plan& plan, const LoaderOptions& options) {
   const uint64_t lanes = plan.lanes();
   const uint64_t own = options.world_size < lanes ? (lanes + options.world_size - 1) / options.world_size : 1;
   uint64_t all = 0;  // no buffer is larger than the data
-  for (const PlanDataset& dataset : plan.datasets()) {
-    for (const PlanBlock& block : dataset.blocks) all += block.bytes;
-  }
+  for (const PlanDataset& dataset : plan.datasets()) all += dataset.bytes();
   return std::min(all, options.plan.shuffle_buffer_bytes / lanes * own);
 }
 
@@ -88,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
                             loader::OpenAll(file_system, datasets, Names(options), options.keys, options.read));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(open.Shapes(datasets), options.plan));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {
     return InvalidArgument("loader: an epoch has ", plan->samples_per_epoch(), " samples, fewer than one batch of ",
                            options.plan.batch_size, ", and they would be dropped; keep or pad the remainder");
@@ -113,11 +111,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system
   for (size_t i = 0; i < datasets.size(); ++i) {
     const auto reader = DatasetReader::Open(file_system, datasets[i].path);
     if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
-    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
-    shapes.push_back({{}, datasets[i].proportion, datasets[i].repeat, datasets[i].choose});
-    for (const DatasetBlock& block : blocks) {
-      if (block.sample_count > 0) shapes[i].blocks.push_back({block.first_sample, block.sample_count, block.length});
-    }
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
+    shapes.push_back(loader::ShapeOf(datasets[i], &blocks));
   }
   return Plan::Create(std::move(shapes), options);
 }

@@ -76,6 +76,9 @@ class MasksColumn : public ColumnAssembler {
       if (const auto value = Value(assembly, i)) {
         if (absl::Status status = LayOut(assembly, i, *value, fixed, &sizes, memory); !status.ok()) {
           assembly.Fail(i, Describe(status));
+          // No memory for the masks before the one that failed: a few bytes of runs can stand for any number of pixels.
+          memory->item_offsets.resize(memory->offsets.back() + 1);
+          memory->shapes.resize(2 * memory->offsets.back());
         }
       }
       memory->offsets.push_back(memory->item_offsets.size() - 1);

@@ -15,18 +15,12 @@ std::string OpenDatasets::fallback_reason() const {
   return {};
 }
 
-std::vector<PlanDataset> OpenDatasets::Shapes(std::span<const LoaderDataset> datasets) const {
-  std::vector<PlanDataset> shapes(readers.size());
-  for (size_t i = 0; i < readers.size(); ++i) {
-    shapes[i].proportion = datasets[i].proportion;
-    shapes[i].repeat = datasets[i].repeat;
-    shapes[i].choose = datasets[i].choose;
-    shapes[i].blocks.reserve(blocks[i].size());
-    for (const DatasetBlock& block : blocks[i]) {
-      shapes[i].blocks.push_back({block.first_sample, block.sample_count, block.length});
-    }
-  }
-  return shapes;
+PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blocks) {
+  std::erase_if(*blocks, [](const DatasetBlock& block) { return block.sample_count == 0; });
+  PlanDataset shape{{}, dataset.proportion, dataset.repeat, dataset.choose};
+  shape.blocks.reserve(blocks->size());
+  for (const DatasetBlock& block : *blocks) shape.blocks.push_back({block.first_sample, block.sample_count, block.length});
+  return shape;
 }
 
 namespace {
@@ -88,7 +82,7 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
     }
     if (i == 0) open.columns = (*reader)->columns();
     SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
-    std::erase_if(blocks, [](const DatasetBlock& block) { return block.sample_count == 0; });
+    open.shapes.push_back(ShapeOf(datasets[i], &blocks));
     open.blocks.push_back(std::move(blocks));
     open.readers.push_back(*std::move(reader));
   }

@@ -37,8 +37,6 @@ class Permutation {
     high_mask_ = (uint64_t{1} << (bits - low_bits_)) - 1;
   }
 
-  uint64_t size() const { return size_; }
-
   uint64_t operator()(uint64_t index) const {
     if (size_ < 2) return index;
     do {

@@ -1,9 +1,9 @@
 #include "shardkit/plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
@@ -22,8 +22,8 @@ constexpr uint64_t kFirstWindowBytes = uint64_t{32} << 20;
 class Fingerprint {
  public:
   void Add(uint64_t number) {
-    char bytes[8];
-    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(number >> (8 * i));
+    char bytes[sizeof(number)];
+    StoreLittle(bytes, number);
     hash_.Update({bytes, sizeof(bytes)});
   }
   uint64_t Digest() const { return hash_.Digest(); }
@@ -32,13 +32,13 @@ class Fingerprint {
   StreamingHash64 hash_;
 };
 
-uint64_t BytesOf(const PlanDataset& dataset) {
+}  // namespace
+
+uint64_t PlanDataset::bytes() const {
   uint64_t bytes = 0;
-  for (const PlanBlock& block : dataset.blocks) bytes += block.bytes;
+  for (const PlanBlock& block : blocks) bytes += block.bytes;
   return bytes;
 }
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset> datasets, const PlanOptions& options) {
   if (options.batch_size == 0 || options.batch_size > loader::kMaxEpochSamples) {
@@ -77,9 +77,8 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
   std::vector<double> bytes;
   for (size_t i = 0; i < datasets_.size(); ++i) {
     const PlanDataset& dataset = datasets_[i];
-    const double samples = dataset.blocks.empty() ? 1 : static_cast<double>(dataset.blocks.back().first_sample +
-                                                                           dataset.blocks.back().sample_count);
-    bytes.push_back(samples == 0 ? 0 : static_cast<double>(BytesOf(dataset)) * static_cast<double>(counts_[i]) / samples);
+    const double samples = static_cast<double>(dataset.samples());
+    bytes.push_back(samples == 0 ? 0 : static_cast<double>(dataset.bytes()) * static_cast<double>(counts_[i]) / samples);
     all_bytes += bytes.back();
   }
   std::vector<loader::DatasetOrder> orders;

@@ -14,10 +14,6 @@ namespace {
 constexpr uint32_t kMostLanesChosen = 64;
 constexpr uint64_t kFewLanes = 4;
 
-uint64_t SampleCount(const PlanDataset& dataset) {
-  return dataset.blocks.empty() ? 0 : dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
-}
-
 absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions) {
   uint64_t next = 0;
   for (const PlanBlock& block : dataset.blocks) {
@@ -81,7 +77,7 @@ absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> 
   uint64_t all = 0;
   for (size_t i = 0; i < datasets.size(); ++i) {
     SHARDKIT_RETURN_IF_ERROR(CheckDataset(datasets[i], i, proportions));
-    const uint64_t samples = SampleCount(datasets[i]);
+    const uint64_t samples = datasets[i].samples();
     uint64_t count = samples;
     if (datasets[i].repeat != 0) {
       const double repeated = datasets[i].repeat * static_cast<double>(samples);
@@ -110,10 +106,8 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
   for (size_t i = 0; i < datasets.size(); ++i) {
     if (counts[i] == 0) continue;
     most = std::min(most, counts[i]);
-    uint64_t bytes = 0;
-    for (const PlanBlock& block : datasets[i].blocks) bytes += block.bytes;
     blocks += datasets[i].blocks.size();
-    largest_mean = std::max(largest_mean, bytes / datasets[i].blocks.size());
+    largest_mean = std::max(largest_mean, datasets[i].bytes() / datasets[i].blocks.size());
   }
   // Two blocks in each lane's window, so that there is something to shuffle, unless that would leave few lanes for neighbours to
   // come from; and four in each lane, because the block at either end of a lane is shared with the next one and read for both.

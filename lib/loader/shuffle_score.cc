@@ -22,8 +22,7 @@ double PerfectNeighbourDistance(const Plan& plan) {
   std::vector<double> centres, sizes;
   double all = 0;
   for (const PlanDataset& dataset : plan.datasets()) {
-    const PlanBlock last = dataset.blocks.empty() ? PlanBlock{} : dataset.blocks.back();
-    sizes.push_back(static_cast<double>(last.first_sample + last.sample_count));
+    sizes.push_back(static_cast<double>(dataset.samples()));
     centres.push_back(all + sizes.back() / 2);
     all += sizes.back();
   }
@@ -59,7 +58,7 @@ std::vector<uint64_t> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit)
   uint64_t next = 0;
   for (const PlanDataset& dataset : plan.datasets()) {
     first.push_back(next);
-    if (!dataset.blocks.empty()) next += dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
+    next += dataset.samples();
   }
   const auto order = plan.Epoch(epoch);
   std::vector<uint64_t> ordinals(std::min(limit, order->size()));

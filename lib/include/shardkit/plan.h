@@ -55,6 +55,9 @@ struct PlanDataset {
   double proportion = 0;  // share of the epoch; shares are scaled to a sum of 1
   double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
   uint64_t choose = 0;    // samples per epoch
+
+  uint64_t samples() const { return blocks.empty() ? 0 : blocks.back().first_sample + blocks.back().sample_count; }
+  uint64_t bytes() const;
 };
 
 struct PlanOptions {

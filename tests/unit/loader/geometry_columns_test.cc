@@ -290,5 +290,36 @@ TEST_F(GeometryColumnsTest, MasksOfAnotherSizeAreBad) {
   }
 }
 
+// A few bytes of runs that stand for 80 GiB of pixels: neither they, nor those before them, are laid out.
+TEST_F(GeometryColumnsTest, MasksOfMorePixelsThanMemoryAreBad) {
+  std::vector<Values> rows;
+  for (uint32_t i = 0; i < 4; ++i) {
+    RleList list;
+    const uint32_t height = i == 2 ? 4095 : 1, width = i == 2 ? 1 << 20 : 5;
+    const std::vector<uint32_t> runs{1, height * width - 1};
+    for (int mask = 0; mask < 20; ++mask) list.Append(RleView(height, width, runs));
+    std::string value;
+    ASSERT_TRUE(AppendRleValue(list, &value).ok());
+    rows.push_back({std::to_string(i), value});
+  }
+  WriteRows(*files_, "/bomb", {KeyColumn(), {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd}}, rows);
+  LoaderOptions options;
+  options.plan = {.order = SampleOrder::kSequential, .batch_size = 4};
+  options.columns = {{.name = "masks", .decode = ColumnDecode::kMasks}};
+  const auto failed = OpenLoader(*files_, options, "/bomb")->Next();
+  EXPECT_TRUE(absl::IsResourceExhausted(failed.status())) << failed.status();
+  EXPECT_NE(Message(failed.status()).find("the masks of a batch would take more than"), std::string::npos);
+
+  options.bad_samples = BadSamples::kSkip;
+  const auto loader = OpenLoader(*files_, options, "/bomb");
+  const auto batch = loader->Next();
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ((*batch)->size(), 3u);
+  ASSERT_EQ((*batch)->skipped().size(), 1u);
+  EXPECT_EQ((*batch)->skipped()[0].sample.ordinal, 2u);
+  EXPECT_EQ((*batch)->column(0).values.size(), 3u * 20 * 5);
+  EXPECT_LT(loader->Report().peak_batch_memory, 1u << 20);
+}
+
 }  // namespace
 }  // namespace shardkit::test

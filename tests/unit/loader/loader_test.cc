@@ -223,6 +223,11 @@ TEST_F(LoaderTest, RefusesWhatCannotBe) {
   EXPECT_NE(message(options).find("cannot be decoded as images"), std::string::npos);
   options.columns = {{.name = "label", .decode = ColumnDecode::kMasks}};
   EXPECT_NE(message(options).find("only rle"), std::string::npos);
+  options.columns = {{.name = "text", .decode = ColumnDecode::kFunction}};
+  EXPECT_NE(message(options).find("no function"), std::string::npos);
+  options.columns[0].function = [](const FunctionInput&, AugmentationRandom&, std::span<uint8_t>) { return absl::OkStatus(); };
+  options.columns[0].shape = {uint64_t{1} << 40, uint64_t{1} << 40};
+  EXPECT_NE(message(options).find("is of more than"), std::string::npos);
   options = Small();
   options.geometry.kind = GeometryOptions::Kind::kResize;
   EXPECT_NE(message(options).find("0 x 0"), std::string::npos);
@@ -248,6 +253,37 @@ TEST_F(LoaderTest, ReportsAndTraces) {
   const std::string trace = loader->Trace();
   EXPECT_NE(trace.find("\"traceEvents\""), std::string::npos);
   EXPECT_NE(trace.find("read block"), std::string::npos);
+}
+
+TEST_F(LoaderTest, ViewsShowTheStoredBytesAndOutliveTheLoader) {
+  const std::vector<Row> rows = RowsOf(samples_);
+  for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
+    LoaderOptions options = Small();
+    options.read.mode = mode;
+    options.epochs = 2;
+    // So little that blocks would be dropped if the batches did not hold them.
+    options.memory_bytes = 1 << 20;
+    for (const char* name : {"image", "label", "text"}) options.columns.push_back({.name = name, .decode = ColumnDecode::kViews});
+    std::vector<std::shared_ptr<const Batch>> held;
+    {
+      const auto loader = OpenLoader(*files_, options);
+      for (auto batch = *loader->Next(); batch != nullptr; batch = *loader->Next()) held.push_back(batch);
+    }
+    ASSERT_EQ(held.size(), 40u);
+    for (const auto& batch : held) {
+      for (size_t c = 0; c < batch->column_count(); ++c) {
+        const BatchColumn& column = batch->column(c);
+        EXPECT_EQ(column.layout, BatchLayout::kViews);
+        ASSERT_EQ(column.views.size(), batch->size());
+        for (size_t i = 0; i < batch->size(); ++i) {
+          const Row& row = rows[batch->samples()[i].ordinal];
+          const auto value = row.find(std::string(column.name));
+          EXPECT_EQ(column.present[i] != 0, value != row.end());
+          EXPECT_EQ(column.views[i], value == row.end() ? std::string_view() : std::string_view(value->second));
+        }
+      }
+    }
+  }
 }
 
 TEST_F(LoaderTest, FunctionsDecodeAndFollow) {
