@@ -37,6 +37,14 @@ absl::Status FailedPrecondition(const Parts&... parts) {
   return absl::FailedPreconditionError(StrCat(parts...));
 }
 template <typename... Parts>
+absl::Status Internal(const Parts&... parts) {
+  return absl::InternalError(StrCat(parts...));
+}
+template <typename... Parts>
+absl::Status Unavailable(const Parts&... parts) {
+  return absl::UnavailableError(StrCat(parts...));
+}
+template <typename... Parts>
 absl::Status Cancelled(const Parts&... parts) {
   return absl::CancelledError(StrCat(parts...));
 }

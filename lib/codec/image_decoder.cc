@@ -38,15 +38,6 @@ int ChooseScale(const internal::StoredGeometry& stored) {
   return 8;
 }
 
-// Makes of `begin` and `length` what they are at scale / 8, within [0, size]: never empty, whatever was
-// rounded away.
-void ScaleSpan(int scale, uint32_t size, double* begin, double* length) {
-  constexpr double kLeast = 1e-9;
-  const double end = std::min((*begin + *length) * scale / 8, static_cast<double>(size));
-  *begin = std::clamp(*begin * scale / 8, 0.0, size - kLeast);
-  *length = std::max(end - *begin, kLeast);
-}
-
 void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top,
                 const std::array<uint8_t, 3>& fill) {
   if (left >= out.width || top >= out.height) return;
@@ -91,8 +82,8 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Jp
   const int scale = scaled_decode ? ChooseScale(stored) : 8;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, scale, content.channels));
   Box box = stored.source;
-  ScaleSpan(scale, reader.whole_width(), &box.x, &box.width);
-  ScaleSpan(scale, reader.whole_height(), &box.y, &box.height);
+  internal::ScaleSpan(scale, reader.whole_width(), &box.x, &box.width);
+  internal::ScaleSpan(scale, reader.whole_height(), &box.y, &box.height);
   // Mirroring is part of the resizing; the exchange of axes comes after it.
   const internal::Turn& turn = stored.turn;
   resizer.Prepare(reader.whole_width(), reader.whole_height(), box, stored.width, stored.height,

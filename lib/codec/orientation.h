@@ -1,6 +1,8 @@
 // EXIF orientations taken apart, for all that turns an image or what lies on it.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "shardkit/image.h"
@@ -41,6 +43,24 @@ inline StoredGeometry InStoredAxes(const Geometry& geometry) {
   }
   stored.turn.mirror_x ^= geometry.flip;
   return stored;
+}
+
+// Makes of `begin` and `length` what they are at scale / 8, within [0, size]: never empty, whatever was
+// rounded away.
+inline void ScaleSpan(int scale, uint32_t size, double* begin, double* length) {
+  constexpr double kLeast = 1e-9;
+  const double end = std::min((*begin + *length) * scale / 8, static_cast<double>(size));
+  *begin = std::clamp(*begin * scale / 8, 0.0, size - kLeast);
+  *length = std::max(end - *begin, kLeast);
+}
+
+// The stored position nearest to the centre of output `i` of `count`, which show [from, from + length) of an
+// upright axis of `size` pixels. The order of operations is part of what MaskRasterizer promises.
+inline uint32_t NearestStored(uint32_t size, double from, double length, uint32_t count, uint32_t i,
+                              bool mirror_stored) {
+  const double upright = std::floor(from + (i + 0.5) * length / count);
+  const auto position = static_cast<uint32_t>(std::clamp(upright, 0.0, size - 1.0));
+  return mirror_stored ? size - 1 - position : position;
 }
 
 // Fills `out`, whose size and channels are those of `image` turned, and which does not overlap it.

@@ -29,9 +29,8 @@ struct Axis {
              bool flip) {
     stored.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
-      const double upright = std::floor(from + (i + 0.5) * length / count);
-      const auto position = static_cast<uint32_t>(std::clamp(upright, 0.0, stored_size - 1.0));
-      stored[mirror_stored ? count - 1 - i : i] = mirror_stored ? stored_size - 1 - position : position;
+      stored[mirror_stored ? count - 1 - i : i] =
+          internal::NearestStored(stored_size, from, length, count, i, mirror_stored);
     }
     descending = mirror_stored != flip;
     begin.assign(size_t{stored_size} + 1, 0);

@@ -54,6 +54,7 @@ void ColumnAssembler::Begin(const Assembly& assembly, BatchLayout layout, Type d
   memory->shapes.clear();
   memory->present.clear();
   memory->views.clear();
+  memory->geometries.clear();
   memory->values.clear();
   if (!stored_.nullable) return;
   for (size_t i = 0; i < assembly.samples.size(); ++i) memory->present.push_back(Value(assembly, i).has_value());
@@ -66,6 +67,10 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
   const auto refuse = [&](std::string_view what) {
     return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ", what);
   };
+  if (options.deferred && options.decode != ColumnDecode::kImage && options.decode != ColumnDecode::kMasks &&
+      options.decode != ColumnDecode::kPackedMasks) {
+    return InvalidArgument("column \"", column.name, "\": only images and masks have a geometry that can be deferred");
+  }
   switch (options.decode) {
     case ColumnDecode::kStored:
       if (column.type == Type::kRle) return NewMaskRunsColumn(position, column, options);

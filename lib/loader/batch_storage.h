@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "loader/value_buffer.h"
 #include "shardkit/batch.h"
 
 namespace shardkit::loader {
@@ -17,19 +18,20 @@ namespace shardkit::loader {
 struct ColumnMemory {
   BatchColumn column;
   std::string name;  // the batch may outlive the loader
-  Buffer values;
+  ValueBuffer values;
   std::vector<uint64_t> offsets;
   std::vector<uint64_t> item_offsets;
   std::vector<uint64_t> shapes;
   std::vector<uint8_t> present;
   std::vector<std::string_view> views;
+  std::vector<Geometry> geometries;
 
   // Memory of an earlier, much larger batch would be held, and charged, for a small one.
   void ShrinkIfMuchTooLarge() {
     constexpr uint64_t kLarge = uint64_t{8} << 20;
     if (values.capacity() <= kLarge || values.capacity() / 4 <= values.size()) return;
     const size_t size = values.size();
-    values = Buffer();
+    values.Release();
     values.resize_discard(size);
   }
 
@@ -41,11 +43,12 @@ struct ColumnMemory {
     column.shapes = shapes;
     column.present = present;
     column.views = views;
+    column.geometries = geometries;
   }
 
   uint64_t memory() const {
     return values.capacity() + 8 * (offsets.capacity() + item_offsets.capacity() + shapes.capacity()) + present.capacity() +
-           views.capacity() * sizeof(std::string_view);
+           views.capacity() * sizeof(std::string_view) + geometries.capacity() * sizeof(Geometry);
   }
 };
 

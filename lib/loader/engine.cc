@@ -35,8 +35,9 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vec
       cursor_(*options.cursor),
       steps_left_(plan_->StepsFrom(cursor_.position)),
       trace_(options.trace),
-      pool_(std::make_shared<BatchPool>(options.memory_bytes / 8 * 3,
-                                        [this](const BatchPool::BlockList& held) { TakeBack(held); })) {
+      pool_(std::make_shared<BatchPool>(
+          std::min(options.memory_bytes / 8 * 3, options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
+          [this](const BatchPool::BlockList& held) { TakeBack(held); })) {
   if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
 }
 
@@ -80,22 +81,14 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
       ahead_bytes_ -= task->charged;
+      CountDelivery(*task, begin);
     }
     WakePlanner();
     WakeReaders();
     WakeBlockedDecoders();
   }
-  const auto end = Clock::now();
-  trace_.Add("wait", "consumer", begin, end, task ? task->sequence : 0);
+  trace_.Add("wait", "consumer", begin, Clock::now(), task ? task->sequence : 0);
   if (task == nullptr) return nullptr;
-  if (!first_next_) {
-    first_next_ = begin;
-    first_end_ = end;
-    report_.first_batch_seconds = std::chrono::duration<double>(end - begin).count();
-  } else {
-    report_.consumer_wait_seconds += std::chrono::duration<double>(end - begin).count();
-  }
-  last_end_ = end;
   if (!task->status.ok()) {
     if (task->storage) pool_->Give(std::move(task->storage));
     Cancel();
@@ -104,21 +97,36 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
   cursor_ = task->cursor_after;
   steps_left_ = task->steps_left_after != 0 ? task->steps_left_after
                 : options_.epochs == 0 || cursor_.epoch < options_.epochs ? plan_->StepsFrom(0) : 0;
+  return std::shared_ptr<const Batch>(task->storage.release(), [pool = pool_](BatchStorage* storage) {
+    pool->Give(std::unique_ptr<BatchStorage>(storage));
+  });
+}
+
+// What the report says of a batch whose turn has come, for which the consumer has waited since `begin`. With the lock held.
+void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
+  const auto end = Clock::now();
+  const double seconds = std::chrono::duration<double>(end - begin).count();
+  if (!first_next_) {
+    first_next_ = begin;
+    first_end_ = end;
+    report_.first_batch_seconds = seconds;
+  } else {
+    report_.consumer_wait_seconds += seconds;
+  }
+  last_end_ = end;
+  if (!task.status.ok()) return;
   ++report_.batches;
-  report_.samples += task->storage->size();
-  report_.skipped += task->skipped.size();
-  for (const BadSample& skipped : task->skipped) {
+  report_.samples += task.storage->size();
+  report_.skipped += task.skipped.size();
+  for (const BadSample& skipped : task.skipped) {
     if (report_.first_skipped.size() < kMostSkippedListed) report_.first_skipped.push_back(skipped);
   }
-  for (const ColumnMemory& memory : task->storage->columns_) {
+  for (const ColumnMemory& memory : task.storage->columns_) {
     report_.bytes += memory.values.size();
     if (memory.column.layout != BatchLayout::kTokens) continue;
     report_.token_positions += memory.column.shape[0] * memory.column.shape[1];
     for (size_t i = 2; i < memory.shapes.size(); i += 3) report_.tokens += memory.shapes[i];
   }
-  return std::shared_ptr<const Batch>(task->storage.release(), [pool = pool_](BatchStorage* storage) {
-    pool->Give(std::unique_ptr<BatchStorage>(storage));
-  });
 }
 
 // The consumer is done with a batch.
@@ -131,15 +139,16 @@ void Engine::TakeBack(const BatchPool::BlockList& held) {
 }
 
 LoaderReport Engine::Report() const {
+  const uint64_t batch_memory = pool_->memory(), peak_batch_memory = pool_->peak();
+  Lock lock(mutex_);
   LoaderReport report = report_;
   if (first_next_) {
     report.seconds = std::chrono::duration<double>(Clock::now() - *first_next_).count();
     report.step_seconds = std::chrono::duration<double>(*last_end_ - *first_end_).count();
   }
-  report.batch_memory = pool_->memory();
-  report.peak_batch_memory = pool_->peak();
+  report.batch_memory = batch_memory;
+  report.peak_batch_memory = peak_batch_memory;
   report.file_seconds = datasets_.file_system->read_seconds();
-  Lock lock(mutex_);
   report.read = read_counter_.times(tuner_.threads());
   report.decode = decode_counter_.times(decode_threads_);
   report.bytes_read = bytes_read_;

@@ -53,6 +53,10 @@ class Engine : public Loader {
   uint64_t steps_left() const override { return steps_left_; }
   LoaderReport Report() const override;
   std::string Trace() const override { return trace_.Json(); }
+  void AddTraceEvent(const char* name, std::string_view lane, Clock::time_point begin, Clock::time_point end,
+                     uint64_t number) override {
+    trace_.Add(name, lane, begin, end, number);
+  }
   std::string fallback_reason() const override { return datasets_.fallback_reason(); }
 
  private:
@@ -100,6 +104,7 @@ class Engine : public Loader {
   void ReleaseFilled(BatchTask& task, size_t begin, size_t end);
   void StartFilling(Lock& lock, BatchTask& task);
   void Finish(Lock& lock, BatchTask& task);
+  void CountDelivery(const BatchTask& task, Clock::time_point begin);
   void TakeBack(const BatchPool::BlockList& held);
 
   const LoaderOptions options_;
@@ -134,6 +139,9 @@ class Engine : public Loader {
   uint64_t blocks_read_ = 0;
   std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane; the planner's
 
+  LoaderReport report_;                                // the consumer's figures
+  std::optional<Clock::time_point> first_next_, first_end_, last_end_;
+
   // Of the consumer's thread.
   Cursor cursor_;
   uint64_t steps_left_ = 0;
@@ -141,8 +149,6 @@ class Engine : public Loader {
 
   StageCounter read_counter_, decode_counter_;
   TraceRecorder trace_;
-  LoaderReport report_;  // the consumer's figures
-  std::optional<Clock::time_point> first_next_, first_end_, last_end_;
   std::shared_ptr<BatchPool> pool_;
 
   std::vector<std::thread> threads_;

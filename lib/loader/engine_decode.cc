@@ -34,8 +34,10 @@ void Engine::RunDecoder(int number) {
       task.next_sample = end;
       if (end == task.kept.size()) filling_.erase(filling_.begin());
       lock.unlock();
-      Fill(task, first, end, scratch);
-      trace_.Add("fill", name, begin, Clock::now(), task.sequence);
+      {
+        const StageScope scope(trace_, options_.observer, "fill", name, task.sequence);
+        Fill(task, first, end, scratch);
+      }
       lock.lock();
       if (!fill_may_fail_ && !holds_blocks_) ReleaseFilled(task, first, end);
       task.samples_filling -= end - first;
@@ -43,8 +45,10 @@ void Engine::RunDecoder(int number) {
       decode_counter_.AddBusy(Clock::now() - begin);
     } else if (BatchTask* const task = TaskToLayOut()) {
       lock.unlock();
-      LayOut(*task);
-      trace_.Add("lay out", name, begin, Clock::now(), task->sequence);
+      {
+        const StageScope scope(trace_, options_.observer, "lay out", name, task->sequence);
+        LayOut(*task);
+      }
       lock.lock();
       batch_estimate_ = task->charged;
       if (task != tasks_.front().get() && task->samples_filling > 0 && pool_->over() > 0) {
@@ -55,9 +59,10 @@ void Engine::RunDecoder(int number) {
         if (task->samples_filling <= task->portion) {
           // Small enough for one thread.
           lock.unlock();
-          const auto filling = Clock::now();
-          Fill(*task, 0, task->samples_filling, scratch);
-          trace_.Add("fill", name, filling, Clock::now(), task->sequence);
+          {
+            const StageScope scope(trace_, options_.observer, "fill", name, task->sequence);
+            Fill(*task, 0, task->samples_filling, scratch);
+          }
           task->samples_filling = 0;
           lock.lock();
         }
@@ -166,7 +171,9 @@ void Engine::LayOut(BatchTask& task) {
     for (uint32_t i = 0; i < task.references.size(); ++i) task.kept.push_back(i);
   }
   BatchStorage& storage = *task.storage;
-  storage.columns_.resize(columns_.size());
+  while (storage.columns_.size() < columns_.size()) {
+    storage.columns_.emplace_back().values = ValueBuffer(options_.batch_memory);
+  }
   task.samples_filling = 0;
   while (task.status.ok() && !stopped_.cancelled()) {
     for (const SampleReference& reference : task.references) {

@@ -54,11 +54,12 @@ void Engine::RunReader(int number) {
     lock.unlock();
     const auto begin = Clock::now();
     const int64_t waits = VoluntaryWaits();
-    ReadBlock(*entry);
+    {
+      const StageScope scope(trace_, options_.observer, "read block", name, entry->key.block);
+      ReadBlock(*entry);
+    }
     const bool device_wait = VoluntaryWaits() != waits;
-    const auto end = Clock::now();
-    read_counter_.AddBusy(end - begin);
-    trace_.Add("read block", name, begin, end, entry->key.block);
+    read_counter_.AddBusy(Clock::now() - begin);
     lock.lock();
     bytes_read_ += entry->place.length;
     ++blocks_read_;

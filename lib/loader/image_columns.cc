@@ -14,7 +14,7 @@ class ImageColumn : public ColumnAssembler {
       : ColumnAssembler(position, std::move(column), std::move(options)), geometry_(geometry) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
-    const OutputSize fixed = FixedOutputSize(geometry_);
+    const OutputSize fixed = options_.deferred ? OutputSize{} : FixedOutputSize(geometry_);
     const size_t n = assembly.samples.size();
     const uint64_t channels = static_cast<uint64_t>(options_.channels);
     if (fixed.width != 0) {
@@ -33,9 +33,10 @@ class ImageColumn : public ColumnAssembler {
       if (!geometry.ok()) {
         assembly.Fail(i, Describe(geometry.status()));
       } else if (*geometry) {
-        height = (*geometry)->output_height;
-        width = (*geometry)->output_width;
+        height = options_.deferred ? (*geometry)->stored_height : (*geometry)->output_height;
+        width = options_.deferred ? (*geometry)->stored_width : (*geometry)->output_width;
       }
+      if (options_.deferred) memory->geometries.push_back(geometry.ok() ? geometry->value_or(Geometry{}) : Geometry{});
       if (height * width > options_.image.max_pixels) {
         assembly.Fail(i, Describe(ResourceExhausted("JPEG: ", width, " x ", height, " pixels are above the limit of ",
                                                     options_.image.max_pixels)));
@@ -69,7 +70,10 @@ class ImageColumn : public ColumnAssembler {
         if (out.height != 0) std::memset(out.pixels, 0, out.row_stride * out.height);
         continue;
       }
-      if (status.ok()) status = scratch.image.Decode(*Value(assembly, i), **geometry, options_.image, out);
+      if (status.ok()) {
+        const Geometry whole = FullImage({out.width, out.height, 1});
+        status = scratch.image.Decode(*Value(assembly, i), options_.deferred ? whole : **geometry, options_.image, out);
+      }
       if (!status.ok()) assembly.Fail(i, Describe(status));
     }
   }

@@ -11,20 +11,71 @@
 namespace shardkit::loader {
 namespace {
 
+// What the masks of a sample go through.
+class MaskGeometries {
+ public:
+  MaskGeometries(const GeometryOptions& options, std::optional<size_t> image_position)
+      : options_(options), image_position_(image_position) {}
+
+  OutputSize fixed() const { return FixedOutputSize(options_); }
+
+  absl::StatusOr<Geometry> Of(const Assembly& assembly, size_t i, const RleList& sizes, size_t mask) const {
+    StoredSize stored{sizes.widths[mask], sizes.heights[mask], 1};
+    if (image_position_) {
+      if (const auto image = assembly.samples[i].Value(*image_position_)) {
+        SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(*image));
+        if (info.width != stored.width || info.height != stored.height) {
+          return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ", info.width,
+                          " x ", info.height);
+        }
+        stored.orientation = info.exif_orientation;
+      }
+    }
+    return MakeGeometry(options_, stored, assembly.Random(i));
+  }
+
+ private:
+  const GeometryOptions options_;
+  const std::optional<size_t> image_position_;
+};
+
+// A few bytes of runs can stand for 4 GiB of pixels.
+absl::Status AddMaskBytes(uint64_t bytes, uint64_t* end) {
+  constexpr uint64_t kMaxBytes = uint64_t{64} << 30;
+  if (*end + bytes > kMaxBytes) {
+    return ResourceExhausted("the masks of a batch would take more than ", kMaxBytes,
+                             " bytes; use runs, a smaller batch or a geometry");
+  }
+  *end += bytes;
+  return absl::OkStatus();
+}
+
+uint64_t MaskBytes(const Geometry& geometry, bool packed) {
+  return geometry.output_height * (packed ? PackedRowBytes(geometry.output_width) : geometry.output_width);
+}
+
+// The masks as run lengths: as stored, or with the geometries that they still have to go through.
 class MaskRunsColumn : public ColumnAssembler {
  public:
-  using ColumnAssembler::ColumnAssembler;
+  MaskRunsColumn(size_t position, Column column, LoaderColumn options, std::optional<MaskGeometries> deferred)
+      : ColumnAssembler(position, std::move(column), std::move(options)), deferred_(std::move(deferred)) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
     Begin(assembly, BatchLayout::kMaskRuns, Type::kU32, memory);
     memory->column.shape_rank = 2;
     memory->offsets.push_back(0);
     memory->item_offsets.push_back(0);
+    uint64_t deferred_bytes = 0;
     RleList sizes;
     for (size_t i = 0; i < assembly.samples.size(); ++i) {
       sizes.Clear();
       if (const auto value = Value(assembly, i)) {
-        if (absl::Status status = ParseRleSizes(*value, &sizes); !status.ok()) assembly.Fail(i, Describe(status));
+        absl::Status status = ParseRleSizes(*value, &sizes);
+        if (status.ok() && deferred_) status = AddGeometries(assembly, i, sizes, &deferred_bytes, &memory->geometries);
+        if (!status.ok()) {
+          assembly.Fail(i, Describe(status));
+          sizes.Clear();
+        }
       }
       const uint64_t runs_before = memory->item_offsets.back();
       for (size_t mask = 0; mask < sizes.size(); ++mask) {
@@ -51,20 +102,42 @@ class MaskRunsColumn : public ColumnAssembler {
       std::memcpy(to, runs.data(), runs.size() * sizeof(uint32_t));
     }
   }
+
+ private:
+  // Those of all masks of the sample, or of none. *bytes is what the batch's masks will take.
+  absl::Status AddGeometries(const Assembly& assembly, size_t i, const RleList& sizes, uint64_t* bytes,
+                             std::vector<Geometry>* geometries) const {
+    const size_t before = geometries->size();
+    const uint64_t bytes_before = *bytes;
+    for (size_t mask = 0; mask < sizes.size(); ++mask) {
+      const bool as_before = mask > 0 && sizes.heights[mask] == sizes.heights[mask - 1] &&
+                             sizes.widths[mask] == sizes.widths[mask - 1];
+      absl::StatusOr<Geometry> geometry = as_before ? geometries->back() : deferred_->Of(assembly, i, sizes, mask);
+      absl::Status status = geometry.status();
+      if (status.ok()) status = AddMaskBytes(MaskBytes(*geometry, options_.decode == ColumnDecode::kPackedMasks), bytes);
+      if (!status.ok()) {
+        geometries->resize(before);
+        *bytes = bytes_before;
+        return status;
+      }
+      geometries->push_back(*geometry);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::optional<MaskGeometries> deferred_;
 };
 
 class MasksColumn : public ColumnAssembler {
  public:
-  MasksColumn(size_t position, Column column, LoaderColumn options, const GeometryOptions& geometry,
-              std::optional<size_t> image_position)
+  MasksColumn(size_t position, Column column, LoaderColumn options, MaskGeometries geometries)
       : ColumnAssembler(position, std::move(column), std::move(options)),
-        geometry_(geometry),
-        image_position_(image_position),
+        geometries_(std::move(geometries)),
         packed_(options_.decode == ColumnDecode::kPackedMasks) {}
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
     Begin(assembly, BatchLayout::kMasks, Type::kU8, memory);
-    const OutputSize fixed = FixedOutputSize(geometry_);
+    const OutputSize fixed = geometries_.fixed();
     const uint64_t fixed_bytes = uint64_t{fixed.height} * RowBytes(fixed.width);
     memory->offsets.push_back(0);
     memory->item_offsets.push_back(0);
@@ -126,35 +199,17 @@ class MasksColumn : public ColumnAssembler {
       const bool as_before = mask > 0 && sizes->heights[mask] == sizes->heights[mask - 1] &&
                              sizes->widths[mask] == sizes->widths[mask - 1];
       if (fixed.width == 0 && !as_before) {
-        SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, GeometryOf(assembly, i, *sizes, mask));
+        SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, geometries_.Of(assembly, i, *sizes, mask));
         height = geometry.output_height;
         width = geometry.output_width;
       }
-      const uint64_t bytes = height * RowBytes(static_cast<uint32_t>(width));
-      // A few bytes of runs can stand for 4 GiB of pixels.
-      if (memory->item_offsets.back() + bytes > kMaxBytes) {
-        return ResourceExhausted("the masks of a batch would take more than ", kMaxBytes, " bytes; use runs, a smaller batch or a geometry");
-      }
-      memory->item_offsets.push_back(memory->item_offsets.back() + bytes);
+      uint64_t end = memory->item_offsets.back();
+      SHARDKIT_RETURN_IF_ERROR(AddMaskBytes(height * RowBytes(static_cast<uint32_t>(width)), &end));
+      memory->item_offsets.push_back(end);
       memory->shapes.push_back(height);
       memory->shapes.push_back(width);
     }
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<Geometry> GeometryOf(const Assembly& assembly, size_t i, const RleList& sizes, size_t mask) const {
-    StoredSize stored{sizes.widths[mask], sizes.heights[mask], 1};
-    if (image_position_) {
-      if (const auto image = assembly.samples[i].Value(*image_position_)) {
-        SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(*image));
-        if (info.width != stored.width || info.height != stored.height) {
-          return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ", info.width,
-                          " x ", info.height);
-        }
-        stored.orientation = info.exif_orientation;
-      }
-    }
-    return MakeGeometry(geometry_, stored, assembly.Random(i));
   }
 
   template <typename Place>
@@ -167,7 +222,7 @@ class MasksColumn : public ColumnAssembler {
       for (size_t mask = 0; mask < scratch.masks.size(); ++mask) {
         const RleView runs = scratch.masks[mask];
         if (mask == 0 || runs.height != height || runs.width != width) {
-          SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, GeometryOf(assembly, i, scratch.masks, mask));
+          SHARDKIT_ASSIGN_OR_RETURN(const Geometry geometry, geometries_.Of(assembly, i, scratch.masks, mask));
           SHARDKIT_RETURN_IF_ERROR(scratch.rasterizer.SetGeometry(geometry));
           height = runs.height;
           width = runs.width;
@@ -180,22 +235,21 @@ class MasksColumn : public ColumnAssembler {
     if (!status.ok()) assembly.Fail(i, Describe(status));
   }
 
-  static constexpr uint64_t kMaxBytes = uint64_t{64} << 30;
-
-  const GeometryOptions geometry_;
-  const std::optional<size_t> image_position_;
+  const MaskGeometries geometries_;
   const bool packed_;
 };
 
 }  // namespace
 
 std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column& column, const LoaderColumn& options) {
-  return std::make_unique<MaskRunsColumn>(position, column, options);
+  return std::make_unique<MaskRunsColumn>(position, column, options, std::nullopt);
 }
 
 std::unique_ptr<ColumnAssembler> NewMasksColumn(size_t position, const Column& column, const LoaderColumn& options,
                                                 const GeometryOptions& geometry, std::optional<size_t> image_position) {
-  return std::make_unique<MasksColumn>(position, column, options, geometry, image_position);
+  const MaskGeometries geometries(geometry, image_position);
+  if (options.deferred) return std::make_unique<MaskRunsColumn>(position, column, options, geometries);
+  return std::make_unique<MasksColumn>(position, column, options, geometries);
 }
 
 }  // namespace shardkit::loader

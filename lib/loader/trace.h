@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shardkit/loader.h"
+
 namespace shardkit::loader {
 
 using Clock = std::chrono::steady_clock;
@@ -40,6 +42,30 @@ class TraceRecorder {
   std::vector<std::string> lanes_;
   std::vector<Event> events_;
   uint64_t dropped_ = 0;
+};
+
+// Records what its thread does while it lives, and tells the observer, if there is one.
+class StageScope {
+ public:
+  StageScope(TraceRecorder& trace, const std::shared_ptr<StageObserver>& observer, const char* name, std::string_view lane,
+             uint64_t number)
+      : trace_(trace), observer_(observer.get()), name_(name), lane_(lane), number_(number), begin_(Clock::now()) {
+    if (observer_ != nullptr) observer_->Begin(name);
+  }
+  ~StageScope() {
+    if (observer_ != nullptr) observer_->End();
+    trace_.Add(name_, lane_, begin_, Clock::now(), number_);
+  }
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+
+ private:
+  TraceRecorder& trace_;
+  StageObserver* const observer_;
+  const char* const name_;
+  const std::string_view lane_;
+  const uint64_t number_;
+  const Clock::time_point begin_;
 };
 
 }  // namespace shardkit::loader

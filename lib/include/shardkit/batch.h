@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/image.h"
 #include "shardkit/schema.h"
 
 namespace shardkit {
@@ -51,6 +53,11 @@ struct BatchColumn {
   // kViews: the value of each sample as stored, null where it is absent. The batch keeps the blocks they lie in.
   std::span<const std::string_view> views;
 
+  // Of a column with LoaderColumn::deferred: what is still to be done with each image (kRagged, one per sample; that of a sample
+  // without one is Geometry{}, whose sizes are 0) or with each mask (kMaskRuns, one per mask: without an image, the masks of
+  // one sample may differ in size).
+  std::span<const Geometry> geometries;
+
   // One byte per sample, 0 where the sample lacks the value (then it is zeros, or empty). Empty when all have it.
   std::span<const uint8_t> present;
 
@@ -59,6 +66,20 @@ struct BatchColumn {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
   }
+};
+
+// Where the values of batches lie when it is not in ordinary memory: page-locked memory for uploads, say. Thread-safe.
+class BatchMemory {
+ public:
+  virtual ~BatchMemory() = default;
+
+  // `bytes` of memory, a multiple of 4096 above 0, aligned to 4096, not cleared; or null when there is none to be had, and then
+  // ordinary memory is used instead. Called while the loader's threads wait for one another: must not wait for a batch.
+  virtual void* Allocate(size_t bytes) = 0;
+  // What Allocate gave for as many bytes.
+  virtual void Free(void* memory, size_t bytes) = 0;
+  // Bytes that it gives at most. The loader keeps its batches within this, but for the oldest one.
+  virtual uint64_t limit() const = 0;
 };
 
 struct BatchSample {

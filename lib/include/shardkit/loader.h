@@ -10,6 +10,7 @@
 // The batches depend on the datasets, the options and the cursor alone: not on threads, timing or memory.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -87,6 +88,12 @@ struct LoaderColumn {
   std::string name;
   ColumnDecode decode = ColumnDecode::kStored;
 
+  // kImage, kMasks, kPackedMasks: the geometry is left to whoever takes the batch, such as a GPU. Images come as stored: whole,
+  // ragged, at full scale and not turned. Masks come as runs (kMaskRuns); packing and pad_masks are left as well.
+  // BatchColumn::geometries says what to do with each image and each mask. What makes a sample a bad one (its geometry, masks
+  // of another size than their image, more pixels than memory) does so here too.
+  bool deferred = false;
+
   // kImage.
   int channels = 3;  // 1 gray or 3 RGB
   ImageDecodeOptions image;
@@ -110,6 +117,15 @@ enum class BadSamples {
   kSkip,  // left out of its batch, which is then smaller; counted and listed
 };
 
+// Is told what the loader's threads do, for profilers. Called on the thread that does it, ranges one within the other;
+// thread-safe and quick.
+class StageObserver {
+ public:
+  virtual ~StageObserver() = default;
+  virtual void Begin(const char* stage) = 0;  // "read block", "lay out", "fill"; a literal
+  virtual void End() = 0;
+};
+
 struct LoaderOptions {
   PlanOptions plan;  // batch_size is over all ranks
   uint64_t rank = 0;
@@ -125,6 +141,9 @@ struct LoaderOptions {
 
   ReadOptions read;
 
+  // Where the values of batches lie; null is ordinary memory. Batches keep it.
+  std::shared_ptr<BatchMemory> batch_memory;
+
   // Memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it. A step that
   // needs more by itself is given it.
   uint64_t memory_bytes = uint64_t{768} << 20;
@@ -134,9 +153,10 @@ struct LoaderOptions {
   int read_threads = 0;
 
   bool trace = false;  // record events for Loader::Trace
+  std::shared_ptr<StageObserver> observer;
 };
 
-// One thread at a time, except Cancel. Destroying it stops its threads within one unit of work each (reading a block,
+// One thread at a time, except Cancel, Report, Trace and AddTraceEvent. Destroying it stops its threads within one unit of work each (reading a block,
 // decoding some samples).
 class Loader {
  public:
@@ -165,6 +185,11 @@ class Loader {
 
   // Events so far in Chrome's trace format (JSON), which Perfetto opens; empty without LoaderOptions::trace.
   virtual std::string Trace() const = 0;
+
+  // Adds something that happens around the loader, between two times, to the trace. `name` is a literal, `lane` the row it is
+  // shown in, `number` what tells it from others of its kind.
+  virtual void AddTraceEvent(const char* name, std::string_view lane, std::chrono::steady_clock::time_point begin,
+                             std::chrono::steady_clock::time_point end, uint64_t number) = 0;
 
   // Why another read mode than the one asked for is in use, or empty.
   virtual std::string fallback_reason() const = 0;
