@@ -42,6 +42,15 @@ HEADER_LAYERS = {
     "loader_report.h": "loader",
     "plan.h": "loader",
     "shuffle_score.h": "loader",
+    "gpu/backend.h": "gpu",
+    "gpu/bandwidth.h": "gpu",
+    "gpu/device_batch.h": "gpu",
+    "gpu/device_loader.h": "gpu",
+    "gpu/dlpack.h": "gpu",
+    "gpu/kernels.h": "gpu",
+    "gpu/pinned_pool.h": "gpu",
+    "gpu/staging_ring.h": "gpu",
+    "gpu/uploader.h": "gpu",
 }
 
 # Folders that see the library as its users do.

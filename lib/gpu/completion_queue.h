@@ -1,0 +1,46 @@
+// What is to be done when the device has come so far.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gpu/event_pool.h"
+
+namespace shardkit::gpu {
+
+// A thread that waits for events, one after the other, so that nobody else has to. Thread-safe.
+class CompletionQueue {
+ public:
+  // ResourceExhausted when the system starts no thread.
+  static absl::StatusOr<std::unique_ptr<CompletionQueue>> Create(std::shared_ptr<EventPool> events);
+  // Waits for all events added: until then the device may be using memory that their functions hold.
+  ~CompletionQueue();
+
+  // `done` is called on the queue's thread when the event has been reached or the work before it has failed; in the order of
+  // Add. It is destroyed, with all it holds, right after.
+  void Add(EventPool::Handle event, std::function<void(const absl::Status&)> done);
+
+ private:
+  explicit CompletionQueue(std::shared_ptr<EventPool> events) : events_(std::move(events)) {}
+  void Run();
+
+  struct Entry {
+    EventPool::Handle event;
+    std::function<void(const absl::Status&)> done;
+  };
+
+  const std::shared_ptr<EventPool> events_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Entry> entries_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,19 @@
+// In place of backend_cuda.cc where Shardkit is built without CUDA.
+#include "base/errors.h"
+#include "gpu/cuda_device.h"
+
+namespace shardkit::gpu {
+namespace {
+
+absl::Status CompiledOut() {
+  return Unavailable(
+      "CUDA: this build of Shardkit is without it. Install the CUDA Toolkit (12 or later), see that nvcc is in PATH or in "
+      "/usr/local/cuda/bin, and build with meson setup -Dcuda=enabled; or use the device \"host\"");
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Backend>> OpenCudaDevice(int /*index*/) { return CompiledOut(); }
+absl::StatusOr<std::vector<DeviceInfo>> CudaDevices() { return CompiledOut(); }
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,129 @@
+// The machinery of a device loader: a thread that takes batches from a loader and queues their way to the device.
+//
+//   loader -> copies (the uploader's stream) -> kernels (a stream of their own) -> queue -> Next
+//
+// The host waits for the device in threads of its own (CompletionQueue), which only see to what comes after.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gpu/column_conversion.h"
+#include "gpu/completion_queue.h"
+#include "gpu/device_memory.h"
+#include "gpu/event_pool.h"
+#include "gpu/loaded_batch.h"
+#include "loader/stage_counter.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/gpu/device_loader.h"
+#include "shardkit/gpu/pinned_pool.h"
+#include "shardkit/gpu/staging_ring.h"
+#include "shardkit/gpu/uploader.h"
+
+namespace shardkit::gpu {
+
+// Pieces of memory one after the other, each aligned for a device.
+class Layout {
+ public:
+  // Where the piece begins.
+  uint64_t Add(uint64_t bytes) {
+    const uint64_t begin = (size_ + kAlignment - 1) / kAlignment * kAlignment;
+    size_ = begin + bytes;
+    return begin;
+  }
+  uint64_t size() const { return size_; }
+
+ private:
+  static constexpr uint64_t kAlignment = 256;
+  uint64_t size_ = 0;
+};
+
+// What a DeviceEngine is made of.
+struct DeviceParts {
+  std::shared_ptr<Backend> backend;
+  std::shared_ptr<PinnedPool> pinned;       // of batches
+  std::shared_ptr<PinnedPool> staging;      // of the ring
+  std::vector<std::unique_ptr<ColumnConversion>> conversions;  // by column, none for the last ones
+  std::unique_ptr<Loader> loader;
+  uint64_t device_bytes = 0;
+  int depth = 2;
+};
+
+class DeviceEngine : public DeviceLoader {
+ public:
+  explicit DeviceEngine(DeviceParts parts);
+  ~DeviceEngine() override;
+
+  absl::Status Start();
+
+  absl::StatusOr<std::shared_ptr<const DeviceBatch>> Next() override;
+  void Cancel() override;
+  Cursor cursor() const override { return cursor_; }
+  const Plan& plan() const override { return parts_.loader->plan(); }
+  uint64_t steps_left() const override { return steps_left_; }
+  DeviceReport Report() const override;
+  std::string Trace() const override { return parts_.loader->Trace(); }
+  std::string fallback_reason() const override { return parts_.loader->fallback_reason(); }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using Clock = loader::Clock;
+
+  // A batch queued to the device, or why there is none; null at the end.
+  struct Ready {
+    absl::StatusOr<std::shared_ptr<LoadedBatch>> batch;
+    Cursor cursor_after;
+    uint64_t steps_left_after = 0;
+  };
+
+  void RunUploads();
+  bool WaitForConsumer(Lock& lock);
+  absl::StatusOr<std::shared_ptr<LoadedBatch>> Upload(std::shared_ptr<const Batch> batch);
+  absl::Status WaitForDeviceMemory(uint64_t bytes);
+  // Null where values stay as the loader delivers them.
+  const ColumnConversion* Conversion(size_t column) const {
+    return column < parts_.conversions.size() ? parts_.conversions[column].get() : nullptr;
+  }
+
+  // The parts of an upload (device_upload.cc).
+  struct Plans;
+  absl::StatusOr<Plans> Prepare(const Batch& batch, LoadedBatch* loaded) const;
+  absl::Status Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans, DeviceBlock& work, LoadedBatch* loaded);
+
+  void CountCopy(uint64_t number, const absl::Status& outcome, double seconds);
+  void CountKernels(BatchOutcome& outcome, uint64_t number, const absl::Status& status, double seconds);
+
+  DeviceParts parts_;
+  Cancellation stopped_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Ready> ready_;
+  bool consumer_waiting_ = false;
+  absl::Status failure_;  // the first that the device has found
+  DeviceReport report_;   // the consumer's figures, and the kernels' time
+  std::optional<Clock::time_point> first_next_, first_end_, last_end_;
+  loader::StageCounter upload_counter_;
+
+  // Of the consumer's thread.
+  Cursor cursor_;
+  uint64_t steps_left_ = 0;
+  absl::Status finished_;
+
+  uint64_t next_number_ = 0;  // the upload thread's
+
+  std::shared_ptr<EventPool> events_;
+  std::shared_ptr<DeviceMemory> memory_;
+  Stream kernel_stream_ = nullptr;
+  std::unique_ptr<Uploader> uploader_;
+  std::unique_ptr<CompletionQueue> kernels_done_;
+  std::thread thread_;
+};
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,118 @@
+#include "shardkit/gpu/dlpack.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "gpu/dlpack_abi.h"
+
+namespace shardkit::gpu {
+namespace {
+
+// What a tensor keeps. Shape and strides are owned by it.
+struct Export {
+  std::shared_ptr<const DeviceBatch> batch;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  DLTensor tensor{};
+  DLManagedTensor unversioned{};
+  DLManagedTensorVersioned versioned{};
+};
+
+DLDataType TypeOf(Type type) {
+  const auto bits = static_cast<uint8_t>(8 * ScalarSize(type));
+  switch (type) {
+    case Type::kI8:
+    case Type::kI16:
+    case Type::kI32:
+    case Type::kI64:
+      return {kDlpackInt, bits, 1};
+    case Type::kF16:
+    case Type::kF32:
+    case Type::kF64:
+      return {kDlpackFloat, bits, 1};
+    case Type::kBf16:
+      return {kDlpackBfloat, bits, 1};
+    case Type::kBool:
+      return {kDlpackBool, bits, 1};
+    default:
+      return {kDlpackUint, bits, 1};
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array) {
+  if (column >= batch->column_count()) {
+    return InvalidArgument("dlpack: column ", column, " of ", batch->column_count());
+  }
+  auto made = std::make_unique<Export>();
+  const DeviceColumn& from = batch->column(column);
+  DLTensor& tensor = made->tensor;
+  tensor.dtype = {kDlpackInt, 64, 1};
+  const auto numbers = [&](const uint64_t* data, std::span<const uint64_t> host, uint32_t rank) {
+    tensor.data = const_cast<uint64_t*>(data);
+    made->shape = {static_cast<int64_t>(host.size())};
+    if (rank != 0) made->shape = {static_cast<int64_t>(host.size() / rank), static_cast<int64_t>(rank)};
+    return !host.empty();
+  };
+  bool there = true;
+  switch (array) {
+    case DeviceArray::kValues:
+      tensor.data = from.values;
+      tensor.dtype = TypeOf(from.dtype);
+      for (const uint64_t size : from.shape) made->shape.push_back(static_cast<int64_t>(size));
+      if (from.shape.empty()) made->shape = {static_cast<int64_t>(from.bytes / ScalarSize(from.dtype))};
+      break;
+    case DeviceArray::kOffsets:
+      there = numbers(from.offsets, from.host_offsets, 0);
+      break;
+    case DeviceArray::kItemOffsets:
+      there = numbers(from.item_offsets, from.host_item_offsets, 0);
+      break;
+    case DeviceArray::kShapes:
+      there = numbers(from.shapes, from.host_shapes, from.shape_rank);
+      break;
+    case DeviceArray::kPresent:
+      tensor.data = const_cast<uint8_t*>(from.present);
+      tensor.dtype = {kDlpackUint, 8, 1};
+      made->shape = {static_cast<int64_t>(from.host_present.size())};
+      there = !from.host_present.empty();
+      break;
+  }
+  if (!there) return InvalidArgument("dlpack: column \"", from.name, "\" has no such array in this batch");
+  made->strides.assign(made->shape.size(), 1);
+  for (size_t i = made->shape.size() - 1; i > 0; --i) made->strides[i - 1] = made->strides[i] * made->shape[i];
+  const DeviceInfo& device = batch->device();
+  tensor.device = {device.cuda ? kDlpackCuda : kDlpackCpu, device.cuda ? device.index : 0};
+  tensor.ndim = static_cast<int32_t>(made->shape.size());
+  tensor.shape = made->shape.data();
+  tensor.strides = made->strides.data();
+  made->batch = std::move(batch);
+  return made;
+}
+
+}  // namespace
+
+absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array, Stream stream) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, Describe(std::move(batch), column, array));
+  SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
+  DLManagedTensor& tensor = made->unversioned;
+  tensor.dl_tensor = made->tensor;
+  tensor.manager_ctx = made.get();
+  tensor.deleter = [](DLManagedTensor* self) { delete static_cast<Export*>(self->manager_ctx); };
+  return &made.release()->unversioned;
+}
+
+absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
+                                                            DeviceArray array, Stream stream) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, Describe(std::move(batch), column, array));
+  SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
+  DLManagedTensorVersioned& tensor = made->versioned;
+  tensor.version = {1, 0};
+  tensor.dl_tensor = made->tensor;
+  tensor.manager_ctx = made.get();
+  tensor.deleter = [](DLManagedTensorVersioned* self) { delete static_cast<Export*>(self->manager_ctx); };
+  return &made.release()->versioned;
+}
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,282 @@
+// Images: normalised where they have the size, else resized, turned and padded first.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "codec/orientation.h"
+#include "codec/resize_kernels.h"
+#include "gpu/column_conversion.h"
+#include "gpu/conversion_support.h"
+#include "shardkit/image.h"
+
+namespace shardkit::gpu {
+namespace {
+
+absl::Status CheckOutput(const PixelOutput& output, int channels) {
+  const bool floating = output.type == Type::kF32 || output.type == Type::kF16 || output.type == Type::kBf16;
+  if (!floating && output.type != Type::kU8) {
+    return InvalidArgument("images cannot become ", TypeName(output.type), ", only u8, f32, f16 and bf16");
+  }
+  if (floating && !output.planar) return InvalidArgument("images of type ", TypeName(output.type), " are planar");
+  if (channels != 1 && channels != 3) return InvalidArgument(channels, " channels; images have 1 or 3");
+  return absl::OkStatus();
+}
+
+// Shape and size of `n` images.
+absl::Status SetImageOutput(const PixelOutput& output, uint64_t n, uint64_t height, uint64_t width, uint64_t channels,
+                            ConversionPlan* plan) {
+  plan->layout = BatchLayout::kTensor;
+  plan->dtype = output.type;
+  plan->shape =
+      output.planar ? std::vector<uint64_t>{n, channels, height, width} : std::vector<uint64_t>{n, height, width, channels};
+  SHARDKIT_ASSIGN_OR_RETURN(plan->output_bytes, BoundedProduct({n, height, width, channels, ScalarSize(output.type)}));
+  return absl::OkStatus();
+}
+
+class NormalizeConversion : public ColumnConversion {
+ public:
+  explicit NormalizeConversion(const PixelOutput& output) : output_(output) {}
+
+  absl::StatusOr<ConversionPlan> Prepare(const BatchColumn& column) const override {
+    if (column.layout != BatchLayout::kTensor || column.dtype != Type::kU8 || column.shape.size() != 4) {
+      return InvalidArgument("column \"", column.name, "\" does not hold images of one size");
+    }
+    SHARDKIT_RETURN_IF_ERROR(Describe(column, Check(column)));
+    ConversionPlan plan;
+    const std::vector<uint64_t>& shape = column.shape;
+    SHARDKIT_RETURN_IF_ERROR(Describe(column, SetImageOutput(output_, shape[0], shape[1], shape[2], shape[3], &plan)));
+    return plan;
+  }
+
+  absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
+                      const uint8_t* values, const uint8_t* /*metadata*/, uint8_t* /*scratch*/, uint8_t* out) const override {
+    if (plan.output_bytes == 0) return absl::OkStatus();
+    NormalizeImages arguments;
+    arguments.pixels = values;
+    arguments.out = out;
+    arguments.count = column.shape[0];
+    arguments.height = static_cast<uint32_t>(column.shape[1]);
+    arguments.width = static_cast<uint32_t>(column.shape[2]);
+    arguments.channels = static_cast<int>(column.shape[3]);
+    arguments.output = output_;
+    return backend.Launch(arguments, stream);
+  }
+
+ private:
+  absl::Status Check(const BatchColumn& column) const {
+    const std::vector<uint64_t>& shape = column.shape;
+    SHARDKIT_RETURN_IF_ERROR(CheckOutput(output_, shape[3] <= 3 ? static_cast<int>(shape[3]) : 0));
+    if (!output_.planar) return InvalidArgument("the images are interleaved already; ask for planar ones");
+    if (shape[1] > UINT32_MAX || shape[2] > UINT32_MAX)
+      return InvalidArgument("images of ", shape[2], " x ", shape[1], " pixels");
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t bytes, BoundedProduct({shape[0], shape[1], shape[2], shape[3]}));
+    if (bytes != column.values.size()) {
+      return InvalidArgument(column.values.size(), " bytes of pixels; the shape says ", bytes);
+    }
+    return absl::OkStatus();
+  }
+
+  const PixelOutput output_;
+};
+
+// What stands at the beginning of the metadata.
+struct ResampleHeader {
+  uint64_t filters = 0;  // bytes from the metadata's beginning
+  uint32_t most_rows = 0;
+  uint32_t most_width = 0;
+};
+
+// Filters in the form that the kernels take. One that is asked for again right away is shared.
+class FilterTable {
+ public:
+  struct Place {
+    uint64_t index = 0;
+    uint32_t taps = 0;
+    uint32_t begin = 0;  // positions that it uses: [begin, end)
+    uint32_t end = 0;
+  };
+
+  Place Add(uint32_t size, double from, double length, uint32_t count, bool mirror) {
+    const Key key{size, from, length, count, mirror};
+    if (last_ && last_->first == key) return last_->second;
+    filter_.Build(size, from, length, count, mirror);
+    Place place;
+    place.index = numbers_.size();
+    for (const uint32_t taps : filter_.taps) place.taps = std::max(place.taps, taps);
+    place.begin = filter_.begin;
+    place.end = filter_.end;
+    for (uint32_t i = 0; i < count; ++i) {
+      numbers_.push_back(static_cast<int32_t>(filter_.first[i]));
+      numbers_.push_back(static_cast<int32_t>(filter_.taps[i]));
+      for (size_t tap = 0; tap < place.taps; ++tap) {
+        const size_t weight = size_t{i} * filter_.padded_taps + tap;
+        numbers_.push_back(int32_t{filter_.high[weight]} * (1 << internal::kLowBits) + filter_.low[weight]);
+      }
+    }
+    last_.emplace(key, place);
+    return place;
+  }
+
+  const std::vector<int32_t>& numbers() const { return numbers_; }
+
+  // Moves the numbers of `other`, whose places then begin where this ended.
+  uint64_t Append(FilterTable other) {
+    const uint64_t begin = numbers_.size();
+    numbers_.insert(numbers_.end(), other.numbers_.begin(), other.numbers_.end());
+    return begin;
+  }
+
+ private:
+  struct Key {
+    uint32_t size;
+    double from, length;
+    uint32_t count;
+    bool mirror;
+    bool operator==(const Key&) const = default;
+  };
+
+  internal::AxisFilter filter_;
+  std::vector<int32_t> numbers_;
+  std::optional<std::pair<Key, Place>> last_;
+};
+
+class ResampleConversion : public ColumnConversion {
+ public:
+  ResampleConversion(const PixelOutput& output, uint32_t output_height, uint32_t output_width, int channels,
+                     const std::array<uint8_t, 3>& fill)
+      : output_(output), output_height_(output_height), output_width_(output_width), channels_(channels), fill_(fill) {}
+
+  absl::StatusOr<ConversionPlan> Prepare(const BatchColumn& column) const override {
+    ConversionPlan plan;
+    SHARDKIT_RETURN_IF_ERROR(Describe(column, Prepare(column, &plan)));
+    return plan;
+  }
+
+  absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
+                      const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const override {
+    if (plan.output_bytes == 0) return absl::OkStatus();
+    ResampleHeader header;
+    std::memcpy(&header, plan.metadata.data(), sizeof(header));
+    ResampleImages arguments;
+    arguments.pixels = values;
+    arguments.images = reinterpret_cast<const ResampleImage*>(metadata + kMetadataAlignment);
+    arguments.filters = reinterpret_cast<const int32_t*>(metadata + header.filters);
+    arguments.scratch = scratch;
+    arguments.out = out;
+    arguments.count = column.geometries.size();
+    arguments.most_rows = header.most_rows;
+    arguments.most_width = header.most_width;
+    arguments.output_height = output_height_;
+    arguments.output_width = output_width_;
+    arguments.channels = channels_;
+    std::copy(fill_.begin(), fill_.end(), arguments.fill);
+    arguments.output = output_;
+    return backend.Launch(arguments, stream);
+  }
+
+ private:
+  absl::Status Prepare(const BatchColumn& column, ConversionPlan* plan) const {
+    const size_t n = column.geometries.size();
+    if (column.layout != BatchLayout::kRagged || column.dtype != Type::kU8 || column.shape_rank != 3 ||
+        column.shapes.size() != 3 * n || column.offsets.size() != n + 1) {
+      return InvalidArgument("no images with geometries; set LoaderColumn::deferred");
+    }
+    SHARDKIT_RETURN_IF_ERROR(CheckOutput(output_, channels_));
+    const auto channels = static_cast<uint64_t>(channels_);
+    SHARDKIT_RETURN_IF_ERROR(SetImageOutput(output_, n, output_height_, output_width_, channels, plan));
+    ResampleHeader header;
+    std::vector<ResampleImage> images(n);
+    FilterTable horizontal, vertical;
+    for (size_t i = 0; i < n; ++i) {
+      if (column.geometries[i].stored_width == 0) continue;
+      SHARDKIT_RETURN_IF_ERROR(CheckImage(column, i));
+      images[i] = Place(column.geometries[i], &horizontal, &vertical);
+      images[i].pixels = column.offsets[i];
+      images[i].scratch = plan->scratch_bytes;
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t bytes, BoundedProduct({images[i].rows, images[i].width, channels}));
+      SHARDKIT_ASSIGN_OR_RETURN(plan->scratch_bytes, BoundedSum(plan->scratch_bytes, bytes));
+      header.most_rows = std::max(header.most_rows, images[i].rows);
+      header.most_width = std::max(header.most_width, images[i].width);
+    }
+    const uint64_t behind = horizontal.Append(std::move(vertical));
+    for (ResampleImage& image : images) image.vertical += behind;
+    MetadataWriter writer(&plan->metadata);
+    writer.Add(std::span<const ResampleHeader>(&header, 1));
+    writer.Add(std::span<const ResampleImage>(images));
+    header.filters = writer.Add(std::span<const int32_t>(horizontal.numbers()));
+    std::memcpy(plan->metadata.data(), &header, sizeof(header));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckImage(const BatchColumn& column, size_t i) const {
+    const Geometry& geometry = column.geometries[i];
+    SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
+    if (geometry.output_height != output_height_ || geometry.output_width != output_width_) {
+      return InvalidArgument("image ", i, " becomes ", geometry.output_width, " x ", geometry.output_height,
+                             " pixels instead of ", output_width_, " x ", output_height_);
+    }
+    const uint64_t* const shape = column.shapes.data() + 3 * i;
+    const auto channels = static_cast<uint64_t>(channels_);
+    // Sides have 20 bits.
+    const uint64_t bytes = uint64_t{geometry.stored_height} * geometry.stored_width * channels;
+    if (shape[0] != geometry.stored_height || shape[1] != geometry.stored_width || shape[2] != channels ||
+        !RangeWithin(column.offsets[i], bytes, column.values.size())) {
+      return InvalidArgument("image ", i, " is of ", shape[1], " x ", shape[0], " pixels and ", shape[2],
+                             " channels; its geometry is for ", geometry.stored_width, " x ", geometry.stored_height, ", ",
+                             channels_, " channels were asked for");
+    }
+    return absl::OkStatus();
+  }
+
+  // As ImageDecoder does it at full scale: mirroring is part of the filters, the exchange of axes comes after them.
+  static ResampleImage Place(const Geometry& geometry, FilterTable* horizontal, FilterTable* vertical) {
+    const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
+    const internal::Turn& turn = stored.turn;
+    Box box = stored.source;
+    internal::ScaleSpan(8, geometry.stored_width, &box.x, &box.width);
+    internal::ScaleSpan(8, geometry.stored_height, &box.y, &box.height);
+    const FilterTable::Place across =
+        horizontal->Add(geometry.stored_width, box.x, box.width, stored.width, turn.transpose ? turn.mirror_y : turn.mirror_x);
+    const FilterTable::Place down =
+        vertical->Add(geometry.stored_height, box.y, box.height, stored.height, turn.transpose ? turn.mirror_x : turn.mirror_y);
+    ResampleImage image;
+    image.horizontal = across.index;
+    image.vertical = down.index;
+    image.horizontal_taps = across.taps;
+    image.vertical_taps = down.taps;
+    image.stored_width = geometry.stored_width;
+    image.stored_height = geometry.stored_height;
+    image.top = down.begin;
+    image.rows = down.end - down.begin;
+    image.width = stored.width;
+    image.height = stored.height;
+    image.transpose = turn.transpose;
+    image.content_width = geometry.content_width;
+    image.content_height = geometry.content_height;
+    return image;
+  }
+
+  const PixelOutput output_;
+  const uint32_t output_height_;
+  const uint32_t output_width_;
+  const int channels_;
+  const std::array<uint8_t, 3> fill_;
+};
+
+}  // namespace
+
+std::unique_ptr<ColumnConversion> NewNormalizeConversion(const PixelOutput& output) {
+  return std::make_unique<NormalizeConversion>(output);
+}
+
+std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height, uint32_t output_width,
+                                                        int channels, const std::array<uint8_t, 3>& fill) {
+  return std::make_unique<ResampleConversion>(output, output_height, output_width, channels, fill);
+}
+
+}  // namespace shardkit::gpu

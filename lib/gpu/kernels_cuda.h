@@ -1,0 +1,19 @@
+// The kernels (kernels.h) queued in a stream of the current CUDA device. An error is that of the launch, not of the work.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "shardkit/gpu/kernels.h"
+
+namespace shardkit::gpu {
+
+cudaError_t LaunchNormalize(const NormalizeImages& arguments, cudaStream_t stream);
+cudaError_t LaunchResample(const ResampleImages& arguments, cudaStream_t stream);
+cudaError_t LaunchRasterize(const RasterizeMasks& arguments, cudaStream_t stream);
+
+// Keeps every multiprocessor at arithmetic for a time in proportion to `rounds`, without touching memory.
+cudaError_t LaunchSpin(uint64_t rounds, cudaStream_t stream);
+
+}  // namespace shardkit::gpu

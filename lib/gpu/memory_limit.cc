@@ -1,0 +1,105 @@
+#include "gpu/memory_limit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+
+namespace shardkit::gpu {
+namespace {
+
+struct Mount {
+  std::string root;   // the group that is mounted
+  std::string point;  // where
+};
+
+// The mount of version 2, or of version 1's memory controller.
+std::optional<Mount> FindMount(const std::string& root, bool unified) {
+  std::ifstream file(root + "/proc/self/mountinfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string skipped, separator, type, source, options;
+    Mount mount;
+    words >> skipped >> skipped >> skipped >> mount.root >> mount.point;
+    // Optional fields end with a dash.
+    while (words >> separator && separator != "-") {
+    }
+    words >> type >> source >> options;
+    if (unified ? type == "cgroup2" : type == "cgroup" && StrCat(",", options, ",").find(",memory,") != std::string::npos) {
+      return mount;
+    }
+  }
+  return std::nullopt;
+}
+
+// The group of this process, as its mount's root sees it.
+std::optional<std::string> FindGroup(const std::string& root, bool unified) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    // number:controllers:path
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (unified ? controllers.empty() && line.starts_with("0:")
+                : StrCat(",", controllers, ",").find(",memory,") != std::string::npos) {
+      return line.substr(second + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  if (!(file >> word)) return std::nullopt;
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;  // "max"
+  return number;
+}
+
+void Consider(const std::string& root, const std::string& path, std::optional<MemoryLimit>* limit) {
+  const std::optional<uint64_t> bytes = ReadNumber(root + path);
+  if (bytes && (!*limit || *bytes < (*limit)->bytes)) *limit = MemoryLimit{*bytes, path};
+}
+
+// The limits from the process's group up to the mounted one.
+void ConsiderGroups(const std::string& root, bool unified, const char* file, std::optional<MemoryLimit>* limit) {
+  const std::optional<Mount> mount = FindMount(root, unified);
+  std::optional<std::string> group = FindGroup(root, unified);
+  if (!mount || !group) return;
+  // In a container the mount can begin below the group named, or the group be outside of what is mounted.
+  if (mount->root != "/" && group->starts_with(mount->root)) group = group->substr(mount->root.size());
+  while (true) {
+    while (group->ends_with('/')) group->pop_back();
+    Consider(root, StrCat(mount->point, *group, "/", file), limit);
+    if (group->empty()) return;
+    *group = group->substr(0, group->rfind('/') == std::string::npos ? 0 : group->rfind('/'));
+  }
+}
+
+}  // namespace
+
+std::optional<MemoryLimit> FindMemoryLimit(const std::string& root) {
+  std::optional<MemoryLimit> limit;
+  std::ifstream file(root + "/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    uint64_t kibibytes = 0;
+    if (words >> name >> kibibytes && name == "MemTotal:") {
+      limit = MemoryLimit{kibibytes * 1024, "the memory of this machine"};
+      break;
+    }
+  }
+  ConsiderGroups(root, true, "memory.max", &limit);
+  ConsiderGroups(root, false, "memory.limit_in_bytes", &limit);
+  return limit;
+}
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,60 @@
+#include "shardkit/gpu/staging_ring.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/errors.h"
+
+namespace shardkit::gpu {
+namespace {
+
+constexpr uint64_t kLeastSlot = uint64_t{64} << 10;
+
+}  // namespace
+
+StagingSlot::~StagingSlot() { ring_->Return(data_, size_); }
+
+std::shared_ptr<StagingRing> StagingRing::Create(std::shared_ptr<PinnedPool> pool) {
+  return std::shared_ptr<StagingRing>(new StagingRing(std::move(pool)));
+}
+
+absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes, const Cancellation* cancellation) {
+  if (bytes > pool_->budget()) {
+    return ResourceExhausted("staging ring: a slot of ", bytes, " bytes; the ring has ", pool_->budget(), ", raise pinned_bytes");
+  }
+  // Of few sizes, so that slots are of use to those that come after.
+  const uint64_t rounded = std::min(std::bit_ceil(std::max(bytes, kLeastSlot)), pool_->budget());
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (cancelled_ || (cancellation != nullptr && cancellation->cancelled())) {
+      return Cancelled("cancelled while waiting for a staging slot");
+    }
+    const absl::StatusOr<void*> memory = pool_->TryAllocate(rounded);
+    if (memory.ok()) {
+      ++slots_out_;
+      return std::shared_ptr<StagingSlot>(new StagingSlot(shared_from_this(), static_cast<uint8_t*>(*memory), bytes));
+    }
+    if (slots_out_ == 0) return memory.status();  // nothing will come back
+    returned_.wait(lock);
+  }
+}
+
+void StagingRing::Return(uint8_t* data, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  pool_->Free(data, size);
+  --slots_out_;
+  returned_.notify_all();
+}
+
+void StagingRing::Cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  returned_.notify_all();
+}
+
+void StagingRing::Wake() {
+  std::lock_guard lock(mutex_);
+  returned_.notify_all();
+}
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,190 @@
+#include "shardkit/gpu/uploader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "gpu/completion_queue.h"
+#include "gpu/event_pool.h"
+
+namespace shardkit::gpu {
+namespace {
+
+// What is not page-locked passes the ring in pieces of this size, so that one is filled while another is copied.
+constexpr uint64_t kStagedPiece = uint64_t{4} << 20;
+
+class TransferState : public Transfer {
+ public:
+  TransferState(std::shared_ptr<EventPool> events, EventPool::Handle end) : events_(std::move(events)), end_(std::move(end)) {}
+
+  absl::Status WaitOn(Stream stream) const override { return events_->backend().Wait(stream, end_.get()); }
+  absl::Status Synchronize() const override {
+    if (const auto known = outcome()) return *known;
+    return events_->backend().Synchronize(end_.get());
+  }
+  std::optional<absl::Status> outcome() const override {
+    std::lock_guard lock(mutex_);
+    return outcome_;
+  }
+
+  void End(const absl::Status& outcome) {
+    std::lock_guard lock(mutex_);
+    outcome_ = outcome;
+  }
+  const EventPool::Handle& end() const { return end_; }
+
+ private:
+  const std::shared_ptr<EventPool> events_;
+  const EventPool::Handle end_;
+  mutable std::mutex mutex_;
+  std::optional<absl::Status> outcome_;
+};
+
+class StreamUploader : public Uploader {
+ public:
+  StreamUploader(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring, const UploaderOptions& options)
+      : backend_(std::move(backend)), ring_(std::move(ring)), depth_(options.depth), events_(std::make_shared<EventPool>(backend_)) {}
+
+  ~StreamUploader() override {
+    completions_.reset();
+    if (stream_ != nullptr) backend_->DestroyStream(stream_);
+  }
+
+  absl::Status Start() {
+    SHARDKIT_ASSIGN_OR_RETURN(stream_, backend_->CreateStream());
+    SHARDKIT_ASSIGN_OR_RETURN(completions_, CompletionQueue::Create(events_));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<const Transfer>> Upload(std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold,
+                                                         const Cancellation* cancellation,
+                                                         std::function<void(const absl::Status&, double)> done) override {
+    SHARDKIT_RETURN_IF_ERROR(TakeTurn(cancellation));
+    auto transfer = Queue(pieces, cancellation, std::move(hold), std::move(done));
+    if (!transfer.ok()) EndTurn();
+    return transfer;
+  }
+
+  void Wake() override {
+    {
+      std::lock_guard lock(mutex_);
+      room_.notify_all();
+    }
+    ring_->Wake();
+  }
+
+  Stream stream() const override { return stream_; }
+
+  UploaderReport Report() const override {
+    std::lock_guard lock(mutex_);
+    return report_;
+  }
+
+ private:
+  absl::Status TakeTurn(const Cancellation* cancellation) {
+    std::unique_lock lock(mutex_);
+    const auto cancelled = [&] { return cancellation != nullptr && cancellation->cancelled(); };
+    room_.wait(lock, [&] { return cancelled() || report_.under_way < static_cast<uint64_t>(depth_); });
+    if (cancelled()) return cancellation->Check("waiting for an upload to end");
+    ++report_.under_way;
+    return absl::OkStatus();
+  }
+
+  void EndTurn() {
+    std::lock_guard lock(mutex_);
+    --report_.under_way;
+    room_.notify_all();
+  }
+
+  // On an error, what has been queued still holds all it needs.
+  absl::StatusOr<std::shared_ptr<const Transfer>> Queue(std::span<const UploadPiece> pieces, const Cancellation* cancellation,
+                                                        std::shared_ptr<const void> hold,
+                                                        std::function<void(const absl::Status&, double)> done) {
+    SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(stream_));
+    SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle end, events_->Take());
+    uint64_t bytes = 0, staged = 0;
+    absl::Status status;
+    for (const UploadPiece& piece : pieces) {
+      if (piece.bytes == 0) continue;
+      status = piece.pinned ? backend_->Copy(piece.to, piece.from, piece.bytes, CopyKind::kHostToDevice, stream_)
+                            : Stage(piece, cancellation);
+      if (!status.ok()) break;
+      bytes += piece.bytes;
+      if (!piece.pinned) staged += piece.bytes;
+    }
+    const absl::Status recorded = backend_->Record(end.get(), stream_);
+    if (status.ok()) status = recorded;
+    if (!status.ok()) {
+      // The copies queued so far read what `hold` keeps.
+      if (recorded.ok()) {
+        completions_->Add(end, [hold = std::move(hold)](const absl::Status&) {});
+      } else {
+        (void)backend_->SynchronizeStream(stream_);
+      }
+      return status;
+    }
+    const auto transfer = std::make_shared<TransferState>(events_, end);
+    completions_->Add(std::move(end), [this, transfer, begin = std::move(begin), hold = std::move(hold), done = std::move(done), bytes,
+                                       staged](const absl::Status& outcome) mutable {
+      const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
+      const double seconds = elapsed.ok() ? *elapsed : 0;
+      transfer->End(outcome);
+      hold.reset();
+      if (done) done(outcome, seconds);
+      std::lock_guard lock(mutex_);
+      if (outcome.ok()) {
+        ++report_.transfers;
+        report_.bytes += bytes;
+        report_.staged_bytes += staged;
+        report_.copy_seconds += seconds;
+      }
+      --report_.under_way;
+      room_.notify_all();
+    });
+    return transfer;
+  }
+
+  absl::Status Stage(const UploadPiece& piece, const Cancellation* cancellation) {
+    const uint64_t most = std::max<uint64_t>(std::min(kStagedPiece, ring_->bytes() / 4), 1);
+    for (uint64_t offset = 0; offset < piece.bytes; offset += most) {
+      const uint64_t bytes = std::min(most, piece.bytes - offset);
+      SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<StagingSlot> slot, ring_->Acquire(bytes, cancellation));
+      std::memcpy(slot->data(), static_cast<const uint8_t*>(piece.from) + offset, bytes);
+      SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle copied, events_->Take());
+      SHARDKIT_RETURN_IF_ERROR(
+          backend_->Copy(static_cast<uint8_t*>(piece.to) + offset, slot->data(), bytes, CopyKind::kHostToDevice, stream_));
+      if (const absl::Status status = backend_->Record(copied.get(), stream_); !status.ok()) {
+        (void)backend_->SynchronizeStream(stream_);  // the slot is still being read
+        return status;
+      }
+      completions_->Add(std::move(copied), [slot = std::move(slot)](const absl::Status&) {});
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<StagingRing> ring_;
+  const int depth_;
+  const std::shared_ptr<EventPool> events_;
+  Stream stream_ = nullptr;
+  mutable std::mutex mutex_;
+  std::condition_variable room_;
+  UploaderReport report_;
+  std::unique_ptr<CompletionQueue> completions_;  // its functions use all of the above
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Uploader>> Uploader::Create(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring,
+                                                           const UploaderOptions& options) {
+  if (options.depth < 2) return InvalidArgument("uploader: a depth of ", options.depth, "; give 2 or more");
+  auto uploader = std::make_unique<StreamUploader>(std::move(backend), std::move(ring), options);
+  SHARDKIT_RETURN_IF_ERROR(uploader->Start());
+  return uploader;
+}
+
+}  // namespace shardkit::gpu

@@ -1,0 +1,69 @@
+// A device that fails at a chosen call, to try every place where one can go wrong; and one whose copies wait until they are let
+// go. Both on the host.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/host_backend.h"
+
+namespace shardkit::test {
+
+// Thread-safe.
+class FaultBackend : public gpu::HostBackend {
+ public:
+  // Lets the call with this number, counted from 1 over all that can fail, return an error: ResourceExhausted for memory,
+  // Internal for all else.
+  void FailCall(uint64_t number);
+  // Lets the copy with this number, counted from 1, fail while it is done: the call itself succeeds.
+  void FailCopyLater(uint64_t number);
+
+  uint64_t call_count() const;
+  uint64_t copy_count() const;
+  // Name of the call that failed; empty when none did.
+  std::string failed() const;
+  // Of memory, events and streams: made and not yet destroyed.
+  int64_t alive() const;
+  // Of pinned memory.
+  uint64_t pinned_bytes() const;
+
+  // From now on copies wait at their turn in the stream until Release.
+  void HoldCopies();
+  void Release();
+
+  absl::StatusOr<void*> AllocateDevice(uint64_t bytes) override;
+  void FreeDevice(void* memory, uint64_t bytes) override;
+  absl::StatusOr<void*> AllocatePinned(uint64_t bytes) override;
+  void FreePinned(void* memory, uint64_t bytes) override;
+  absl::StatusOr<gpu::Stream> CreateStream() override;
+  void DestroyStream(gpu::Stream stream) override;
+  absl::StatusOr<gpu::Event> CreateEvent(bool timing) override;
+  void DestroyEvent(gpu::Event event) override;
+  absl::Status Record(gpu::Event event, gpu::Stream stream) override;
+  absl::Status Wait(gpu::Stream stream, gpu::Event event) override;
+  absl::Status Synchronize(gpu::Event event) override;
+  absl::Status Copy(void* to, const void* from, uint64_t bytes, gpu::CopyKind kind, gpu::Stream stream) override;
+  absl::Status Launch(const gpu::NormalizeImages& arguments, gpu::Stream stream) override;
+  absl::Status Launch(const gpu::ResampleImages& arguments, gpu::Stream stream) override;
+  absl::Status Launch(const gpu::RasterizeMasks& arguments, gpu::Stream stream) override;
+
+ private:
+  bool Fails(const char* name);
+  template <typename T>
+  absl::StatusOr<T> Made(absl::StatusOr<T> made);
+  void Gone(const void* handle);
+
+  mutable std::mutex mutex_;
+  std::condition_variable released_;
+  uint64_t fail_call_ = 0, fail_copy_ = 0;
+  uint64_t calls_ = 0, copies_ = 0;
+  std::string failed_;
+  int64_t alive_ = 0;
+  uint64_t pinned_bytes_ = 0;
+  bool hold_ = false;
+};
+
+}  // namespace shardkit::test

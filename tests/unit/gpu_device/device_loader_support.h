@@ -1,0 +1,86 @@
+// Batches on a device, shown as loader_support.h shows those of a loader.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gpu_device/device_support.h"
+#include "loader/loader_support.h"
+#include "shardkit/gpu/device_loader.h"
+
+namespace shardkit::test {
+
+// The batch's arrays, which are there, are fetched from the device; those it has on the host as well are the same.
+inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch) {
+  std::string text = "epoch " + std::to_string(batch.epoch()) + " step " + std::to_string(batch.step()) + ":";
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const BatchSample& sample = batch.samples()[i];
+    text += " " + std::to_string(sample.dataset) + "/" + std::to_string(sample.ordinal) + "@" + std::to_string(sample.position) +
+            "=" + std::string(batch.key(i));
+  }
+  for (size_t c = 0; c < batch.column_count(); ++c) {
+    const gpu::DeviceColumn& column = batch.column(c);
+    text += "\n " + std::string(column.name) + " layout " + std::to_string(static_cast<int>(column.layout)) + " shape";
+    for (const uint64_t size : column.shape) text += " " + std::to_string(size);
+    const auto numbers = [&](const uint64_t* values, std::span<const uint64_t> host) {
+      const std::vector<uint8_t> bytes = Fetch(device, values, host.size_bytes());
+      EXPECT_TRUE(host.empty() || std::memcmp(bytes.data(), host.data(), bytes.size()) == 0);
+      for (const uint64_t value : host) text += " " + std::to_string(value);
+    };
+    text += " offsets";
+    numbers(column.offsets, column.host_offsets);
+    text += " items";
+    numbers(column.item_offsets, column.host_item_offsets);
+    text += " shapes";
+    numbers(column.shapes, column.host_shapes);
+    text += " present";
+    const std::vector<uint8_t> present = Fetch(device, column.present, column.host_present.size());
+    EXPECT_TRUE(std::ranges::equal(present, column.host_present));
+    for (const uint8_t byte : present) text += byte ? " 1" : " 0";
+    text += " values ";
+    const std::vector<uint8_t> values = Fetch(device, column.values, column.bytes);
+    text.append(values.begin(), values.end());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(column.values) % 256, 0u);
+  }
+  for (const BadSample& bad : batch.skipped()) {
+    text += "\n bad " + std::to_string(bad.sample.ordinal) + " " + std::string(bad.status.message());
+  }
+  return text;
+}
+
+inline std::string Show(gpu::Backend& device, const gpu::DeviceBatch& batch) {
+  const absl::Status status = batch.Synchronize();
+  EXPECT_TRUE(status.ok()) << status;
+  return ShowEnded(device, batch);
+}
+
+inline std::unique_ptr<gpu::DeviceLoader> OpenDeviceLoader(std::shared_ptr<gpu::Backend> device, FileSystem& files,
+                                                           const gpu::DeviceLoaderOptions& options,
+                                                           const std::string& path = "/data") {
+  auto loader = gpu::DeviceLoader::Open(std::move(device), files, {{.path = path}}, options);
+  EXPECT_TRUE(loader.ok()) << loader.status();
+  return loader.ok() ? *std::move(loader) : nullptr;
+}
+
+// Every batch, and the error at the end if there is one. `hold` batches are kept before the first one is looked at.
+inline std::vector<std::string> Deliver(gpu::Backend& device, gpu::DeviceLoader& loader, size_t hold = 0) {
+  std::vector<std::string> shown;
+  std::vector<std::shared_ptr<const gpu::DeviceBatch>> held;
+  while (true) {
+    auto batch = loader.Next();
+    if (!batch.ok()) {
+      shown.push_back(batch.status().ToString());
+      return shown;
+    }
+    if (*batch != nullptr) held.push_back(*batch);
+    while (!held.empty() && (held.size() > hold || *batch == nullptr)) {
+      shown.push_back(Show(device, *held.front()));
+      held.erase(held.begin());
+    }
+    if (*batch == nullptr) return shown;
+  }
+}
+
+}  // namespace shardkit::test

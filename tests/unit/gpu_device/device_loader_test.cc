@@ -1,0 +1,284 @@
+// A device's batches are those of a loader with the same options, whatever is done where.
+#include "shardkit/gpu/device_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "gpu_device/device_loader_support.h"
+#include "loader/geometry_support.h"
+#include "shardkit/gpu/pinned_pool.h"
+
+namespace shardkit::test {
+namespace {
+
+class DeviceLoaderTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    files_ = NewMemoryFileSystem().release();
+    stored_ = new std::vector<Stored>(WriteImagesAndMasks(*files_));
+    ASSERT_TRUE(WriteDataset(*files_, "/mixed", MakeSamples(200), SmallShards(20, 5)).ok());
+  }
+  static void TearDownTestSuite() {
+    delete stored_;
+    delete files_;
+  }
+
+  static gpu::DeviceLoaderOptions Options(uint64_t batch_size = 7) {
+    gpu::DeviceLoaderOptions options;
+    options.loader.plan = {.seed = 3, .batch_size = batch_size};
+    options.loader.plan.shuffle_buffer_bytes = 1 << 20;
+    options.loader.memory_bytes = 8 << 20;
+    options.loader.epochs = 2;
+    options.loader.decode_threads = options.loader.read_threads = 2;
+    options.pinned_bytes = 8 << 20;
+    return options;
+  }
+
+  static gpu::DeviceLoaderOptions ImagesAndMasks(const GeometryOptions& geometry) {
+    gpu::DeviceLoaderOptions options = Options();
+    options.loader.geometry = geometry;
+    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage}, {.name = "masks", .decode = ColumnDecode::kMasks}};
+    return options;
+  }
+
+  void ExpectAsLoader(const gpu::DeviceLoaderOptions& options, const std::string& path = "/data", size_t hold = 0) {
+    const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options.loader, path));
+    ASSERT_GT(expected.size(), 10u);
+    const auto loader = OpenDeviceLoader(device_, *files_, options, path);
+    ASSERT_EQ(Deliver(*device_, *loader, hold), expected);
+  }
+
+  static FileSystem* files_;
+  static std::vector<Stored>* stored_;
+  const std::shared_ptr<gpu::Backend> device_ = TestDevice();
+};
+FileSystem* DeviceLoaderTest::files_ = nullptr;
+std::vector<Stored>* DeviceLoaderTest::stored_ = nullptr;
+
+TEST_F(DeviceLoaderTest, StoredColumnsOfEveryKind) {
+  gpu::DeviceLoaderOptions options = Options();
+  ExpectAsLoader(options, "/mixed");
+  ExpectAsLoader(options, "/data");  // JPEGs as bytes, masks as runs
+  options.depth = 5;
+  options.loader.plan.batch_size = 3;
+  ExpectAsLoader(options, "/mixed", 9);
+}
+
+TEST_F(DeviceLoaderTest, MasksBecomeMasksOnTheDevice) {
+  for (const GeometryOptions& geometry : Geometries()) {
+    for (const bool upright : {false, true}) {
+      gpu::DeviceLoaderOptions options = ImagesAndMasks(geometry);
+      options.loader.geometry.apply_orientation = upright;
+      options.loader.geometry.flip_probability = 0.5;
+      ExpectAsLoader(options);
+      options.loader.columns[1].decode = ColumnDecode::kPackedMasks;
+      ExpectAsLoader(options);
+      if (geometry.kind == GeometryOptions::Kind::kNative) continue;
+      options.loader.columns[1].pad_masks = true;
+      ExpectAsLoader(options);
+    }
+  }
+}
+
+TEST_F(DeviceLoaderTest, GeometryOnTheDevice) {
+  for (const GeometryOptions& geometry : Geometries()) {
+    for (const int channels : {1, 3}) {
+      gpu::DeviceLoaderOptions options = ImagesAndMasks(geometry);
+      options.loader.geometry.apply_orientation = true;
+      options.loader.geometry.flip_probability = 0.5;
+      options.loader.columns[0].channels = channels;
+      options.loader.columns[0].image.scaled_decode = false;
+      options.loader.columns[0].image.fill = {10, 100, 200};
+      options.device_geometry = true;
+      ExpectAsLoader(options, "/data", 2);
+    }
+  }
+}
+
+// Planar floats from the u8 pixels that a loader delivers, computed once more here.
+template <typename T>
+std::vector<T> Normalized(const BatchColumn& images, const gpu::PixelOutput& output, T (*round)(float)) {
+  const uint64_t count = images.shape[0], pixels = images.shape[1] * images.shape[2], channels = images.shape[3];
+  std::vector<T> values(count * pixels * channels);
+  for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t p = 0; p < pixels; ++p) {
+      for (uint64_t c = 0; c < channels; ++c) {
+        const float pixel = images.values[(i * pixels + p) * channels + c];
+        values[(i * channels + c) * pixels + p] = round(std::fma(pixel, output.scale[c], output.bias[c]));
+      }
+    }
+  }
+  return values;
+}
+
+TEST_F(DeviceLoaderTest, NormalizedPixels) {
+  const float mean[3] = {0.485f, 0.456f, 0.406f}, deviation[3] = {0.229f, 0.224f, 0.225f};
+  for (const Type type : {Type::kF32, Type::kF16, Type::kU8}) {
+    for (const bool on_device : {false, true}) {
+      for (const int channels : {3, 1}) {
+        gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
+        options.loader.columns[0].image.scaled_decode = false;
+        options.loader.columns[0].channels = channels;
+        options.device_geometry = on_device;
+        gpu::PixelOutput output = gpu::NormalizedOutput(type, mean, deviation);
+        if (type == Type::kU8) output = {.type = type, .planar = true};
+        options.images = {{"image", output}};
+        const auto host = OpenLoader(*files_, options.loader);
+        const auto loader = OpenDeviceLoader(device_, *files_, options);
+        for (auto expected = *host->Next(); expected != nullptr; expected = *host->Next()) {
+          const auto batch = loader->Next();
+          ASSERT_TRUE(batch.ok()) << batch.status();
+          ASSERT_TRUE((*batch)->Synchronize().ok());
+          const gpu::DeviceColumn& images = *(*batch)->Find("image");
+          EXPECT_EQ(images.dtype, type);
+          const BatchColumn& pixels = *expected->Find("image");
+          EXPECT_EQ(images.shape, (std::vector<uint64_t>{pixels.shape[0], pixels.shape[3], pixels.shape[1], pixels.shape[2]}));
+          const std::vector<uint8_t> bytes = Fetch(*device_, images.values, images.bytes);
+          const auto same = [&](const auto& values) {
+            return bytes.size() == values.size() * sizeof(values[0]) && std::memcmp(bytes.data(), values.data(), bytes.size()) == 0;
+          };
+          if (type == Type::kF32) {
+            EXPECT_TRUE(same(Normalized<float>(pixels, output, [](float v) { return v; })));
+          }
+          if (type == Type::kU8) {
+            EXPECT_TRUE(same(Normalized<uint8_t>(pixels, output, [](float v) { return static_cast<uint8_t>(v); })));
+          }
+#ifdef __FLT16_MAX__
+          if (type == Type::kF16) {
+            EXPECT_TRUE(same(Normalized<_Float16>(pixels, output, [](float v) { return static_cast<_Float16>(v); })));
+          }
+#endif
+        }
+        EXPECT_EQ(*loader->Next(), nullptr);
+        EXPECT_EQ(*loader->Next(), nullptr);
+      }
+    }
+  }
+}
+
+TEST_F(DeviceLoaderTest, NeitherMemoryNorThreadsNorDepthChangeTheBatches) {
+  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options.loader));
+  for (const int depth : {2, 4}) {
+    for (const int threads : {1, 4}) {
+      for (const uint64_t pinned : {uint64_t{4} << 20, uint64_t{32} << 20}) {
+        for (const uint64_t device_bytes : {uint64_t{0}, uint64_t{1}, uint64_t{300'000}}) {
+          options.depth = depth;
+          options.loader.decode_threads = options.loader.read_threads = threads;
+          options.pinned_bytes = pinned;
+          options.device_bytes = device_bytes;
+          for (const size_t hold : {0, 6}) {
+            ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, options), hold), expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Batches of 5 MB with 3.5 MB of page-locked memory for them.
+TEST_F(DeviceLoaderTest, BatchesThatFindNoPinnedMemoryAreStaged) {
+  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[1]);
+  options.loader.geometry.width = options.loader.geometry.height = 500;
+  options.loader.columns[0].image.scaled_decode = false;
+  options.pinned_bytes = 4 << 20;
+  options.loader.memory_bytes = 64 << 20;
+  const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, options.loader));
+  const auto loader = OpenDeviceLoader(device_, *files_, options);
+  ASSERT_EQ(Deliver(*device_, *loader), expected);
+  const gpu::DeviceReport report = loader->Report();
+  EXPECT_GT(report.staged_bytes, report.uploaded_bytes / 2);
+  EXPECT_LE(report.peak_pinned_memory, options.pinned_bytes);
+}
+
+TEST_F(DeviceLoaderTest, RanksAndResuming) {
+  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  options.loader.plan.batch_size = 6;
+  const std::vector<std::string> whole = Deliver(*OpenLoader(*files_, options.loader));
+  for (const size_t stop : {0, 1, 5, 11}) {
+    std::optional<Cursor> cursor;
+    uint64_t left = 0;
+    {
+      const auto loader = OpenDeviceLoader(device_, *files_, options);
+      left = loader->steps_left();
+      for (size_t i = 0; i < stop; ++i) {
+        const auto batch = loader->Next();
+        ASSERT_EQ(Show(*device_, **batch), whole[i]);
+        EXPECT_EQ(loader->steps_left(), (*batch)->epoch() == 0 && i + 1 < left ? left - i - 1 : loader->steps_left());
+      }
+      // What has been read ahead and not taken is not lost.
+      cursor = loader->cursor();
+    }
+    gpu::DeviceLoaderOptions rest = options;
+    rest.loader.cursor = cursor;
+    const std::vector<std::string> expected = Deliver(*OpenLoader(*files_, rest.loader));
+    EXPECT_EQ(expected.size() + stop, whole.size());
+    ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)), expected);
+    rest.loader.world_size = 2;
+    for (rest.loader.rank = 0; rest.loader.rank < 2; ++rest.loader.rank) {
+      ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)), Deliver(*OpenLoader(*files_, rest.loader)));
+    }
+  }
+}
+
+TEST_F(DeviceLoaderTest, ReportsAndTraces) {
+  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  options.loader.trace = true;
+  const auto loader = OpenDeviceLoader(device_, *files_, options);
+  const std::vector<std::string> shown = Deliver(*device_, *loader);
+  gpu::DeviceReport report = loader->Report();
+  while (report.loader.batches != report.batches || report.uploaded_bytes == 0) report = loader->Report();
+  EXPECT_EQ(report.batches, shown.size());
+  EXPECT_EQ(report.samples, 96u);
+  EXPECT_GT(report.bytes_per_sample(), 24 * 20 * 3);
+  EXPECT_EQ(report.upload.threads, 1);
+  EXPECT_GT(report.upload.busy, 0);
+  EXPECT_GT(report.copy_seconds, 0);
+  EXPECT_GT(report.kernel_seconds, 0);
+  EXPECT_GT(report.peak_device_memory, 0u);
+  EXPECT_GT(report.peak_pinned_memory, 0u);
+  EXPECT_FALSE(Diagnose(report).stage.empty());
+  const std::string trace = loader->Trace();
+  for (const std::string& lane : {device_->info().name + " copy", device_->info().name + " kernels", std::string("device consumer"),
+                                  std::string("decode 0")}) {
+    EXPECT_NE(trace.find("\"" + lane + "\""), std::string::npos) << lane;
+  }
+}
+
+TEST_F(DeviceLoaderTest, RefusesWhatCannotBe) {
+  const auto message = [&](const gpu::DeviceLoaderOptions& options) {
+    const absl::Status status = gpu::DeviceLoader::Open(device_, *files_, {{.path = "/data"}}, options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  gpu::DeviceLoaderOptions options = ImagesAndMasks(Geometries()[3]);
+  options.depth = 1;
+  EXPECT_NE(message(options).find("depth of 1"), std::string::npos);
+  options = ImagesAndMasks(Geometries()[3]);
+  options.pinned_bytes = 1000;
+  EXPECT_NE(message(options).find("pinned_bytes is 1000"), std::string::npos);
+  options = ImagesAndMasks(Geometries()[3]);
+  options.images = {{"masks", {}}};
+  EXPECT_NE(message(options).find("not among the columns decoded as images"), std::string::npos);
+  options.images = {{"image", {.type = Type::kF64, .planar = true}}};
+  EXPECT_NE(message(options).find("not f64"), std::string::npos);
+  options.images = {{"image", {.type = Type::kF32}}};
+  EXPECT_NE(message(options).find("are planar"), std::string::npos);
+  options = ImagesAndMasks({});
+  options.images = {{"image", {.type = Type::kF32, .planar = true}}};
+  EXPECT_NE(message(options).find("their own sizes"), std::string::npos);
+  options.images.clear();
+  options.loader.columns[0].decode = ColumnDecode::kViews;
+  EXPECT_NE(message(options).find("views cannot be uploaded"), std::string::npos);
+  options = ImagesAndMasks({});
+  options.loader.columns[0].deferred = true;
+  EXPECT_NE(message(options).find("device_geometry"), std::string::npos);
+  options = ImagesAndMasks({});
+  options.loader.batch_memory = *gpu::PinnedPool::Create(device_, {});
+  EXPECT_NE(message(options).find("brings its own batch_memory"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardkit::test

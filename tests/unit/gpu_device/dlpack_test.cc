@@ -1,0 +1,108 @@
+// DLPack tensors, looked at through the structs that the specification lays out.
+#include "shardkit/gpu/dlpack.h"
+
+#include <gtest/gtest.h>
+
+#include "gpu/dlpack_abi.h"
+#include "gpu_device/device_loader_support.h"
+#include "loader/geometry_support.h"
+
+namespace shardkit::test {
+namespace {
+
+using gpu::DeviceArray;
+
+static_assert(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64 && sizeof(DLManagedTensorVersioned) == 80);
+static_assert(offsetof(DLTensor, shape) == 24 && offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
+
+TEST(Dlpack, TensorsOfEveryArray) {
+  const auto files = NewMemoryFileSystem();
+  (void)WriteImagesAndMasks(*files);
+  const auto device = TestDevice();
+  gpu::DeviceLoaderOptions options;
+  options.loader.plan = {.seed = 1, .batch_size = 16};
+  options.loader.geometry = Geometries()[3];
+  options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage}, {.name = "masks", .decode = ColumnDecode::kMasks}};
+  options.images = {{"image", {.type = Type::kBf16, .planar = true}}};
+  options.pinned_bytes = 8 << 20;
+  auto loader = OpenDeviceLoader(device, *files, options);
+  std::shared_ptr<const gpu::DeviceBatch> batch = *loader->Next();
+  const std::weak_ptr<const gpu::DeviceBatch> watched = batch;
+  const auto stream = device->CreateStream();
+  const gpu::DeviceColumn images = batch->column(0), masks = batch->column(1);
+
+  const auto tensor = gpu::ToDlpack(batch, 0, DeviceArray::kValues, *stream);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const DLTensor& values = (*tensor)->dl_tensor;
+  EXPECT_EQ(values.data, images.values);
+  EXPECT_EQ(values.device.device_type, device->info().cuda ? 2 : 1);
+  EXPECT_EQ(values.device.device_id, device->info().index);
+  EXPECT_EQ(values.ndim, 4);
+  EXPECT_EQ(std::vector<int64_t>(values.shape, values.shape + 4), (std::vector<int64_t>{16, 3, 20, 24}));
+  EXPECT_EQ(std::vector<int64_t>(values.strides, values.strides + 4), (std::vector<int64_t>{1440, 480, 24, 1}));
+  EXPECT_EQ(values.dtype.code, 4);
+  EXPECT_EQ(values.dtype.bits, 16);
+  EXPECT_EQ(values.dtype.lanes, 1);
+  EXPECT_EQ(values.byte_offset, 0u);
+
+  std::vector<DLManagedTensorVersioned*> versioned;
+  for (const auto& [array, data, shape] :
+       {std::tuple<DeviceArray, const void*, std::vector<int64_t>>{DeviceArray::kOffsets, masks.offsets, {17}},
+        {DeviceArray::kShapes, masks.shapes, {static_cast<int64_t>(masks.host_offsets.back()), 2}},
+        {DeviceArray::kItemOffsets, masks.item_offsets, {static_cast<int64_t>(masks.host_offsets.back()) + 1}}}) {
+    const auto made = gpu::ToDlpackVersioned(batch, 1, array, *stream);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ((*made)->version.major, 1u);
+    EXPECT_EQ((*made)->flags, 0u);
+    EXPECT_EQ((*made)->dl_tensor.data, data);
+    EXPECT_EQ(std::vector<int64_t>((*made)->dl_tensor.shape, (*made)->dl_tensor.shape + (*made)->dl_tensor.ndim), shape);
+    EXPECT_EQ((*made)->dl_tensor.dtype.code, 0);
+    versioned.push_back(*made);
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(gpu::ToDlpack(batch, 2, DeviceArray::kValues, *stream).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(gpu::ToDlpack(batch, 0, DeviceArray::kOffsets, *stream).status()));
+
+  // The tensors keep the batch, beyond the loader's life, and no longer than they live.
+  ASSERT_TRUE(batch->Synchronize().ok());
+  const std::vector<uint8_t> before = Fetch(*device, images.values, images.bytes);
+  batch.reset();
+  loader.reset();
+  EXPECT_EQ(Fetch(*device, values.data, before.size()), before);
+  EXPECT_FALSE(watched.expired());
+  (*tensor)->deleter(*tensor);
+  for (DLManagedTensorVersioned* const made : versioned) {
+    EXPECT_FALSE(watched.expired());
+    made->deleter(made);
+  }
+  EXPECT_TRUE(watched.expired());
+  device->DestroyStream(*stream);
+}
+
+TEST(Dlpack, TypesOfStoredColumns) {
+  const auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(WriteDataset(*files, "/data", MakeSamples(20), SmallShards(20, 5)).ok());
+  gpu::DeviceLoaderOptions options;
+  options.loader.plan = {.seed = 1, .batch_size = 20};
+  options.pinned_bytes = 8 << 20;
+  const auto loader = OpenDeviceLoader(TestDevice(), *files, options);
+  const std::shared_ptr<const gpu::DeviceBatch> batch = *loader->Next();
+  for (size_t c = 0; c < batch->column_count(); ++c) {
+    const gpu::DeviceColumn& column = batch->column(c);
+    const auto tensor = gpu::ToDlpack(batch, c, DeviceArray::kValues, nullptr);
+    ASSERT_TRUE(tensor.ok());
+    const DLTensor& values = (*tensor)->dl_tensor;
+    EXPECT_EQ(values.dtype.bits, 8 * ScalarSize(column.dtype));
+    uint64_t elements = 1;
+    for (int i = 0; i < values.ndim; ++i) elements *= static_cast<uint64_t>(values.shape[i]);
+    EXPECT_EQ(elements * ScalarSize(column.dtype), column.bytes) << column.name;
+    (*tensor)->deleter(*tensor);
+    if (column.host_present.empty()) continue;
+    const auto present = gpu::ToDlpack(batch, c, DeviceArray::kPresent, nullptr);
+    ASSERT_TRUE(present.ok());
+    EXPECT_EQ((*present)->dl_tensor.shape[0], 20);
+    (*present)->deleter(*present);
+  }
+}
+
+}  // namespace
+}  // namespace shardkit::test
