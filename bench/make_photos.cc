@@ -1,76 +1,13 @@
-// Makes JPEG files that are to a packer and a decoder what photographs of a web collection are: about 500 x 375 pixels,
-// quality 92, 4:2:0, median 65 kB. The same every time.
+// Makes photographs (photos.h).
 //
 //   make_photos DIRECTORY COUNT
 
 #include <cstdlib>
-#include <random>
 
-#include "shardkit/filesystem.h"
-#include "shardkit/jpeg.h"
-#include "timing.h"
-
-using namespace shardkit;
-using namespace shardkit::bench;
-
-namespace {
-
-// Smooth noise: a grid of random levels, `cell` pixels apart, between which it is interpolated.
-void AddNoise(std::vector<int>& plane, uint32_t width, uint32_t height, uint32_t cell, int strength,
-              std::mt19937_64& random) {
-  const uint32_t columns = width / cell + 2;
-  std::vector<int> grid(size_t{columns} * (height / cell + 2));
-  for (int& level : grid) level = static_cast<int>(random() % (2 * static_cast<uint64_t>(strength) + 1)) - strength;
-  const int whole = static_cast<int>(cell);
-  for (uint32_t y = 0; y < height; ++y) {
-    const int down = static_cast<int>(y % cell);
-    const int* const upper = grid.data() + size_t{y / cell} * columns;
-    for (uint32_t x = 0; x < width; ++x) {
-      const int right = static_cast<int>(x % cell);
-      const int* const a = upper + x / cell;
-      const int* const b = a + columns;
-      plane[size_t{y} * width + x] += ((a[0] * (whole - right) + a[1] * right) * (whole - down) +
-                                       (b[0] * (whole - right) + b[1] * right) * down) / (whole * whole);
-    }
-  }
-}
-
-}  // namespace
+#include "photos.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  const std::string directory = argv[1];
-  const uint64_t count = std::strtoull(argv[2], nullptr, 10);
-  FileSystem& files = *PosixFileSystem();
-  Must(CreateDirectories(files, directory));
-  JpegEncodeOptions options;
-  options.quality = 92;
-  std::string jpeg;
-  for (uint64_t i = 0; i < count; ++i) {
-    std::mt19937_64 random(i);
-    // Mostly landscape, as collections are, and not all equally detailed.
-    const bool portrait = random() % 4 == 0;
-    const uint32_t longer = 500, shorter = static_cast<uint32_t>(333 + random() % 43);
-    const uint32_t width = portrait ? shorter : longer, height = portrait ? longer : shorter;
-    const int detail = 8 + static_cast<int>(random() % 27);
-    std::vector<uint8_t> rgb(size_t{width} * height * 3);
-    std::vector<int> light(size_t{width} * height, 120);
-    for (const uint32_t cell : {128, 32, 8}) AddNoise(light, width, height, cell, 40, random);
-    AddNoise(light, width, height, 2, detail, random);
-    for (size_t channel = 0; channel < 3; ++channel) {
-      std::vector<int> plane = light;
-      AddNoise(plane, width, height, 64, 40, random);
-      AddNoise(plane, width, height, 4, detail / 2, random);
-      for (size_t pixel = 0; pixel < plane.size(); ++pixel) {
-        rgb[3 * pixel + channel] = static_cast<uint8_t>(std::clamp(plane[pixel], 0, 255));
-      }
-    }
-    Must(EncodeJpeg(rgb.data(), width, height, options, &jpeg));
-    char name[24];
-    std::snprintf(name, sizeof(name), "%06llu.jpg", static_cast<unsigned long long>(i));
-    const auto file = Must(files.Create(JoinPath(directory, name)));
-    Must(file->Append(jpeg));
-    Must(file->Close());
-  }
+  shardkit::bench::MakePhotos(*shardkit::PosixFileSystem(), argv[1], std::strtoull(argv[2], nullptr, 10));
   return 0;
 }

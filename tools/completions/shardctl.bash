@@ -15,7 +15,8 @@ _shardctl_options() {
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
-                --simulate-step --cold --memory --threads --read-threads --io --on-error --trace --json --help" ;;
+                --simulate-step --cold --memory --threads --read-threads --io --on-error --trace
+                --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
     "synth files") echo "--output --count --seed --jobs --overwrite --json --size --jitter --extension
@@ -56,13 +57,16 @@ _shardctl() {
     --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;
     --decode) mapfile -t COMPREPLY < <(compgen -W "none image masks tokens" -- "$current"); return ;;
     --io) mapfile -t COMPREPLY < <(compgen -W "buffered mmap direct" -- "$current"); return ;;
+    --device) mapfile -t COMPREPLY < <(compgen -W "cuda cuda:0 host" -- "$current"); return ;;
+    --pixels) mapfile -t COMPREPLY < <(compgen -W "u8 f32 f16 bf16" -- "$current"); return ;;
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
     --column | -c | --columns | --label) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
     --shard-size | --shard-samples | --block-size | --codec | --dictionary | --jobs | -j | --partition | --offset | \
       --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
-      --epochs | --context | --simulate-step | --memory | --threads | --read-threads) return ;;
+      --epochs | --context | --simulate-step | --memory | --threads | --read-threads | \
+      --device-sizes | --pinned) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_options "$verb")" -- "$current")

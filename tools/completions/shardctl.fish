@@ -111,6 +111,11 @@ complete -c shardctl -n '__shardctl_verb bench' -l threads -x -d 'Decoding threa
 complete -c shardctl -n '__shardctl_verb bench' -l read-threads -x -d 'Reading threads'
 complete -c shardctl -n '__shardctl_verb bench' -l on-error -x -a 'fail skip' -d 'When a sample is bad'
 complete -c shardctl -n '__shardctl_verb bench' -l trace -r -d 'Write what each thread did when'
+complete -c shardctl -n '__shardctl_verb bench' -l device -x -a 'cuda cuda:0 host' -d 'Measure it, and read onto it'
+complete -c shardctl -n '__shardctl_verb bench' -l device-sizes -x -d 'Sizes to measure'
+complete -c shardctl -n '__shardctl_verb bench' -l pinned -x -d 'Page-locked memory of the loader'
+complete -c shardctl -n '__shardctl_verb bench' -l device-geometry -d 'Resize and crop images on the device'
+complete -c shardctl -n '__shardctl_verb bench' -l pixels -x -a 'u8 f32 f16 bf16' -d 'What images become on the device'
 
 complete -c shardctl -n __shardctl_synth_no_kind -f -a 'sa1b files' -d 'What to make'
 complete -c shardctl -n '__shardctl_synth sa1b files' -s o -l output -r -d 'Directory to write to'

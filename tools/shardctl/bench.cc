@@ -1,4 +1,5 @@
 // shardctl bench
+#include "bench_device.h"
 #include "bench_options.h"
 #include "bench_report.h"
 #include "bench_run.h"
@@ -38,6 +39,19 @@ absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& ar
 }
 
 absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shardkit::Cancellation& cancellation) {
+  BenchResult result;
+  std::shared_ptr<shardkit::gpu::Backend> device;
+  if (arguments.device.name.has_value()) {
+    auto opened = shardkit::gpu::OpenDevice(*arguments.device.name);
+    if (!opened.ok()) return opened.status();
+    device = *std::move(opened);
+  }
+  if (arguments.paths.empty()) {
+    auto measured = MeasureCopies(arguments, device, cancellation);
+    if (!measured.ok()) return measured.status();
+    result.device = *std::move(measured);
+    return result;
+  }
   const absl::StatusOr<shardkit::LoaderOptions> options = LoaderOptionsOf(arguments);
   if (!options.ok()) return options.status();
   std::vector<std::string> files;
@@ -53,10 +67,15 @@ absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shard
     if (!target.ok()) return target.status();
     trace = *std::move(target);
   }
-  BenchResult result;
+  if (device != nullptr) {
+    auto measured = MeasureCopies(arguments, device, cancellation);
+    if (!measured.ok()) return measured.status();
+    result.device = *std::move(measured);
+  }
   if (arguments.cold) result.warm_reason = DropFromPageCache(files);
   if (!result.warm_reason.empty()) Note("--cold: " + result.warm_reason + ": what follows was read from memory");
-  auto run = RunLoader(arguments, *options, cancellation);
+  auto run = device == nullptr ? RunLoader(arguments, *options, cancellation)
+                               : RunDeviceLoader(arguments, *options, device, cancellation, &result.device->epoch.emplace());
   if (!run.ok()) return run.status();
   result.run = *std::move(run);
   if (!result.run.fallback_reason.empty()) Note(result.run.fallback_reason);

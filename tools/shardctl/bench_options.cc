@@ -7,16 +7,26 @@ namespace {
 
 constexpr uint64_t kLeastMemory = uint64_t{1} << 20;  // the loader's
 
+// The options among the words, without values.
+std::vector<std::string> OptionNames(int argc, char** argv) {
+  std::vector<std::string> names;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--") && word.size() > 2) names.push_back(word.substr(0, word.find('=')));
+  }
+  return names;
+}
+
 }  // namespace
 
 std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* arguments) {
-  CommandLine line("bench", "read a dataset as a trainer would, and say what bounds it", "[OPTION]... DATASET...");
+  CommandLine line("bench", "read a dataset as a trainer would, and say what bounds it", "[OPTION]... [DATASET]...");
   std::optional<std::string> decode;
   std::vector<std::string> columns;
   double step_milliseconds = 0;
   size_t on_error = 0;
   IoOption io;
-  line.Arguments("DATASET", 1, SIZE_MAX, &arguments->paths);
+  line.Arguments("DATASET", 0, SIZE_MAX, &arguments->paths);
   line.Count("--epochs", "N", &arguments->epochs, 1, UINT32_MAX, "epochs to read [1]");
   line.Count("--steps", "N", &arguments->steps, 1, UINT64_MAX, "stop after N batches");
   arguments->order.AddTo(&line, "a third of --memory");
@@ -34,25 +44,38 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a bad sample: fail, or skip it and exit with 4 [fail]");
   line.Text("--trace", "FILE", &arguments->trace, "write what each thread did when, for Perfetto or chrome://tracing");
+  arguments->device.AddTo(&line);
   line.Flag("--json", &arguments->json, "print one JSON document");
   line.Notes(std::string(kDecodeHelp) +
              "After the run the same machine is measured without the loader: plain reads of the same files with as many\n"
              "threads, memcpy, and libjpeg-turbo when images are decoded. Advice names options of the library; here\n"
-             "memory_bytes is --memory, decode_threads is --threads, read.mode is --io.");
+             "memory_bytes is --memory, decode_threads is --threads, read.mode is --io, pinned_bytes is --pinned.\n"
+             "\n"
+             "With --device, three things are measured first: copies of each size to the device (h2d) and from it (d2h),\n"
+             "from ordinary and from page-locked memory; the same through the loader's ring of page-locked memory; and\n"
+             "what copies and work on the device hide of each other (score 1: all of the shorter one, 0: nothing). A size\n"
+             "for which there is not the memory is skipped. A batch counts as waited for until its arrays are on the\n"
+             "device. Without a DATASET that is all. In --json it is \"device\".");
   line.Example("shardctl bench photos --decode image:224 --batch-size 64 --simulate-step 94.6",
                "does a training step of 94.6 ms ever wait for photographs?");
+  line.Example("shardctl bench photos --decode image:224 --pixels bf16 --simulate-step 94.6 --device cuda:0",
+               "the same on a device, which normalises the photographs");
   line.Example("shardctl bench corpus --cold --io direct", "how fast is a shuffled epoch from the device itself?");
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
 
+  const absl::StatusOr<DecodeWish> wish = ParseDecode(decode.value_or("none"));
+  if (!wish.ok()) return line.UsageError("--decode: " + std::string(wish.status().message()));
+  arguments->decode = *wish;
+  if (const absl::Status status = arguments->device.Finish(OptionNames(argc, argv), !arguments->paths.empty(), *wish); !status.ok()) {
+    return line.UsageError(std::string(status.message()));
+  }
+  if (arguments->paths.empty()) return std::nullopt;
   OrderOptions& order = arguments->order;
   if (const absl::Status status = order.Finish(arguments->paths); !status.ok()) {
     return line.UsageError(std::string(status.message()));
   }
   if (!order.shuffle_buffer_given()) order.plan.shuffle_buffer_bytes = arguments->memory / 3;
   if (arguments->memory < kLeastMemory) return line.UsageError("--memory: give at least 1MiB");
-  const absl::StatusOr<DecodeWish> wish = ParseDecode(decode.value_or("none"));
-  if (!wish.ok()) return line.UsageError("--decode: " + std::string(wish.status().message()));
-  arguments->decode = *wish;
   for (const std::string& list : columns) {
     for (const std::string& name : SplitAtCommas(list)) {
       if (name.empty()) return line.UsageError("--columns: a name is empty");

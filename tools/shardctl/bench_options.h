@@ -7,12 +7,13 @@
 
 #include "bench_decode.h"
 #include "dataset_access.h"
+#include "device_options.h"
 #include "order_options.h"
 
 namespace shardctl {
 
 struct BenchArguments {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths;  // none: of the device alone
   OrderOptions order;
   uint64_t epochs = 1;
   uint64_t steps = UINT64_MAX;  // in all
@@ -27,6 +28,7 @@ struct BenchArguments {
   bool skip_errors = false;
   shardkit::ReadMode mode = shardkit::ReadMode::kBuffered;
   std::optional<std::string> trace;
+  DeviceOptions device;
   bool json = false;
 };
 

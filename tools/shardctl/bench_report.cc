@@ -1,5 +1,6 @@
 #include "bench_report.h"
 
+#include "bench_device_report.h"
 #include "json.h"
 #include "numbers.h"
 #include "output.h"
@@ -59,6 +60,15 @@ const char* ModeName(shardkit::ReadMode mode) {
   return kNames[static_cast<size_t>(mode)];
 }
 
+shardkit::Diagnosis DiagnosisOf(const BenchResult& result) {
+  if (!result.device.has_value() || !result.device->epoch.has_value()) return Diagnose(result.run.report);
+  // Of the waits as they are reported.
+  shardkit::gpu::DeviceReport report = result.device->epoch->report;
+  report.consumer_wait_seconds = result.run.report.consumer_wait_seconds;
+  report.step_seconds = result.run.report.step_seconds;
+  return Diagnose(report);
+}
+
 std::string CeilingsText(const BenchArguments& arguments, const BenchResult& result, const Ratios& ratios) {
   const Ceilings& ceilings = result.ceilings;
   Table table("lrrrl");
@@ -81,9 +91,16 @@ std::string CeilingsText(const BenchArguments& arguments, const BenchResult& res
 }  // namespace
 
 void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
+  if (arguments.paths.empty()) {
+    Stdout().Write(DeviceText(*result.device));
+    return;
+  }
   const LoaderReport& report = result.run.report;
   const Ratios ratios(result);
-  std::string text = Counted(report.samples, "sample") + " in " + std::to_string(report.batches) + (report.batches == 1 ? " batch" : " batches") +
+  const DeviceEpoch* const epoch =
+      result.device.has_value() && result.device->epoch.has_value() ? &*result.device->epoch : nullptr;
+  std::string text = result.device.has_value() ? DeviceText(*result.device) + "\n" : "";
+  text += Counted(report.samples, "sample") + " in " + std::to_string(report.batches) + (report.batches == 1 ? " batch" : " batches") +
                      ", " + FormatBytes(report.bytes) + " delivered, " + FormatBytes(report.bytes_read) + " read, in " +
                      FormatFixed(report.seconds, 3) + " s\n";
   text += FormatFixed(ratios.samples_per_second, 1) + " samples/s, " + Rated(ratios.bytes_per_second) + "\n";
@@ -95,7 +112,9 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   stages.AddRow({"stage", "threads", "busy", "starved", "blocked"});
   stages.AddRow(StageRow("read", report.read));
   stages.AddRow(StageRow("decode", report.decode));
+  if (epoch != nullptr) stages.AddRow(StageRow("upload", epoch->report.upload));
   text += stages.Format() + "\n";
+  if (epoch != nullptr) text += DeviceEpochText(*epoch);
   text += "memory: blocks at most " + FormatBytes(report.peak_block_memory) + ", batches at most " +
           FormatBytes(report.peak_batch_memory) + ", process " + FormatBytes(result.run.peak_resident) + "\n";
   if (report.auto_threads) text += "threads: " + report.threads_note + "\n";
@@ -106,17 +125,21 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
     text += "sequence packing: " + FormatFixed(100 * Rate(report.tokens, static_cast<double>(report.token_positions)), 2) +
             " % of " + std::to_string(report.token_positions) + " positions are filled\n";
   }
-  const shardkit::Diagnosis diagnosis = Diagnose(report);
+  const shardkit::Diagnosis diagnosis = DiagnosisOf(result);
   text += "\nbounded by: " + diagnosis.stage + " (" + diagnosis.reason + ")\n";
   text += "to change:  " + diagnosis.advice + "\n\n" + CeilingsText(arguments, result, ratios);
   Stdout().Write(text);
 }
 
 void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) {
+  if (arguments.paths.empty()) {
+    PrintJson({{"datasets", Json::array()}, {"device", DeviceJson(arguments, *result.device)}});
+    return;
+  }
   const LoaderReport& report = result.run.report;
   const Ceilings& ceilings = result.ceilings;
   const Ratios ratios(result);
-  const shardkit::Diagnosis diagnosis = Diagnose(report);
+  const shardkit::Diagnosis diagnosis = DiagnosisOf(result);
   Json document;
   document["datasets"] = arguments.paths;
   document["samples"] = report.samples;
@@ -173,6 +196,7 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
                        {"loader", ratios.images_per_second},
                        {"ratio", ratios.jpeg}};
   }
+  if (result.device.has_value()) document["device"] = DeviceJson(arguments, *result.device);
   PrintJson(document);
 }
 

@@ -1,8 +1,10 @@
 // What bench says.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "bench_device.h"
 #include "bench_options.h"
 #include "bench_run.h"
 
@@ -11,6 +13,7 @@ namespace shardctl {
 struct BenchResult {
   BenchRun run;
   Ceilings ceilings;
+  std::optional<DeviceResult> device;
   std::string warm_reason;  // why the page cache was not emptied although --cold was given
 };
 

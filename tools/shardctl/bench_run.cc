@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "bench_loop.h"
 #include "page_cache.h"
 #include "progress.h"
 
@@ -15,27 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How late an interruption may be noticed.
-constexpr std::chrono::milliseconds kNotice(20);
-
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// A signal's handler cannot wake a loader, so a thread of its own does.
-class CancelLoader {
- public:
-  CancelLoader(shardkit::Loader& loader, const shardkit::Cancellation& cancellation)
-      : thread_([&](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            if (cancellation.cancelled()) return loader.Cancel();
-            std::this_thread::sleep_for(kNotice);
-          }
-        }) {}
+}  // namespace
 
- private:
-  std::jthread thread_;
-};
-
-void Step(double seconds, const shardkit::Cancellation& cancellation) {
+void SimulateStep(double seconds, const shardkit::Cancellation& cancellation) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (auto now = Clock::now(); now < end && !cancellation.cancelled(); now = Clock::now()) {
     std::this_thread::sleep_until(std::min(end, now + kNotice));
@@ -51,7 +36,10 @@ uint64_t PeakResident() {
   return 0;
 }
 
-}  // namespace
+void ForgetPeakResident() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5";  // proc(5): only the peak
+}
 
 absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
                                    const shardkit::Cancellation& cancellation) {
@@ -66,7 +54,7 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
       steps > UINT64_MAX / options.epochs ? arguments.steps : std::min(arguments.steps, steps * options.epochs);
   Progress progress("batches");
   {
-    const CancelLoader cancel(**loader, cancellation);
+    const CancelLoader<shardkit::Loader> cancel(**loader, cancellation);
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < batches; ++i) {
       const auto batch = (*loader)->Next();
@@ -74,7 +62,7 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
       if (*batch == nullptr) break;
       for (size_t c = 0; c < (*batch)->column_count(); ++c) bytes += (*batch)->column(c).values.size();
       progress.Update(i + 1, batches, bytes);
-      Step(arguments.step_seconds, cancellation);
+      SimulateStep(arguments.step_seconds, cancellation);
     }
   }
   if (const absl::Status status = cancellation.Check("reading"); !status.ok()) return status;

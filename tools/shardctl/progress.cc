@@ -57,10 +57,11 @@ void Progress::Update(uint64_t done, uint64_t total, uint64_t bytes) {
   if (!noun_.empty()) {
     line = std::to_string(done);
     if (total > 0) line += "/" + std::to_string(total);
-    line += " " + noun_ + ", ";
+    line += " " + noun_;
   }
-  line += FormatBytes(bytes);
-  if (elapsed > 0) line += ", " + FormatFixed(static_cast<double>(bytes) / 1e6 / elapsed, 1) + " MB/s";
+  // What has no bytes has no rate either.
+  if (bytes > 0 || noun_.empty()) line += (noun_.empty() ? "" : ", ") + FormatBytes(bytes);
+  if (elapsed > 0 && bytes > 0) line += ", " + FormatFixed(static_cast<double>(bytes) / 1e6 / elapsed, 1) + " MB/s";
   if (total > 0) {
     const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
     line += ", " + std::to_string(static_cast<int>(share * 100)) + " %";
