@@ -1,0 +1,106 @@
+#include "base/named_hash.h"
+
+#include <xxhash.h>
+
+#include <new>
+
+#include "base/hash.h"
+#include "base/status_macros.h"
+
+namespace shardkit {
+namespace {
+
+// Most significant byte first, as the canonical form of xxHash is.
+template <typename T>
+std::string HexOfNumber(T number) {
+  unsigned char bytes[sizeof(T)];
+  for (size_t i = sizeof(T); i-- > 0; number = static_cast<T>(number >> 8)) bytes[i] = static_cast<unsigned char>(number & 0xff);
+  return internal::ToHexDigits(bytes, sizeof(T));
+}
+
+struct FreeState {
+  void operator()(XXH32_state_t* state) const { XXH32_freeState(state); }
+  void operator()(XXH64_state_t* state) const { XXH64_freeState(state); }
+};
+
+class XxHash32 : public NamedHash {
+ public:
+  XxHash32() : state_(XXH32_createState()) {
+    if (!state_) throw std::bad_alloc();
+    XXH32_reset(state_.get(), 0);
+  }
+  void Update(std::string_view bytes) override { XXH32_update(state_.get(), bytes.data(), bytes.size()); }
+  std::string HexDigest() override { return HexOfNumber<uint32_t>(XXH32_digest(state_.get())); }
+
+ private:
+  std::unique_ptr<XXH32_state_t, FreeState> state_;
+};
+
+class XxHash64 : public NamedHash {
+ public:
+  XxHash64() : state_(XXH64_createState()) {
+    if (!state_) throw std::bad_alloc();
+    XXH64_reset(state_.get(), 0);
+  }
+  void Update(std::string_view bytes) override { XXH64_update(state_.get(), bytes.data(), bytes.size()); }
+  std::string HexDigest() override { return HexOfNumber<uint64_t>(XXH64_digest(state_.get())); }
+
+ private:
+  std::unique_ptr<XXH64_state_t, FreeState> state_;
+};
+
+class XxHash3 : public NamedHash {
+ public:
+  void Update(std::string_view bytes) override { hash_.Update(bytes); }
+  std::string HexDigest() override { return HexOfNumber(hash_.Digest()); }
+
+ private:
+  StreamingHash64 hash_;
+};
+
+class XxHash128 : public NamedHash {
+ public:
+  void Update(std::string_view bytes) override { hash_.Update(bytes); }
+  std::string HexDigest() override {
+    const Hash128Bytes digest = hash_.Digest();
+    return internal::ToHexDigits(digest.data(), digest.size());
+  }
+
+ private:
+  StreamingHash128 hash_;
+};
+
+}  // namespace
+
+namespace internal {
+
+std::string ToHexDigits(const unsigned char* bytes, size_t size) {
+  std::string out;
+  for (size_t i = 0; i < size; ++i) {
+    out += "0123456789abcdef"[bytes[i] >> 4];
+    out += "0123456789abcdef"[bytes[i] & 15];
+  }
+  return out;
+}
+
+}  // namespace internal
+
+bool IsXxHashName(std::string_view name) {
+  return name == "xxh32" || name == "xxh64" || name == "xxh3_64" || name == "xxh128" || name == "xxh3_128";
+}
+
+absl::StatusOr<std::unique_ptr<NamedHash>> NamedHash::Create(std::string_view name) {
+  if (name == "xxh32") return std::make_unique<XxHash32>();
+  if (name == "xxh64") return std::make_unique<XxHash64>();
+  if (name == "xxh3_64") return std::make_unique<XxHash3>();
+  if (name == "xxh128" || name == "xxh3_128") return std::make_unique<XxHash128>();
+  return internal::NewCryptoHash(name);
+}
+
+absl::StatusOr<std::string> HexDigestOf(std::string_view name, std::string_view bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NamedHash> hash, NamedHash::Create(name));
+  hash->Update(bytes);
+  return hash->HexDigest();
+}
+
+}  // namespace shardkit

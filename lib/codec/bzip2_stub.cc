@@ -1,0 +1,11 @@
+// In the place of bzip2.cc where its library is missing.
+#include "base/errors.h"
+#include "codec/decompress.h"
+
+namespace shardkit::internal {
+
+absl::Status DecompressBzip2(std::string_view, std::span<char>) {
+  return Unimplemented("bzip2: this build cannot decompress it: install libbz2-dev and build again");
+}
+
+}  // namespace shardkit::internal

@@ -1,0 +1,29 @@
+// Whole files that other programs have compressed.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace shardkit {
+
+enum class Compression { kZstd, kGzip, kBzip2, kBrotli, kSnappy };
+
+// By the name that is the ending of such files, too: "zstd", "gz", "bz2", "br", "snappy"; empty for others.
+std::optional<Compression> CompressionFromName(std::string_view name);
+
+// Fills `out`, whose size the caller knows. DataLoss when the data is damaged or holds fewer bytes, or more; Unimplemented,
+// naming the package, when the library for it was missing at build time.
+absl::Status Decompress(Compression compression, std::string_view compressed, std::span<char> out);
+
+namespace internal {
+
+// Each is a stub where its library is missing.
+absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out);
+absl::Status DecompressBrotli(std::string_view compressed, std::span<char> out);
+absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out);
+
+}  // namespace internal
+}  // namespace shardkit

@@ -1,0 +1,11 @@
+// In the place of snappy.cc where its library is missing.
+#include "base/errors.h"
+#include "codec/decompress.h"
+
+namespace shardkit::internal {
+
+absl::Status DecompressSnappy(std::string_view, std::span<char>) {
+  return Unimplemented("snappy: this build cannot decompress it: install libsnappy-dev and build again");
+}
+
+}  // namespace shardkit::internal
