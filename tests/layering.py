@@ -29,6 +29,7 @@ HEADER_LAYERS = {
     "shard_info.h": "format",
     "shard_reader.h": "container",
     "shard_writer.h": "container",
+    "tar_index.h": "container",
     "dataset_reader.h": "dataset",
     "dataset_writer.h": "dataset",
     "manifest.h": "dataset",

@@ -228,7 +228,7 @@ def jobs(settings, compiled_only):
             yield test["name"], lambda test=test: run_program(test, settings)
     if compiled_only:
         return
-    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "examples")
+    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "examples")
                        for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
     scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"])]

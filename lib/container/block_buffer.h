@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/buffer.h"
@@ -29,6 +30,8 @@ struct BlockBuffer::State {
   Buffer stored;  // the block, or the wanted parts of it at their offsets
   Buffer raw;     // decompressed chunks
   Buffer record;  // single values
+  std::vector<uint64_t> places;  // of values that lie scattered: begins, then ends, column by column
+  std::string converted;         // values that had another form in the file
   std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
   StreamingHash64 hash;

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
+#include "dataset/foreign_dataset.h"
 #include "dataset/block_scanner.h"
 #include "dataset/index_reader.h"
 #include "dataset/shard_cache.h"
@@ -21,7 +22,11 @@ class NativeDatasetReader : public DatasetReader {
     path_ = path;
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
     std::string directory = path;
-    if (info.type == FileType::kDirectory) {
+    SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
+    if (foreign_ != nullptr) {
+      manifest_ = foreign_->manifest();
+      index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
+    } else if (info.type == FileType::kDirectory) {
       SHARDKIT_ASSIGN_OR_RETURN(manifest_, ReadManifest(file_system, path));
       OpenIndex(file_system);
     } else {
@@ -36,8 +41,13 @@ class NativeDatasetReader : public DatasetReader {
       sample += shard.samples;
     }
     sample_count_ = sample;
-    shards_ = std::make_unique<ShardCache>(file_system, directory, manifest_, columns_, options.columns.empty(), options,
-                                           options.max_open_shards);
+    OpenShardFunction open;
+    if (foreign_ != nullptr) {
+      open = [foreign = foreign_.get(), read = ReadOptions(options)](size_t shard) { return foreign->OpenShard(shard, read); };
+    } else {
+      open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) { return OpenNative(file_system, directory, shard, read); };
+    }
+    shards_ = std::make_unique<ShardCache>(std::move(open), manifest_, columns_, options.columns.empty(), options.max_open_shards);
     return absl::OkStatus();
   }
 
@@ -156,6 +166,14 @@ class NativeDatasetReader : public DatasetReader {
                                                      columns_[column].name, "\")")));
   }
 
+  absl::StatusOr<std::unique_ptr<ShardReader>> OpenNative(FileSystem& file_system, const std::string& directory, size_t shard,
+                                                          const ReadOptions& options) const {
+    const std::string path = JoinPath(directory, manifest_.shards[shard].name);
+    absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system, path, options);
+    if (absl::IsNotFound(opened.status())) return NotFound(path, ": shard ", shard, " of the manifest is missing");
+    return opened;
+  }
+
   void OpenIndex(FileSystem& file_system) {
     const std::string path = JoinPath(path_, kIndexName);
     auto index = IndexReader::Open(file_system, path);
@@ -211,6 +229,7 @@ class NativeDatasetReader : public DatasetReader {
   }
 
   std::string path_;
+  std::unique_ptr<ForeignDataset> foreign_;  // of another container
   Manifest manifest_;
   std::vector<Column> columns_;
   std::vector<size_t> blob_positions_;  // of each column among the manifest's blob columns

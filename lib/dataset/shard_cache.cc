@@ -39,25 +39,19 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
   return absl::OkStatus();
 }
 
-ShardCache::ShardCache(FileSystem& file_system, std::string directory, const Manifest& manifest,
-                       const std::vector<Column>& columns, bool all_columns, const ReadOptions& options,
-                       size_t max_open)
-    : file_system_(file_system),
-      directory_(std::move(directory)),
+ShardCache::ShardCache(OpenShardFunction open, const Manifest& manifest, const std::vector<Column>& columns,
+                       bool all_columns, size_t max_open)
+    : open_(std::move(open)),
       manifest_(manifest),
       columns_(columns),
       all_columns_(all_columns),
-      options_(options),
       max_open_(std::max<size_t>(max_open, 1)),
       slots_(manifest.shards.size()) {}
 
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard) const {
   const ManifestShard& entry = manifest_.shards[shard];
   auto open = std::make_shared<CachedShard>();
-  const std::string path = JoinPath(directory_, entry.name);
-  absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system_, path, options_);
-  if (absl::IsNotFound(opened.status())) return NotFound(path, ": shard ", shard, " of the manifest is missing");
-  SHARDKIT_ASSIGN_OR_RETURN(open->reader, std::move(opened));
+  SHARDKIT_ASSIGN_OR_RETURN(open->reader, open_(shard));
   const ShardReader& reader = *open->reader;
   if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||
       reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {

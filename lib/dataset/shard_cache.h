@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -26,11 +27,14 @@ struct CachedShard {
   absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view) const;
 };
 
+// Opens shard `i` of a manifest. NotFound when its file is missing.
+using OpenShardFunction = std::function<absl::StatusOr<std::unique_ptr<ShardReader>>(size_t i)>;
+
 // Thread-safe. The least recently used shard is closed when there are too many, once nobody uses it any more.
 class ShardCache {
  public:
-  ShardCache(FileSystem& file_system, std::string directory, const Manifest& manifest, const std::vector<Column>& columns,
-             bool all_columns, const ReadOptions& options, size_t max_open);
+  ShardCache(OpenShardFunction open, const Manifest& manifest, const std::vector<Column>& columns, bool all_columns,
+             size_t max_open);
 
   // Opens the shard when it is not, and checks that it is the one the manifest names.
   absl::StatusOr<std::shared_ptr<const CachedShard>> Get(size_t shard);
@@ -40,12 +44,10 @@ class ShardCache {
  private:
   absl::StatusOr<std::shared_ptr<const CachedShard>> Open(size_t shard) const;
 
-  FileSystem& file_system_;
-  const std::string directory_;
+  const OpenShardFunction open_;
   const Manifest& manifest_;
   const std::vector<Column>& columns_;
   const bool all_columns_;
-  const ReadOptions options_;
   const size_t max_open_;
 
   struct Slot {

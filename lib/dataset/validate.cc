@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "dataset/index_reader.h"
+#include "dataset/validate_foreign.h"
 #include "dataset/validate_index.h"
 #include "dataset/validate_shard.h"
 #include "shardkit/dataset_reader.h"
@@ -28,6 +29,19 @@ class Validator {
 
   absl::StatusOr<ValidateReport> Run(const std::string& path) {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
+    DatasetOptions dataset_options;
+    dataset_options.mode = options_.mode;
+    const auto foreign = OpenForeign(file_system_, path, info, dataset_options);
+    if (!foreign.ok()) {
+      if (absl::IsNotFound(foreign.status())) return foreign.status();  // no dataset, rather than a damaged one
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));
+      return std::move(report_);
+    }
+    if (*foreign != nullptr) {
+      SHARDKIT_RETURN_IF_ERROR(ValidateForeign(**foreign, path, options_, threads_, &report_,
+                                               [&](const std::string& file, std::string message) { Report(file, std::move(message)); }));
+      return std::move(report_);
+    }
     if (info.type == FileType::kDirectory) {
       SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
     } else {

@@ -48,7 +48,8 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
     DatasetOptions options;
     static_cast<ReadOptions&>(options) = read;
     if (i == 0) {
-      // The first dataset says what there is to read.
+      // The first dataset says what there is to read. Columns that cannot be read do not matter when others are named.
+      options.columns = names;
       SHARDKIT_ASSIGN_OR_RETURN(const auto first, DatasetReader::Open(*open.file_system, datasets[0].path, options));
       const Schema& schema = first->manifest().schema;
       std::optional<std::string> key;
@@ -59,6 +60,7 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
         }
       }
       if (keys && key) {
+        options.columns.clear();
         SHARDKIT_ASSIGN_OR_RETURN(key, CommonKey(*open.file_system, datasets.subspan(1), *key, options));
       }
       if (keys && key) {

@@ -1,5 +1,8 @@
 """Transcripts of whole sessions, word for word."""
+import io
 import os
+import shutil
+import tarfile
 
 from support import CliTest
 
@@ -83,9 +86,28 @@ class GoldenTest(CliTest):
             self.shardctl("index", "--merge", "c", "b0", "b1", "--json"),
             self.shardctl("index", "--merge", "b", "b0", "b1", code=2),
             self.shardctl("index", f"a/{shard}", code=2),
-            self.shardctl("index", "some.tar", code=2),
+            self.shardctl("index", "some.tar", code=1),
             self.shardctl("index", "missing", code=3),
         ])
+
+    def test_index_of_tars(self):
+        for name, members in {"one": ["a.txt", "a.cls", "b.txt"], "two": ["c.txt", "d.txt", "c.cls"]}.items():
+            os.makedirs(self.path("tars"), exist_ok=True)
+            with tarfile.open(self.path("tars", name + ".tar"), "w", format=tarfile.USTAR_FORMAT) as tar:
+                for i, member in enumerate(members):
+                    content = (member * (i + 1)).encode()
+                    info = tarfile.TarInfo(member)
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+        runs = [self.shardctl("ls", "tars", "--long"), self.shardctl("index", "tars/one.tar"),
+                self.shardctl("index", "tars", "--json"), self.shardctl("cat", "tars", "--key", "d", "--column", "txt")]
+        with open(self.path("tars", "one.tar"), "ab") as tar:
+            tar.write(bytes(512))
+        runs += [self.shardctl("ls", "tars", code=1), self.shardctl("index", "tars/one.tar", "tars/none.tar", code=3)]
+        shutil.copy(self.path("tars", "two.tar"), self.path("cut.tar"))
+        os.truncate(self.path("cut.tar"), 1500)
+        runs += [self.shardctl("ls", "cut.tar", code=1), self.shardctl("index", "cut.tar", code=1)]
+        self.golden("index_tars", runs)
 
     def test_unpack(self):
         self.pack_small_files()

@@ -77,7 +77,9 @@ int RunCat(int argc, char** argv) {
     return line.UsageError("--sample and --key cannot be combined");
   }
 
-  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], io.mode());
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], io.mode());
+  // A column of another container that is never read does not matter when another is asked for.
+  if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], io.mode(), {*column_name});
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);

@@ -22,6 +22,14 @@ class ColumnView {
              uint64_t tail)
       : presence_(presence), ends_(ends), values_(values), fixed_size_(fixed_size), tail_(tail), count_(sample_count) {}
 
+  // Values that stand anywhere: value i is bytes [begins[i], ends[i]) from `values` on, both native numbers of 64 bits. For shards
+  // of other containers, whose samples lie one after the other. `values` is not null.
+  static ColumnView Scattered(uint32_t sample_count, const char* presence, const char* begins, const char* ends, const char* values) {
+    ColumnView view(sample_count, presence, ends, values, 0, 0);
+    view.begins_ = begins;
+    return view;
+  }
+
   // False for a column that was not asked for, or that the shard lacks: then every value is absent.
   bool loaded() const { return values_ != nullptr; }
 
@@ -42,20 +50,23 @@ class ColumnView {
   // Only for loaded columns.
   std::string_view bytes(uint32_t i) const {
     if (ends_ == nullptr) return {values_ + i * fixed_size_, fixed_size_};
-    const uint64_t begin = i == 0 ? 0 : end(i - 1);
+    const uint64_t begin = begins_ != nullptr ? Number(begins_, i) : i == 0 ? 0 : end(i - 1);
     const uint64_t length = end(i) - begin;
     return {values_ + begin, length < tail_ ? 0 : length - tail_};
   }
 
-  // Where the record of value i ends, from the start of the values. Only for columns not fixed-size.
-  uint64_t end(uint32_t i) const {
+  // Where the record of value i ends, from the start of the values. Only for columns whose values are not of a fixed size.
+  uint64_t end(uint32_t i) const { return Number(ends_, i); }
+
+ private:
+  static uint64_t Number(const char* numbers, uint32_t i) {
     uint64_t value;
-    std::memcpy(&value, ends_ + 8 * uint64_t{i}, 8);
+    std::memcpy(&value, numbers + 8 * uint64_t{i}, 8);
     return value;
   }
 
- private:
   const char* presence_ = nullptr;
+  const char* begins_ = nullptr;
   const char* ends_ = nullptr;
   const char* values_ = nullptr;
   uint64_t fixed_size_ = 0;

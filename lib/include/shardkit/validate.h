@@ -40,6 +40,8 @@ struct ValidateReport {
 // Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index, content hash;
 // for a dataset also manifest and offset index against the shards. Damage is reported, not returned; an error status
 // means that the check itself could not be done (NotFound, I/O, Cancelled).
+// A dataset of MDS or WebDataset: every value is read, as are the hashes of its files where there are any, and the names of a tar's
+// members are looked at. Those containers have no checksums of parts; a tar has none at all unless it has an index of ours.
 absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options = {});
 

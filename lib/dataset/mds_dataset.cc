@@ -1,0 +1,155 @@
+#include "dataset/mds_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/mds_shard_reader.h"
+#include "dataset/foreign_dataset.h"
+
+namespace shardkit {
+namespace {
+
+constexpr std::string_view kMdsIndexName = "index.json";
+constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
+
+absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
+  const auto info = file_system.Stat(path);
+  if (absl::IsNotFound(info.status())) return false;
+  if (!info.ok()) return info.status();
+  return true;
+}
+
+class MdsDataset : public ForeignDataset {
+ public:
+  explicit MdsDataset(FileSystem& file_system) : file_system_(file_system) {}
+
+  absl::Status Initialise(MdsDirectory directory, const std::vector<std::string>& wanted) {
+    directory_ = std::move(directory.path);
+    shards_ = std::move(directory.index.shards);
+    columns_ = std::make_shared<const std::vector<format::MdsColumn>>(std::move(directory.index.columns));
+    SHARDKIT_RETURN_IF_ERROR(MakeSchema(wanted));
+    for (const format::MdsShard& shard : shards_) {
+      // Of a shard with both forms the raw one is read, which is what the peer keeps when it has decompressed it.
+      bool compressed = false;
+      if (shard.zip) {
+        SHARDKIT_ASSIGN_OR_RETURN(const bool raw, IsThere(file_system_, JoinPath(directory_, shard.raw.name)));
+        compressed = !raw;
+      }
+      const format::MdsFile& file = compressed ? *shard.zip : shard.raw;
+      MdsShardFile described;
+      described.raw_bytes = shard.raw.bytes;
+      described.samples = shard.samples;
+      if (compressed) {
+        SHARDKIT_ASSIGN_OR_RETURN(described.compression, CompressionOf(shard));
+      }
+      manifest_.shards.push_back({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
+      compressed_.push_back(described.compression);
+    }
+    return absl::OkStatus();
+  }
+
+  std::string_view container() const override { return "mds"; }
+  const Manifest& manifest() const override { return manifest_; }
+
+  absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
+    const ManifestShard& entry = manifest_.shards[shard];
+    MdsShardFile file;
+    file.path = JoinPath(directory_, entry.name);
+    file.bytes = entry.bytes;
+    file.raw_bytes = shards_[shard].raw.bytes;
+    file.samples = entry.samples;
+    file.compression = compressed_[shard];
+    file.raw_hashes = shards_[shard].raw.hashes;
+    absl::StatusOr<std::unique_ptr<ShardReader>> opened =
+        MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
+    if (absl::IsNotFound(opened.status())) return NotFound(file.path, ": shard ", shard, " of index.json is missing");
+    return opened;
+  }
+
+  absl::Status FindProblems(size_t shard, const std::function<void(std::string)>& report) const override {
+    absl::Status unknown;
+    const absl::Status status =
+        CheckMdsShardHashes(file_system_, directory_, shards_[shard], ReadOptions().max_block_memory, &unknown);
+    if (absl::IsDataLoss(status)) {
+      report(std::string(ToStd(status.message())));
+    } else if (!status.ok()) {
+      return status;
+    }
+    if (!unknown.ok()) report(StrCat(JoinPath(directory_, shards_[shard].raw.name), ": not compared: ", ToStd(unknown.message())));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::optional<Compression>> CompressionOf(const format::MdsShard& shard) const {
+    const std::string& name = shard.compression;
+    const std::optional<Compression> compression = CompressionFromName(std::string_view(name).substr(0, name.find(':')));
+    if (compression) return compression;
+    return Unimplemented(JoinPath(directory_, shard.zip->name), ": is compressed with \"", name,
+                         "\"; br, bz2, gz, snappy and zstd are read");
+  }
+
+  absl::Status MakeSchema(const std::vector<std::string>& wanted) {
+    std::vector<Column> readable;
+    std::string names;
+    const format::MdsColumn* refused = nullptr;
+    for (const format::MdsColumn& column : *columns_) {
+      const bool asked = wanted.empty() || std::ranges::find(wanted, column.name) != wanted.end();
+      if (column.how.refusal.empty()) {
+        readable.push_back(ColumnOf(column));
+        names += StrCat(names.empty() ? "" : ",", column.name);
+      } else if (asked && refused == nullptr) {
+        refused = &column;
+      }
+    }
+    if (refused != nullptr) {
+      return Unimplemented(JoinPath(directory_, kMdsIndexName), ": column \"", refused->name, "\" ",
+                           refused->how.known ? "" : StrCat("of encoding \"", refused->encoding, "\" "), refused->how.refusal,
+                           names.empty() ? "" : StrCat("; choose others (--columns ", names, ")"));
+    }
+    if (columns_->empty()) return absl::OkStatus();  // without shards nobody knows the columns
+    auto schema = Schema::Create(std::move(readable));
+    if (!schema.ok()) {
+      return Unimplemented(JoinPath(directory_, kMdsIndexName), ": columns that cannot be read: ", ToStd(schema.status().message()));
+    }
+    manifest_.schema = *std::move(schema);
+    return absl::OkStatus();
+  }
+
+  FileSystem& file_system_;
+  std::string directory_;
+  std::vector<format::MdsShard> shards_;
+  std::vector<std::optional<Compression>> compressed_;  // of the file that is there, per shard
+  std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
+  Manifest manifest_;
+};
+
+}  // namespace
+
+absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& path) {
+  MdsDirectory directory;
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  directory.path = path;
+  if (info.type != FileType::kDirectory) {
+    const size_t slash = path.rfind('/');
+    directory.path = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  }
+  const std::string index_path = info.type == FileType::kDirectory ? JoinPath(path, kMdsIndexName) : path;
+  absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxIndexBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<format::MdsIndex> index = format::ParseMdsIndex(*text);
+  if (!index.ok()) return Annotate(index.status(), index_path);
+  directory.index = *std::move(index);
+  return directory;
+}
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
+                                                        const DatasetOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(MdsDirectory directory, ReadMdsIndex(file_system, path));
+  auto dataset = std::make_unique<MdsDataset>(file_system);
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(std::move(directory), options.columns));
+  return dataset;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,39 @@
+// Which container a path is of.
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "dataset/foreign_dataset.h"
+#include "format/webdataset_names.h"
+
+namespace shardkit {
+namespace {
+
+absl::StatusOr<bool> IsFile(FileSystem& file_system, const std::string& path) {
+  const auto info = file_system.Stat(path);
+  if (absl::IsNotFound(info.status())) return false;
+  // A device that fails must not make a dataset look like one of another kind.
+  if (!info.ok()) return info.status();
+  return info->type == FileType::kRegular;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
+                                                            const FileInfo& info, const DatasetOptions& options) {
+  if (info.type != FileType::kDirectory) {
+    if (format::IsTarName(path)) return OpenWebDataset(file_system, path, options);
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
+    if (name == "index.json") return OpenMds(file_system, path, options);
+    return nullptr;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsFile(file_system, JoinPath(path, kManifestName)));
+  if (native) return nullptr;
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, IsFile(file_system, JoinPath(path, "index.json")));
+  if (mds) return OpenMds(file_system, path, options);
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
+  for (const DirectoryEntry& entry : entries) {
+    if (format::IsTarName(entry.name) && entry.type != FileType::kDirectory) return OpenWebDataset(file_system, path, options);
+  }
+  return nullptr;
+}
+
+}  // namespace shardkit

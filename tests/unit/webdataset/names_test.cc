@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <regex>
+
+#include "format/webdataset_names.h"
+
+namespace shardkit::format {
+namespace {
+
+using Parts = std::optional<WebDatasetName>;
+
+struct Case {
+  std::string_view name;
+  Parts webdataset;
+  Parts wids;
+};
+
+// What Python says of the two expressions.
+const Case kCases[] = {
+    {"a.jpg", WebDatasetName{"a", "jpg"}, WebDatasetName{"a", ".jpg"}},
+    {"d/a.b.jpg", WebDatasetName{"d/a", "b.jpg"}, WebDatasetName{"d/a", ".b.jpg"}},
+    {"a/b.c/d.jpg", WebDatasetName{"a/b.c/d", "jpg"}, WebDatasetName{"a/b.c/d", ".jpg"}},
+    {"a.b/c", std::nullopt, WebDatasetName{"a", ".b/c"}},
+    {"x/a.b/c", std::nullopt, WebDatasetName{"x/a", ".b/c"}},
+    {".hidden", std::nullopt, WebDatasetName{"", ".hidden"}},
+    {"a.b/.c.d", std::nullopt, WebDatasetName{"a.b/", ".c.d"}},
+    {"dir/.hidden.jpg", WebDatasetName{"dir/", "hidden.jpg"}, WebDatasetName{"dir/", ".hidden.jpg"}},
+    {"a.b/dir/.hidden.jpg", WebDatasetName{"a.b/dir/", "hidden.jpg"},
+     WebDatasetName{"a.b/dir/", ".hidden.jpg"}},
+    {"/.x", WebDatasetName{"/", "x"}, WebDatasetName{"/", ".x"}},
+    {"//.x", WebDatasetName{"//", "x"}, WebDatasetName{"//", ".x"}},
+    {"a..b", WebDatasetName{"a", ".b"}, WebDatasetName{"a", "..b"}},
+    {"a.", WebDatasetName{"a", ""}, WebDatasetName{"a", "."}},
+    {"./a.jpg", WebDatasetName{"./a", "jpg"}, WebDatasetName{"./a", ".jpg"}},
+    {"../a.JPG", WebDatasetName{"../a", "JPG"}, WebDatasetName{"../a", ".JPG"}},
+    {"a", std::nullopt, std::nullopt},
+    {"", std::nullopt, std::nullopt},
+    {"a.b/", std::nullopt, WebDatasetName{"a", ".b/"}},
+    {"__meta__", std::nullopt, std::nullopt},
+    {"__a.b__", std::nullopt, WebDatasetName{"__a", ".b__"}},
+    {"__meta__/a.json", std::nullopt, WebDatasetName{"__meta__/a", ".json"}},
+    {"__a.b__/c.d", std::nullopt, WebDatasetName{"__a.b__/c", ".d"}},
+    {"__k__.json", WebDatasetName{"__k__", "json"}, WebDatasetName{"__k__", ".json"}},
+    {"d/__k__/a.json", WebDatasetName{"d/__k__/a", "json"}, WebDatasetName{"d/__k__/a", ".json"}},
+    {"___/a.b", WebDatasetName{"___/a", "b"}, WebDatasetName{"___/a", ".b"}},
+    {"____/a.b", std::nullopt, WebDatasetName{"____/a", ".b"}},
+    {"a\nb/c.jpg", WebDatasetName{"a\nb/c", "jpg"}, std::nullopt},
+    {"a.x\nb/c.jpg", std::nullopt, std::nullopt},
+    {"a.x/b\nc.jpg", WebDatasetName{"a.x/b\nc", "jpg"}, std::nullopt},
+    {"__a.b__\n", std::nullopt, std::nullopt},
+};
+
+TEST(WebDatasetNames, AreDividedAsWebdatasetDoes) {
+  for (const Case& test : kCases) {
+    EXPECT_EQ(SplitWebDatasetName(test.name), test.webdataset) << test.name;
+    EXPECT_EQ(SplitWidsName(test.name), test.wids) << test.name;
+  }
+}
+
+// The expressions themselves, which std::regex has too, over names of the few letters that matter.
+TEST(WebDatasetNames, AgreeWithTheExpressions) {
+  const std::regex rule("^((?:.*/|)[^.]+)[.]([^/]*)$"), wids("^((?:.*/)?.*?)(\\..*)$"),
+      meta("^__[^/]*__($|/)");
+  std::mt19937 random(7);
+  for (int i = 0; i < 30000; ++i) {
+    std::string name;
+    for (size_t length = random() % 10; name.size() < length;) name += "a./_"[random() % 4];
+    const bool skipped = std::regex_search(name, meta) ||
+                         (name.find('/') == name.npos && name.starts_with("__") && name.ends_with("__"));
+    std::smatch match;
+    Parts expected;
+    if (!skipped && std::regex_match(name, match, rule)) {
+      const std::string_view whole(name);
+      expected = WebDatasetName{whole.substr(0, static_cast<size_t>(match.length(1))),
+                                whole.substr(static_cast<size_t>(match.position(2)))};
+    }
+    EXPECT_EQ(SplitWebDatasetName(name), expected) << name;
+    EXPECT_EQ(IsWebDatasetMeta(name), skipped) << name;
+    const auto parts = SplitWidsName(name);
+    ASSERT_EQ(std::regex_match(name, match, wids), parts.has_value()) << name;
+    if (parts) {
+      EXPECT_EQ(match[1].str(), parts->key) << name;
+    }
+  }
+}
+
+TEST(WebDatasetNames, BecomeColumns) {
+  EXPECT_EQ(WebDatasetColumn("Seg.PNG"), "seg.png");
+  EXPECT_EQ(WebDatasetColumn(""), "/.");
+  EXPECT_EQ(WebDatasetColumn("KEY"), "/key");
+  EXPECT_EQ(WebDatasetColumn("\xc3\x84"), "\xc3\x84");
+  for (const std::string_view name : {"a.tar", "a.tar.gz", "a.tgz", "a.tar.zst", "a.tar.bz2", "a.tar.xz"})
+    EXPECT_TRUE(IsTarName(name));
+  for (const std::string_view name : {"a.tar.shardidx", "tar", "a.gz", "a.tar.lz4"})
+    EXPECT_FALSE(IsTarName(name));
+}
+
+}  // namespace
+}  // namespace shardkit::format

@@ -1,0 +1,264 @@
+// Finding the values of a tar.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/strings.h"
+#include "container/tar_index.h"
+#include "container/tar_shard_reader.h"
+#include "dataset/dataset_support.h"
+#include "support/fault_filesystem.h"
+#include "webdataset/tar_maker.h"
+
+namespace shardkit::test {
+namespace {
+
+class TarIndexTest : public testing::Test {
+ protected:
+  absl::StatusOr<TarContents> Scan(const std::string& tar, std::vector<TarProblem>* problems = nullptr) {
+    WriteFile(*files_, "/x.tar", tar);
+    auto file = files_->OpenForReading("/x.tar");
+    EXPECT_TRUE(file.ok());
+    return ScanTar(**file, problems);
+  }
+
+  // "key: column=bytes column=bytes; …"
+  std::string Show(const std::string& tar) {
+    const auto contents = Scan(tar);
+    if (!contents.ok()) return Message(contents.status());
+    const format::TarIndex& index = contents->index;
+    std::string text;
+    for (uint64_t i = 0; i < index.sample_count(); ++i) {
+      text += StrCat(i == 0 ? "" : "; ", index.key(i), ":");
+      for (uint64_t v = index.value_ends[i]; v < index.value_ends[i + 1]; ++v) {
+        const format::TarValue& value = index.values[v];
+        text += StrCat(" ", index.columns[value.column], "=", tar.substr(value.offset, value.length));
+      }
+    }
+    return text;
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+};
+
+TEST_F(TarIndexTest, GroupsNeighbours) {
+  EXPECT_EQ(Show(MakeTar({{"a.TXT", "1"}, {"a.cls", "2"}, {"b.txt", "3"}, {"a.txt", "4"}})),
+            "a: txt=1 cls=2; b: txt=3; a: txt=4");
+  EXPECT_EQ(Show(MakeTar({})), "");
+  EXPECT_EQ(Show(MakeTar({{"d/", "", '5'},
+                          {"d/a.x", "1"},
+                          {"d/b", "2"},
+                          {".c.x", "3"},
+                          {"__m__", "4"},
+                          {"__m__/a.x", "5"},
+                          {"d/a.y", "6"},
+                          {"d/a.z", "", '2'},
+                          {"d/a.w", "", '1'},
+                          {"d/a.", "7"},
+                          {"d/a.key", "8"},
+                          {"d/.h", "9"}})),
+            "d/a: x=1 y=6 /.=7 /key=8; d/: h=9");
+  EXPECT_EQ(Show(MakeTar({{"./a.x", ""}, {"a.x", ""}})), "./a: x=; a: x=");
+}
+
+TEST_F(TarIndexTest, KnowsLongNames) {
+  const std::string folder = std::string(120, 'f') + "/" + std::string(130, 'g') + "/";
+  const std::string word = "\xc3\xa4\xe6\xbc\xa2\xf0\x9f\x8e\x89";
+  const std::vector<TarMember> members = {{"short.a", "1"},
+                                          {folder + word + ".jpg", std::string(1000, 'j')},
+                                          {folder + word + ".json", "{}"},
+                                          {"last.b", "2"}};
+  for (const std::string format : {"pax", "gnutar"}) {
+    const std::string tar = WriteTar(members, format);
+    EXPECT_EQ(Show(tar),
+              StrCat("short: a=1; ", folder, word, ": jpg=", std::string(1000, 'j'), " json={}; last: b=2"))
+        << format;
+  }
+  // The bytes of a ustar name are what they are.
+  EXPECT_EQ(Show(MakeTar({{word + ".x", "1"}})), word + ": x=1");
+}
+
+TEST_F(TarIndexTest, RefusesWhatIsNoDataset) {
+  const std::string twice = Show(MakeTar({{"a.jpg", "1"}, {"a.b", "2"}, {"a.JPG", "3"}}));
+  EXPECT_EQ(twice,
+            "/x.tar: member 'a.JPG' at byte 2048: sample 'a' has two members with the extension 'JPG' (large "
+            "and small letters "
+            "are the same): remove one");
+  EXPECT_TRUE(absl::IsDataLoss(Scan(MakeTar({{"a.b", "1"}, {"a.b", "2"}})).status()));
+  for (const std::string name : {"\xff.x", "a.\xff"}) {
+    const auto bad = Scan(MakeTar({{name, "1"}}));
+    EXPECT_TRUE(absl::IsUnimplemented(bad.status())) << bad.status();
+  }
+  std::string many;
+  for (int i = 0; i < 4096; ++i) many += TarHeaderBlock("a." + std::to_string(i), 0);
+  const auto wide = Scan(many + std::string(1024, '\0'));
+  EXPECT_TRUE(absl::IsUnimplemented(wide.status())) << wide.status();
+  EXPECT_TRUE(Scan(many.substr(512) + std::string(1024, '\0')).ok());
+  const auto long_name = Scan(WriteTar({{"a." + std::string(256, 'x'), "1"}}, "pax"));
+  EXPECT_TRUE(absl::IsUnimplemented(long_name.status())) << long_name.status();
+  const auto long_key = Scan(WriteTar({{std::string(40000, 'x') + ".a", "1"}}, "pax"));
+  EXPECT_TRUE(absl::IsUnimplemented(long_key.status())) << long_key.status();
+  EXPECT_TRUE(absl::IsDataLoss(Scan("not a tar at all").status()));
+  EXPECT_TRUE(absl::IsDataLoss(Scan("").status()));
+}
+
+TEST_F(TarIndexTest, TellsProblems) {
+  std::vector<TarProblem> problems;
+  const std::string tar = MakeTar({{"a.x", "1"}, {"b.x", "2"}, {"a.y", "3"}});
+  const auto contents = Scan(tar, &problems);
+  ASSERT_TRUE(contents.ok());
+  EXPECT_TRUE(problems.empty());
+  const auto repeated = FindRepeatedKeys(contents->index);
+  ASSERT_EQ(repeated.size(), 1u);
+  EXPECT_EQ(repeated[0].member, "a.y");
+  EXPECT_EQ(repeated[0].offset, 2560u);
+  // What stands behind the end mark is not read, as webdataset does not read it, but told.
+  ASSERT_TRUE(Scan(tar + MakeTar({{"c.x", "4"}}), &problems).ok());
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].offset, tar.size());
+  problems.clear();
+  ASSERT_TRUE(Scan(tar + std::string(8192, '\0'), &problems).ok());
+  EXPECT_TRUE(problems.empty());
+}
+
+TEST_F(TarIndexTest, SparseMembersAreRefusedUnlessPassedOver) {
+  // GNU's old form: type 'S', one stretch of data, and the size of the whole.
+  const auto sparse = [](const std::string& name) {
+    std::string header = TarHeaderBlock(name, 512, 'S');
+    std::memcpy(header.data() + 257, "ustar  ", 8);
+    std::memcpy(header.data() + 386, "00000010000", 11);
+    std::memcpy(header.data() + 398, "00000001000", 11);
+    std::memcpy(header.data() + 483, "00000011000", 11);
+    std::memset(header.data() + 148, ' ', 8);
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<uint8_t>(c);
+    std::snprintf(header.data() + 148, 8, "%06o", sum);
+    return header + std::string(512, 's');
+  };
+  const auto refused = Scan(sparse("a.x") + MakeTar({{"b.x", "1"}}));
+  EXPECT_TRUE(absl::IsUnimplemented(refused.status())) << refused.status();
+  EXPECT_EQ(Show(sparse("without dot") + MakeTar({{"b.x", "1"}})), "b: x=1");
+}
+
+TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
+  const std::string tar = MakeTar({{"a.x", "11111"}, {"a.y", ""}, {"b.x", std::string(3000, 'z')}});
+  WriteFile(*files_, "/x.tar", tar);
+  const auto report = BuildTarIndex(*files_, "/x.tar");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->samples, 2u);
+  EXPECT_EQ(report->values, 3u);
+  EXPECT_EQ(report->bytes, tar.size());
+  EXPECT_EQ(report->index_path, "/x.tar.shardidx");
+  const auto loaded = LoadTarContents(*files_, "/x.tar");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->index.checksums.size(), 3u);
+  auto scanned = Scan(tar);
+  scanned->index.checksums = (*loaded)->index.checksums;
+  scanned->index.identity = (*loaded)->index.identity;
+  EXPECT_EQ(scanned->index, (*loaded)->index);
+
+  // Of another length, of another content, of nothing at all.
+  WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));
+  EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar").status()),
+            StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ",
+                   tar.size() + 512, "; run shardctl index /x.tar"));
+  std::string other = tar;
+  other[512] = '2';
+  WriteFile(*files_, "/x.tar", other);
+  EXPECT_EQ(
+      Message(LoadTarContents(*files_, "/x.tar").status()),
+      "/x.tar.shardidx: is of another tar than /x.tar, or the tar was changed; run shardctl index /x.tar");
+  WriteFile(*files_, "/x.tar.shardidx", "");
+  const auto empty = LoadTarContents(*files_, "/x.tar");
+  EXPECT_TRUE(absl::IsDataLoss(empty.status())) << empty.status();
+  ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
+  EXPECT_TRUE(LoadTarContents(*files_, "/x.tar").ok());
+}
+
+TEST_F(TarIndexTest, CompressedTarsHaveNone) {
+  WriteFile(*files_, "/x.tar.gz", WriteTar({{"a.x", "1"}}, "ustar", "gzip"));
+  const auto report = BuildTarIndex(*files_, "/x.tar.gz");
+  EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << report.status();
+  EXPECT_FALSE(Exists(*files_, "/x.tar.gz.shardidx"));
+}
+
+// Whatever fails, there is the old index, or the new one, and nothing else.
+TEST_F(TarIndexTest, SurvivesEveryFailure) {
+  const std::string tar = MakeTar({{"a.x", "1"}, {"b.x", "2"}});
+  WriteFile(*files_, "/x.tar", tar);
+  ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
+  const std::string good = ReadAll(*files_, "/x.tar.shardidx");
+  uint64_t failures = 0;
+  for (uint64_t n = 1;; ++n) {
+    WriteFile(*files_, "/x.tar.shardidx", "old");
+    FaultFileSystem faults(files_.get());
+    faults.FailCall(n, {.status = absl::ResourceExhaustedError("no space"), .short_write = true});
+    const auto report = BuildTarIndex(faults, "/x.tar");
+    if (!faults.failed_call()) {
+      EXPECT_TRUE(report.ok());
+      break;
+    }
+    ++failures;
+    EXPECT_FALSE(report.ok()) << n << " " << faults.failed_call()->operation;
+    const std::string now = ReadAll(*files_, "/x.tar.shardidx");
+    EXPECT_TRUE(now == "old" || now == good) << n;
+    EXPECT_FALSE(Exists(*files_, "/x.tar.shardidx.tmp")) << n << " " << faults.failed_call()->operation;
+  }
+  EXPECT_GT(failures, 8u);
+  // One that a run left behind when it was killed.
+  WriteFile(*files_, "/x.tar.shardidx.tmp", "half");
+  EXPECT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
+}
+
+// Sizes past 8 GiB, with holes for data: in base 256, and in a pax header.
+TEST(TarIndexLarge, MembersOfManyGibibytes) {
+  char folder[] = "/tmp/shardkit-tar-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = StrCat(folder, "/big.tar");
+  FileSystem& files = *PosixFileSystem();
+  const uint64_t size = (uint64_t{9} << 30) + 7;
+  const uint64_t stored = (size + 511) / 512 * 512;
+  std::string pax_body = "19 size=9663676423\n";
+  pax_body.resize(512);
+  const std::string second = TarHeaderBlock("pax", 19, 'x') + pax_body + TarHeaderBlock("b.bin", 0);
+  {
+    auto file = files.Create(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Append(TarHeaderBlock("a.bin", size)).ok());
+    const uint64_t middle = 512 + stored;
+    if (!(*file)->WriteAt(middle, second).ok()) GTEST_SKIP() << "no room for a file with holes in /tmp";
+    const uint64_t last = middle + second.size() + stored;
+    ASSERT_TRUE((*file)->WriteAt(last, MakeTar({{"c.bin", "end"}})).ok());
+    ASSERT_TRUE((*file)->Close().ok());
+  }
+  ReadOptions options;
+  options.max_block_memory = 1 << 20;
+  const auto reader = TarShardReader::Open(files, path, options);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->sample_count(), 3u);
+  EXPECT_EQ((*reader)->blocks().size(), 3u);
+  BlockBuffer buffer;
+  BlockView view;
+  const auto end = (*reader)->ReadValue(2, 1, &buffer);
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(*end, "end");
+  EXPECT_TRUE(absl::IsResourceExhausted((*reader)->ReadValue(0, 1, &buffer).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted((*reader)->ReadBlock(1, {}, &buffer, &view)));
+  EXPECT_TRUE((*reader)->ReadBlock(1, std::vector<size_t>{0}, &buffer, &view).ok());
+  uint64_t seen = 0;
+  const auto copied = (*reader)->CopyValue(1, 1, [&](std::string_view piece) {
+    seen += piece.size();
+    return seen > (64 << 20) ? absl::CancelledError("enough") : absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsCancelled(copied.status())) << copied.status();
+  const auto statistics = (*reader)->ReadStatistics();
+  ASSERT_TRUE(statistics.ok());
+  EXPECT_EQ((*statistics)[1].max_length, size);
+  (void)files.RemoveFile(path);
+  (void)files.RemoveDirectory(folder);
+}
+
+}  // namespace
+}  // namespace shardkit::test
