@@ -219,7 +219,7 @@ absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const si
 
 absl::Status MdsShardReader::CheckRawHashes(std::string_view raw) const {
   for (const auto& [name, digits] : described_.raw_hashes) {
-    // The others take longer than decompressing; CheckMdsHashes has them.
+    // The others take longer than decompressing; CheckMdsShardHashes has them.
     if (!IsXxHashName(name)) continue;
     SHARDKIT_ASSIGN_OR_RETURN(const std::string found, HexDigestOf(name, raw));
     if (found != digits) {

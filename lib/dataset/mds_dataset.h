@@ -18,13 +18,10 @@ struct MdsDirectory {
 // `path` is the directory or its index.json. NotFound when there is none.
 absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& path);
 
-// Compares every file that is there with the hashes that the index lists for it, reading it whole, and a compressed one without
-// its raw twin with the raw hashes after decompressing, within `max_memory` bytes. OK when there are no hashes. DataLoss for the
-// first difference, NotFound for a shard of which neither file is there, Unimplemented, after all others were compared, for a
-// hash that this build does not know.
-absl::Status CheckMdsHashes(FileSystem& file_system, const std::string& path, uint64_t max_memory = uint64_t{8} << 30);
-
-// The same of one of its shards; the first hash that this build does not know is noted in *unknown.
+// Compares the files of a shard that are there with the hashes that the index lists for them, reading them whole, and a compressed
+// one without its raw twin with the raw hashes after decompressing, within `max_memory` bytes. OK when there are no hashes.
+// DataLoss for the first difference, NotFound when neither file is there. The first hash that this build does not know is noted
+// in *unknown.
 absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& directory, const format::MdsShard& shard,
                                  uint64_t max_memory, absl::Status* unknown);
 

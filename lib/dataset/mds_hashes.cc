@@ -108,13 +108,4 @@ absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& dir
   return CheckDecompressed(**zip_file, shard, raw, max_memory);
 }
 
-absl::Status CheckMdsHashes(FileSystem& file_system, const std::string& path, uint64_t max_memory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const MdsDirectory directory, ReadMdsIndex(file_system, path));
-  absl::Status unknown;
-  for (const format::MdsShard& shard : directory.index.shards) {
-    SHARDKIT_RETURN_IF_ERROR(CheckMdsShardHashes(file_system, directory.path, shard, max_memory, &unknown));
-  }
-  return Annotate(unknown, path);
-}
-
 }  // namespace shardkit

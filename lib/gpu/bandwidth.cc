@@ -21,6 +21,7 @@ namespace {
 constexpr uint64_t kCopiedAtOnce = uint64_t{64} << 20;
 constexpr uint64_t kUnderWay = uint64_t{32} << 20;
 constexpr uint64_t kLeastPool = uint64_t{1} << 20;  // PinnedPool's
+
 // Room for `slots` slots of `bytes`, all of which have been written to.
 absl::StatusOr<std::shared_ptr<StagingRing>> TouchedRing(const std::shared_ptr<Backend>& backend, uint64_t bytes,
                                                          uint64_t slots) {

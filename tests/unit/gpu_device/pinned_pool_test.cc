@@ -3,10 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#ifdef __linux__
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <random>
 #include <thread>
 
 #include "gpu/memory_limit.h"
+#include "gpu/numa_memory.h"
 #include "gpu_device/device_support.h"
 #include "support/fault_backend.h"
 
@@ -128,6 +135,27 @@ TEST(PinnedPool, ADeviceWithoutMemory) {
   ASSERT_NE(memory, nullptr);
   pool->Free(memory, kMiB);
 }
+
+#ifdef __linux__
+TEST(PreferNumaNode, LeavesTheThreadsPolicyAsItWas) {
+  const auto policy = [] {
+    int now = -1;
+    return syscall(SYS_get_mempolicy, &now, nullptr, 0, nullptr, 0) == 0 ? now : -1;
+  };
+  const int before = policy();
+  if (before < 0) GTEST_SKIP() << "this system does not tell memory policies";
+  {
+    const gpu::PreferNumaNode prefer(0);
+    const int inside = policy();
+    EXPECT_TRUE(inside == MPOL_PREFERRED || inside == before) << inside;  // a container may refuse
+  }
+  EXPECT_EQ(policy(), before);
+  {
+    const gpu::PreferNumaNode none(std::nullopt), unknown(5000), negative(-1);
+    EXPECT_EQ(policy(), before);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace shardkit::test

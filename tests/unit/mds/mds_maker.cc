@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "dataset/mds_dataset.h"
+
 namespace shardkit::test {
 namespace {
 
@@ -178,6 +180,17 @@ void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std
       ASSERT_EQ(copied, expected) << fields[c].name << " of sample " << i;
     }
   }
+}
+
+absl::Status CheckMdsHashes(FileSystem& files, const std::string& path) {
+  const auto directory = ReadMdsIndex(files, path);
+  if (!directory.ok()) return directory.status();
+  absl::Status unknown;
+  for (const format::MdsShard& shard : directory->index.shards) {
+    const absl::Status status = CheckMdsShardHashes(files, directory->path, shard, uint64_t{8} << 30, &unknown);
+    if (!status.ok()) return status;
+  }
+  return unknown;
 }
 
 absl::Status ReadEverything(FileSystem& files, const std::string& path, const DatasetOptions& options) {

@@ -72,6 +72,9 @@ inline std::unique_ptr<DatasetReader> OpenDataset(FileSystem& files, const std::
 // Fails unless every way of reading gives the rows: blocks, single values, copies.
 void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std::vector<MdsRow>& rows);
 
+// The hashes of all shards compared; a difference goes before a hash that is not known.
+absl::Status CheckMdsHashes(FileSystem& files, const std::string& path);
+
 // Reads all there is to read and returns the first error.
 absl::Status ReadEverything(FileSystem& files, const std::string& path, const DatasetOptions& options = {});
 
