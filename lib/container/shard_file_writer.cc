@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "format/footer.h"
+#include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
@@ -17,12 +18,6 @@ constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 // Dirty pages are handed to the device this often, so that the final flush finds little left to do.
 constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
-
-std::string ParentDirectory(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 }  // namespace
 

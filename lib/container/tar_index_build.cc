@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "container/tar_index.h"
 #include "format/webdataset_names.h"
+#include "io/publish_file.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit {
@@ -55,28 +56,6 @@ absl::Status HashValues(const RandomAccessFile& file, const Cancellation* cancel
   return absl::OkStatus();
 }
 
-absl::Status WriteWhole(FileSystem& file_system, const std::string& path, std::string_view bytes) {
-  const std::string temporary = StrCat(path, ".tmp");
-  // One that was left behind by a run that ended in the middle.
-  const absl::Status removed = file_system.RemoveFile(temporary);
-  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
-  absl::Status status;
-  {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.Create(temporary));
-    status = file->Append(bytes);
-    if (status.ok()) status = file->Sync();
-    if (status.ok()) status = file->Close();
-  }
-  if (status.ok()) status = file_system.Rename(temporary, path);
-  if (!status.ok()) {
-    (void)file_system.RemoveFile(temporary);
-    return status;
-  }
-  const size_t slash = path.rfind('/');
-  if (slash == path.npos) return file_system.SyncDirectory(".");
-  return file_system.SyncDirectory(slash == 0 ? "/" : path.substr(0, slash));
-}
-
 }  // namespace
 
 absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std::string& path,
@@ -92,7 +71,7 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
   SHARDKIT_ASSIGN_OR_RETURN(contents.index.identity, ReadTarIdentity(*file));
   report.index_path = StrCat(path, kTarIndexSuffix);
   SHARDKIT_RETURN_IF_ERROR(
-      WriteWhole(file_system, report.index_path, format::EncodeTarIndex(contents.index)));
+      PublishFile(file_system, report.index_path, format::EncodeTarIndex(contents.index)));
   std::vector<TarProblem> repeated = FindRepeatedKeys(contents.index);
   report.problems.insert(report.problems.end(), std::make_move_iterator(repeated.begin()),
                          std::make_move_iterator(repeated.end()));

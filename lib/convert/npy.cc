@@ -1,5 +1,9 @@
 #include "convert/npy.h"
 
+#include <charconv>
+#include <span>
+#include <vector>
+
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
@@ -41,23 +45,61 @@ std::string_view Description(Type type) {
   }
 }
 
-}  // namespace
-
-absl::Status FormatNpy(const NdarrayView& array, std::string* out) {
-  const std::string_view description = Description(array.dtype);
-  if (description.empty()) return InvalidArgument("npy: ", TypeName(array.dtype), " is not a type of elements");
+// Everything in front of the elements.
+std::string Header(std::string_view description, std::span<const uint64_t> shape) {
   std::string header = StrCat("{'descr': '", description, "', 'fortran_order': False, 'shape': (");
-  for (const uint64_t dimension : array.shape) header += StrCat(dimension, ", ");
+  for (const uint64_t dimension : shape) header += StrCat(dimension, ", ");
   header += "), }";
   // Magic, version and length take 10 bytes; the whole is padded with spaces to a multiple of 64, ending in a newline.
   const size_t length = RoundUp(10 + header.size() + 1, 64) - 10;
   header.resize(length - 1, ' ');
   header += '\n';
-  out->assign("\x93NUMPY\x01\x00", 8);
-  AppendLittle(*out, static_cast<uint16_t>(length));
-  *out += header;
+  std::string out("\x93NUMPY\x01\x00", 8);
+  AppendLittle(out, static_cast<uint16_t>(length));
+  return out + header;
+}
+
+// Of a header that Header has made; anything for others, which then differ from what Header makes of it.
+std::vector<uint64_t> ShapeIn(std::string_view file) {
+  std::vector<uint64_t> shape;
+  const size_t begin = file.substr(0, 512).find('(');
+  if (begin == file.npos) return shape;
+  const char* place = file.data() + begin + 1;
+  const char* const end = file.data() + file.size();
+  while (shape.size() <= kMaxRank) {
+    uint64_t dimension = 0;
+    const auto [next, error] = std::from_chars(place, end, dimension);
+    if (error != std::errc() || end - next < 2) break;
+    shape.push_back(dimension);
+    place = next + 2;
+  }
+  return shape;
+}
+
+}  // namespace
+
+absl::Status FormatNpy(const NdarrayView& array, std::string* out) {
+  const std::string_view description = Description(array.dtype);
+  if (description.empty()) return InvalidArgument("npy: ", TypeName(array.dtype), " is not a type of elements");
+  *out = Header(description, array.shape);
   *out += array.data;
   return absl::OkStatus();
+}
+
+absl::StatusOr<NdarrayView> ParseNpy(Type dtype, std::string_view file) {
+  NdarrayView view;
+  view.dtype = dtype;
+  view.shape = ShapeIn(file);
+  const std::string header = Header(Description(dtype), view.shape);
+  uint64_t size = ScalarSize(dtype);
+  for (const uint64_t dimension : view.shape) {
+    if (!CheckedMultiply(size, dimension, &size)) size = UINT64_MAX;
+  }
+  if (!file.starts_with(header) || file.size() - header.size() != size) {
+    return DataLoss("npy: not the file of ", TypeName(dtype), " elements that it was");
+  }
+  view.data = file.substr(header.size());
+  return view;
 }
 
 }  // namespace shardkit

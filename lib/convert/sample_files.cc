@@ -1,7 +1,5 @@
 #include "convert/sample_files.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -10,11 +8,9 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "convert/npy.h"
+#include "convert/reform.h"
 #include "convert/sa1b_columns.h"
 #include "convert/source_names.h"
-#include "shardkit/ndarray.h"
-#include "shardkit/rle.h"
 #include "shardkit/sa1b.h"
 
 namespace shardkit {
@@ -57,31 +53,16 @@ class GenericFiles : public SampleFiles {
 
  private:
   absl::StatusOr<std::string_view> Format(const Column& column, std::string_view value, std::string* out) {
-    if (column.type == Type::kNdarray) {
-      SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, ParseNdarray(column, value));
-      SHARDKIT_RETURN_IF_ERROR(FormatNpy(array, out));
-      return ".npy";
-    }
-    if (column.type == Type::kRle) {
-      SHARDKIT_RETURN_IF_ERROR(ParseRleValue(value, &masks_));
-      nlohmann::json list = nlohmann::json::array();
-      for (size_t i = 0; i < masks_.size(); ++i) {
-        std::string counts;
-        AppendCocoText(masks_[i].runs, &counts);
-        list.push_back({{"size", {masks_[i].height, masks_[i].width}}, {"counts", std::move(counts)}});
-      }
-      *out = list.dump();
-      return ".json";
-    }
-    const NdarrayView scalar{column.type, {}, value};
-    SHARDKIT_RETURN_IF_ERROR(FormatNpy(scalar, out));
-    return ".npy";
+    const bool masks = column.type == Type::kRle;
+    arena_.Clear();
+    SHARDKIT_ASSIGN_OR_RETURN(*out, ReformValue(column, masks ? Reform::kToCocoJson : Reform::kToNpy, value, &arena_));
+    return masks ? ".json" : ".npy";
   }
 
   const Schema schema_;
   const bool is_files_;
   std::vector<size_t> needed_, as_they_are_;
-  RleList masks_;
+  ByteArena arena_;
 };
 
 // The key is the file's name.
@@ -164,7 +145,7 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
     }
     return std::make_unique<Sa1bFiles>(schema, positions);
   }
-  return std::make_unique<GenericFiles>(schema, source == "files");
+  return std::make_unique<GenericFiles>(schema, source == "files" || source == "webdataset");
 }
 
 }  // namespace shardkit

@@ -52,6 +52,7 @@ class NativeDatasetReader : public DatasetReader {
   }
 
   const std::string& path() const override { return path_; }
+  std::string_view container() const override { return foreign_ ? foreign_->container() : "shard"; }
   const Manifest& manifest() const override { return manifest_; }
   uint64_t sample_count() const override { return sample_count_; }
   const std::vector<Column>& columns() const override { return columns_; }

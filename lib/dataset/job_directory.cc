@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "io/publish_file.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardkit {
@@ -24,16 +25,6 @@ bool IsShardName(std::string_view name) {
          name.substr(0, 8).find_first_not_of("0123456789") == name.npos;
 }
 
-// Every name a job may leave behind.
-bool IsOurs(std::string_view name) {
-  if (name.ends_with(".tmp")) {
-    const std::string_view final_name = name.substr(0, name.size() - 4);
-    return IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
-           final_name == "dataset.ends";
-  }
-  return IsShardName(name) || name == kIndexName || name == kLockName || name.starts_with(kJournalName);
-}
-
 std::string FormatEntry(const JournalEntry& entry) {
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   nlohmann::json skipped = nlohmann::json::array();
@@ -46,7 +37,8 @@ std::string FormatEntry(const JournalEntry& entry) {
                                {"blocks", entry.shard.blocks},
                                {"content_hash", ToHex(entry.shard.content_hash)},
                                {"next_position", entry.next_position},
-                               {"skipped", std::move(skipped)}};
+                               {"skipped", std::move(skipped)},
+                               {"details", entry.details}};
   return line.dump(-1, ' ', false, kReplace) + "\n";
 }
 
@@ -61,6 +53,7 @@ bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content
     entry->shard.blocks = json.at("blocks").get<uint64_t>();
     *content_hash = json.at("content_hash").get<std::string>();
     entry->next_position = json.at("next_position").get<uint64_t>();
+    entry->details = json.value("details", std::string());
     for (const nlohmann::json& skipped : json.at("skipped")) {
       entry->skipped.push_back({skipped.at("position").get<uint64_t>(), skipped.at("key").get<std::string>(),
                                 skipped.at("reason").get<std::string>()});
@@ -78,7 +71,43 @@ bool IsLost(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status);
 }
 
+class OwnFiles final : public JobFiles {
+ public:
+  std::string_view manifest_name() const override { return kManifestName; }
+  std::string NameOfShard(size_t number) const override { return ShardName(number); }
+
+  Name Recognize(std::string_view name) const override {
+    if (name.ends_with(".tmp")) {
+      const std::string_view final_name = name.substr(0, name.size() - 4);
+      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName || final_name == "dataset.ends", {}};
+    }
+    if (IsShardName(name)) return {true, std::stoull(std::string(name))};
+    return {name == kIndexName, {}};
+  }
+
+  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,
+                               JournalEntry* entry) const override {
+    const auto reader = ShardReader::Open(file_system, path);
+    if (!reader.ok() && !IsLost(reader.status())) return reader.status();
+    if (!reader.ok() || ToHex((*reader)->content_hash()) != content_hash || (*reader)->file_length() != entry->shard.bytes) {
+      return false;
+    }
+    entry->shard.content_hash = (*reader)->content_hash();
+    return true;
+  }
+};
+
 }  // namespace
+
+const JobFiles& NativeJobFiles() {
+  static const OwnFiles files;
+  return files;
+}
+
+JobFiles::Name JobDirectory::Recognize(std::string_view name) const {
+  if (name == kLockName || name.starts_with(kJournalName)) return {true, {}};
+  return files_.Recognize(name);
+}
 
 std::string ShardName(size_t number) {
   char name[32];
@@ -93,33 +122,25 @@ absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path) {
   return true;
 }
 
+absl::StatusOr<bool> HasLength(FileSystem& file_system, const std::string& path, uint64_t length) {
+  const absl::StatusOr<FileInfo> info = file_system.Stat(path);
+  if (absl::IsNotFound(info.status())) return false;
+  if (!info.ok()) return info.status();
+  return info->type == FileType::kRegular && info->size == length;
+}
+
 absl::StatusOr<bool> HasJournal(FileSystem& file_system, const std::string& directory) {
   return Exists(file_system, JoinPath(directory, kJournalName));
 }
 
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
-  const std::string path = JoinPath(directory, kManifestName);
-  const std::string temporary = StrCat(path, ".tmp");
-  SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveFile(temporary)));
-  const auto publish = [&]() -> absl::Status {
-    SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, file_system.Create(temporary));
-    SHARDKIT_RETURN_IF_ERROR(file->Append(FormatManifest(manifest)));
-    SHARDKIT_RETURN_IF_ERROR(file->Sync());
-    SHARDKIT_RETURN_IF_ERROR(file->Close());
-    // What the manifest names must be durable before the manifest is.
-    SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
-    return file_system.Rename(temporary, path);
-  };
-  if (absl::Status status = publish(); !status.ok()) {
-    (void)file_system.RemoveFile(temporary);
-    return status;
-  }
-  return file_system.SyncDirectory(directory);
+  return PublishFile(file_system, JoinPath(directory, kManifestName), FormatManifest(manifest));
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& file_system, const std::string& directory,
-                                                                 const std::string& fingerprint, bool resume) {
-  std::unique_ptr<JobDirectory> job(new JobDirectory());
+                                                                 const std::string& fingerprint, bool resume,
+                                                                 const JobFiles& files) {
+  std::unique_ptr<JobDirectory> job(new JobDirectory(files));
   job->file_system_ = &file_system;
   job->directory_ = directory;
   job->ended_ = true;  // nothing to remove until Prepare has found the directory to be ours
@@ -138,7 +159,7 @@ JobDirectory::~JobDirectory() { (void)Abort(); }
 absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const {
   for (const DirectoryEntry& entry : entries) {
     // A run may have died before its journal was in place.
-    if (entry.name == kLockName || entry.name.starts_with(kJournalName) || (ours && IsOurs(entry.name))) continue;
+    if (entry.name == kLockName || entry.name.starts_with(kJournalName) || (ours && Recognize(entry.name).ours)) continue;
     return FailedPrecondition(directory_, ": is not empty (there is \"", entry.name,
                               "\"); give a new or an empty directory");
   }
@@ -154,8 +175,7 @@ absl::Status JobDirectory::MakeDirectory() {
     SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(*file_system_, path));
     if (exists) break;
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-    const size_t slash = path.rfind('/');
-    path = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+    path = ParentDirectory(path);
     parents.push_back(path);
   }
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(*file_system_, directory_));
@@ -170,7 +190,7 @@ absl::Status JobDirectory::MakeDirectory() {
 
 // Sees whether the job may be done here. True when there is a journal; sets complete_.
 absl::StatusOr<bool> JobDirectory::LookAround(bool resume) {
-  SHARDKIT_ASSIGN_OR_RETURN(complete_, Exists(*file_system_, Path(kManifestName)));
+  SHARDKIT_ASSIGN_OR_RETURN(complete_, Exists(*file_system_, Path(files_.manifest_name())));
   SHARDKIT_ASSIGN_OR_RETURN(const bool journal_exists, HasJournal(*file_system_, directory_));
   if (complete_ && !resume) {
     return absl::AlreadyExistsError(
@@ -237,15 +257,11 @@ absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::stri
     }
     JournalEntry entry;
     std::string content_hash;
-    if (!ParseEntry(line, &entry, &content_hash) || entry.shard.name != ShardName(finished_.size())) break;
+    if (!ParseEntry(line, &entry, &content_hash) || entry.shard.name != files_.NameOfShard(finished_.size())) break;
     // The journal is written after the shard has been published, so a shard that cannot be opened was lost afterwards.
-    auto reader = ShardReader::Open(*file_system_, Path(entry.shard.name));
-    if (!reader.ok() && !IsLost(reader.status())) return reader.status();
-    if (!reader.ok() || ToHex((*reader)->content_hash()) != content_hash ||
-        (*reader)->file_length() != entry.shard.bytes) {
-      break;
-    }
-    entry.shard.content_hash = (*reader)->content_hash();
+    SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
+                              files_.IsWhole(*file_system_, Path(entry.shard.name), content_hash, &entry));
+    if (!whole) break;
     kept->append(line).push_back('\n');
     finished_.push_back(std::move(entry));
   }
@@ -256,8 +272,9 @@ absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::stri
 absl::Status JobDirectory::RemoveLeftovers(const std::vector<DirectoryEntry>& entries) {
   absl::Status status;
   for (const DirectoryEntry& entry : entries) {
-    if (!IsOurs(entry.name) || entry.name == kLockName || entry.name == kJournalName) continue;
-    if (IsShardName(entry.name) && std::stoull(entry.name) < finished_.size()) continue;
+    const JobFiles::Name name = Recognize(entry.name);
+    if (!name.ours || entry.name == kLockName || entry.name == kJournalName) continue;
+    if (name.shard && *name.shard < finished_.size()) continue;
     status.Update(IgnoreNotFound(file_system_->RemoveFile(Path(entry.name))));
   }
   return status;
@@ -284,7 +301,7 @@ absl::Status JobDirectory::Abort() {
   const std::unique_ptr<FileLock> lock = std::move(lock_);
   // A manifest that was published just before the failure names shards that are about to go: it goes first, and when it
   // cannot, the dataset stays whole.
-  const absl::Status unpublished = file_system_->RemoveFile(Path(kManifestName));
+  const absl::Status unpublished = file_system_->RemoveFile(Path(files_.manifest_name()));
   if (!absl::IsNotFound(unpublished)) {
     SHARDKIT_RETURN_IF_ERROR(unpublished);
     SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(directory_));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,34 @@ struct JournalEntry {
   ManifestShard shard;
   uint64_t next_position = 0;
   std::vector<SkippedSample> skipped;
+  std::string details;  // what a writer of another container has to know of its shard again; UTF-8
 };
+
+// The files of a job, whose names differ from container to container. Immutable, and outlives the job.
+class JobFiles {
+ public:
+  virtual ~JobFiles() = default;
+
+  // The one that is published last: where it is, the job is complete.
+  virtual std::string_view manifest_name() const = 0;
+
+  virtual std::string NameOfShard(size_t number) const = 0;
+
+  // What a job may leave behind beside its lock and its journal. `shard` is the shard that a published file belongs to.
+  struct Name {
+    bool ours = false;
+    std::optional<size_t> shard;
+  };
+  virtual Name Recognize(std::string_view name) const = 0;
+
+  // Whether the shard at `path` is the one that the entry tells of, whose content hash is written out in `content_hash`; completes
+  // the entry. False when it was lost or cut short after the entry had been written, an error when that cannot be told just now.
+  virtual absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,
+                                       JournalEntry* entry) const = 0;
+};
+
+// Those of our own datasets.
+const JobFiles& NativeJobFiles();
 
 // The journal is there before the first shard and goes away after the manifest has come: a directory with a journal and
 // no manifest is an unfinished job, and its files are known to be ours.
@@ -32,7 +60,8 @@ class JobDirectory {
  public:
   // Errors as DatasetWriter::Create. `fingerprint` tells whether a run may be resumed.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Open(FileSystem& file_system, const std::string& directory,
-                                                            const std::string& fingerprint, bool resume);
+                                                            const std::string& fingerprint, bool resume,
+                                                            const JobFiles& files = NativeJobFiles());
   ~JobDirectory();
 
   // The dataset is already complete (only with `resume`).
@@ -55,7 +84,7 @@ class JobDirectory {
   void Suspend() { ended_ = true; }
 
  private:
-  JobDirectory() = default;
+  explicit JobDirectory(const JobFiles& files) : files_(files) {}
   absl::Status Prepare(const std::string& fingerprint, bool resume);
   absl::Status MakeDirectory();
   absl::StatusOr<bool> LookAround(bool resume);
@@ -63,7 +92,9 @@ class JobDirectory {
   absl::Status ReadJournal(const std::string& fingerprint, std::string* kept);
   absl::Status RemoveLeftovers(const std::vector<DirectoryEntry>& entries);
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
+  JobFiles::Name Recognize(std::string_view name) const;
 
+  const JobFiles& files_;
   FileSystem* file_system_ = nullptr;
   std::string directory_;
   bool created_directory_ = false;
@@ -74,11 +105,14 @@ class JobDirectory {
   std::vector<JournalEntry> finished_;
 };
 
-// Writes dataset.json under a temporary name, flushes it, renames it and flushes the directory.
+// Writes dataset.json: whole or not at all.
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
 
 // Whether there is a file or directory of this name; an error when that cannot be told, which is not the same as no.
 absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path);
+
+// Whether there is a file of this name and length; an error when that cannot be told.
+absl::StatusOr<bool> HasLength(FileSystem& file_system, const std::string& path, uint64_t length);
 
 // Whether an unfinished job's journal lies in the directory.
 absl::StatusOr<bool> HasJournal(FileSystem& file_system, const std::string& directory);

@@ -1,5 +1,7 @@
 #include "dataset/mds_dataset.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -114,6 +116,11 @@ class MdsDataset : public ForeignDataset {
       return Unimplemented(JoinPath(directory_, kMdsIndexName), ": columns that cannot be read: ", ToStd(schema.status().message()));
     }
     manifest_.schema = *std::move(schema);
+    // What the types do not tell, for whoever writes MDS again.
+    nlohmann::json encodings = nlohmann::json::object();
+    for (const format::MdsColumn& column : *columns_) encodings[column.name] = column.encoding;
+    manifest_.metadata["mds.encodings"] =
+        encodings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     return absl::OkStatus();
   }
 

@@ -49,6 +49,11 @@ std::string WebDatasetColumn(std::string_view extension) {
   return column == "key" ? "/key" : column;
 }
 
+std::string_view WebDatasetExtension(std::string_view column) {
+  if (column == "/.") return {};
+  return column == "/key" ? column.substr(1) : column;
+}
+
 bool IsTarName(std::string_view name) {
   for (const std::string_view ending : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"}) {
     if (name.ends_with(ending)) return true;

@@ -31,6 +31,9 @@ bool IsWebDatasetMeta(std::string_view name);
 // no extension can be, as packing names them.
 std::string WebDatasetColumn(std::string_view extension);
 
+// The extension of a column, without the dot: what WebDatasetColumn made, undone.
+std::string_view WebDatasetExtension(std::string_view column);
+
 // Whether a file's name ends as that of a tar does: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2
 // .tar.xz.
 bool IsTarName(std::string_view name);

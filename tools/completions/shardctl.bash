@@ -11,6 +11,8 @@ _shardctl_options() {
     cat) echo "--sample --key --column --output --decode --force --io --help" ;;
     validate) echo "--deep --jobs --io --json --help" ;;
     unpack) echo "--output --jobs --samples --json --help" ;;
+    convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --compression --hash
+                   --encoding --no-index --jobs --partition --resume --on-error --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
@@ -40,7 +42,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate unpack plan bench synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate unpack convert plan bench synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == synth ]]; then
@@ -52,6 +54,7 @@ _shardctl() {
   fi
   case $previous in
     --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b" -- "$current"); return ;;
+    --to) mapfile -t COMPREPLY < <(compgen -W "shard webdataset mds" -- "$current"); return ;;
     --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;
     --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;

@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 10> kVerbs = {{
+constexpr std::array<Verb, 11> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"index", "rebuild the offset index of a dataset, or merge datasets", RunIndex},
     {"ls", "list the samples or shards of a dataset", RunLs},
@@ -27,6 +27,7 @@ constexpr std::array<Verb, 10> kVerbs = {{
     {"cat", "write one value to standard output or a file", RunCat},
     {"validate", "check every checksum and every rule", RunValidate},
     {"unpack", "turn a dataset back into the files it was packed from", RunUnpack},
+    {"convert", "turn a dataset into one of another container", RunConvert},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
     {"bench", "read a dataset as a trainer would, and say what bounds it", RunBench},
     {"synth", "make synthetic input, to try things and to measure", RunSynth},

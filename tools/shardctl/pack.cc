@@ -7,6 +7,7 @@
 #include "command_line.h"
 #include "dataset_access.h"
 #include "interrupt.h"
+#include "job_report.h"
 #include "json.h"
 #include "numbers.h"
 #include "output.h"
@@ -78,25 +79,9 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source,
   document["columns"] = Json::array();
   for (const shardkit::Column& column : manifest.schema.columns())
     document["columns"].push_back(ColumnJson(column));
-  document["skipped"] = Json::array();
-  for (const shardkit::SkippedSample& skipped : report.skipped) {
-    document["skipped"].push_back(
-        {{"position", skipped.position}, {"key", skipped.key}, {"reason", skipped.reason}});
-  }
+  document["skipped"] = SkippedJson(report.skipped);
   document["seconds"] = seconds;
   PrintJson(document);
-}
-
-// What Pack left behind is decided by how it was asked to treat an interruption.
-int Interrupted(const PackArguments& arguments) {
-  if (arguments.dry_run) {
-    PrintError("shardctl: interrupted");
-  } else if (arguments.resume) {
-    PrintError("shardctl: interrupted; finished shards are kept, run again with --resume");
-  } else {
-    PrintError("shardctl: interrupted; nothing was left behind");
-  }
-  return kExitEnvironment;
 }
 
 // A column can turn up with any sample, so that only now it is known that a name meant none.
@@ -163,7 +148,7 @@ int RunPack(int argc, char** argv) {
                         : shardkit::Pack(file_system, **source, *arguments.output, options);
   progress.Clear();
   if (!report.ok()) {
-    return absl::IsCancelled(report.status()) ? Interrupted(arguments) : Fail(report.status());
+    return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, arguments.resume) : Fail(report.status());
   }
 
   if (arguments.json) {
@@ -173,13 +158,7 @@ int RunPack(int argc, char** argv) {
   }
   Stdout().Flush();
   if (!arguments.dry_run) NoteUnusedNames(arguments, report->manifest.schema);
-  if (report->skipped.empty()) return kExitSuccess;
-  for (const shardkit::SkippedSample& skipped : report->skipped) {
-    PrintError("shardctl: skipped sample " + std::to_string(skipped.position) + " (" + skipped.key +
-               "): " + skipped.reason);
-  }
-  PrintError("shardctl: " + Counted(report->skipped.size(), "sample") + " skipped");
-  return kExitSkipped;
+  return ReportSkipped(report->skipped);
 }
 
 }  // namespace shardctl

@@ -12,6 +12,27 @@ namespace {
 constexpr uint32_t kDefaultDictionaryBytes = 112 << 10;
 constexpr uint64_t kMaxDictionaryBytes = 1 << 20;  // format-spec/spec.md, section 1
 
+absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOptions* options) {
+  const size_t equals = text.rfind('=');
+  const std::string column = text.substr(0, equals);
+  if (column.empty()) return absl::InvalidArgumentError(Quote(text) + " is not COLUMN or COLUMN=SIZE");
+  uint64_t bytes = kDefaultDictionaryBytes;
+  if (equals != std::string::npos) {
+    const absl::StatusOr<uint64_t> size = ParseSize(text.substr(equals + 1));
+    if (!size.ok()) return size.status();
+    if (*size == 0 || *size > kMaxDictionaryBytes) {
+      return absl::InvalidArgumentError(Quote(text) + ": a dictionary has 1 B to 1 MiB");
+    }
+    bytes = *size;
+  }
+  if (!options->shard.dictionaries.emplace(column, static_cast<uint32_t>(bytes)).second) {
+    return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options) {
   // A column's name may hold '=', a codec's may not.
   const size_t equals = text.rfind('=');
@@ -37,27 +58,6 @@ absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions*
   }
   return absl::OkStatus();
 }
-
-absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOptions* options) {
-  const size_t equals = text.rfind('=');
-  const std::string column = text.substr(0, equals);
-  if (column.empty()) return absl::InvalidArgumentError(Quote(text) + " is not COLUMN or COLUMN=SIZE");
-  uint64_t bytes = kDefaultDictionaryBytes;
-  if (equals != std::string::npos) {
-    const absl::StatusOr<uint64_t> size = ParseSize(text.substr(equals + 1));
-    if (!size.ok()) return size.status();
-    if (*size == 0 || *size > kMaxDictionaryBytes) {
-      return absl::InvalidArgumentError(Quote(text) + ": a dictionary has 1 B to 1 MiB");
-    }
-    bytes = *size;
-  }
-  if (!options->shard.dictionaries.emplace(column, static_cast<uint32_t>(bytes)).second) {
-    return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments) {
   CommandLine line("pack", "pack files into a dataset of shards", "[OPTION]... INPUT... -o OUT");

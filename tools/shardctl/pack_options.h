@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardctl {
@@ -23,6 +24,9 @@ struct PackArguments {
   bool dry_run = false;
   bool json = false;
 };
+
+// Adds "COLUMN=none" or "COLUMN=zstd[:LEVEL]" to the options.
+absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options);
 
 // As CommandLine::Parse.
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments);

@@ -78,6 +78,10 @@ class DatasetReader {
                                                              const DatasetOptions& options = {});
 
   virtual const std::string& path() const = 0;
+
+  // "shard", "mds" or "webdataset": what the samples are stored in.
+  virtual std::string_view container() const = 0;
+
   virtual const Manifest& manifest() const = 0;
   virtual uint64_t sample_count() const = 0;
 

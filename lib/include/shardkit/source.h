@@ -19,6 +19,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/sample.h"
 #include "shardkit/schema.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 
@@ -32,6 +33,7 @@ struct SampleFailure {
 // Loaded samples of one work unit, in listing order without those that failed. Owns all they point to.
 struct SampleBatch {
   ByteArena arena;
+  std::unique_ptr<BlockBuffer> block;  // of a source that reads shards: kept from unit to unit
   std::vector<Sample> samples;
   std::vector<size_t> indexes;          // of each sample among those of the work unit, ascending
   std::vector<SampleFailure> failures;  // ascending by index
@@ -55,7 +57,7 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // "files", "imagefolder", "sa1b".
+  // "files", "imagefolder", "sa1b"; "dataset" when samples come from one.
   virtual std::string_view name() const = 0;
 
   // Columns that are known before any sample is loaded, the key column first. Others may turn up in
@@ -64,6 +66,12 @@ class Source {
 
   // True when keys ascend strictly, so that equal keys would be neighbours.
   virtual bool keys_ascend() const = 0;
+
+  // True when a key that comes twice is an error of the input.
+  virtual bool keys_are_unique() const { return true; }
+
+  // True when the samples of a unit are read together, so that Next is asked for as many as it likes to give.
+  virtual bool has_own_units() const { return false; }
 
   // The next at most `max_samples` samples (at least 1), or null at the end; fewer when they are large and had to
   // be read to be listed (tar files), so the units say nothing about positions. Not thread-safe. An error

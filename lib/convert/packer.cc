@@ -1,0 +1,272 @@
+#include "convert/packer.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "dataset/job_directory.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+namespace {
+
+// Samples are loaded in batches of about this many bytes, so that the cost of handing a batch over is small and memory is
+// bounded. The output does not depend on the batches.
+constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxBatchSamples = 256;
+
+// Finds a key that was there before.
+class KeyCheck {
+ public:
+  explicit KeyCheck(bool ascending) : ascending_(ascending) {}
+
+  // False when the key was seen before.
+  bool Insert(std::string_view key) {
+    if (!ascending_) return seen_.insert(Hash128(key)).second;
+    if (any_ && key == last_) return false;
+    any_ = true;
+    last_ = key;
+    return true;
+  }
+
+  // Takes note of the keys in finished shards of an interrupted run.
+  absl::Status AddFinishedShards(FileSystem& file_system, const std::string& directory) {
+    for (size_t number = 0;; ++number) {
+      const std::string path = JoinPath(directory, ShardName(number));
+      SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(file_system, path));
+      if (!exists) return absl::OkStatus();
+      SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system, path));
+      const std::optional<size_t> key_column = shard->schema().key_column();
+      if (!key_column) continue;
+      BlockBuffer buffer;
+      BlockView view;
+      for (size_t block = 0; block < shard->blocks().size(); ++block) {
+        SHARDKIT_RETURN_IF_ERROR(shard->ReadBlock(block, {&*key_column, 1}, &buffer, &view));
+        for (uint32_t i = 0; i < view.sample_count(); ++i) (void)Insert(view.column(*key_column).bytes(i));
+      }
+    }
+  }
+
+ private:
+  // 128 bits: at a billion keys the chance that two different ones look equal is below 1e-20.
+  absl::flat_hash_set<Hash128Bytes> seen_;
+  const bool ascending_;
+  bool any_ = false;
+  std::string last_;
+};
+
+// Loads samples on several threads and hands them over in listing order.
+class Packer {
+ public:
+  Packer(Source& source, const PackOptions& options)
+      : source_(source), options_(options), keys_(source.keys_ascend()), pool_(std::max(options.dataset.threads, 1)) {}
+
+  ~Packer() { stopped_.Cancel(); }
+
+  // `writer` is null for a dry run.
+  absl::Status Run(DatasetWriter* writer, uint64_t resume_position) {
+    writer_ = writer;
+    uint64_t begin = 0;
+    if (options_.partition_count > 1) {
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t total, source_.Count());
+      begin = Share(total, options_.partition);
+      end_ = Share(total, options_.partition + 1);
+      progress_.total_samples = end_ - begin;
+    } else if (options_.progress && (source_.keys_ascend() || source_.has_own_units())) {
+      // A tree is listed in a moment; a tar would have to be read to its end before packing could begin.
+      SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
+    }
+    first_ = begin;
+    begin = std::max(begin, resume_position);
+    if (begin > 0) {
+      SHARDKIT_RETURN_IF_ERROR(source_.Skip(begin).status());
+    }
+    listed_ = position_ = begin;
+    while (true) {
+      SHARDKIT_RETURN_IF_ERROR(ListAhead());
+      if (pending_.empty()) return absl::OkStatus();
+      std::unique_ptr<SampleBatch> batch = pending_.front().batch.Take();
+      const size_t count = pending_.front().sample_count;
+      pending_.pop_front();
+      if (options_.dataset.cancellation) {
+        SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
+      }
+      SHARDKIT_RETURN_IF_ERROR(Store(*batch));
+      position_ += count;
+      progress_.samples = position_ - first_;
+      if (options_.progress) options_.progress(progress_);
+      free_.push_back(std::move(batch));
+    }
+  }
+
+  KeyCheck& keys() { return keys_; }
+  uint64_t input_bytes() const { return progress_.input_bytes; }
+  uint64_t stored_samples() const { return stored_samples_; }
+  const std::vector<SkippedSample>& skipped() const { return skipped_; }
+
+ private:
+  struct Loading {
+    Pending<std::unique_ptr<SampleBatch>> batch;
+    size_t sample_count = 0;
+  };
+
+  // First sample of partition `index`; computed so that no product can overflow.
+  uint64_t Share(uint64_t total, uint64_t index) const {
+    const uint64_t count = options_.partition_count;
+    return total / count * index + total % count * index / count;
+  }
+
+  absl::Status ListAhead() {
+    // Units of the source's own making are large: few of them wait.
+    const bool own = source_.has_own_units();
+    const size_t threads = static_cast<size_t>(pool_.thread_count());
+    while (!at_end_ && pending_.size() < (own ? threads + 1 : 4 * threads)) {
+      const uint64_t average = stored_samples_ == 0 ? kBatchBytes / 16 : progress_.input_bytes / stored_samples_ + 1;
+      const uint64_t most = own ? UINT64_MAX : std::clamp<uint64_t>(kBatchBytes / average, 1, kMaxBatchSamples);
+      const uint64_t wanted = std::min(most, end_ - listed_);
+      if (wanted == 0) {
+        at_end_ = true;
+        break;
+      }
+      SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<WorkUnit> unit, source_.Next(wanted));
+      if (!unit) {
+        at_end_ = true;
+        break;
+      }
+      listed_ += unit->sample_count;
+      Loading loading;
+      loading.sample_count = unit->sample_count;
+      std::unique_ptr<SampleBatch> batch;
+      if (!free_.empty()) {
+        batch = std::move(free_.back());
+        free_.pop_back();
+      } else {
+        batch = std::make_unique<SampleBatch>();
+      }
+      // A std::function must be copyable, which unique pointers are not.
+      struct Task {
+        std::unique_ptr<WorkUnit> unit;
+        std::unique_ptr<SampleBatch> batch;
+      };
+      auto task = std::make_shared<Task>(Task{std::move(unit), std::move(batch)});
+      loading.batch = Pending<std::unique_ptr<SampleBatch>>::Run(pool_, [this, task] {
+        if (!stopped_.cancelled()) source_.Load(*task->unit, task->batch.get());
+        return std::move(task->batch);
+      });
+      pending_.push_back(std::move(loading));
+    }
+    return absl::OkStatus();
+  }
+
+  // Samples and failures of a batch, each in its place.
+  absl::Status Store(SampleBatch& batch) {
+    size_t failure = 0;
+    for (size_t i = 0; i <= batch.samples.size(); ++i) {
+      const size_t index = i < batch.samples.size() ? batch.indexes[i] : SIZE_MAX;
+      for (; failure < batch.failures.size() && batch.failures[failure].index < index; ++failure) {
+        const SampleFailure& failed = batch.failures[failure];
+        SHARDKIT_RETURN_IF_ERROR(Fail(position_ + failed.index, failed.key, failed.status));
+      }
+      if (i == batch.samples.size()) break;
+      const Sample& sample = batch.samples[i];
+      absl::Status status;
+      if (source_.keys_are_unique() && !keys_.Insert(sample.key)) {
+        status = InvalidArgument("sample \"", sample.key, "\": the key stands twice in the input");
+      } else if (writer_) {
+        status = writer_->Append(sample, position_ + index + 1);
+        if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
+        if (!status.ok()) status = Annotate(status, StrCat("sample \"", sample.key, "\""));
+      }
+      if (!status.ok()) {
+        SHARDKIT_RETURN_IF_ERROR(Fail(position_ + index, std::string(sample.key), status));
+        continue;
+      }
+      ++stored_samples_;
+      for (const Field& field : sample.fields) progress_.input_bytes += field.value.length();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Fail(uint64_t position, const std::string& key, const absl::Status& status) {
+    if (!options_.skip_errors) return status;
+    SkippedSample skipped{position, key, std::string(ToStd(status.message()))};
+    if (writer_) writer_->RecordSkip(skipped);
+    skipped_.push_back(std::move(skipped));
+    return absl::OkStatus();
+  }
+
+  Source& source_;
+  const PackOptions& options_;
+  DatasetWriter* writer_ = nullptr;
+  KeyCheck keys_;
+  PackProgress progress_;
+  std::vector<SkippedSample> skipped_;
+  uint64_t first_ = 0;            // of the partition
+  uint64_t end_ = UINT64_MAX;     // of the partition
+  uint64_t listed_ = 0;           // position up to which samples were listed
+  uint64_t position_ = 0;         // of the first sample of the batch being stored
+  uint64_t stored_samples_ = 0;
+  bool at_end_ = false;
+  std::deque<Loading> pending_;
+  std::vector<std::unique_ptr<SampleBatch>> free_;
+  Cancellation stopped_;
+  ThreadPool pool_;  // last: joins before what its tasks use is gone
+};
+
+}  // namespace
+
+absl::Status CheckPackOptions(const PackOptions& options) {
+  if (options.partition_count == 0 || options.partition >= options.partition_count) {
+    return InvalidArgument("partition ", options.partition, "/", options.partition_count,
+                           ": partitions count from 0 to one less than their number");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
+                                    const PackOptions& options, DatasetWriter& writer) {
+  PackReport report;
+  absl::Status status;
+  const uint64_t resume_position = writer.resume_position();
+  if (resume_position != UINT64_MAX) {
+    Packer packer(source, options);
+    if (resume_position > 0 && source.keys_are_unique() && !source.keys_ascend()) {
+      status = packer.keys().AddFinishedShards(file_system, directory);
+    }
+    if (status.ok()) status = packer.Run(&writer, resume_position);
+    report.input_bytes = packer.input_bytes();
+    report.samples = packer.stored_samples();
+  }
+  if (status.ok()) {
+    absl::StatusOr<DatasetSummary> summary = writer.Finish();
+    if (summary.ok()) {
+      report.manifest = std::move(summary->manifest);
+      report.skipped = std::move(summary->skipped);
+      return report;
+    }
+    status = summary.status();
+  }
+  // The first error is the one to report, whatever happens while cleaning up.
+  (void)(options.keep_on_cancel ? writer.Suspend() : writer.Abort());
+  return status;
+}
+
+absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
+  PackReport report;
+  SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
+  Packer packer(source, options);
+  SHARDKIT_RETURN_IF_ERROR(packer.Run(nullptr, 0));
+  report.input_bytes = packer.input_bytes();
+  report.samples = packer.stored_samples();
+  report.skipped = packer.skipped();
+  return report;
+}
+
+}  // namespace shardkit

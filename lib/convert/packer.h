@@ -1,0 +1,25 @@
+// The samples of a source on their way into a dataset: loaded by threads, stored in listing order.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "shardkit/dataset_writer.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/pack.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+// InvalidArgument for a partition that there is not.
+absl::Status CheckPackOptions(const PackOptions& options);
+
+// Stores all samples (or the partition) that the writer does not have yet, and finishes it. On failure it is aborted, or suspended with
+// keep_on_cancel. `directory` is the writer's.
+absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
+                                    const PackOptions& options, DatasetWriter& writer);
+
+// Loads them, and stores nothing. The report's manifest is that of the columns known beforehand.
+absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);
+
+}  // namespace shardkit

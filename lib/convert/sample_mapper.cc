@@ -1,0 +1,135 @@
+#include "convert/sample_mapper.h"
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "convert/sa1b_columns.h"
+#include "convert/source_names.h"
+#include "shardkit/sa1b.h"
+
+namespace shardkit {
+namespace {
+
+std::string_view KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena) {
+  if (plan.key) return block.column(*plan.key).value(i).value_or(std::string_view());
+  char text[24];
+  const int length = std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));
+  return arena->Copy({text, static_cast<size_t>(length)});
+}
+
+class ColumnMapper final : public SampleMapper {
+ public:
+  ColumnMapper(const ConversionPlan& plan, ColumnTable& guessed) : plan_(plan), guessed_(guessed) {}
+
+  absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) override {
+    sample->key = KeyOf(plan_, block, i, ordinal, arena);
+    sample->fields.clear();
+    for (const ConvertedColumn& column : plan_.columns) {
+      const std::optional<std::string_view> value = block.column(column.source).value(i);
+      if (!value) {
+        SHARDKIT_RETURN_IF_ERROR(AddAbsent(column.after, sample));
+        continue;
+      }
+      absl::Status status = Add(column, *value, arena, sample);
+      if (!status.ok()) return Annotate(status, StrCat("column \"", column.after.name, "\""));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status AddAbsent(const Column& column, Sample* sample) const {
+    if (plan_.may_be_absent) return absl::OkStatus();
+    const bool can_be_empty = IsByteString(column.type);
+    if (!plan_.fill_absent || !can_be_empty) {
+      return InvalidArgument("column \"", column.name, "\": is absent, and MDS has no absent values; ",
+                             can_be_empty ? "--lossy stores an empty one" : "choose other columns (--columns)");
+    }
+    sample->fields.push_back({&column, Value(std::string_view(""))});
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const ConvertedColumn& column, std::string_view value, ByteArena* arena, Sample* sample) {
+    if (plan_.form == SampleForm::kGuessed) {
+      SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(Value(value), LastExtension(StrCat(".", column.after.name))));
+      sample->fields.push_back({guessed_.Find(column.after.name, type), Value(value)});
+      return absl::OkStatus();
+    }
+    if (column.first != Reform::kNone) {
+      SHARDKIT_ASSIGN_OR_RETURN(value, ReformValue(column.before, column.first, value, arena));
+    }
+    if (column.second != Reform::kNone) {
+      SHARDKIT_ASSIGN_OR_RETURN(value, ReformValue(column.between, column.second, value, arena));
+    }
+    sample->fields.push_back({&column.after, Value(value)});
+    return absl::OkStatus();
+  }
+
+  const ConversionPlan& plan_;
+  ColumnTable& guessed_;
+};
+
+// Position in the plan's columns of a sample's source, by name.
+class Sa1bFilesMapper final : public SampleMapper {
+ public:
+  explicit Sa1bFilesMapper(const ConversionPlan& plan) : plan_(plan) {
+    for (size_t i = 0; i < kSa1bColumnCount; ++i) positions_[i] = *plan.origin.schema.Find(Sa1bColumns()[i].name);
+  }
+
+  absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena, Sample* sample) override {
+    const auto value = [&](Sa1bColumn column) { return block.column(positions_[column]).value(i).value_or(std::string_view()); };
+    const Sa1bValues values = {
+        .image_id = value(kSa1bImageId), .width = value(kSa1bWidth), .height = value(kSa1bHeight), .file_name = value(kSa1bFileName),
+        .masks = value(kSa1bMasks), .annotation_id = value(kSa1bAnnotationId), .area = value(kSa1bArea), .bbox = value(kSa1bBbox),
+        .predicted_iou = value(kSa1bPredictedIou), .stability_score = value(kSa1bStabilityScore), .crop_box = value(kSa1bCropBox),
+        .point_coords = value(kSa1bPointCoords), .source_json = value(kSa1bSourceJson)};
+    SHARDKIT_RETURN_IF_ERROR(RegenerateSa1bJson(values, &json_));
+    sample->key = value(kSa1bKey);
+    sample->fields = {{&plan_.written[1], Value(value(kSa1bImage))}, {&plan_.written[2], Value(arena->Copy(json_))}};
+    return absl::OkStatus();
+  }
+
+ private:
+  const ConversionPlan& plan_;
+  std::array<size_t, kSa1bColumnCount> positions_;
+  std::string json_;
+};
+
+class Sa1bColumnsMapper final : public SampleMapper {
+ public:
+  explicit Sa1bColumnsMapper(const ConversionPlan& plan) : plan_(plan) {}
+
+  absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena, Sample* sample) override {
+    const auto image = block.column(plan_.columns[0].source).value(i);
+    const auto json = block.column(plan_.columns[1].source).value(i);
+    if (!image || !json) return DataLoss("has no ", image ? "annotations" : "image");
+    sample->key = block.column(*plan_.key).value(i).value_or(std::string_view());
+    sample->fields.clear();
+    sample->fields.push_back({&plan_.columns[0].after, Value(*image)});
+    return converter_.Convert(*json, arena, &sample->fields);
+  }
+
+ private:
+  const ConversionPlan& plan_;
+  Sa1bConverter converter_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleMapper> SampleMapper::Create(const ConversionPlan& plan, ColumnTable& guessed) {
+  switch (plan.form) {
+    case SampleForm::kSa1bFiles:
+      return std::make_unique<Sa1bFilesMapper>(plan);
+    case SampleForm::kSa1bColumns:
+      return std::make_unique<Sa1bColumnsMapper>(plan);
+    case SampleForm::kColumns:
+    case SampleForm::kGuessed:
+      break;
+  }
+  return std::make_unique<ColumnMapper>(plan, guessed);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,28 @@
+// Samples of one container made into those of another, by a plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "convert/conversion_plan.h"
+#include "convert/source_unit.h"
+#include "shardkit/block.h"
+#include "shardkit/sample.h"
+
+namespace shardkit {
+
+// One thread at a time. Keeps its memory between samples.
+class SampleMapper {
+ public:
+  virtual ~SampleMapper() = default;
+
+  // `plan` and `guessed`, the columns of guessed types, outlive the mapper and the samples.
+  static std::unique_ptr<SampleMapper> Create(const ConversionPlan& plan, ColumnTable& guessed);
+
+  // Replaces *sample by sample `i` of the block, whose number in the dataset is `ordinal`. Its values lie in the block or in *arena. Errors
+  // name the column.
+  virtual absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) = 0;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,48 @@
+#include "io/publish_file.h"
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit {
+
+namespace {
+
+absl::Status Publish(FileSystem& file_system, const std::string& path, bool large, std::span<const std::string_view> pieces) {
+  const std::string temporary = StrCat(path, ".tmp");
+  const std::string directory = ParentDirectory(path);
+  // One that was left behind by a run that ended in the middle.
+  const absl::Status removed = file_system.RemoveFile(temporary);
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  const auto publish = [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto file, large ? file_system.CreateForStreaming(temporary) : file_system.Create(temporary));
+    SHARDKIT_RETURN_IF_ERROR(file->AppendPieces(pieces));
+    SHARDKIT_RETURN_IF_ERROR(file->Sync());
+    SHARDKIT_RETURN_IF_ERROR(file->Close());
+    // What the file names must be durable before the file is.
+    SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
+    return file_system.Rename(temporary, path);
+  };
+  if (absl::Status status = publish(); !status.ok()) {
+    (void)file_system.RemoveFile(temporary);
+    return status;
+  }
+  return file_system.SyncDirectory(directory);
+}
+
+}  // namespace
+
+absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes) {
+  return Publish(file_system, path, /*large=*/false, {&bytes, 1});
+}
+
+absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::span<const std::string_view> pieces) {
+  return Publish(file_system, path, /*large=*/true, pieces);
+}
+
+std::string ParentDirectory(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace shardkit

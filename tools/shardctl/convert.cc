@@ -1,0 +1,89 @@
+// shardctl convert
+#include "shardkit/convert.h"
+
+#include "convert_options.h"
+#include "dataset_access.h"
+#include "interrupt.h"
+#include "job_report.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+#include "verbs.h"
+
+namespace shardctl {
+namespace {
+
+std::string_view ShardNoun(shardkit::Container container) {
+  if (container == shardkit::Container::kMds) return "MDS shard";
+  return container == shardkit::Container::kWebDataset ? "tar" : "shard";
+}
+
+void PrintSummary(const ConvertArguments& arguments, const shardkit::PackReport& report, double seconds) {
+  const shardkit::Manifest& manifest = report.manifest;
+  std::string text;
+  if (arguments.dry_run) {
+    text = "would convert " + Counted(report.samples, "sample") + ", " + FormatBytes(report.input_bytes) +
+           "; nothing was written\n";
+  } else {
+    text = "converted " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") + ") into " +
+           Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " + FormatBytes(manifest.bytes()) + "\n";
+    // What an earlier, interrupted run converted was not counted by this one.
+    if (report.samples != manifest.samples()) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
+    text += FormatBytes(report.input_bytes) + " of values, " + FormatFixed(seconds, 1) + " s";
+    if (seconds > 0) text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
+    text += "\n";
+  }
+  Stdout().Write(text);
+}
+
+void PrintJsonSummary(const ConvertArguments& arguments, const shardkit::PackReport& report, double seconds) {
+  const shardkit::Manifest& manifest = report.manifest;
+  Json document;
+  document["input"] = arguments.input;
+  document["output"] = arguments.output.has_value() ? Json(*arguments.output) : Json(nullptr);
+  document["container"] = shardkit::ContainerName(arguments.options.to);
+  document["dry_run"] = arguments.dry_run;
+  document["samples"] = arguments.dry_run ? report.samples : manifest.samples();
+  document["samples_this_run"] = report.samples;
+  document["value_bytes"] = report.input_bytes;
+  document["bytes"] = manifest.bytes();
+  document["shards"] = manifest.shards.size();
+  document["columns"] = Json::array();
+  for (const shardkit::Column& column : manifest.schema.columns()) document["columns"].push_back(ColumnJson(column));
+  document["skipped"] = SkippedJson(report.skipped);
+  document["seconds"] = seconds;
+  PrintJson(document);
+}
+
+}  // namespace
+
+int RunConvert(int argc, char** argv) {
+  ConvertArguments arguments;
+  if (const std::optional<int> code = ParseConvertArguments(argc, argv, &arguments)) return *code;
+  shardkit::ConvertOptions& options = arguments.options;
+  options.pack.dataset.cancellation = CancelOnSignal();
+  Progress progress("samples");
+  if (progress.enabled()) {
+    options.pack.progress = [&](const shardkit::PackProgress& now) {
+      progress.Update(now.samples, now.total_samples, now.input_bytes);
+    };
+  }
+  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  const absl::StatusOr<shardkit::PackReport> report =
+      arguments.dry_run ? shardkit::DryRunConvert(file_system, arguments.input, options)
+                        : shardkit::Convert(file_system, arguments.input, *arguments.output, options);
+  progress.Clear();
+  if (absl::IsCancelled(report.status())) return ReportInterruption(arguments.dry_run, options.pack.dataset.resume);
+  if (!report.ok()) return Fail(report.status());
+  if (arguments.json) {
+    PrintJsonSummary(arguments, *report, progress.seconds());
+  } else {
+    PrintSummary(arguments, *report, progress.seconds());
+  }
+  Stdout().Flush();
+  return ReportSkipped(report->skipped);
+}
+
+}  // namespace shardctl

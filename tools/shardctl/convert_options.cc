@@ -1,0 +1,146 @@
+#include "convert_options.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "numbers.h"
+#include "pack_options.h"
+#include "report.h"
+
+namespace shardctl {
+namespace {
+
+std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      if (end > begin) parts.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return parts;
+}
+
+// "COLUMN=ENCODING"; a column's name may hold '=', an encoding's may not.
+absl::Status ParseEncoding(const std::string& text, shardkit::MdsWriterOptions* options) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return absl::InvalidArgumentError(Quote(text) + " is not COLUMN=ENCODING");
+  }
+  if (!options->encodings.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+    return absl::InvalidArgumentError("the column " + Quote(text.substr(0, equals)) + " is named twice");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments* arguments) {
+  CommandLine line("convert", "turn a dataset into one of another container",
+                   "[OPTION]... IN -o OUT --to shard|webdataset|mds");
+  shardkit::ConvertOptions& options = arguments->options;
+  std::vector<std::string> inputs, columns, codecs, encodings, hashes;
+  std::optional<std::string> shard_size, block_size, compression, partition;
+  uint64_t shard_samples = 0;
+  constexpr shardkit::Container kContainers[] = {shardkit::Container::kShard, shardkit::Container::kWebDataset,
+                                                 shardkit::Container::kMds};
+  size_t to = std::size(kContainers), on_error = 0;
+  bool no_index = false;
+  JobsOption jobs;
+  line.Arguments("IN", 1, 1, &inputs);
+  line.Text("-o,--output", "OUT", &arguments->output, "directory of the new dataset; must be empty or missing");
+  line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to, "what to write: shard, webdataset (tars) or mds");
+  line.Texts("--columns", "A,B", &columns, "only these columns, and the key");
+  line.Text("--key", "COLUMN", &options.key_column,
+            "the utf8 column that is the key; '' for none [the key, or of MDS a column \"key\"]");
+  line.Flag("--lossy", &options.lossy,
+            "map what has no exact counterpart as well as can be, instead of refusing it (format-spec/interop.md)");
+  line.Text("--shard-size", "SIZE", &shard_size,
+            "close a shard before it would pass this [256MiB; mds 64MiB]");
+  line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
+  line.Text("--block-size", "SIZE", &block_size, "to shard: close a block when it reaches this [4MiB]");
+  line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
+  line.Text("--compression", "NAME", &compression, "to mds: none, zstd or zstd:LEVEL [none]");
+  line.Texts("--hash", "NAME", &hashes,
+             "to mds: hashes of the shards in index.json, as xxh64, xxh3_64, xxh128, sha1, sha256, md5; may be repeated");
+  line.Texts("--encoding", "COL=NAME", &encodings,
+             "to mds: encoding of a column that is stored as the same bytes, as label=int; may be repeated");
+  line.Flag("--no-index", &no_index, "to webdataset: write no X.tar.shardidx beside the tars");
+  jobs.AddTo(&line, "threads that read and compress; the output is the same for any number");
+  line.Text("--partition", "I/N", &partition, "convert part I, counted from 0, of N equal parts of the samples");
+  line.Flag(
+      "--resume", &options.pack.dataset.resume,
+      "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
+              "what to do about a sample that cannot be read or stored: fail, or skip it and exit with 4 [fail]");
+  line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be converted, write nothing");
+  line.Flag("--json", &arguments->json, "print the summary as one JSON document");
+  line.Notes(
+      "IN is a dataset of any container. MDS and tars that this command writes also hold shardkit.json, by which they\n"
+      "turn into the same columns again.");
+  line.Example("shardctl convert old-mds/ -o new/ --to shard", "an MDS dataset becomes one of ours");
+  line.Example("shardctl convert new/ -o again/ --to mds --compression zstd --hash xxh64",
+               "and back, compressed, with hashes");
+  line.Example("shardctl convert tars/ -o new/ --to shard --on-error skip",
+               "the samples of a directory of tars; damaged ones are listed and left out");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return code;
+
+  arguments->input = inputs[0];
+  if (to == std::size(kContainers)) return line.UsageError("--to is missing: shard, webdataset or mds");
+  options.to = kContainers[to];
+  const auto only = [&](shardkit::Container container, bool given, const std::string& option) -> std::optional<int> {
+    if (!given || options.to == container) return std::nullopt;
+    return line.UsageError(option + ": only for --to " + std::string(shardkit::ContainerName(container)));
+  };
+  using shardkit::Container;
+  if (const auto code = only(Container::kShard, block_size.has_value(), "--block-size")) return code;
+  if (const auto code = only(Container::kShard, !codecs.empty(), "--codec")) return code;
+  if (const auto code = only(Container::kMds, compression.has_value(), "--compression")) return code;
+  if (const auto code = only(Container::kMds, !hashes.empty(), "--hash")) return code;
+  if (const auto code = only(Container::kMds, !encodings.empty(), "--encoding")) return code;
+  if (const auto code = only(Container::kWebDataset, no_index, "--no-index")) return code;
+
+  shardkit::DatasetWriterOptions& dataset = options.pack.dataset;
+  const auto size = [&](const std::optional<std::string>& text, const std::string& option,
+                        std::initializer_list<uint64_t*> targets) -> std::optional<int> {
+    if (!text.has_value()) return std::nullopt;
+    const absl::StatusOr<uint64_t> bytes = ParseSize(*text);
+    if (!bytes.ok()) return line.UsageError(option + ": " + std::string(bytes.status().message()));
+    if (*bytes == 0) return line.UsageError(option + ": must not be 0");
+    for (uint64_t* const target : targets) *target = *bytes;
+    return std::nullopt;
+  };
+  if (const auto code = size(shard_size, "--shard-size",
+                             {&dataset.shard_size, &options.mds.shard_size, &options.webdataset.shard_size})) {
+    return code;
+  }
+  if (const auto code = size(block_size, "--block-size", {&dataset.shard.block_size})) return code;
+  dataset.shard_samples = options.mds.shard_samples = options.webdataset.shard_samples = shard_samples;
+  for (const std::string& codec : codecs) {
+    const absl::Status status = ParseCodec(codec, &dataset);
+    if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));
+  }
+  for (const std::string& encoding : encodings) {
+    const absl::Status status = ParseEncoding(encoding, &options.mds);
+    if (!status.ok()) return line.UsageError("--encoding: " + std::string(status.message()));
+  }
+  if (compression.has_value() && *compression != "none") options.mds.compression = *compression;
+  options.mds.hashes = SplitAtCommas(hashes);
+  options.columns = SplitAtCommas(columns);
+  options.webdataset.index = !no_index;
+  options.pack.skip_errors = on_error == 1;
+  options.pack.keep_on_cancel = dataset.resume;
+  dataset.threads = jobs.jobs();
+  if (partition.has_value()) {
+    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
+    if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));
+    std::tie(options.pack.partition, options.pack.partition_count) = *part;
+  }
+  if (!arguments->dry_run && !arguments->output.has_value()) return line.UsageError("-o OUT is missing");
+  return std::nullopt;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,23 @@
+// What shardctl convert is asked to do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardkit/convert.h"
+
+namespace shardctl {
+
+struct ConvertArguments {
+  std::string input;
+  std::optional<std::string> output;  // set unless dry_run
+  shardkit::ConvertOptions options;
+  bool dry_run = false;
+  bool json = false;
+};
+
+// As CommandLine::Parse.
+std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments* arguments);
+
+}  // namespace shardctl
