@@ -4,12 +4,36 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "convert/dataset_source.h"
 #include "convert/files_source.h"
 #include "convert/image_folder_source.h"
 #include "convert/sa1b_source.h"
 #include "convert/source_detect.h"
 
 namespace shardkit {
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
+                                                     const SourceOptions& options) {
+  if (paths.empty()) return InvalidArgument("no input given");
+  std::vector<ConversionInput> inputs;
+  for (const std::string& path : paths) {
+    SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, {}));
+    if (input.dataset->container() != container) {
+      return InvalidArgument(path, ": is a dataset of container ", input.dataset->container(), ", not ", container);
+    }
+    if (!inputs.empty() && input.plan.form != inputs[0].plan.form) {
+      return InvalidArgument(path, ": has another origin than the datasets before it: convert them one by one, then merge them");
+    }
+    inputs.push_back(std::move(input));
+  }
+  auto source = std::make_unique<DatasetSource>(std::move(inputs));
+  SHARDKIT_RETURN_IF_ERROR(source->Start());
+  return source;
+}
+
+}  // namespace
 
 absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
   constexpr uint64_t kAtOnce = 4096;
@@ -25,13 +49,15 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind,
                                                    const std::vector<std::string>& inputs,
                                                    const SourceOptions& options) {
+  if (kind == "webdataset" || kind == "mds") return OpenDatasets(kind, inputs, options);
   if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
-    return InvalidArgument("unknown kind of input '", kind, "': it is auto, files, imagefolder or sa1b");
+    return InvalidArgument("unknown kind of input '", kind, "': it is auto, files, imagefolder, sa1b, webdataset or mds");
   }
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<SourceInput> looked_at, LookAtInputs(inputs, options));
   if (kind == "auto") {
     SHARDKIT_ASSIGN_OR_RETURN(kind, DetectKind(looked_at, options));
   }
+  if (kind == "mds") return OpenDatasets(kind, inputs, options);
   if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
   if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
   for (const SourceInput& input : looked_at) {

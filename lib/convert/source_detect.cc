@@ -9,6 +9,7 @@
 #include "convert/sa1b_tar.h"
 #include "convert/source_names.h"
 #include "convert/source_walk.h"
+#include "dataset/foreign_dataset.h"
 
 namespace shardkit {
 namespace {
@@ -114,6 +115,11 @@ absl::StatusOr<std::string_view> DetectKind(const std::vector<SourceInput>& inpu
     }
     return true;
   };
+  // Nobody wants shards of others as files within shards of ours.
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
+                              return !input.tar && OpenMds(*options.file_system, input.path, {}).ok();
+                            }));
+  if (mds) return std::string_view("mds");
   SHARDKIT_ASSIGN_OR_RETURN(const bool sa1b, all([&](const SourceInput& input) {
                               return input.tar ? IsSa1bTar(input.path, options.file_system)
                                                : IsSa1bTree(input.path, options.file_system);

@@ -15,7 +15,7 @@ namespace shardkit {
 absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
                                                       const SourceOptions& options);
 
-// "sa1b", "imagefolder" or "files": the first two when every input is of that kind.
+// "mds", "sa1b", "imagefolder" or "files": the first three when every input is of that kind.
 absl::StatusOr<std::string_view> DetectKind(const std::vector<SourceInput>& inputs,
                                             const SourceOptions& options);
 

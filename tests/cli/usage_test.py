@@ -22,19 +22,18 @@ class UsageTest(CliTest):
         self.assertFalse(os.path.exists(self.path("out")), f"{run}\nmade its output all the same")
 
     def test_unknown_commands(self):
-        for verb in ("repair", "convert", "Pack", "pac", "--json", "-x", ""):
+        for verb in ("repair", "Pack", "pac", "--json", "-x", ""):
             with self.subTest(verb=verb):
-                self.usage_error(verb, "x", says="unknown command" if verb in ("repair", "convert") else "shardctl")
+                self.usage_error(verb, "x", says="unknown command" if verb == "repair" else "shardctl")
         self.usage_error(says="a command is missing")
 
     def test_later_commands_are_not_in_help(self):
         text = self.shardctl("--help").stdout
-        for verb in ("convert", "repair"):
-            self.assertNotIn(verb, text)
+        self.assertNotIn("repair", text)
 
     def test_unknown_options(self):
-        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "unpack", "plan", "bench", "synth sa1b",
-                     "synth files"):
+        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "unpack", "convert", "plan", "bench",
+                     "synth sa1b", "synth files"):
             with self.subTest(verb=verb):
                 self.usage_error(*verb.split(), "x", "-o", "out", "--nonsense", says="--nonsense" if "index" not in verb
                                  and verb not in ("ls", "inspect", "validate", "plan", "bench") else "unknown option")
@@ -76,9 +75,8 @@ class UsageTest(CliTest):
             with self.subTest(option=option, value=value):
                 self.usage_error("pack", "in", "-o", "out", f"{option}={value}", says=option)
 
-    def test_sources_of_later_versions_list_those_there_are(self):
-        for kind in ("webdataset", "mds"):
-            self.usage_error("pack", "in", "-o", "out", "--from", kind, says="auto, files, imagefolder, sa1b")
+    def test_unknown_sources_list_those_there_are(self):
+        self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, webdataset, mds")
 
     def test_sizes(self):
         # Files of the size asked for tell how it was read; sizes too large to make show in what is refused.

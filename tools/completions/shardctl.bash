@@ -53,7 +53,7 @@ _shardctl() {
     verb="synth ${COMP_WORDS[2]}"
   fi
   case $previous in
-    --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b" -- "$current"); return ;;
+    --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b webdataset mds" -- "$current"); return ;;
     --to) mapfile -t COMPREPLY < <(compgen -W "shard webdataset mds" -- "$current"); return ;;
     --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;

@@ -49,7 +49,7 @@ complete -c shardctl -n '__shardctl_verb ls cat validate bench' -l io -x -a 'buf
 complete -c shardctl -n '__shardctl_verb inspect cat' -l sample -x -d 'The sample with this ordinal'
 complete -c shardctl -n '__shardctl_verb inspect cat' -l key -x -d 'The first sample with this key'
 
-complete -c shardctl -n '__shardctl_verb pack' -l from -x -a 'auto files imagefolder sa1b' -d 'What the inputs are'
+complete -c shardctl -n '__shardctl_verb pack' -l from -x -a 'auto files imagefolder sa1b webdataset mds' -d 'What the inputs are'
 complete -c shardctl -n '__shardctl_verb pack' -s o -l output -r -d 'Directory of the dataset'
 complete -c shardctl -n '__shardctl_verb pack' -l shard-size -x -d 'Close a shard before it would pass this'
 complete -c shardctl -n '__shardctl_verb pack' -l shard-samples -x -d 'Samples in each shard'

@@ -61,7 +61,7 @@ absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions*
 
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments) {
   CommandLine line("pack", "pack files into a dataset of shards", "[OPTION]... INPUT... -o OUT");
-  const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b"};
+  const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b", "webdataset", "mds"};
   size_t source = 0;
   size_t on_error = 0;
   std::optional<std::string> partition;
@@ -72,8 +72,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
               "it is the column), "
-              "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), or "
-              "auto, which looks "
+              "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), "
+              "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "
               "[auto]");
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must not hold one yet");
   line.Size("--shard-size", &arguments->dataset.shard_size,

@@ -57,7 +57,7 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // "files", "imagefolder", "sa1b"; "dataset" when samples come from one.
+  // "files", "imagefolder", "sa1b", "webdataset", "mds", "shard".
   virtual std::string_view name() const = 0;
 
   // Columns that are known before any sample is loaded, the key column first. Others may turn up in
@@ -103,8 +103,8 @@ struct SourceOptions {
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
 };
 
-// `kind` is "auto", "files", "imagefolder" or "sa1b"; inputs are directories or tar files (plain or compressed),
-// taken in the order given. "auto" looks at the inputs: pairs sa_*.jpg + sa_*.json -> sa1b; class directories that
+// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds"; inputs are directories or tar files (plain or compressed),
+// taken in the order given; of the last two kinds, datasets, which are read as shardkit/convert.h says. "auto" looks at the inputs: index.json of MDS -> mds; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that
 // hold nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown
 // kind or an input that does not suit it.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
