@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "container/block_buffer.h"
+#include "dataset/read_turns.h"
 
 namespace shardkit {
 namespace {
@@ -47,8 +48,10 @@ class Scanned : public ScannedBlock {
   Scanned(std::shared_ptr<SlotPool> pool, BlockBuffer buffer) : pool_(std::move(pool)), buffer_(std::move(buffer)) {}
   ~Scanned() override { pool_->Release(std::move(buffer_)); }
 
-  absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample) {
+  // Without a turn when nobody else reads.
+  absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample, ReadTurns::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
+    if (turn != nullptr && shard_reader_->reader->forward_only()) turn->Await();
     SHARDKIT_RETURN_IF_ERROR(shard_reader_->ReadBlock(block, &buffer_, &view_));
     shard_ = shard;
     block_ = block;
@@ -104,7 +107,7 @@ class OrderedScanner : public BlockScanner {
       BlockBuffer buffer;
       if (!pool_->Acquire(&buffer)) return TooManyHeld();
       auto scanned = std::make_unique<Scanned>(pool_, std::move(buffer));
-      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard_, block_++, shard_first_sample_));
+      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard_, block_++, shard_first_sample_, nullptr));
       return scanned;
     }
     while (pending_.size() < ahead_) {
@@ -116,9 +119,14 @@ class OrderedScanner : public BlockScanner {
         break;
       }
       auto task = [this, scanned = std::make_unique<Scanned>(pool_, std::move(buffer)), shard = shard_, block = block_,
-                   first = shard_first_sample_]() mutable -> Result {
+                   first = shard_first_sample_, turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable -> Result {
+        // The next one may go on before the consumer takes this one.
+        struct End {
+          ReadTurns::Turn& turn;
+          ~End() { turn.End(); }
+        } end{turn};
         SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading blocks"));
-        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first));
+        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first, &turn));
         return std::move(scanned);
       };
       // A std::function must be copyable, which the task is not.
@@ -178,6 +186,7 @@ class OrderedScanner : public BlockScanner {
   Cancellation stopped_;
   std::shared_ptr<SlotPool> pool_;
   std::deque<Pending<Result>> pending_;
+  ReadTurns turns_;
   std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
 };
 

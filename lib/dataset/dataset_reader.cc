@@ -257,7 +257,8 @@ absl::StatusOr<std::vector<DatasetBlock>> NativeDatasetReader::ReadBlockDirector
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
       for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
         const BlockInfo& block = open->reader->blocks()[i];
-        blocks.push_back({shard, i, first_sample + block.first_sample, block.sample_count, block.length});
+        blocks.push_back({shard, i, first_sample + block.first_sample, block.sample_count, block.length,
+                          open->reader->forward_only()});
       }
     }
   }

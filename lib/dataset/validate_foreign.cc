@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/deep_check.h"
+#include "dataset/read_turns.h"
 
 namespace shardkit {
 namespace {
@@ -19,12 +21,16 @@ bool IsDamage(const absl::Status& status) {
 }
 
 // Problems of one block, or the error that kept it from being read.
-absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& shard, size_t block, const ValidateOptions& options) {
+absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& shard, size_t block, const ValidateOptions& options,
+                                                           ReadTurns::Turn turn) {
   if (options.cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("checking blocks"));
   std::vector<std::string> problems;
   BlockBuffer buffer;
   BlockView view;
-  if (const absl::Status status = shard.ReadBlock(block, {}, &buffer, &view); !status.ok()) {
+  if (shard.forward_only()) turn.Await();
+  const absl::Status status = shard.ReadBlock(block, {}, &buffer, &view);
+  turn.End();
+  if (!status.ok()) {
     if (!IsDamage(status)) return status;
     problems.emplace_back(ToStd(status.message()));
     return problems;
@@ -35,10 +41,10 @@ absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& sh
     for (size_t column = 0; column < shard.schema().size(); ++column) {
       const auto value = view.column(column).value(i);
       if (!value) continue;
-      const absl::Status status = checker.Check(shard.schema()[column], *value);
-      if (status.ok()) continue;
+      const absl::Status checked = checker.Check(shard.schema()[column], *value);
+      if (checked.ok()) continue;
       problems.push_back(StrCat(shard.path(), ": sample ", view.first_sample() + i, ", column \"", shard.schema()[column].name,
-                                "\": ", ToStd(status.message())));
+                                "\": ", ToStd(checked.message())));
     }
   }
   return problems;
@@ -60,6 +66,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       continue;
     }
     const ShardReader& shard = **opened;
+    ReadTurns turns;
     std::deque<Pending<absl::StatusOr<std::vector<std::string>>>> pending;
     // Tasks use the shard: none may be left when it goes.
     struct Drain {
@@ -72,7 +79,9 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     for (size_t block = 0; block < shard.blocks().size(); ++block) {
       for (; submitted < shard.blocks().size() && pending.size() < 2 * static_cast<size_t>(threads.thread_count()); ++submitted) {
         pending.push_back(Pending<absl::StatusOr<std::vector<std::string>>>::Run(
-            threads, [&shard, &options, submitted] { return CheckForeignBlock(shard, submitted, options); }));
+            threads, [&shard, &options, submitted, turn = std::make_shared<ReadTurns::Turn>(turns, i, submitted)] {
+              return CheckForeignBlock(shard, submitted, options, std::move(*turn));
+            }));
       }
       auto problems = pending.front().Take();
       pending.pop_front();

@@ -170,9 +170,20 @@ bool BlockTable::DropBlock(uint64_t oldest) {
   return true;
 }
 
+std::set<BlockTable::Place>::const_iterator BlockTable::NextReadable() const {
+  auto next = wanted_.begin();
+  if (in_turn_.empty()) return next;
+  for (; next != wanted_.end(); ++next) {
+    const BlockEntry& entry = *by_id_.at(next->second);
+    if (!entry.place.forward_only || !in_turn_.contains({entry.key.dataset, entry.place.shard})) break;
+  }
+  return next;
+}
+
 std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
-  if (wanted_.empty()) return nullptr;
-  const auto [sequence, id] = *wanted_.begin();
+  const auto next = NextReadable();
+  if (next == wanted_.end()) return nullptr;
+  const auto [sequence, id] = *next;
   BlockEntry& entry = *by_id_.at(id);
   const uint64_t bytes = Estimate(entry);
   // A free buffer does not count twice.
@@ -184,8 +195,9 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
     while (known && !fits() && DropBlock(oldest)) {
     }
   }
-  wanted_.erase(wanted_.begin());
+  wanted_.erase(next);
   wanted_bytes_ -= entry.estimate;
+  if (entry.place.forward_only) in_turn_.emplace(entry.key.dataset, entry.place.shard);
   TakeBuffer(entry);
   DropFreeBuffers();
   entry.state = BlockState::kReading;
@@ -195,6 +207,7 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
 
 std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
   entry.state = BlockState::kReady;
+  if (entry.place.forward_only) in_turn_.erase({entry.key.dataset, entry.place.shard});
   uint64_t memory = entry.buffer.memory();
   if (entry.salvage) {
     for (const SalvagedSample& sample : *entry.salvage) {

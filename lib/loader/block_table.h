@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "container/block_buffer.h"
 #include "loader/assembly.h"
@@ -82,7 +83,8 @@ class BlockTable {
   // The window of these entries has been passed: they go when no batch in flight needs them.
   void Retire(const std::vector<std::shared_ptr<BlockEntry>>& entries);
 
-  // The next block to read, now in state kReading and with a buffer, or null when there is none or no room. For the batch
+  // The next block to read, now in state kReading and with a buffer, or null when there is none or no room. Of a shard that is
+  // forward_only() no block is read while another one is, so that they are read in the order of the batches. For the batch
   // `oldest` room is made: other blocks are dropped, as in Lend, and wanted again, or the limit is passed.
   std::shared_ptr<BlockEntry> BeginRead(uint64_t oldest);
 
@@ -105,6 +107,8 @@ class BlockTable {
   uint64_t over() const { return held_ - free_bytes_ > share_ ? held_ - free_bytes_ - share_ : 0; }
   uint64_t planned() const { return held_ - free_bytes_ + wanted_bytes_; }
   bool anything_wanted() const { return !wanted_.empty(); }
+  // Whether a block is wanted that need not wait for its turn.
+  bool anything_readable() const { return NextReadable() != wanted_.end(); }
   uint64_t peak() const { return peak_; }
   uint64_t read_again() const { return read_again_; }
 
@@ -113,6 +117,7 @@ class BlockTable {
 
   static constexpr double kExpansionUnknown = 0;  // no block of the dataset has been read yet
 
+  std::set<Place>::const_iterator NextReadable() const;
   uint64_t Estimate(const BlockEntry& entry) const;
   void AddWanted(BlockEntry& entry);
   void Charge(BlockEntry& entry, uint64_t bytes);
@@ -129,6 +134,7 @@ class BlockTable {
   std::vector<double> expansion_;  // by dataset: memory of its blocks over their bytes in the file
   absl::flat_hash_map<BlockKey, std::shared_ptr<BlockEntry>> entries_;
   std::set<Place> wanted_;
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> in_turn_;  // dataset and shard: those forward_only() that are being read
   absl::flat_hash_map<uint64_t, BlockEntry*> by_id_;
   uint64_t wanted_bytes_ = 0;
   uint64_t next_id_ = 0;

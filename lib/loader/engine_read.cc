@@ -41,8 +41,10 @@ void Engine::RunReader(int number) {
     const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
     ForgetIncomplete();
     if (entry == nullptr) {
-      // Without work because the plan has ended, or the stages after this one are slower.
-      const Wait kind = all_planned_ && !blocks_.anything_wanted() ? Wait::kStarved : Wait::kBlocked;
+      // Without work because the plan has ended or another one reads what can only be read in turn; or the stages after this one
+      // are slower.
+      const bool nothing = all_planned_ || blocks_.anything_wanted();
+      const Wait kind = nothing && !blocks_.anything_readable() ? Wait::kStarved : Wait::kBlocked;
       const auto begin = read_counter_.BeginWait(kind);
       ++readers_waiting_;
       to_read_.wait(lock);
@@ -66,7 +68,7 @@ void Engine::RunReader(int number) {
     const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
-    const bool waited_for = blocks_.anything_wanted() && (decoders_starved_ > 0 || consumer_waiting_);
+    const bool waited_for = blocks_.anything_readable() && (decoders_starved_ > 0 || consumer_waiting_);
     if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for, device_wait)) {
       to_read_more_.notify_all();
     }
@@ -75,7 +77,7 @@ void Engine::RunReader(int number) {
 
 // One more reader, when there may be a block for it; it wakes the next one.
 void Engine::WakeReaders() {
-  if (readers_waiting_ > 0 && blocks_.anything_wanted()) to_read_.notify_one();
+  if (readers_waiting_ > 0 && blocks_.anything_readable()) to_read_.notify_one();
 }
 
 void Engine::ReadBlock(BlockEntry& entry) {

@@ -45,6 +45,7 @@ struct DatasetBlock {
   uint64_t first_sample = 0;  // ordinal in the dataset
   uint32_t sample_count = 0;
   uint64_t length = 0;        // bytes in the file
+  bool forward_only = false;  // its shard is; see ShardReader
 };
 
 // A block of the dataset and the memory it lies in. Movable; the memory goes back to the scanner when it is destroyed.
@@ -72,7 +73,7 @@ class DatasetReader {
  public:
   virtual ~DatasetReader() = default;
 
-  // `path` is a dataset's directory or a shard. Opens the manifest and, if it is there and belongs to the manifest, the
+  // `path` is a dataset's directory or a shard; or, of other containers, what format-spec/interop.md lists. Opens the manifest and, if it is there and belongs to the manifest, the
   // offset index; shards are opened when first used. Memory and time are proportional to the number of shards only.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});

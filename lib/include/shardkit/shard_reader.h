@@ -104,6 +104,10 @@ class ShardReader {
   // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
+  // Whether reading what lies before the bytes read last costs reading all that lies before those again, as in a compressed
+  // tar. Who reads many blocks of such a shard lets one thread at a time do it, in their order.
+  virtual bool forward_only() const { return false; }
+
   // Hints that block `index` is wanted soon.
   virtual void WillNeedBlock(size_t index) const = 0;
 
