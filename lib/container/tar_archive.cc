@@ -30,7 +30,8 @@ constexpr size_t kDiscardPiece = size_t{64} << 10;
 // Feeds libarchive.
 class Input {
  public:
-  explicit Input(const RandomAccessFile& file) : file_(file), buffer_(kMostRead) {}
+  explicit Input(const RandomAccessFile& file, uint64_t begin = 0)
+      : file_(file), buffer_(kMostRead), position_(std::min(begin, file.size())) {}
 
   const absl::Status& error() const { return error_; }
   const std::string& path() const { return file_.path(); }
@@ -62,7 +63,7 @@ class Input {
  private:
   const RandomAccessFile& file_;
   std::vector<char> buffer_;
-  uint64_t position_ = 0;
+  uint64_t position_;
   size_t next_ = kLeastRead;
   absl::Status error_;  // of the first read that failed
 };
@@ -130,9 +131,10 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
 }
 
 struct TarHeaders::State {
-  explicit State(const RandomAccessFile& from) : file(from), input(from) {}
+  State(const RandomAccessFile& from, uint64_t first) : file(from), begin(first), input(from, first) {}
 
   const RandomAccessFile& file;
+  const uint64_t begin;
   Input input;
   Archive reader;
   bool compressed = false;
@@ -148,12 +150,12 @@ TarHeaders::TarHeaders(std::unique_ptr<State> state) : state_(std::move(state)) 
 TarHeaders::~TarHeaders() = default;
 
 uint64_t TarHeaders::position() const {
-  return static_cast<uint64_t>(archive_filter_bytes(state_->reader.get(), 0));
+  return state_->begin + static_cast<uint64_t>(archive_filter_bytes(state_->reader.get(), 0));
 }
 
 absl::StatusOr<std::unique_ptr<TarHeaders>> TarHeaders::Open(const RandomAccessFile& file,
-                                                             TarCompression compression) {
-  auto state = std::make_unique<State>(file);
+                                                             TarCompression compression, uint64_t begin) {
+  auto state = std::make_unique<State>(file, begin);
   state->compressed = compression != TarCompression::kNone;
   SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, compression, /*tar=*/true));
   return std::unique_ptr<TarHeaders>(new TarHeaders(std::move(state)));

@@ -29,9 +29,9 @@ struct TarHeader {
 // Goes over the headers; of a tar that is not compressed nothing else is read. One thread at a time.
 class TarHeaders {
  public:
-  // `file` must outlive it. DataLoss when it is not a tar.
+  // `file` must outlive it. `begin` is where the first header is, in a tar that is not compressed. DataLoss when there is none.
   static absl::StatusOr<std::unique_ptr<TarHeaders>> Open(const RandomAccessFile& file,
-                                                          TarCompression compression);
+                                                          TarCompression compression, uint64_t begin = 0);
   ~TarHeaders();
 
   // False at the end mark. DataLoss, with the place, where a header is damaged, the tar ends within a member

@@ -18,6 +18,8 @@ namespace shardkit {
 struct TarContents {
   format::TarIndex index;  // of a compressed tar, offsets in the decompressed one; tar_length is the file's
   TarCompression compression = TarCompression::kNone;
+  // The DALI index that these come from, or empty. Its word is not enough: see CheckTarMembers.
+  std::string dali_index;
 };
 
 // Goes over the headers. DataLoss for a damaged tar, or a sample that has an extension twice; Unimplemented
@@ -28,8 +30,8 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, std::vector<Ta
 // Samples whose key an earlier one had, with which they do not stand together.
 std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 
-// From the sidecar when there is one, or else from the headers. DataLoss when the sidecar is damaged or of
-// another tar.
+// From the sidecar when there is one, or else from a DALI index, or else from the headers. DataLoss when the one
+// there is is damaged or of another tar.
 absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system,
                                                                    const std::string& path);
 

@@ -1,6 +1,7 @@
 // Reader of a WebDataset's tar, compressed or not.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,7 @@ class TarShardReader : public ForeignShardReader {
 
   TarShardReader() = default;
   void FormBlocks();
+  absl::Status CheckBlock(size_t index) const;
   std::span<const format::TarValue> ValuesOf(uint64_t first_sample, uint64_t sample_count) const;
   const format::TarValue* FindValue(uint64_t ordinal, size_t column) const;
   std::vector<Stretch> FindStretches(std::span<const format::TarValue> values, const Wanted& wanted) const;
@@ -58,6 +60,7 @@ class TarShardReader : public ForeignShardReader {
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
   std::unique_ptr<RandomAccessFile> file_;  // of a compressed tar: the bytes it holds
+  std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers are what a DALI index says; null without one
 };
 
 }  // namespace shardkit

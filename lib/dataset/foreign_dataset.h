@@ -43,6 +43,11 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system,
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
                                                                const ReadOptions& options);
 
+// The tars that the wids index at `path` lists, or null when that file is none. DataLoss when a tar is not what the index says of it,
+// NotFound when it is missing, Unimplemented when it is on another machine.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
+                                                         const ReadOptions& options);
+
 // The dataset at `path`, of which `info` is known, or null when it is none of the above (or one of our own).
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options);

@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "dataset/foreign_dataset.h"
 #include "format/webdataset_names.h"
+#include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
@@ -21,8 +22,8 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_sys
                                                             const FileInfo& info, const DatasetOptions& options) {
   if (info.type != FileType::kDirectory) {
     if (format::IsTarName(path)) return OpenWebDataset(file_system, path, options);
-    const std::string_view name = std::string_view(path).substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1);
-    if (name == "index.json") return OpenMds(file_system, path, options);
+    if (BaseName(path) == "index.json") return OpenMds(file_system, path, options);
+    if (path.ends_with(".json")) return OpenWids(file_system, path, options);
     return nullptr;
   }
   SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsFile(file_system, JoinPath(path, kManifestName)));

@@ -20,4 +20,7 @@ absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::
 // The directory a path lies in: "." without a slash, "/" for the root's entries.
 std::string ParentDirectory(const std::string& path);
 
+// What follows a path's last slash.
+std::string_view BaseName(std::string_view path);
+
 }  // namespace shardkit

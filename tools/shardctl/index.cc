@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "index_tars.h"
 #include "interrupt.h"
 #include "json.h"
 #include "numbers.h"
@@ -71,43 +72,10 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
       "holds the shards");
 }
 
-Json TarJson(const std::string& path, const shardkit::TarIndexReport& report) {
-  Json document;
-  document["path"] = path;
-  document["index"] = report.index_path;
-  document["samples"] = report.samples;
-  document["values"] = report.values;
-  document["bytes"] = report.bytes;
-  document["problem_count"] = report.problem_count;
-  document["problems"] = Json::array();
-  for (const shardkit::TarProblem& problem : report.problems) {
-    document["problems"].push_back(
-        {{"member", problem.member}, {"offset", problem.offset}, {"message", problem.message}});
-  }
-  return document;
-}
-
-// What is odd about the tar is told, but it can be read: that is no failure.
-void NoteProblems(const std::string& path, const shardkit::TarIndexReport& report) {
-  for (const shardkit::TarProblem& problem : report.problems) {
-    const std::string member = problem.member.empty() ? "" : "member " + Quote(problem.member) + ", ";
-    Note(Printable(path) + ": " + member + "byte " + std::to_string(problem.offset) + ": " + problem.message);
-  }
-  const uint64_t more = report.problem_count - report.problems.size();
-  if (more > 0) Note(Printable(path) + ": " + Counted(more, "problem") + " more like these");
-}
-
-absl::Status IndexTar(const std::string& path, bool json, Json* tars) {
-  const absl::StatusOr<shardkit::TarIndexReport> report =
-      shardkit::BuildTarIndex(*shardkit::PosixFileSystem(), path, CancelOnSignal());
-  if (!report.ok()) return report.status();
-  NoteProblems(path, *report);
-  tars->push_back(TarJson(path, *report));
-  if (!json) {
-    Stdout().Write("indexed " + Printable(path) + ": " + Counted(report->samples, "sample") + " of " +
-                   Counted(report->values, "value") + ", " + FormatBytes(report->bytes) + "\n");
-  }
-  return absl::OkStatus();
+absl::StatusOr<Target> FindTars(const std::string& path) {
+  absl::StatusOr<std::vector<std::string>> tars = CollectTars({path});
+  if (!tars.ok()) return tars.status();
+  return Target{.tars = *std::move(tars)};
 }
 
 int Merge(const std::vector<std::string>& parts, const std::string& output, bool json) {
@@ -137,7 +105,7 @@ absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
   return absl::OkStatus();
 }
 
-int Rebuild(const std::vector<std::string>& paths, bool json) {
+int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
   Json document;
   document["datasets"] = Json::array();
   Json tars = Json::array();
@@ -154,11 +122,11 @@ int Rebuild(const std::vector<std::string>& paths, bool json) {
     return true;
   };
   for (const std::string& path : paths) {
-    const absl::StatusOr<Target> target = FindTarget(path);
+    const absl::StatusOr<Target> target = dali ? FindTars(path) : FindTarget(path);
     bool go_on = note(target.status());
     if (target.ok() && target->dataset) go_on = note(IndexDataset(path, json, &document["datasets"]));
     for (size_t i = 0; target.ok() && go_on && i < target->tars.size(); ++i) {
-      go_on = note(IndexTar(target->tars[i], json, &tars));
+      go_on = note(IndexTar(target->tars[i], dali, json, &tars));
     }
     if (!go_on) break;
   }
@@ -170,27 +138,41 @@ int Rebuild(const std::vector<std::string>& paths, bool json) {
 }  // namespace
 
 int RunIndex(int argc, char** argv) {
-  CommandLine line("index", "rebuild the offset index of a dataset, or merge datasets",
-                   "[OPTION]... DATASET...\n       shardctl index --merge OUT PART...");
+  CommandLine line("index", "make the indexes of datasets and tars, or merge datasets",
+                   "[OPTION]... DATASET...\n       shardctl index --merge OUT PART...\n"
+                   "       shardctl index --dali TAR...\n       shardctl index --wids OUT.json TAR...");
   std::vector<std::string> paths;
-  std::optional<std::string> output;
+  std::optional<std::string> output, wids, name;
+  bool dali = false;
+  bool no_md5 = false;
   bool json = false;
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
   line.Text("--merge", "OUT", &output,
             "make OUT a dataset of the samples of all PARTs, in the order given; shards are linked, or "
             "copied where "
-            "links do not work");
+            "links do not work. PARTs of MDS lie below OUT, which gets an index.json of all of them");
+  line.Flag("--dali", &dali, "write X.idx for each X.tar, as DALI's wds2idx does");
+  line.Text("--wids", "OUT.json", &wids, "write an index for wids that lists the tars in the order given");
+  line.Text("--name", "NAME", &name, "what the index for wids calls the dataset");
+  line.Flag("--no-md5", &no_md5, "leave the MD5 of the tars out of the index for wids: it takes reading all of them");
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Index and manifest are made from the shards alone, so that both can be rebuilt when they are lost.\n"
       "DATASET may also be a tar of WebDataset, or a directory of such tars: the index of X.tar is written to\n"
-      "X.tar.shardidx. With it X.tar opens quickly, and each value read is compared with the checksum it had.");
+      "X.tar.shardidx. With it X.tar opens quickly, and each value read is compared with the checksum it had.\n"
+      "TAR is a tar, or a directory that stands for its tars in the order of their names.");
   line.Example("shardctl index photos", "rebuild photos/dataset.idx and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
   line.Example("shardctl index --merge corpus corpus.0 corpus.1",
                "one dataset of two that were packed apart");
+  line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
-  return output.has_value() ? Merge(paths, *output, json) : Rebuild(paths, json);
+  if ((output.has_value() ? 1 : 0) + (wids.has_value() ? 1 : 0) + (dali ? 1 : 0) > 1) {
+    return line.UsageError("--merge, --dali and --wids cannot be combined");
+  }
+  if (!wids.has_value() && (name.has_value() || no_md5)) return line.UsageError("--name and --no-md5 go with --wids");
+  if (wids.has_value()) return WriteWids(paths, *wids, {.name = name.value_or(""), .md5 = !no_md5}, json);
+  return output.has_value() ? Merge(paths, *output, json) : Rebuild(paths, dali, json);
 }
 
 }  // namespace shardctl
