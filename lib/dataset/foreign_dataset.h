@@ -33,7 +33,8 @@ class ForeignDataset {
   virtual absl::Status FindProblems(size_t shard, const std::function<void(std::string message)>& report) const = 0;
 };
 
-// MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file. NotFound when there is none,
+// MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders are such
+// datasets; or a shard by itself. NotFound when there is none,
 // Unimplemented for another version or an encoding that is not read (pickle), saying why; such columns are left out when
 // `options` names others.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,

@@ -9,12 +9,10 @@
 #include "base/status_macros.h"
 #include "container/mds_shard_reader.h"
 #include "dataset/foreign_dataset.h"
+#include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
-
-constexpr std::string_view kMdsIndexName = "index.json";
-constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
 
 absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
   const auto info = file_system.Stat(path);
@@ -29,6 +27,7 @@ class MdsDataset : public ForeignDataset {
 
   absl::Status Initialise(MdsDirectory directory, const std::vector<std::string>& wanted) {
     directory_ = std::move(directory.path);
+    described_by_ = std::move(directory.described_by);
     shards_ = std::move(directory.index.shards);
     columns_ = std::make_shared<const std::vector<format::MdsColumn>>(std::move(directory.index.columns));
     SHARDKIT_RETURN_IF_ERROR(MakeSchema(wanted));
@@ -106,14 +105,14 @@ class MdsDataset : public ForeignDataset {
       }
     }
     if (refused != nullptr) {
-      return Unimplemented(JoinPath(directory_, kMdsIndexName), ": column \"", refused->name, "\" ",
+      return Unimplemented(described_by_, ": column \"", refused->name, "\" ",
                            refused->how.known ? "" : StrCat("of encoding \"", refused->encoding, "\" "), refused->how.refusal,
                            names.empty() ? "" : StrCat("; choose others (--columns ", names, ")"));
     }
     if (columns_->empty()) return absl::OkStatus();  // without shards nobody knows the columns
     auto schema = Schema::Create(std::move(readable));
     if (!schema.ok()) {
-      return Unimplemented(JoinPath(directory_, kMdsIndexName), ": columns that cannot be read: ", ToStd(schema.status().message()));
+      return Unimplemented(described_by_, ": columns that cannot be read: ", ToStd(schema.status().message()));
     }
     manifest_.schema = *std::move(schema);
     // What the types do not tell, for whoever writes MDS again.
@@ -126,6 +125,7 @@ class MdsDataset : public ForeignDataset {
 
   FileSystem& file_system_;
   std::string directory_;
+  std::string described_by_;
   std::vector<format::MdsShard> shards_;
   std::vector<std::optional<Compression>> compressed_;  // of the file that is there, per shard
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
@@ -134,28 +134,19 @@ class MdsDataset : public ForeignDataset {
 
 }  // namespace
 
-absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& path) {
-  MdsDirectory directory;
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
-  directory.path = path;
-  if (info.type != FileType::kDirectory) {
-    const size_t slash = path.rfind('/');
-    directory.path = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  }
-  const std::string index_path = info.type == FileType::kDirectory ? JoinPath(path, kMdsIndexName) : path;
-  absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxIndexBytes);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<format::MdsIndex> index = format::ParseMdsIndex(*text);
-  if (!index.ok()) return Annotate(index.status(), index_path);
-  directory.index = *std::move(index);
-  return directory;
-}
-
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(MdsDirectory directory, ReadMdsIndex(file_system, path));
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  absl::StatusOr<MdsDirectory> directory;
+  if (info.type != FileType::kDirectory) {
+    directory = BaseName(path) == kMdsIndexName ? ReadMdsIndex(file_system, path) : ReadMdsShardAlone(file_system, path);
+  } else {
+    directory = ReadMdsIndex(file_system, JoinPath(path, kMdsIndexName));
+    if (absl::IsNotFound(directory.status())) directory = ReadMdsStreams(file_system, path);
+  }
+  if (!directory.ok()) return directory.status();
   auto dataset = std::make_unique<MdsDataset>(file_system);
-  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(std::move(directory), options.columns));
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), options.columns));
   return dataset;
 }
 

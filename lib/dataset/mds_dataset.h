@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -10,13 +11,23 @@
 
 namespace shardkit {
 
+inline constexpr std::string_view kMdsIndexName = "index.json";
+
 struct MdsDirectory {
-  std::string path;  // of the directory that the shards' names start from
+  std::string path;          // of the directory that the shards' names start from
+  std::string described_by;  // what says of the columns, for messages
   format::MdsIndex index;
 };
 
-// `path` is the directory or its index.json. NotFound when there is none.
-absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& path);
+// NotFound when there is none.
+absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& index_path);
+
+// A shard without an index, by what stands at its beginning. DataLoss when it is damaged there.
+absl::StatusOr<MdsDirectory> ReadMdsShardAlone(FileSystem& file_system, const std::string& path);
+
+// The folders of `path` that have an index.json, in the byte order of their names; others are passed over. NotFound when there are
+// none; InvalidArgument, naming both, when two differ in their columns; DataLoss when a folder has shards and no index.
+absl::StatusOr<MdsDirectory> ReadMdsStreams(FileSystem& file_system, const std::string& path);
 
 // Compares the files of a shard that are there with the hashes that the index lists for them, reading them whole, and a compressed
 // one without its raw twin with the raw hashes after decompressing, within `max_memory` bytes. OK when there are no hashes.

@@ -2,6 +2,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/foreign_dataset.h"
+#include "dataset/mds_dataset.h"
 #include "format/webdataset_names.h"
 #include "io/publish_file.h"
 
@@ -22,17 +23,22 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_sys
                                                             const FileInfo& info, const DatasetOptions& options) {
   if (info.type != FileType::kDirectory) {
     if (format::IsTarName(path)) return OpenWebDataset(file_system, path, options);
-    if (BaseName(path) == "index.json") return OpenMds(file_system, path, options);
+    if (BaseName(path) == kMdsIndexName || path.ends_with(".mds")) return OpenMds(file_system, path, options);
     if (path.ends_with(".json")) return OpenWids(file_system, path, options);
     return nullptr;
   }
   SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsFile(file_system, JoinPath(path, kManifestName)));
   if (native) return nullptr;
-  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, IsFile(file_system, JoinPath(path, "index.json")));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, IsFile(file_system, JoinPath(path, kMdsIndexName)));
   if (mds) return OpenMds(file_system, path, options);
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
   for (const DirectoryEntry& entry : entries) {
     if (format::IsTarName(entry.name) && entry.type != FileType::kDirectory) return OpenWebDataset(file_system, path, options);
+  }
+  for (const DirectoryEntry& entry : entries) {
+    if (entry.type == FileType::kRegular) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool stream, IsFile(file_system, JoinPath(JoinPath(path, entry.name), kMdsIndexName)));
+    if (stream) return OpenMds(file_system, path, options);
   }
   return nullptr;
 }

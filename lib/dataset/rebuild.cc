@@ -10,6 +10,7 @@
 #include "container/native_shard_reader.h"
 #include "dataset/index_writer.h"
 #include "dataset/job_directory.h"
+#include "dataset/mds_merge.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardkit {
@@ -134,6 +135,8 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
                                        const std::string& output, const Cancellation* cancellation) {
   if (parts.empty()) return InvalidArgument(output, ": no parts to merge were given");
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, AreMdsParts(file_system, parts));
+  if (mds) return MergeMdsIndexes(file_system, parts, output);
   std::vector<Manifest> manifests;
   for (const std::string& part : parts) {
     SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(file_system, part));

@@ -183,7 +183,7 @@ void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std
 }
 
 absl::Status CheckMdsHashes(FileSystem& files, const std::string& path) {
-  const auto directory = ReadMdsIndex(files, path);
+  const auto directory = ReadMdsIndex(files, path.ends_with(".json") ? path : JoinPath(path, "index.json"));
   if (!directory.ok()) return directory.status();
   absl::Status unknown;
   for (const format::MdsShard& shard : directory->index.shards) {
