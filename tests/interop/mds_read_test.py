@@ -21,6 +21,7 @@ try:
     from PIL import Image
     from streaming import MDSWriter
     from streaming.base.format.mds.encodings import get_mds_encodings, mds_decode, mds_encode
+    from streaming.base.util import merge_index
 except ImportError as error:
     MISSING = f"needs the package mosaicml-streaming: {error}"
 else:
@@ -196,6 +197,35 @@ class MdsReadTest(unittest.TestCase):
     def test_no_samples(self):
         path = self.write("empty", {"a": "int"}, [])
         self.assertEqual(json.loads(self.shardctl("ls", "--json", path))["samples"], 0)
+
+    def test_folders_and_merged_indexes(self):
+        """Parts as jobs write them: opened as one, each shard alone, and merged as the package merges them."""
+        columns = {"id": "int", "text": "str", "array": "ndarray:uint8"}
+        for compression, hashes in [(None, []), ("zstd:3", ["sha1", "xxh64"])]:
+            root = os.path.join(self.folder, f"root{compression}")
+            samples, parts = [], []
+            for part, count in [("10", 40), ("9", 0), ("9\u00e4", 25)]:
+                rows = [{"id": len(samples) + i, "text": "\u00e9" * i, "array": numpy.arange(i + 1, dtype=numpy.uint8)} for i in range(count)]
+                parts.append(self.write(os.path.join(root, part), columns, rows, compression=compression, hashes=hashes, size_limit=2000))
+                samples += rows
+            self.compare(root, columns, samples, random.Random(3))
+            if compression is None:
+                first = 0
+                for number in range(len([name for name in os.listdir(parts[0]) if name.endswith(".mds")])):
+                    shard = os.path.join(parts[0], f"shard.{number:05}.mds")
+                    count = json.loads(self.shardctl("inspect", "--json", shard))["samples"]
+                    self.compare(shard, columns, samples[first:first + count], random.Random(4))
+                    first += count
+                self.assertEqual(first, 40)
+            order = [parts[2], parts[0], parts[1]]
+            self.shardctl("index", "--merge", root, *order)
+            with open(os.path.join(root, "index.json"), "rb") as file:
+                ours = file.read()
+            os.remove(os.path.join(root, "index.json"))
+            merge_index([os.path.join(part, "index.json") for part in order], root)
+            with open(os.path.join(root, "index.json"), "rb") as file:
+                self.assertEqual(ours, file.read())
+            self.compare(root, columns, samples[40:] + samples[:40], random.Random(5))
 
 
 if __name__ == "__main__":

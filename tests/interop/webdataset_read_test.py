@@ -8,6 +8,7 @@ SHARDCTL or build/tools/shardctl; genuine tars from --data, SHARDKIT_TEST_DATA o
 """
 import argparse
 import glob
+import hashlib
 import io
 import json
 import os
@@ -164,6 +165,49 @@ class WebDatasetRead(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.theirs(path)
         self.shardctl("ls", path, code=1)
+
+    def test_lists_for_wids_count_what_webdataset_counts(self):
+        names = []
+        for number in range(5):
+            names.append(self.path(f"{number}.tar"))
+            self.write(names[-1], [{"__key__": f"d.x/{i}", "jpg": bytes(i), "A.b": b"", "cls": b"1"} for i in range(number * 7)])
+        index = self.path("all.json")
+        self.shardctl("index", "--wids", index, *reversed(names))
+        with open(index, encoding="utf-8") as file:
+            text = file.read()
+        listed = json.loads(text)
+        self.assertEqual(text, json.dumps(listed, indent=2))
+        for entry, path in zip(listed["shardlist"], reversed(names)):
+            self.assertEqual(entry["url"], os.path.basename(path))
+            self.assertEqual(entry["nsamples"], len(self.theirs(path)))
+            with open(path, "rb") as file:
+                self.assertEqual(entry["md5sum"], hashlib.md5(file.read()).hexdigest())
+        self.assertEqual(self.ours(index), self.ours(names[4]) + self.ours(names[3]) + self.ours(names[2]) + self.ours(names[1]))
+
+    def test_indexes_for_dali_name_the_members(self):
+        """Places and names as Python's tarfile finds them, samples as webdataset does; with and without the index."""
+        chance = random.Random(8)
+        for number, form in enumerate([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]):
+            path = self.path(f"{number}.tar")
+            with tarfile.open(path, "w", format=form) as tar:
+                for key in range(50):
+                    folder = "long/" * chance.choice([0, 1, 25])
+                    for extension in chance.sample(["jpg", "JSON", "a.b.cls", "\u00e4"], chance.randint(1, 4)):
+                        info = tarfile.TarInfo(f"{folder}{key}.{extension}")
+                        info.size = chance.choice([0, 1, 511, 512, 513, 40000])
+                        tar.addfile(info, io.BytesIO(chance.randbytes(info.size)))
+            before = self.ours(path)
+            self.shardctl("index", "--dali", path)
+            with open(path[:-3] + "idx", encoding="utf-8") as file:
+                lines = [line.split(" ") for line in file.read().splitlines()]
+            self.assertEqual(lines[0], ["v1.2", str(len(self.theirs(path)))])
+            found = [tuple(line[i:i + 4]) for line in lines[1:] for i in range(0, len(line), 4)]
+            with tarfile.open(path) as tar:
+                self.assertEqual(found, [(member.name.rpartition("/")[2].partition(".")[2], str(member.offset_data), str(member.size), member.name)
+                                         for member in tar])
+            self.assertEqual(self.ours(path), before)
+            self.check(path, path)
+            self.shardctl("validate", path)
 
     def test_genuine_tars(self):
         tars = sorted(glob.glob(os.path.join(DATA, "webdataset", "*", "*.tar*")))

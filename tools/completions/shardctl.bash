@@ -5,7 +5,7 @@ _shardctl_options() {
   case "$1" in
     pack) echo "--from --output --shard-size --shard-samples --block-size --codec --dictionary --jobs --partition
                 --resume --on-error --dry-run --json --help" ;;
-    index) echo "--merge --json --help" ;;
+    index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --json --help" ;;
     inspect) echo "--sample --key --shard --block --json --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --help" ;;

@@ -32,7 +32,7 @@ end
 complete -c shardctl -s h -l help -d 'Show help'
 complete -c shardctl -n __shardctl_no_verb -l version -d 'Show versions'
 complete -c shardctl -n __shardctl_no_verb -f -a pack -d 'Pack files into a dataset of shards'
-complete -c shardctl -n __shardctl_no_verb -f -a index -d 'Rebuild the offset index, or merge datasets'
+complete -c shardctl -n __shardctl_no_verb -f -a index -d 'Make indexes, or merge datasets'
 complete -c shardctl -n __shardctl_no_verb -f -a ls -d 'List samples or shards'
 complete -c shardctl -n __shardctl_no_verb -f -a inspect -d 'Describe a dataset, shard, block or sample'
 complete -c shardctl -n __shardctl_no_verb -f -a cat -d 'Write one value'
@@ -62,6 +62,10 @@ complete -c shardctl -n '__shardctl_verb pack' -l on-error -x -a 'fail skip' -d 
 complete -c shardctl -n '__shardctl_verb pack' -l dry-run -d 'Write nothing'
 
 complete -c shardctl -n '__shardctl_verb index' -l merge -r -d 'Make a dataset of parts'
+complete -c shardctl -n '__shardctl_verb index' -l dali -d 'Write X.idx for each X.tar'
+complete -c shardctl -n '__shardctl_verb index' -l wids -r -d 'Write an index for wids'
+complete -c shardctl -n '__shardctl_verb index' -l name -x -d 'What the index for wids calls the dataset'
+complete -c shardctl -n '__shardctl_verb index' -l no-md5 -d 'Leave the MD5 of the tars out'
 
 complete -c shardctl -n '__shardctl_verb ls' -s l -l long -d 'Show the length of every value'
 complete -c shardctl -n '__shardctl_verb ls' -l shards -d 'List shards'

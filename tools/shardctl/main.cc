@@ -21,7 +21,7 @@ struct Verb {
 
 constexpr std::array<Verb, 11> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
-    {"index", "rebuild the offset index of a dataset, or merge datasets", RunIndex},
+    {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
     {"ls", "list the samples or shards of a dataset", RunLs},
     {"inspect", "describe a dataset, shard, block or sample", RunInspect},
     {"cat", "write one value to standard output or a file", RunCat},

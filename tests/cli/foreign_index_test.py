@@ -1,0 +1,161 @@
+"""Indexes of other programs: of tars for DALI and wids, and of MDS."""
+import hashlib
+import io
+import json
+import os
+import struct
+import tarfile
+
+from support import CliTest
+
+
+def tar_of(members, form=tarfile.USTAR_FORMAT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def mds_shard(texts):
+    """A shard of MDS with one column of text."""
+    header = json.dumps({"column_encodings": ["str"], "column_names": ["text"], "column_sizes": [None], "compression": None,
+                         "format": "mds", "hashes": [], "size_limit": 1 << 26, "version": 2}, sort_keys=True).encode()
+    samples = [struct.pack("<I", len(text)) + text for text in texts]
+    offsets = [4 + 4 * (len(samples) + 1) + len(header)]
+    for sample in samples:
+        offsets.append(offsets[-1] + len(sample))
+    return struct.pack(f"<{len(offsets) + 1}I", len(samples), *offsets) + header + b"".join(samples)
+
+
+def mds_entry(shard, samples, basename="shard.00000.mds"):
+    return {"column_encodings": ["str"], "column_names": ["text"], "column_sizes": [None], "compression": None, "format": "mds",
+            "hashes": [], "raw_data": {"basename": basename, "bytes": len(shard), "hashes": {}}, "samples": samples,
+            "size_limit": 1 << 26, "version": 2, "zip_data": None}
+
+
+class TarIndexes(CliTest):
+    MEMBERS = [("a.jpg", b"j" * 700), ("a.cls", b"1"), ("README", b"r"), ("b.jpg", b"k"), ("b.cls", b"2")]
+
+    def setUp(self):
+        super().setUp()
+        self.write("tars/one.tar", tar_of(self.MEMBERS))
+        self.write("tars/two.tar", tar_of([("c.jpg", b"l"), ("c.cls", b"3")]))
+
+    def test_dali(self):
+        run = self.shardctl("index", "--dali", "tars")
+        self.assertEqual(self.read("tars", "one.idx"), b"v1.2 3\njpg 512 700 a.jpg cls 2048 1 a.cls\nREADME 3072 1 README\n"
+                                                       b"jpg 4096 1 b.jpg cls 5120 1 b.cls\n")
+        self.assertEqual(self.read("tars", "two.idx"), b"v1.2 1\njpg 512 1 c.jpg cls 1536 1 c.cls\n")
+        self.assertIn('member "README", byte 2560: is no part of a sample, but is one for DALI', run.stderr)
+        report = self.shardctl("index", "--dali", "tars/two.tar", "--json").json()
+        self.assertEqual([(tar["index"], tar["samples"], tar["values"]) for tar in report["tars"]], [("tars/two.idx", 1, 2)])
+        self.assertEqual(self.shardctl("cat", "tars", "--key", "b", "-c", "cls").out, b"2")
+        self.assertIn("no problem", self.shardctl("validate", "tars").stdout)
+        self.assertEqual(len(self.shardctl("ls", "tars").stdout.splitlines()), 3)
+
+    def test_dali_index_that_does_not_fit(self):
+        self.shardctl("index", "--dali", "tars")
+        os.replace(self.path("tars", "one.idx"), self.path("tars", "two.idx"))
+        run = self.shardctl("ls", "tars/two.tar", code=1)
+        self.assertIn("tars/two.idx: has 'a.jpg', 700 bytes at byte 512, where tars/two.tar has member 'c.jpg', 1 bytes at", run.stderr)
+        self.shardctl("validate", "tars", code=1)
+        self.shardctl("index", "--dali", "tars/two.tar")
+        self.shardctl("ls", "tars/two.tar")
+        self.write("tars/two.idx", b"v1.2 1\njpg 512 1 c.jpg cls 1536 1 x.cls\n")
+        for arguments in (["ls"], ["cat", "--sample", "0", "-c", "jpg"], ["bench", "--batch-size", "1", "--epochs", "1"]):
+            verb, *rest = arguments
+            self.assertIn("where tars/two.tar has member 'c.cls'", self.shardctl(verb, "tars/two.tar", *rest, code=1).stderr)
+
+    def test_dali_refusals(self):
+        self.write("space.tar", tar_of([("a b.jpg", b"")]))
+        self.assertIn("white space", self.shardctl("index", "--dali", "space.tar", code=2).stderr)
+        self.assertIn("is no tar", self.shardctl("index", "--dali", self.write("file", b""), code=2).stderr)
+        os.mkdir(self.path("empty"))
+        self.assertIn("holds no tar", self.shardctl("index", "--dali", "empty", code=3).stderr)
+        self.shardctl("index", "--dali", "--merge", "out", "tars", code=2)
+        self.shardctl("index", "--dali", "missing.tar", code=3)
+
+    def test_wids(self):
+        run = self.shardctl("index", "--wids", "tars/all.json", "--name", "train", "tars/two.tar", "tars")
+        self.assertEqual(run.stdout, "listed 3 tars with 4 samples, 30.0 KiB, in tars/all.json\n")
+        index = json.loads(self.read("tars", "all.json"))
+        one, two = self.read("tars", "one.tar"), self.read("tars", "two.tar")
+        entry = lambda name, tar, samples: {"url": name, "md5sum": hashlib.md5(tar).hexdigest(), "nsamples": samples, "filesize": len(tar)}
+        self.assertEqual(index, {"__kind__": "wids-shard-index-v1", "wids_version": 1, "name": "train",
+                                 "shardlist": [entry("two.tar", two, 1), entry("one.tar", one, 2), entry("two.tar", two, 1)]})
+        self.assertEqual(self.read("tars", "all.json").decode(), json.dumps(index | {"name": index.pop("name")}, indent=2))
+        self.assertEqual([line.split()[1] for line in self.shardctl("ls", "tars/all.json").stdout.splitlines()], ["c", "a", "b", "c"])
+        self.assertEqual(self.shardctl("cat", "tars/all.json", "--sample", "1", "-c", "jpg").out, b"j" * 700)
+        self.assertIn("no problem", self.shardctl("validate", "tars/all.json").stdout)
+        self.shardctl("bench", "tars/all.json", "--batch-size", "2", "--epochs", "1")
+        # From another folder, in JSON, without hashes.
+        report = self.shardctl("index", "--wids", "list.json", "--no-md5", "--json", "tars").json()
+        self.assertEqual((report["index"], report["shards"], report["samples"]), ("list.json", 2, 3))
+        self.assertEqual([shard["url"] for shard in json.loads(self.read("list.json"))["shardlist"]], ["tars/one.tar", "tars/two.tar"])
+        self.assertNotIn("md5sum", self.read("list.json").decode())
+        self.shardctl("ls", "list.json")
+
+    def test_wids_that_does_not_fit(self):
+        self.shardctl("index", "--wids", "all.json", "tars")
+        tar = self.read("tars", "two.tar")
+        self.write("tars/two.tar", tar[:-512])
+        run = self.shardctl("ls", "all.json", code=1)
+        self.assertIn(f"tars/two.tar: has {len(tar) - 512} bytes, but all.json says {len(tar)} (shard 1)", run.stderr)
+        self.write("tars/two.tar", tar.replace(b"l" + bytes(511), b"L" + bytes(511)))
+        self.shardctl("ls", "all.json")
+        self.assertIn("md5 is ", self.shardctl("validate", "all.json", code=1).stderr)
+        os.remove(self.path("tars", "two.tar"))
+        self.assertIn("tars/two.tar: shard 1 of all.json is missing", self.shardctl("ls", "all.json", code=3).stderr)
+        self.write("cut.json", self.read("all.json")[:-40])
+        self.assertIn("cut.json: is a damaged wids index", self.shardctl("ls", "cut.json", code=1).stderr)
+        self.write("far.json", json.dumps({"__kind__": "wids-shard-index-v1", "wids_version": 1,
+                                           "shardlist": [{"url": "https://host/a.tar", "nsamples": 1}]}))
+        self.assertIn("is not on this machine", self.shardctl("ls", "far.json", code=None).stderr)
+
+    def test_wids_refusals(self):
+        self.write("hidden.tar", tar_of([("a.jpg", b""), (".hidden", b"")]))
+        run = self.shardctl("index", "--wids", "out.json", "hidden.tar", code=2)
+        self.assertIn("hidden.tar: member '.hidden' at byte 512: is a part of a sample for wids", run.stderr)
+        self.assertFalse(os.path.exists(self.path("out.json")))
+        before = self.tree("tars")
+        # Without OUT the first tar would be it.
+        self.shardctl("index", "--wids", "tars/one.tar", "tars/two.tar", code=2)
+        self.assertEqual(self.tree("tars"), before)
+        self.shardctl("index", "--no-md5", "tars", code=2)
+        self.shardctl("index", "--name", "x", "--dali", "tars", code=2)
+
+
+class MdsFolders(CliTest):
+    def setUp(self):
+        super().setUp()
+        for folder, texts in {"b": [b"three"], "a": [b"one", b"two"]}.items():
+            shard = mds_shard(texts)
+            self.write(f"out/{folder}/shard.00000.mds", shard)
+            self.write(f"out/{folder}/index.json", json.dumps({"shards": [mds_entry(shard, len(texts))], "version": 2}, sort_keys=True))
+
+    def values(self, path):
+        count = self.shardctl("inspect", path, "--json").json()["samples"]
+        return [self.shardctl("cat", path, "--sample", i, "-c", "text").out for i in range(count)]
+
+    def test_a_shard_alone_and_folders(self):
+        self.assertEqual(self.values("out/a/shard.00000.mds"), [b"one", b"two"])
+        os.remove(self.path("out", "a", "index.json"))
+        self.assertEqual(self.values("out/a/shard.00000.mds"), [b"one", b"two"])
+        run = self.shardctl("ls", "out", code=1)
+        self.assertIn("out/a: has MDS shards, but no index.json", run.stderr)
+
+    def test_merging(self):
+        self.assertEqual(self.values("out"), [b"one", b"two", b"three"])
+        run = self.shardctl("index", "--merge", "out", "out/b", "out/a")
+        self.assertTrue(run.stdout.startswith("merged 2 parts into out: 3 samples in 2 shards"), run.stdout)
+        expected = [mds_entry(mds_shard(texts), len(texts), f"{folder}/shard.00000.mds")
+                    for folder, texts in (("b", [b"three"]), ("a", [b"one", b"two"]))]
+        self.assertEqual(self.read("out", "index.json").decode(), '{"version": 2, "shards": ' + json.dumps(expected, sort_keys=True) + "}")
+        self.assertEqual(self.values("out"), [b"three", b"one", b"two"])
+        self.assertEqual(self.shardctl("index", "--merge", "out", "out/a", "--json").json()["samples"], 2)
+        self.assertIn("does not lie below", self.shardctl("index", "--merge", "elsewhere", "out/a", code=2).stderr)
+        os.remove(self.path("out", "a", "shard.00000.mds"))
+        self.assertIn("out/a/shard.00000.mds: the shard is in index.json", self.shardctl("index", "--merge", "out", "out/a", code=3).stderr)
