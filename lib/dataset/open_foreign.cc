@@ -2,9 +2,11 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/foreign_dataset.h"
+#include "dataset/job_directory.h"
 #include "dataset/mds_dataset.h"
 #include "format/webdataset_names.h"
 #include "io/publish_file.h"
+#include "shardkit/foreign_writer.h"
 
 namespace shardkit {
 namespace {
@@ -33,7 +35,14 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_sys
   if (mds) return OpenMds(file_system, path, options);
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
   for (const DirectoryEntry& entry : entries) {
-    if (format::IsTarName(entry.name) && entry.type != FileType::kDirectory) return OpenWebDataset(file_system, path, options);
+    if (!format::IsTarName(entry.name) || entry.type == FileType::kDirectory) continue;
+    // Tars that are still being written look complete one by one.
+    SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, path));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool complete, IsFile(file_system, JoinPath(path, kOriginName)));
+    if (begun && !complete) {
+      return FailedPrecondition(path, ": is being written, or its writer was interrupted: run that again with --resume");
+    }
+    return OpenWebDataset(file_system, path, options);
   }
   for (const DirectoryEntry& entry : entries) {
     if (entry.type == FileType::kRegular) continue;

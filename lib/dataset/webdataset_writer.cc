@@ -92,7 +92,10 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
 
   absl::Status FinishShards() override { return tar_ && tar_->sample_count() > 0 ? FinishTar() : DiscardOpen(); }
 
-  absl::Status PublishIndexes() override { return PublishOrigin(); }
+  absl::Status PublishIndexes() override {
+    SHARDKIT_RETURN_IF_ERROR(PublishWids());
+    return PublishOrigin();
+  }
 
   absl::Status DiscardOpen() override {
     const absl::Status status = tar_ ? tar_->Abort() : absl::OkStatus();
@@ -103,6 +106,16 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
   absl::StatusOr<Manifest> ReadFinished() const override { return ReadFinishedDataset(file_system_, directory_); }
 
  private:
+  // MD5 would take longer than everything else. Tars that wids would cut into other samples go without an index: it cannot read them.
+  absl::Status PublishWids() const {
+    std::vector<std::string> tars;
+    for (const ManifestShard& shard : manifest_.shards) tars.push_back(Path(shard.name));
+    if (tars.empty()) return absl::OkStatus();
+    const absl::Status status =
+        WriteWidsIndex(file_system_, tars, Path(kWidsName), {.name = {}, .md5 = false}, options_.cancellation).status();
+    return absl::IsInvalidArgument(status) ? absl::OkStatus() : status;
+  }
+
   absl::Status FinishTar() {
     SHARDKIT_ASSIGN_OR_RETURN(const TarSummary summary, tar_->Finish(options_.index));
     tar_.reset();

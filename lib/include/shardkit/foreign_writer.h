@@ -69,7 +69,8 @@ struct WebDatasetWriterOptions : ForeignWriterOptions {
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema, const MdsWriterOptions& options = {});
 
-// Writes 000000.tar, …, and wids.json, an index of them in the form of wids. Fields are byte strings, members of the tar in their order,
+// Writes 000000.tar, …, and wids.json, an index of them in the form of wids (without MD5; none where wids would read other samples, as
+// those of names over 100 bytes). Fields are byte strings, members of the tar in their order,
 // named KEY.COLUMN (as columns are named when tars are read); absent ones have no member. InvalidArgument for a field of another type,
 // and for a sample that would not come back as it is: see Append's errors. Columns that the schema lacks may come.
 // Otherwise as DatasetWriter::Create.
