@@ -1,8 +1,5 @@
 #include "container/tar_archive.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
@@ -12,6 +9,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/archive_input.h"
 #include "format/constants.h"
 #include "format/tar_index_layout.h"
 
@@ -27,62 +25,7 @@ constexpr size_t kMostRead = size_t{256} << 10;
 
 constexpr size_t kDiscardPiece = size_t{64} << 10;
 
-// Feeds libarchive.
-class Input {
- public:
-  explicit Input(const RandomAccessFile& file, uint64_t begin = 0)
-      : file_(file), buffer_(kMostRead), position_(std::min(begin, file.size())) {}
-
-  const absl::Status& error() const { return error_; }
-  const std::string& path() const { return file_.path(); }
-
-  static la_ssize_t Read(archive* reader, void* data, const void** out) {
-    auto* const self = static_cast<Input*>(data);
-    const uint64_t length = std::min<uint64_t>(self->next_, self->file_.size() - self->position_);
-    *out = self->buffer_.data();
-    self->error_.Update(
-        self->file_.ReadAt(self->position_, {self->buffer_.data(), static_cast<size_t>(length)}));
-    if (!self->error_.ok()) {
-      archive_set_error(reader, EIO, "read error");
-      return ARCHIVE_FATAL;
-    }
-    self->position_ += length;
-    self->next_ = std::min(2 * self->next_, kMostRead);
-    return static_cast<la_ssize_t>(length);
-  }
-
-  static la_int64_t Skip(archive*, void* data, la_int64_t request) {
-    auto* const self = static_cast<Input*>(data);
-    const uint64_t wanted = request < 0 ? 0 : static_cast<uint64_t>(request);
-    const uint64_t length = std::min<uint64_t>(wanted, self->file_.size() - self->position_);
-    self->position_ += length;
-    if (length > 0) self->next_ = kLeastRead;
-    return static_cast<la_int64_t>(length);
-  }
-
- private:
-  const RandomAccessFile& file_;
-  std::vector<char> buffer_;
-  uint64_t position_;
-  size_t next_ = kLeastRead;
-  absl::Status error_;  // of the first read that failed
-};
-
-struct ArchiveDeleter {
-  void operator()(archive* reader) const { archive_read_free(reader); }
-};
-using Archive = std::unique_ptr<archive, ArchiveDeleter>;
-
-// "PATH: where: what libarchive says", or what the file said.
-absl::Status ErrorOf(archive* reader, const Input& input, std::string_view where) {
-  if (!input.error().ok()) return input.error();
-  const char* const text = archive_error_string(reader);
-  const std::string_view what = text != nullptr ? text : "damaged or cut off";
-  if (archive_errno(reader) == ENOMEM) return ResourceExhausted(input.path(), ": ", where, ": ", what);
-  return DataLoss(input.path(), ": ", where, ": ", what);
-}
-
-absl::StatusOr<Archive> OpenArchive(Input& input, TarCompression compression, bool tar) {
+absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compression, bool tar) {
   Archive reader(archive_read_new());
   archive* const a = reader.get();
   if (a == nullptr) return ResourceExhausted(input.path(), ": no memory for a tar reader");
@@ -99,18 +42,9 @@ absl::StatusOr<Archive> OpenArchive(Input& input, TarCompression compression, bo
   } else {
     archive_read_support_format_raw(a);
   }
-  archive_read_set_read_callback(a, Input::Read);
-  archive_read_set_skip_callback(a, Input::Skip);
-  archive_read_set_callback_data(a, &input);
+  input.Attach(a);
   if (archive_read_open1(a) == ARCHIVE_OK) return reader;
-  return ErrorOf(a, input, tar ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
-}
-
-// The bytes of the name as they stand in the tar. In the "C" locale libarchive gives the UTF-8 names of pax
-// headers only through the second call.
-const char* NameOf(archive_entry* entry) {
-  const char* const name = archive_entry_pathname(entry);
-  return name != nullptr ? name : archive_entry_pathname_utf8(entry);
+  return input.Describe(a, tar ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
 }
 
 }  // namespace
@@ -131,11 +65,11 @@ absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file) {
 }
 
 struct TarHeaders::State {
-  State(const RandomAccessFile& from, uint64_t first) : file(from), begin(first), input(from, first) {}
+  State(const RandomAccessFile& from, uint64_t first) : file(from), begin(first), input(from, kLeastRead, kMostRead, first) {}
 
   const RandomAccessFile& file;
   const uint64_t begin;
-  Input input;
+  ArchiveInput input;
   Archive reader;
   bool compressed = false;
   uint64_t members = 0;
@@ -176,8 +110,8 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
     return DataLoss(path, ": ", state_->After(), ", at byte ", before,
                     ": the tar ends without an end mark: it was cut off; get it again");
   }
-  const char* const name = result == ARCHIVE_OK || result == ARCHIVE_WARN ? NameOf(entry) : nullptr;
-  if (name == nullptr) return ErrorOf(reader, state_->input, StrCat(state_->After(), ", at byte ", before));
+  const char* const name = result == ARCHIVE_OK || result == ARCHIVE_WARN ? ArchiveName(entry) : nullptr;
+  if (name == nullptr) return state_->input.Describe(reader, StrCat(state_->After(), ", at byte ", before));
   ++state_->members;
   header->name = name;
   state_->last_name = header->name;
@@ -193,7 +127,7 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
     return DataLoss(path, ": ", where, ": has ", header->length,
                     " bytes of data by its header, but the tar ends before: it was cut off; get it again");
   }
-  if (archive_read_data_skip(reader) < ARCHIVE_WARN) return ErrorOf(reader, state_->input, where);
+  if (archive_read_data_skip(reader) < ARCHIVE_WARN) return state_->input.Describe(reader, where);
   header->offset = begin;
   if (!plain) return true;
   // Data lies in whole blocks before what follows it, and behind its header, which may or may not have
@@ -238,12 +172,12 @@ class DecompressedFile final : public RandomAccessFile {
 
   absl::Status Restart() const {
     reader_.reset();  // before what it reads from
-    input_ = std::make_unique<Input>(*file_);
+    input_ = std::make_unique<ArchiveInput>(*file_, kLeastRead, kMostRead);
     position_ = 0;
     SHARDKIT_ASSIGN_OR_RETURN(reader_, OpenArchive(*input_, compression_, /*tar=*/false));
     archive_entry* entry = nullptr;
     if (archive_read_next_header(reader_.get(), &entry) < ARCHIVE_WARN)
-      return ErrorOf(reader_.get(), *input_, "cannot be decompressed");
+      return input_->Describe(reader_.get(), "cannot be decompressed");
     return absl::OkStatus();
   }
 
@@ -251,7 +185,7 @@ class DecompressedFile final : public RandomAccessFile {
     while (!buffer.empty()) {
       const la_ssize_t count = archive_read_data(reader_.get(), buffer.data(), buffer.size());
       if (count <= 0)
-        return ErrorOf(reader_.get(), *input_, StrCat("byte ", position_, " of the decompressed tar"));
+        return input_->Describe(reader_.get(), StrCat("byte ", position_, " of the decompressed tar"));
       position_ += static_cast<uint64_t>(count);
       buffer = buffer.subspan(static_cast<size_t>(count));
     }
@@ -262,7 +196,7 @@ class DecompressedFile final : public RandomAccessFile {
   const TarCompression compression_;
   const uint64_t length_;
   mutable std::mutex mutex_;
-  mutable std::unique_ptr<Input> input_;
+  mutable std::unique_ptr<ArchiveInput> input_;
   mutable Archive reader_;  // declared after what it reads from, so that it goes first
   mutable uint64_t position_ = 0;
 };

@@ -1,16 +1,13 @@
 #include "convert/tar_reader.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/archive_input.h"
 #include "convert/source_unit.h"
 
 namespace shardkit {
@@ -22,39 +19,6 @@ constexpr uint64_t kTarBlock = 512;
 constexpr uint64_t kBelievedBytes = uint64_t{64} << 20;
 // Members of a compressed tar must be held in memory whole.
 constexpr uint64_t kLargestCompressed = uint64_t{1} << 30;
-
-struct ArchiveDeleter {
-  void operator()(archive* reader) const { archive_read_free(reader); }
-};
-
-// Feeds libarchive from a file of a FileSystem.
-struct Input {
-  std::unique_ptr<RandomAccessFile> file;
-  uint64_t position = 0;
-  std::vector<char> buffer = std::vector<char>(kBufferBytes);
-  absl::Status error;  // of the last read, when it failed
-
-  static la_ssize_t Read(archive* reader, void* data, const void** out) {
-    auto* const self = static_cast<Input*>(data);
-    const uint64_t length = std::min<uint64_t>(kBufferBytes, self->file->size() - self->position);
-    *out = self->buffer.data();
-    self->error = self->file->ReadAt(self->position, {self->buffer.data(), static_cast<size_t>(length)});
-    if (!self->error.ok()) {
-      archive_set_error(reader, EIO, "read error");
-      return ARCHIVE_FATAL;
-    }
-    self->position += length;
-    return static_cast<la_ssize_t>(length);
-  }
-
-  static la_int64_t Skip(archive*, void* data, la_int64_t request) {
-    auto* const self = static_cast<Input*>(data);
-    const uint64_t wanted = request < 0 ? 0 : static_cast<uint64_t>(request);
-    const uint64_t length = std::min<uint64_t>(wanted, self->file->size() - self->position);
-    self->position += length;
-    return static_cast<la_int64_t>(length);
-  }
-};
 
 std::string_view Describe(archive_entry* entry) {
   if (archive_entry_hardlink(entry) != nullptr) return "a hard link";
@@ -73,20 +37,17 @@ std::string_view Describe(archive_entry* entry) {
   }
 }
 
-// The bytes of the name as they stand in the tar. In the "C" locale libarchive gives the UTF-8 names of pax
-// headers only through the second call.
-const char* NameOf(archive_entry* entry) {
-  const char* const name = archive_entry_pathname(entry);
-  return name != nullptr ? name : archive_entry_pathname_utf8(entry);
-}
-
 }  // namespace
 
 struct TarReader::State {
-  FileSystem* file_system = nullptr;
-  std::string path;
-  Input input;
-  std::unique_ptr<archive, ArchiveDeleter> reader;
+  State(FileSystem* from, std::unique_ptr<RandomAccessFile> opened)
+      : file_system(from), file(std::move(opened)), path(file->path()), input(*file, kBufferBytes, kBufferBytes) {}
+
+  FileSystem* const file_system;
+  const std::unique_ptr<RandomAccessFile> file;
+  const std::string path;
+  ArchiveInput input;
+  Archive reader;
   uint64_t members = 0;
   std::string last_name;      // for messages
   bool data_pending = false;  // the current member's data was not passed over yet
@@ -103,17 +64,11 @@ struct TarReader::State {
 TarReader::TarReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TarReader::~TarReader() = default;
 
-absl::Status TarReader::Error(std::string_view where) const {
-  if (!state_->input.error.ok()) return state_->input.error;
-  const char* const text = archive_error_string(state_->reader.get());
-  return DataLoss(state_->path, ": ", where, ": ", text != nullptr ? text : "damaged or cut off");
-}
+absl::Status TarReader::Error(std::string_view where) const { return state_->input.Describe(state_->reader.get(), where); }
 
 absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_system, const std::string& path) {
-  auto state = std::make_unique<State>();
-  state->file_system = file_system;
-  state->path = path;
-  SHARDKIT_ASSIGN_OR_RETURN(state->input.file, file_system->OpenForReading(path));
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
+  auto state = std::make_unique<State>(file_system, std::move(file));
   state->reader.reset(archive_read_new());
   archive* const reader = state->reader.get();
   if (reader == nullptr) return ResourceExhausted(path, ": no memory for a tar reader");
@@ -128,9 +83,7 @@ absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_syst
   archive_read_support_format_tar(reader);
   // Without it everything behind the first end mark would be passed over silently.
   archive_read_set_options(reader, "tar:read_concatenated_archives");
-  archive_read_set_read_callback(reader, Input::Read);
-  archive_read_set_skip_callback(reader, Input::Skip);
-  archive_read_set_callback_data(reader, &state->input);
+  state->input.Attach(reader);
   const int result = archive_read_open1(reader);
   std::unique_ptr<TarReader> tar(new TarReader(std::move(state)));
   if (result == ARCHIVE_OK) return tar;
@@ -163,7 +116,7 @@ absl::StatusOr<bool> TarReader::Next(TarMember* member) {
   }
   ++state_->members;
   state_->data_pending = true;
-  const char* const name = NameOf(entry);
+  const char* const name = ArchiveName(entry);
   if (name == nullptr) return Error(where);
   member->name = name;
   if (member->name.starts_with("./")) member->name.erase(0, 2);
