@@ -62,6 +62,19 @@ Type ElementOf(const Column& column) { return column.type == Type::kNdarray ? co
 
 Column PlainColumn(std::string_view name, Type type) { return ByteStringColumn(name, type, /*nullable=*/true); }
 
+// Whether a tar's keys stand in for those that its samples never had.
+bool KeysAreNumbers(const DatasetReader& dataset, const std::optional<Manifest>& origin) {
+  return dataset.container() == "webdataset" && origin && !origin->schema.key_column();
+}
+
+// A column of MDS that is the key elsewhere.
+bool WasKey(const DatasetReader& dataset, const std::optional<Manifest>& origin, const Column& column) {
+  if (dataset.container() != "mds" || column.type != Type::kUtf8) return false;
+  if (!origin) return column.name == "key";
+  const std::optional<size_t> key = origin->schema.key_column();
+  return key && origin->schema[*key].name == column.name;
+}
+
 class Planner {
  public:
   Planner(const DatasetReader& dataset, std::optional<Manifest> origin, const ConvertOptions& options)
@@ -113,29 +126,53 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // A column on its way.
+  struct Planned {
+    Column before;                          // for the origin
+    std::optional<ConvertedColumn> column;  // none: the key, which samples have apart
+  };
+
   absl::Status PlanColumns() {
-    SHARDKIT_RETURN_IF_ERROR(ChooseKey());
+    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> key, FindKeyColumn(dataset_, origin_, options_));
+    if (key) {
+      SHARDKIT_ASSIGN_OR_RETURN(plan_.key, dataset_.FindColumn(*key));
+    }
     // Without a word on what they were, the values of a tar have the types that they look like.
     if (dataset_.container() == "webdataset" && !origin_ && !to_foreign_) plan_.form = SampleForm::kGuessed;
-    std::vector<Column> before;
-    if (plan_.key) {
-      plan_.written.push_back(KeyColumn());
-      plan_.written[0].name = dataset_.columns()[*plan_.key].name;
-      plan_.written[0].codec = KnownCodec(plan_.written[0]);
-      before.push_back(plan_.written[0]);
-    } else if (options_.to == Container::kWebDataset) {
-      plan_.written.push_back(KeyColumn());
-    }
+    std::vector<Planned> planned;
     for (size_t i = 0; i < dataset_.columns().size(); ++i) {
-      if (i == plan_.key) continue;
-      SHARDKIT_ASSIGN_OR_RETURN(ConvertedColumn column, PlanColumn(i));
-      before.push_back(column.between);
+      if (i == plan_.key) {
+        planned.push_back({RestoredKey(dataset_.columns()[i]), std::nullopt});
+      } else if (!dataset_.columns()[i].is_key || !KeysAreNumbers(dataset_, origin_)) {
+        SHARDKIT_ASSIGN_OR_RETURN(ConvertedColumn column, PlanColumn(i));
+        planned.push_back({column.between, std::move(column)});
+      }
+    }
+    SHARDKIT_RETURN_IF_ERROR(AddAbsentColumns(&planned));
+    if (foreign_ && options_.columns.empty()) {
+      // Neither a tar nor an MDS index keeps the order.
+      std::ranges::stable_sort(planned, {}, [&](const Planned& each) { return OriginalPosition(each); });
+    }
+    return TakePlanned(std::move(planned));
+  }
+
+  absl::Status TakePlanned(std::vector<Planned> planned) {
+    if (!plan_.key && options_.to == Container::kWebDataset) plan_.written.push_back(KeyColumn());
+    std::vector<Column> before;
+    for (Planned& each : planned) {
+      if (each.column || !KeysAreNumbers(dataset_, origin_)) before.push_back(each.before);
+      if (!each.column) {
+        plan_.written.push_back(std::move(each.before));
+        continue;
+      }
+      ConvertedColumn& column = *each.column;
       for (const ConvertedColumn& other : plan_.columns) {
         if (other.after.name == column.after.name) {
           return Refuse("columns \"", other.before.name, "\" and \"", column.before.name, "\" would both be \"", column.after.name,
                         "\": choose columns (--columns)");
         }
       }
+      if (!column.source && options_.to == Container::kWebDataset) continue;  // it has no member again
       if (plan_.form == SampleForm::kColumns) plan_.written.push_back(column.after);
       plan_.columns.push_back(std::move(column));
     }
@@ -148,29 +185,43 @@ class Planner {
     return absl::OkStatus();
   }
 
-  absl::Status ChooseKey() {
-    const std::vector<Column>& columns = dataset_.columns();
-    if (options_.key_column && options_.key_column->empty()) return absl::OkStatus();
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const bool chosen = options_.key_column ? columns[i].name == *options_.key_column
-                                              : columns[i].is_key || WasKey(columns[i]);
-      if (!chosen) continue;
-      if (columns[i].type != Type::kUtf8) {
-        return Refuse("column \"", columns[i].name, "\" of type ", TypeName(columns[i].type), ": a key is of type utf8");
-      }
-      plan_.key = i;
-      return absl::OkStatus();
-    }
-    // NotFound, with a list of the columns there are.
-    return options_.key_column ? dataset_.FindColumn(*options_.key_column).status() : absl::OkStatus();
+  Column RestoredKey(const Column& stored) const {
+    Column key = KeyColumn();
+    key.name = stored.name;
+    // A tar does not keep the name.
+    const std::optional<size_t> original = origin_ ? origin_->schema.key_column() : std::nullopt;
+    if (original && stored.is_key) key.name = origin_->schema[*original].name;
+    key.codec = KnownCodec(key);
+    return key;
   }
 
-  // A column of MDS that is the key elsewhere.
-  bool WasKey(const Column& column) const {
-    if (dataset_.container() != "mds" || column.type != Type::kUtf8) return false;
-    if (!origin_) return column.name == "key";
-    const std::optional<size_t> key = origin_->schema.key_column();
-    return key && origin_->schema[*key].name == column.name;
+  // Columns of which a tar has nothing, because all their values are absent.
+  absl::Status AddAbsentColumns(std::vector<Planned>* planned) {
+    if (dataset_.container() != "webdataset" || !origin_ || !options_.columns.empty() || HasSa1bColumns(origin_->schema)) {
+      return absl::OkStatus();
+    }
+    for (const Column& column : origin_->schema.columns()) {
+      if (column.is_key || !column.nullable || IsStored(column)) continue;
+      ConvertedColumn absent;
+      absent.before = absent.between = absent.after = column;
+      if (options_.to == Container::kMds) SHARDKIT_RETURN_IF_ERROR(FitMds(&absent));
+      planned->push_back({column, std::move(absent)});
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether the tar has members of the column, be it in another form.
+  bool IsStored(const Column& column) const {
+    const std::string name = StoredName(column);
+    const std::string lossy = column.type == Type::kRle ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
+                                                        : format::WebDatasetColumn(format::WebDatasetExtension(name));
+    return std::ranges::any_of(dataset_.columns(),
+                               [&](const Column& stored) { return stored.name == name || stored.name == lossy; });
+  }
+
+  size_t OriginalPosition(const Planned& planned) const {
+    if (!origin_) return planned.column ? 1 : 0;
+    return origin_->schema.Find(planned.before.name).value_or(origin_->schema.size());
   }
 
   Codec KnownCodec(const Column& column) const {
@@ -200,19 +251,22 @@ class Planner {
     for (const Column& column : origin_->schema.columns()) {
       if (column.is_key) continue;
       if (dataset_.container() == "webdataset") {
-        const bool numeric = IsNumeric(column);
-        const std::string name = NamesAreExtensions(origin_->metadata) && !numeric
-                                     ? column.name
-                                     : NameInTar(column, numeric ? Reform::kToNpy : Reform::kNone);
-        if (name != stored.name || column.type == Type::kRle) continue;
-        if (numeric) *reform = Reform::kFromNpy;
+        if (StoredName(column) != stored.name || column.type == Type::kRle) continue;
+        if (IsNumeric(column)) *reform = Reform::kFromNpy;
         return column;
       }
-      if (column.name == stored.name && column.type == stored.type && column.dtype == stored.dtype && column.shape == stored.shape) {
-        return column;
-      }
+      if (column.name != stored.name) continue;
+      // A byte string is the same under any encoding.
+      const bool bytes = IsByteString(column.type) && IsByteString(stored.type);
+      if (bytes || (column.type == stored.type && column.dtype == stored.dtype && column.shape == stored.shape)) return column;
     }
     return plain;
+  }
+
+  // The name in a tar of a column of the origin.
+  std::string StoredName(const Column& column) const {
+    if (IsNumeric(column)) return NameInTar(column, Reform::kToNpy);
+    return NamesAreExtensions(origin_->metadata) ? column.name : NameInTar(column, Reform::kNone);
   }
 
   absl::Status NotExact(const Column& column, std::string_view what, std::string_view lossy) const {
@@ -270,8 +324,9 @@ class Planner {
   // Encodings that types do not tell, of a dataset that comes from MDS or came from there once.
   void TakeEncodings() {
     if (options_.to != Container::kMds) return;
-    const auto found = metadata_.find("mds.encodings");
-    if (found == metadata_.end()) return;
+    const Metadata& metadata = dataset_.container() == "mds" ? dataset_.manifest().metadata : metadata_;
+    const auto found = metadata.find("mds.encodings");
+    if (found == metadata.end()) return;
     const nlohmann::json json = nlohmann::json::parse(found->second, nullptr, false);
     if (!json.is_object()) return;
     for (const Column& column : plan_.written) {
@@ -291,6 +346,23 @@ class Planner {
 };
 
 }  // namespace
+
+absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& dataset, const std::optional<Manifest>& origin,
+                                                         const ConvertOptions& options) {
+  if (options.key_column && options.key_column->empty()) return std::nullopt;
+  // They stay from tar to tar only.
+  if (!options.key_column && KeysAreNumbers(dataset, origin) && options.to != Container::kWebDataset) return std::nullopt;
+  for (const Column& column : dataset.manifest().schema.columns()) {
+    const bool chosen = options.key_column ? column.name == *options.key_column : column.is_key || WasKey(dataset, origin, column);
+    if (!chosen) continue;
+    if (column.type == Type::kUtf8) return column.name;
+    return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),
+                           ": a key is of type utf8");
+  }
+  // NotFound, with a list of the columns there are.
+  if (options.key_column) return dataset.FindColumn(*options.key_column).status();
+  return std::nullopt;
+}
 
 absl::StatusOr<ConversionPlan> PlanConversion(const DatasetReader& dataset, std::optional<Manifest> origin,
                                               const ConvertOptions& options) {

@@ -1,6 +1,5 @@
 #include "shardkit/convert.h"
 
-
 #include <memory>
 #include <utility>
 

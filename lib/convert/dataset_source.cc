@@ -40,19 +40,14 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
   ConversionInput input;
   DatasetOptions dataset_options;
   dataset_options.columns = options.columns;
-  // Chosen columns are read with the key.
-  if (!options.columns.empty()) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto all, DatasetReader::Open(file_system, path));
-    for (const Column& column : all->columns()) {
-      const bool key = options.key_column ? column.name == *options.key_column : column.is_key;
-      const auto& names = options.columns;
-      if (key && std::ranges::find(names, column.name) == names.end()) {
-        dataset_options.columns.insert(dataset_options.columns.begin(), column.name);
-      }
-    }
-  }
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   SHARDKIT_ASSIGN_OR_RETURN(std::optional<Manifest> origin, ReadOrigin(file_system, *input.dataset));
+  // Chosen columns are read with the key.
+  SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> key, FindKeyColumn(*input.dataset, origin, options));
+  if (key && !input.dataset->FindColumn(*key).ok()) {
+    dataset_options.columns.insert(dataset_options.columns.begin(), *key);
+    SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
+  }
   SHARDKIT_ASSIGN_OR_RETURN(input.plan, PlanConversion(*input.dataset, std::move(origin), options));
   return input;
 }
@@ -96,7 +91,7 @@ absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* 
   for (const ConvertedColumn& column : part.input.plan.columns) {
     Type type = column.after.type;
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
-      const std::optional<std::string_view> value = view.column(column.source).value(i);
+      const std::optional<std::string_view> value = view.column(*column.source).value(i);
       if (!value) continue;
       SHARDKIT_ASSIGN_OR_RETURN(type, TypeOfValue(Value(*value), LastExtension(StrCat(".", column.after.name))));
       break;

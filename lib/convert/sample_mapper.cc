@@ -14,8 +14,12 @@
 namespace shardkit {
 namespace {
 
-std::string_view KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena) {
-  if (plan.key) return block.column(*plan.key).value(i).value_or(std::string_view());
+absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena) {
+  if (plan.key) {
+    const std::optional<std::string_view> key = block.column(*plan.key).value(i);
+    if (!key) return InvalidArgument("the value that is to be the key is absent: choose another column (--key)");
+    return *key;
+  }
   char text[24];
   const int length = std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));
   return arena->Copy({text, static_cast<size_t>(length)});
@@ -26,10 +30,10 @@ class ColumnMapper final : public SampleMapper {
   ColumnMapper(const ConversionPlan& plan, ColumnTable& guessed) : plan_(plan), guessed_(guessed) {}
 
   absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) override {
-    sample->key = KeyOf(plan_, block, i, ordinal, arena);
+    SHARDKIT_ASSIGN_OR_RETURN(sample->key, KeyOf(plan_, block, i, ordinal, arena));
     sample->fields.clear();
     for (const ConvertedColumn& column : plan_.columns) {
-      const std::optional<std::string_view> value = block.column(column.source).value(i);
+      const std::optional<std::string_view> value = column.source ? block.column(*column.source).value(i) : std::nullopt;
       if (!value) {
         SHARDKIT_RETURN_IF_ERROR(AddAbsent(column.after, sample));
         continue;
@@ -103,8 +107,8 @@ class Sa1bColumnsMapper final : public SampleMapper {
   explicit Sa1bColumnsMapper(const ConversionPlan& plan) : plan_(plan) {}
 
   absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena, Sample* sample) override {
-    const auto image = block.column(plan_.columns[0].source).value(i);
-    const auto json = block.column(plan_.columns[1].source).value(i);
+    const auto image = block.column(*plan_.columns[0].source).value(i);
+    const auto json = block.column(*plan_.columns[1].source).value(i);
     if (!image || !json) return DataLoss("has no ", image ? "annotations" : "image");
     sample->key = block.column(*plan_.key).value(i).value_or(std::string_view());
     sample->fields.clear();

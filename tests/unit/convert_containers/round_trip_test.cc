@@ -1,0 +1,125 @@
+// Random datasets on their way through the containers and back.
+#include <functional>
+
+#include "convert_containers/containers_support.h"
+
+namespace shardkit::test {
+namespace {
+
+using Make = DatasetGenerator::Target;
+
+struct Journey {
+  std::vector<Container> stations;
+  Make target;
+};
+
+std::vector<Journey> Journeys() {
+  using enum Container;
+  return {{{kShard}, {}},
+          {{kMds, kShard}, {.mds = true}},
+          {{kWebDataset, kShard}, {.tar = true}},
+          {{kMds, kWebDataset, kShard}, {.mds = true, .tar = true}},
+          {{kWebDataset, kMds, kShard}, {.mds = true, .tar = true}},
+          {{kMds, kMds, kWebDataset, kWebDataset, kMds, kShard}, {.mds = true, .tar = true}}};
+}
+
+ConvertOptions OptionsFor(Container to, DatasetGenerator& generator, const DatasetWriterOptions& native) {
+  ConvertOptions options = SmallOptions(to);
+  options.pack.dataset = native;
+  options.pack.dataset.shard.metadata.clear();
+  for (ForeignWriterOptions* foreign : {static_cast<ForeignWriterOptions*>(&options.mds),
+                                        static_cast<ForeignWriterOptions*>(&options.webdataset)}) {
+    foreign->shard_size = 1 + generator.Below(20000);
+    foreign->shard_samples = generator.Chance(50) ? 1 + generator.Below(9) : 0;
+  }
+  if (generator.Chance(30)) options.mds.compression = "zstd:1";
+  if (generator.Chance(30)) options.mds.hashes = {"xxh64", "sha1"};
+  options.webdataset.index = generator.Chance(50);
+  return options;
+}
+
+void CheckThreads(FileSystem& files, const std::string& input, ConvertOptions options, const Tree& expected) {
+  for (const int threads : {2, 3, 4}) {
+    options.pack.dataset.threads = threads;
+    ASSERT_TRUE(ConvertTo(files, input, "/again", options).ok());
+    EXPECT_TRUE(ReadTree(files, "/again") == expected) << threads << " threads give other bytes than one";
+    ASSERT_TRUE(RemoveTree(files, "/again").ok());
+  }
+}
+
+void Travel(uint64_t seed, const Journey& journey) {
+  DatasetGenerator generator(seed);
+  generator.Make(journey.target);
+  const auto files = NewMemoryFileSystem();
+  const DatasetWriterOptions native = generator.Options();
+  WriteShards(*files, "/0", generator.columns(), generator.samples(), native);
+  std::string at = "/0";
+  for (size_t i = 0; i < journey.stations.size(); ++i) {
+    const std::string next = "/" + std::to_string(i + 1);
+    const ConvertOptions options = OptionsFor(journey.stations[i], generator, native);
+    const absl::Status status = ConvertTo(*files, at, next, options);
+    ASSERT_TRUE(status.ok()) << status << " to " << ContainerName(journey.stations[i]) << " of "
+                             << ColumnText(*files, "/0");
+    ASSERT_EQ(ValidateText(*files, next), "");
+    if (seed % 4 == 0) CheckThreads(*files, at, options, ReadTree(*files, next));
+    if (testing::Test::HasFailure()) return;
+    at = next;
+  }
+  EXPECT_TRUE(ColumnsOf(*files, at) == ColumnsOf(*files, "/0")) << ColumnText(*files, at) << "\nis not\n"
+                                                                << ColumnText(*files, "/0");
+  EXPECT_TRUE(ScanRows(*files, at) == generator.samples());
+  EXPECT_TRUE(ReadTree(*files, at) == ReadTree(*files, "/0"))
+      << Describe(ReadTree(*files, at)) << "\nis not\n"
+      << Describe(ReadTree(*files, "/0"));
+}
+
+class RoundTripTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(RoundTripTest, GivesTheSameFiles) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Travel(seed, Journeys()[GetParam()]);
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Journeys, RoundTripTest, testing::Range<size_t>(0, Journeys().size()));
+
+// Part after part, the samples are those of the whole; the columns are, too, whatever values a part has.
+TEST(PartitionTest, PartsAreTheWhole) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    DatasetGenerator generator(seed);
+    generator.Make({.mds = true, .tar = true});
+    const auto files = NewMemoryFileSystem();
+    WriteShards(*files, "/in", generator.columns(), generator.samples(), generator.Options());
+    for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
+      const uint64_t parts = 1 + generator.Below(4);
+      Samples samples;
+      std::vector<std::string> directories;
+      for (uint64_t part = 0; part < parts; ++part) {
+        ConvertOptions options = SmallOptions(to);
+        options.pack.partition = part;
+        options.pack.partition_count = parts;
+        const std::string base = std::string("/") + std::string(ContainerName(to)) + std::to_string(part);
+        ASSERT_TRUE(ConvertTo(*files, "/in", base, options).ok());
+        if (generator.samples().size() < parts) continue;  // a part may have no samples, and then no shards
+        directories.push_back(base + "back");
+        ASSERT_TRUE(ConvertTo(*files, base, directories.back(), SmallOptions(Container::kShard)).ok());
+        EXPECT_TRUE(ColumnsOf(*files, directories.back()) == ColumnsOf(*files, "/in"))
+            << ColumnText(*files, "/in");
+        for (Row& row : ScanRows(*files, directories.back())) samples.push_back(std::move(row));
+      }
+      if (directories.empty()) continue;
+      EXPECT_TRUE(samples == generator.samples());
+      const std::string merged = std::string("/merged ") + std::string(ContainerName(to));
+      const auto manifest = MergeDatasets(*files, directories, merged);
+      ASSERT_TRUE(manifest.ok()) << manifest.status();
+      EXPECT_TRUE(ScanRows(*files, merged) == generator.samples());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardkit::test
