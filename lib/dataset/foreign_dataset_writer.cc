@@ -1,5 +1,7 @@
 #include "dataset/foreign_dataset_writer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/errors.h"
@@ -31,8 +33,6 @@ absl::Status ForeignDatasetWriter::StartJob(const Schema& schema, const JobFiles
     resume_position_ = next_position_ = entry.next_position;
     for (const SkippedSample& skipped : entry.skipped) skipped_.push_back(skipped);
   }
-  // One after the last stored sample is met again.
-  std::erase_if(skipped_, [&](const SkippedSample& skipped) { return skipped.position >= resume_position_; });
   return absl::OkStatus();
 }
 
@@ -57,6 +57,14 @@ absl::Status ForeignDatasetWriter::Append(const Sample& sample, uint64_t next_po
 void ForeignDatasetWriter::RecordSkip(SkippedSample skipped) {
   skipped_.push_back(skipped);
   skipped_since_shard_.push_back(std::move(skipped));
+}
+
+std::vector<SkippedSample> ForeignDatasetWriter::TakeSkipped() {
+  const auto behind = std::ranges::find_if(skipped_since_shard_,
+                                           [&](const SkippedSample& skipped) { return skipped.position >= next_position_; });
+  std::vector<SkippedSample> taken(std::make_move_iterator(skipped_since_shard_.begin()), std::make_move_iterator(behind));
+  skipped_since_shard_.erase(skipped_since_shard_.begin(), behind);
+  return taken;
 }
 
 absl::Status ForeignDatasetWriter::Record(JournalEntry entry) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dataset/job_directory.h"
@@ -47,8 +49,8 @@ class ForeignDatasetWriter : public DatasetWriter {
 
   // Where to go on behind the sample that was appended last.
   uint64_t next_position() const { return next_position_; }
-  // Samples passed over since this was last asked.
-  std::vector<SkippedSample> TakeSkipped() { return std::exchange(skipped_since_shard_, {}); }
+  // Samples passed over since this was last asked, in front of next_position(): those behind it are met again when the run is resumed.
+  std::vector<SkippedSample> TakeSkipped();
 
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
   absl::Status PublishOrigin() const;

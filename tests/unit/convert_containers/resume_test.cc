@@ -1,0 +1,199 @@
+// Conversions that were interrupted, cancelled, or met bad samples.
+#include <functional>
+
+#include "convert_containers/containers_support.h"
+#include "support/fault_filesystem.h"
+
+namespace shardkit::test {
+namespace {
+
+constexpr uint64_t kSamples = 23;
+
+std::vector<Column> InputColumns() {
+  return {KeyColumn(), MakeColumn("text", Type::kUtf8), MakeColumn("label", Type::kI32)};
+}
+
+Samples InputSamples() {
+  Samples samples;
+  for (uint64_t i = 0; i < kSamples; ++i) {
+    samples.push_back({{"key", "k" + std::to_string(100 + i)},
+                       {"text", std::string(10 + i * 7 % 50, 'a')},
+                       {"label", Bytes(static_cast<int32_t>(i))}});
+  }
+  return samples;
+}
+
+std::unique_ptr<FileSystem> NewInput() {
+  auto files = NewMemoryFileSystem();
+  WriteShards(*files, "/in", InputColumns(), InputSamples(), SmallShards(10, 3));
+  return files;
+}
+
+ConvertOptions Options(Container to, bool resume, bool keep) {
+  ConvertOptions options = SmallOptions(to, 4);
+  options.mds.compression = "zstd";
+  options.mds.hashes = {"sha1", "xxh64"};
+  options.pack.dataset.resume = resume;
+  options.pack.keep_on_cancel = keep;
+  return options;
+}
+
+bool IsShard(std::string_view name) {
+  return name.ends_with(".shard") || name.ends_with(".mds.zstd") || name.ends_with(".tar");
+}
+
+uint64_t ShardsIn(FileSystem& files, const std::string& directory) {
+  uint64_t count = 0;
+  for (const auto& [name, bytes] : ReadTree(files, directory)) count += IsShard(name);
+  return count;
+}
+
+// Converts until `shards` shards are finished; the next one fails.
+void Interrupt(FileSystem& files, ConvertOptions options, uint64_t shards) {
+  uint64_t number = 0, seen = 0;
+  {
+    const auto probe = NewInput();
+    FaultFileSystem count(probe.get());
+    ASSERT_TRUE(ConvertTo(count, "/in", "/out", options).ok());
+    for (const FileSystemCall& call : count.calls()) {
+      const bool shard = call.operation == "create" && call.path.ends_with(".tmp") &&
+                         IsShard(std::string_view(call.path).substr(0, call.path.size() - 4));
+      if (shard && seen++ == shards) number = call.number;
+    }
+  }
+  ASSERT_NE(number, 0u);
+  FaultFileSystem faults(&files);
+  faults.FailCall(number, {});
+  ASSERT_FALSE(ConvertTo(faults, "/in", "/out", options).ok());
+}
+
+class ConvertResumeTest : public testing::TestWithParam<Container> {};
+
+TEST_P(ConvertResumeTest, AfterEachShard) {
+  Tree expected;
+  {
+    const auto files = NewInput();
+    ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false)).ok());
+    expected = ReadTree(*files, "/out");
+  }
+  for (uint64_t shards = 0; shards < 6; ++shards) {
+    SCOPED_TRACE("after shard " + std::to_string(shards));
+    const auto files = NewInput();
+    Interrupt(*files, Options(GetParam(), false, true), shards);
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(ShardsIn(*files, "/out"), shards);
+    const auto report = Convert(*files, "/in", "/out", Options(GetParam(), true, true));
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->samples, kSamples - 4 * shards);
+    EXPECT_EQ(report->manifest.samples(), kSamples);
+    EXPECT_TRUE(ReadTree(*files, "/out") == expected) << Describe(ReadTree(*files, "/out"));
+  }
+}
+
+TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
+  const std::vector<std::function<void(ConvertOptions&)>> changes = {
+      [](ConvertOptions& options) { options.lossy = true; },
+      [](ConvertOptions& options) { options.pack.skip_errors = true; },
+      [](ConvertOptions& options) { options.pack.partition_count = 2; },
+      [](ConvertOptions& options) { options.columns = {"text"}; },
+      [](ConvertOptions& options) { options.key_column = "text"; },
+      [](ConvertOptions& options) { options.pack.dataset.job = "another"; },
+      [](ConvertOptions& options) {
+        options.pack.dataset.shard_samples = options.mds.shard_samples = options.webdataset.shard_samples = 5;
+      },
+      [](ConvertOptions& options) {
+        options.pack.dataset.shard_size = options.mds.shard_size = options.webdataset.shard_size = 9999;
+      },
+  };
+  const auto files = NewInput();
+  Interrupt(*files, Options(GetParam(), false, true), 2);
+  const Tree left = ReadTree(*files, "/out");
+  for (size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE("change " + std::to_string(i));
+    ConvertOptions options = Options(GetParam(), true, true);
+    changes[i](options);
+    const absl::Status status = ConvertTo(*files, "/in", "/out", options);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(Message(status).find("/out: was begun with other input or options"), std::string::npos) << status;
+    EXPECT_TRUE(ReadTree(*files, "/out") == left) << Describe(ReadTree(*files, "/out"));
+  }
+  // Another input of the same number of samples.
+  Samples samples = InputSamples();
+  samples[0]["text"] = "other";
+  WriteShards(*files, "/other", InputColumns(), samples, SmallShards(10, 3));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ConvertTo(*files, "/other", "/out", Options(GetParam(), true, true))));
+  EXPECT_TRUE(ConvertTo(*files, "/in", "/out", Options(GetParam(), true, true)).ok());
+}
+
+TEST_P(ConvertResumeTest, OptionsOfTheContainerCountToo) {
+  if (GetParam() == Container::kShard) GTEST_SKIP() << "covered by the tests of its writer";
+  const auto files = NewInput();
+  Interrupt(*files, Options(GetParam(), false, true), 2);
+  for (const std::string what : {"compression", "hashes", "encodings", "index"}) {
+    ConvertOptions options = Options(GetParam(), true, true);
+    if (what == "compression") options.mds.compression = "zstd:9";
+    if (what == "hashes") options.mds.hashes = {"md5"};
+    if (what == "encodings") options.mds.encodings = {{"text", "str_int"}};
+    if (what == "index") options.webdataset.index = false;
+    if ((what == "index") != (GetParam() == Container::kWebDataset)) continue;
+    EXPECT_TRUE(absl::IsFailedPrecondition(ConvertTo(*files, "/in", "/out", options))) << what;
+  }
+}
+
+TEST_P(ConvertResumeTest, AFinishedOneIsLeftAsItIs) {
+  const auto files = NewInput();
+  ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false)).ok());
+  const Tree before = ReadTree(*files, "/out");
+  const auto again = Convert(*files, "/in", "/out", Options(GetParam(), true, true));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->samples, 0u);
+  EXPECT_EQ(again->manifest.samples(), kSamples);
+  EXPECT_TRUE(ReadTree(*files, "/out") == before);
+  const absl::Status refused = ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false));
+  EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+  EXPECT_TRUE(ReadTree(*files, "/out") == before);
+}
+
+TEST_P(ConvertResumeTest, CancellingLeavesNothingOrFinishedShards) {
+  for (const bool keep : {false, true}) {
+    const auto files = NewInput();
+    Cancellation cancellation;
+    ConvertOptions options = Options(GetParam(), false, keep);
+    options.pack.dataset.cancellation = &cancellation;
+    options.pack.progress = [&](const PackProgress& progress) {
+      if (progress.samples >= 15) cancellation.Cancel();
+    };
+    const absl::Status status = ConvertTo(*files, "/in", "/out", options);
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    if (!keep) {
+      EXPECT_FALSE(Exists(*files, "/out")) << Describe(ReadTree(*files, "/out"));
+      continue;
+    }
+    EXPECT_GE(ShardsIn(*files, "/out"), 1u);
+    for (const auto& [name, bytes] : ReadTree(*files, "/out")) EXPECT_FALSE(name.ends_with(".tmp")) << name;
+    const absl::Status resumed = ConvertTo(*files, "/in", "/out", Options(GetParam(), true, true));
+    EXPECT_TRUE(resumed.ok()) << resumed;
+  }
+}
+
+// A shard that was lost after its line in the journal had been written is made again.
+TEST_P(ConvertResumeTest, ShardsThatWereCutShortAreMadeAgain) {
+  const auto files = NewInput();
+  Interrupt(*files, Options(GetParam(), false, true), 3);
+  std::string second;
+  for (const auto& [name, bytes] : ReadTree(*files, "/out")) {
+    if (IsShard(name) && second.empty() && name.find('1') != name.npos) second = name;
+  }
+  WriteFile(*files, "/out/" + second, ReadAll(*files, "/out/" + second).substr(1));
+  const auto report = Convert(*files, "/in", "/out", Options(GetParam(), true, true));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->samples, kSamples - 4);
+  EXPECT_TRUE(ScanRows(*files, "/out").size() == kSamples);
+}
+
+INSTANTIATE_TEST_SUITE_P(Containers, ConvertResumeTest,
+                         testing::Values(Container::kShard, Container::kMds, Container::kWebDataset),
+                         [](const auto& test) { return std::string(ContainerName(test.param)); });
+
+}  // namespace
+}  // namespace shardkit::test

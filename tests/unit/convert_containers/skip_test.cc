@@ -1,0 +1,128 @@
+// Samples that cannot be read, or have no place in the container, are passed over when that was asked for.
+#include <numeric>
+
+#include "convert_containers/containers_support.h"
+#include "support/fault_filesystem.h"
+
+namespace shardkit::test {
+namespace {
+
+std::vector<uint64_t> Positions(const std::vector<SkippedSample>& skipped) {
+  std::vector<uint64_t> positions;
+  for (const SkippedSample& sample : skipped) positions.push_back(sample.position);
+  return positions;
+}
+
+ConvertOptions SkipOptions(Container to) {
+  ConvertOptions options = SmallOptions(to, 3);
+  options.pack.skip_errors = true;
+  options.pack.keep_on_cancel = true;
+  return options;
+}
+
+// Ten samples; "x" is absent in those of `absent`.
+void WriteWithAbsent(FileSystem& files, const std::vector<uint64_t>& absent) {
+  Samples samples;
+  for (uint64_t i = 0; i < 10; ++i) {
+    samples.push_back({{"key", "k" + std::to_string(i)}});
+    if (std::ranges::find(absent, i) == absent.end()) samples.back()["x"] = "value " + std::to_string(i);
+  }
+  WriteShards(files, "/in", {KeyColumn(), MakeColumn("x", Type::kBytes, true)}, samples, SmallShards(0, 4));
+}
+
+// To MDS an absent value, to a tar a sample without any cannot be stored.
+TEST(SkipTest, BadSamplesAreListed) {
+  for (const Container to : {Container::kMds, Container::kWebDataset}) {
+    SCOPED_TRACE(ContainerName(to));
+    const auto files = NewMemoryFileSystem();
+    WriteWithAbsent(*files, {0, 4, 5, 9});
+    ConvertOptions options = SkipOptions(to);
+    const auto report = Convert(*files, "/in", "/out", options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(Positions(report->skipped), (std::vector<uint64_t>{0, 4, 5, 9}));
+    EXPECT_EQ(report->samples, 6u);
+    EXPECT_EQ(ScanRows(*files, "/out").size(), 6u);
+    options.pack.skip_errors = false;
+    const absl::Status status = ConvertTo(*files, "/in", "/fails", options);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_FALSE(Exists(*files, "/fails/index.json") || Exists(*files, "/fails/shardkit.json"));
+  }
+}
+
+// Whenever the run ends, and however often it is taken up, a sample is listed once.
+TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
+  for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
+    for (uint64_t step = 1; step < 100; step += 3) {
+      SCOPED_TRACE(std::string(ContainerName(to)) + ", each run dies after calls " + std::to_string(step));
+      const auto files = NewMemoryFileSystem();
+      WriteWithAbsent(*files, {0, 3, 4, 6, 7, 9});
+      if (to == Container::kShard) {
+        // One in the middle cannot be read: all of its block are lost.
+        std::string shard = ReadAll(*files, "/in/00000000.shard");
+        const size_t place = shard.find("value 5");
+        ASSERT_NE(place, shard.npos);
+        shard[place] ^= 1;
+        WriteFile(*files, "/in/00000000.shard", shard);
+      }
+      ConvertOptions options = SkipOptions(to);
+      options.pack.dataset.shard_samples = options.mds.shard_samples = options.webdataset.shard_samples = 1;
+      absl::StatusOr<PackReport> report;
+      for (uint64_t runs = 0; runs < 200; ++runs) {
+        FaultFileSystem faults(files.get());
+        // Later runs get farther, so that the last one ends.
+        faults.FailCall(step + 4 * runs, {.status = absl::UnavailableError("gone"), .all_following = true});
+        options.pack.dataset.resume = runs > 0;
+        report = Convert(faults, "/in", "/out", options);
+        if (report.ok()) break;
+        if (!absl::IsUnavailable(report.status())) break;
+      }
+      ASSERT_TRUE(report.ok()) << report.status();
+      if (report->skipped.empty()) continue;  // the last run found a finished dataset
+      const std::vector<uint64_t> expected =
+          to == Container::kShard ? std::vector<uint64_t>{4, 5, 6, 7} : std::vector<uint64_t>{0, 3, 4, 6, 7, 9};
+      EXPECT_EQ(Positions(report->skipped), expected);
+      EXPECT_EQ(ScanRows(*files, "/out").size(), 10 - expected.size());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(SkipTest, DamagedBlocksOfTheInput) {
+  for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
+    SCOPED_TRACE(ContainerName(to));
+    const auto files = NewMemoryFileSystem();
+    WriteWithAbsent(*files, {});
+    std::string shard = ReadAll(*files, "/in/00000000.shard");
+    const size_t place = shard.find("value 6");
+    ASSERT_NE(place, shard.npos);
+    shard[place + 2] ^= 4;
+    WriteFile(*files, "/in/00000000.shard", shard);
+    const absl::Status status = ConvertTo(*files, "/in", "/out", SmallOptions(to));
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_NE(Message(status).find("/in"), std::string::npos) << status;
+    EXPECT_FALSE(Exists(*files, "/out")) << Describe(ReadTree(*files, "/out"));
+    const auto report = Convert(*files, "/in", "/out", SkipOptions(to));
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(Positions(report->skipped), (std::vector<uint64_t>{4, 5, 6, 7}));
+    const std::vector<Row> rows = ScanRows(*files, "/out");
+    ASSERT_EQ(rows.size(), 6u);
+    EXPECT_EQ(rows[4].at("key"), "k8");
+  }
+}
+
+TEST(SkipTest, DryRunFindsWhatCannotBeRead) {
+  const auto files = NewMemoryFileSystem();
+  WriteWithAbsent(*files, {2});
+  const Tree before = ReadTree(*files, "/");
+  ConvertOptions options = SkipOptions(Container::kMds);
+  const auto report = DryRunConvert(*files, "/in", options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Positions(report->skipped), (std::vector<uint64_t>{2}));
+  EXPECT_EQ(report->samples, 9u);
+  options.pack.skip_errors = false;
+  EXPECT_TRUE(absl::IsInvalidArgument(DryRunConvert(*files, "/in", options).status()));
+  EXPECT_TRUE(ReadTree(*files, "/") == before);
+}
+
+}  // namespace
+}  // namespace shardkit::test
