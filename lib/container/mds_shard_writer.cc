@@ -3,6 +3,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/named_hash.h"
@@ -29,44 +30,57 @@ absl::StatusOr<format::MdsFile> Describe(std::string name, std::span<const std::
   return file;
 }
 
-absl::Status TooLong(const Column& column, uint64_t length) {
-  return InvalidArgument("column \"", column.name, "\": a value of ", length,
-                         " bytes: an MDS shard, which holds whole samples, has at most ", kMaxMdsShardBytes);
-}
-
-absl::Status AppendValue(const Column& column, const format::MdsColumn& encoding, const Value& value, std::string* out) {
-  if (value.length() > kMaxMdsShardBytes) return TooLong(column, value.length());
-  if (value.file) {
-    const size_t begin = out->size();
-    out->resize(begin + value.file->size());
-    return value.file->ReadAt(0, {out->data() + begin, static_cast<size_t>(value.file->size())});
-  }
+absl::Status AppendBytes(const Column& column, const format::MdsColumn& encoding, std::string_view bytes, std::string* out) {
   if (column.type == Type::kNdarray) {
-    const absl::Status status = format::AppendMdsValue(column, value.bytes, out);
+    const absl::Status status = format::AppendMdsValue(column, bytes, out);
     // The caller made the value.
     return absl::IsDataLoss(status) ? InvalidArgument("column \"", column.name, "\": ", ToStd(status.message())) : status;
   }
-  if (encoding.size && value.bytes.size() != *encoding.size) {
-    return InvalidArgument("column \"", column.name, "\": a value of ", value.bytes.size(), " bytes; those of encoding ",
+  if (encoding.size && bytes.size() != *encoding.size) {
+    return InvalidArgument("column \"", column.name, "\": a value of ", bytes.size(), " bytes; those of encoding ",
                            encoding.encoding, " have ", *encoding.size);
   }
-  out->append(value.bytes);
+  out->append(bytes);
+  return absl::OkStatus();
+}
+
+absl::Status AppendValue(const Column& column, const format::MdsColumn& encoding, const Value& value, std::string* out) {
+  if (!value.file) return AppendBytes(column, encoding, value.bytes, out);
+  const size_t begin = out->size();
+  out->resize(begin + value.file->size());
+  SHARDKIT_RETURN_IF_ERROR(value.file->ReadAt(0, {out->data() + begin, static_cast<size_t>(value.file->size())}));
+  if (IsByteString(column.type)) return absl::OkStatus();
+  const std::string bytes = out->substr(begin);
+  out->resize(begin);
+  return AppendBytes(column, encoding, bytes, out);
+}
+
+// Before any is read or copied.
+absl::Status CheckLengths(std::span<const Column> columns, std::span<const std::optional<Value>> values) {
+  uint64_t all = 0;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (!values[i]) return InvalidArgument("column \"", columns[i].name, "\": is absent, and MDS has no absent values");
+    if (!CheckedAdd(all, values[i]->length(), &all)) all = UINT64_MAX;
+    if (all > kMaxMdsShardBytes) {
+      return InvalidArgument("column \"", columns[i].name, "\": a value of ", values[i]->length(),
+                             " bytes: an MDS shard, which holds whole samples, has at most ", kMaxMdsShardBytes);
+    }
+  }
   return absl::OkStatus();
 }
 
 absl::Status AppendValues(std::span<const Column> columns, std::span<const format::MdsColumn> encodings,
                           std::span<const std::optional<Value>> values, std::string* out) {
+  SHARDKIT_RETURN_IF_ERROR(CheckLengths(columns, values));
   const size_t begin = out->size();
   out->resize(begin + format::MdsHeadLength(encodings));
   size_t length_place = begin;
   for (size_t i = 0; i < columns.size(); ++i) {
-    if (!values[i]) return InvalidArgument("column \"", columns[i].name, "\": is absent, and MDS has no absent values");
     const size_t value_begin = out->size();
     SHARDKIT_RETURN_IF_ERROR(AppendValue(columns[i], encodings[i], *values[i], out));
-    const uint64_t length = out->size() - value_begin;
-    if (length > kMaxMdsShardBytes) return TooLong(columns[i], length);
     if (encodings[i].size) continue;
-    StoreLittle(out->data() + length_place, static_cast<uint32_t>(length));
+    // No longer than the value was, whose length has been checked: arrays only get shorter.
+    StoreLittle(out->data() + length_place, static_cast<uint32_t>(out->size() - value_begin));
     length_place += sizeof(uint32_t);
   }
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/buffer.h"
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
@@ -25,6 +26,9 @@ namespace {
 // Tars are read in records of 20 blocks since there are tapes; a hundred of them make a write worth its system call.
 constexpr int kRecordBytes = 10240;
 constexpr int kWriteBytes = 100 * kRecordBytes;
+
+// What the header of a member has place for.
+constexpr size_t kPlainNameBytes = 100;
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
@@ -190,7 +194,16 @@ absl::Status TarShardWriter::Append(std::string_view key, std::span<const TarMem
 
 uint64_t TarShardWriter::sample_count() const { return state_->index.sample_count(); }
 
-uint64_t TarShardWriter::position() const { return static_cast<uint64_t>(archive_filter_bytes(state_->writer.get(), 0)); }
+uint64_t TarShardWriter::LengthWith(std::string_view key, std::span<const TarMember> members) const {
+  uint64_t length = static_cast<uint64_t>(archive_filter_bytes(state_->writer.get(), 0));
+  for (const TarMember& member : members) {
+    const uint64_t name = key.size() + 1 + member.extension.size();
+    // A longer name is a member of its own, with a zero byte at its end.
+    if (name > kPlainNameBytes) length += format::kTarBlockBytes + RoundUp(name + 1, format::kTarBlockBytes);
+    length += format::kTarBlockBytes + RoundUp(member.value.length(), format::kTarBlockBytes);
+  }
+  return RoundUp(length + 2 * format::kTarBlockBytes, kRecordBytes);
+}
 
 absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
   State& state = *state_;

@@ -37,8 +37,8 @@ class TarShardWriter {
   absl::Status Append(std::string_view key, std::span<const TarMember> members, const Cancellation* cancellation);
 
   uint64_t sample_count() const;
-  // Bytes so far, without the end mark.
-  uint64_t position() const;
+  // Bytes of the tar if a sample followed and was the last.
+  uint64_t LengthWith(std::string_view key, std::span<const TarMember> members) const;
 
   // Flushes, renames, and with `index` writes the tar's index beside it (shardkit/tar_index.h).
   absl::StatusOr<TarSummary> Finish(bool index);

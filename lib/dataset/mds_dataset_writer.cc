@@ -11,6 +11,7 @@
 #include "base/errors.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "base/thread_pool.h"
 #include "container/mds_shard_writer.h"
 #include "dataset/finished_dataset.h"
@@ -25,12 +26,12 @@ constexpr std::string_view kIndexJson = "index.json";
 
 // "shard.00042.mds" or "shard.00042.mds.zstd" -> 42
 std::optional<size_t> NumberOfShard(std::string_view name) {
-  if (!name.starts_with("shard.")) return std::nullopt;
-  name.remove_prefix(6);
+  constexpr std::string_view kPrefix = "shard.", kZstdSuffix = ".zstd";
+  if (name.ends_with(kZstdSuffix)) name.remove_suffix(kZstdSuffix.size());
+  if (!name.starts_with(kPrefix)) return std::nullopt;
   size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  const std::string_view rest = name.substr(static_cast<size_t>(end - name.data()));
-  if (error != std::errc() || (rest != ".mds" && rest != ".mds.zstd")) return std::nullopt;
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  if (error != std::errc() || name != format::MdsShardName(number)) return std::nullopt;
   return number;
 }
 
@@ -164,7 +165,10 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     std::ranges::sort(settings_.hashes);
     const auto repeated = std::ranges::unique(settings_.hashes);
     settings_.hashes.erase(repeated.begin(), repeated.end());
-    for (const std::string& name : settings_.hashes) SHARDKIT_RETURN_IF_ERROR(NamedHash::Create(name).status());
+    for (const std::string& name : settings_.hashes) {
+      // What a reader may pass over was asked for here.
+      if (const auto hash = NamedHash::Create(name); !hash.ok()) return InvalidArgument(ToStd(hash.status().message()));
+    }
     return absl::OkStatus();
   }
 

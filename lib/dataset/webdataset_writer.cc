@@ -5,13 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/tar_shard_writer.h"
 #include "dataset/finished_dataset.h"
 #include "dataset/foreign_dataset_writer.h"
-#include "format/tar_index_layout.h"
 #include "format/webdataset_names.h"
 #include "shardkit/tar_index.h"
 
@@ -67,15 +65,14 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
  protected:
   absl::Status AppendSample(const Sample& sample) override {
     members_.clear();
-    uint64_t bytes = 0;
     for (const Field& field : sample.fields) {
       if (!IsByteString(field.column->type)) {
         return InvalidArgument("column \"", field.column->name, "\": a tar holds byte strings, no ", TypeName(field.column->type));
       }
       members_.push_back({format::WebDatasetExtension(field.column->name), field.value});
-      bytes += format::kTarBlockBytes + RoundUp(field.value.length(), format::kTarBlockBytes);
     }
-    if (tar_ && tar_->sample_count() > 0 && (tar_->sample_count() == options_.shard_samples || tar_->position() + bytes > options_.shard_size)) {
+    if (tar_ && tar_->sample_count() > 0 &&
+        (tar_->sample_count() == options_.shard_samples || tar_->LengthWith(sample.key, members_) > options_.shard_size)) {
       SHARDKIT_RETURN_IF_ERROR(FinishTar());
     }
     if (!tar_) {
