@@ -202,7 +202,8 @@ uint64_t TarShardWriter::LengthWith(std::string_view key, std::span<const TarMem
     if (name > kPlainNameBytes) length += format::kTarBlockBytes + RoundUp(name + 1, format::kTarBlockBytes);
     length += format::kTarBlockBytes + RoundUp(member.value.length(), format::kTarBlockBytes);
   }
-  return RoundUp(length + 2 * format::kTarBlockBytes, kRecordBytes);
+  length += 2 * format::kTarBlockBytes;
+  return (length + kRecordBytes - 1) / kRecordBytes * kRecordBytes;
 }
 
 absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
