@@ -1,6 +1,5 @@
 #include "convert_containers/containers_support.h"
 
-#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -18,7 +17,8 @@ std::string ArrayValue(Type dtype, const std::vector<uint64_t>& shape, std::stri
 
 std::string MaskValue(uint32_t height, uint32_t width, uint32_t ones) {
   RleList masks;
-  const std::array<uint32_t, 3> runs = {0, ones, height * width - ones};
+  std::vector<uint32_t> runs = {0, ones, height * width - ones};
+  if (runs.back() == 0) runs.pop_back();
   masks.Append({height, width, runs});
   std::string value;
   const absl::Status status = AppendRleValue(masks, &value);

@@ -1,4 +1,5 @@
-// The tables of format-spec/interop.md, "Conversion": what has no exact counterpart, and what becomes of it when asked.
+// The tables of format-spec/interop.md, "Conversion": what has no exact counterpart, and what becomes of it
+// when asked.
 #include "convert_containers/containers_support.h"
 
 namespace shardkit::test {
@@ -7,7 +8,8 @@ namespace {
 using namespace std::string_literals;
 
 // `cause` and the column's name stand in the message, and nothing was written.
-void ExpectRefused(FileSystem& files, Container to, bool lossy, const std::string& column, const std::string& cause) {
+void ExpectRefused(FileSystem& files, Container to, bool lossy, const std::string& column,
+                   const std::string& cause) {
   ConvertOptions options = SmallOptions(to);
   options.lossy = lossy;
   const absl::Status status = ConvertTo(files, "/in", "/out", options);
@@ -78,7 +80,8 @@ TEST(MappingTest, MasksToEither) {
     const std::string column = to == Container::kMds ? "m" : "m.json";
     const Mapped mapped = MapLossy(*files, to, column);
     EXPECT_EQ(mapped.values[0], R"([{"counts":"042","size":[2,3]}])");
-    EXPECT_EQ(mapped.columns, to == Container::kMds ? "key utf8, m json, text utf8" : "key utf8*, text.txt bytes?, m.json bytes?");
+    EXPECT_EQ(mapped.columns, to == Container::kMds ? "key utf8, m json, text utf8"
+                                                    : "key utf8*, text.txt bytes?, m.json bytes?");
     ASSERT_TRUE(ConvertTo(*files, "/out", "/back", Container::kShard).ok());
     EXPECT_EQ(ScanRows(*files, "/back")[0].at(column), mapped.values[0]);
   }
@@ -86,13 +89,16 @@ TEST(MappingTest, MasksToEither) {
 
 TEST(MappingTest, AbsentValuesToMds) {
   const auto files = NewMemoryFileSystem();
-  const std::vector<Column> columns = {KeyColumn(), MakeColumn("t", Type::kUtf8, true), MakeColumn("n", Type::kI32, true)};
-  WriteShards(*files, "/in", columns, {{{"key", "a"}, {"t", "x"}, {"n", "1234"}}, {{"key", "b"}, {"n", "5678"}}});
+  const std::vector<Column> columns = {KeyColumn(), MakeColumn("t", Type::kUtf8, true),
+                                       MakeColumn("n", Type::kI32, true)};
+  WriteShards(*files, "/in", columns,
+              {{{"key", "a"}, {"t", "x"}, {"n", "1234"}}, {{"key", "b"}, {"n", "5678"}}});
   ConvertOptions options = SmallOptions(Container::kMds);
   const absl::Status status = ConvertTo(*files, "/in", "/out", options);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_EQ(Message(status),
-            "/in: sample 1: column \"t\": is absent, and MDS has no absent values; --lossy stores an empty one");
+  EXPECT_EQ(
+      Message(status),
+      "/in: sample 1: column \"t\": is absent, and MDS has no absent values; --lossy stores an empty one");
   EXPECT_FALSE(Exists(*files, "/out"));
   EXPECT_EQ(MapLossy(*files, Container::kMds, "t").values, (std::vector<std::string>{"x", ""}));
 
@@ -101,18 +107,21 @@ TEST(MappingTest, AbsentValuesToMds) {
   options.lossy = true;
   const absl::Status number = ConvertTo(*files, "/numbers", "/out2", options);
   EXPECT_EQ(Message(number),
-            "/numbers: sample 0: column \"n\": is absent, and MDS has no absent values; choose other columns (--columns)");
+            "/numbers: sample 0: column \"n\": is absent, and MDS has no absent values; choose other columns "
+            "(--columns)");
 }
 
 TEST(MappingTest, ArraysThatMdsCannotHold) {
   for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{}, {2, 0}}) {
     const std::string elements = shape.empty() ? "abcd" : "";
-    const std::string cause = shape.empty() ? "MDS has no arrays without dimensions" : "MDS has no arrays without elements";
+    const std::string cause =
+        shape.empty() ? "MDS has no arrays without dimensions" : "MDS has no arrays without elements";
     const auto files = NewMemoryFileSystem();
     WriteThree(*files, "/in", {MakeArrayColumn("x", Type::kF32, shape)}, {{elements}});
     for (const bool lossy : {false, true}) ExpectRefused(*files, Container::kMds, lossy, "x", cause);
     const auto other = NewMemoryFileSystem();
-    WriteThree(*other, "/in", {MakeArrayColumn("x", Type::kF32)}, {{ArrayValue(Type::kF32, shape, elements)}});
+    WriteThree(*other, "/in", {MakeArrayColumn("x", Type::kF32)},
+               {{ArrayValue(Type::kF32, shape, elements)}});
     const absl::Status status = ConvertTo(*other, "/in", "/out", Container::kMds);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find(cause), std::string::npos) << status;
@@ -126,13 +135,15 @@ TEST(MappingTest, ArraysThatMdsCannotHold) {
 TEST(MappingTest, NamesInTars) {
   const auto files = NewMemoryFileSystem();
   WriteThree(*files, "/in",
-             {MakeColumn("a", Type::kJpeg), MakeColumn("b.jpeg", Type::kJpeg), MakeColumn("c", Type::kPng), MakeColumn("png", Type::kPng),
-              MakeColumn("d", Type::kJson), MakeColumn("e.json", Type::kJson), MakeColumn("f", Type::kBytes), MakeColumn("g.txt", Type::kUtf8),
-              MakeColumn("h", Type::kI8), MakeArrayColumn("i", Type::kBf16, {{1}})},
+             {MakeColumn("a", Type::kJpeg), MakeColumn("b.jpeg", Type::kJpeg), MakeColumn("c", Type::kPng),
+              MakeColumn("png", Type::kPng), MakeColumn("d", Type::kJson), MakeColumn("e.json", Type::kJson),
+              MakeColumn("f", Type::kBytes), MakeColumn("g.txt", Type::kUtf8), MakeColumn("h", Type::kI8),
+              MakeArrayColumn("i", Type::kBf16, {{1}})},
              {{"1"}, {"2"}, {"3"}, {"4"}, {"5"}, {"6"}, {"7"}, {"8"}, {"9"}, {"10"}});
   ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Container::kWebDataset).ok());
   EXPECT_EQ(ColumnText(*files, "/out"),
-            "key utf8*, text.txt bytes?, a.jpg jpeg?, b.jpeg jpeg?, c.png png?, png png?, d.json bytes?, e.json bytes?, f bytes?, "
+            "key utf8*, text.txt bytes?, a.jpg jpeg?, b.jpeg jpeg?, c.png png?, png png?, d.json bytes?, "
+            "e.json bytes?, f bytes?, "
             "g.txt bytes?, h.npy bytes?, i.npy bytes?");
 }
 
@@ -141,8 +152,9 @@ TEST(MappingTest, NamesThatAreExtensions) {
   const auto files = NewMemoryFileSystem();
   DatasetWriterOptions options;
   options.shard.metadata["shardkit.source"] = "files";
-  WriteShards(*files, "/in", {KeyColumn(), MakeColumn("cls", Type::kUtf8), MakeColumn("/key", Type::kUtf8), MakeColumn("/.", Type::kJson),
-                              MakeColumn("n", Type::kU8)},
+  WriteShards(*files, "/in",
+              {KeyColumn(), MakeColumn("cls", Type::kUtf8), MakeColumn("/key", Type::kUtf8),
+               MakeColumn("/.", Type::kJson), MakeColumn("n", Type::kU8)},
               {{{"key", "k"}, {"cls", "1"}, {"/key", "2"}, {"/.", "3"}, {"n", "4"}}}, options);
   ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Container::kWebDataset).ok());
   EXPECT_EQ(ColumnText(*files, "/out"), "key utf8*, cls bytes?, /key bytes?, /. bytes?, n.npy bytes?");
@@ -154,17 +166,21 @@ TEST(MappingTest, NamesThatTarsCannotHold) {
   {
     const auto files = NewMemoryFileSystem();
     WriteThree(*files, "/in", {MakeColumn("a/b", Type::kBytes)}, {{"1"}});
-    for (const bool lossy : {false, true}) ExpectRefused(*files, Container::kWebDataset, lossy, "a/b", "is no name of a member");
+    for (const bool lossy : {false, true})
+      ExpectRefused(*files, Container::kWebDataset, lossy, "a/b", "is no name of a member");
   }
   {
     const auto files = NewMemoryFileSystem();
     WriteThree(*files, "/in", {MakeColumn("Label", Type::kBytes)}, {{"1"}});
     ExpectRefused(*files, Container::kWebDataset, false, "Label", "read as small ones (\"label\"); --lossy");
-    EXPECT_EQ(MapLossy(*files, Container::kWebDataset, "label").values, (std::vector<std::string>{"1", "1", "1"}));
+    EXPECT_EQ(MapLossy(*files, Container::kWebDataset, "label").values,
+              (std::vector<std::string>{"1", "1", "1"}));
   }
   for (const bool lossy : {false, true}) {
     const auto files = NewMemoryFileSystem();
-    WriteThree(*files, "/in", {MakeColumn("a", Type::kJpeg), MakeColumn(lossy ? "A.jpg" : "a.jpg", Type::kJpeg)}, {{"1"}, {"2"}});
+    WriteThree(*files, "/in",
+               {MakeColumn("a", Type::kJpeg), MakeColumn(lossy ? "A.jpg" : "a.jpg", Type::kJpeg)},
+               {{"1"}, {"2"}});
     ExpectRefused(*files, Container::kWebDataset, lossy, "a", "would both be \"a.jpg\"");
   }
 }
@@ -175,7 +191,8 @@ TEST(MappingTest, KeysThatTarsCannotHold) {
     const auto files = NewMemoryFileSystem();
     // "__x__" becomes a name that is passed over with this extension only.
     WriteShards(*files, "/in", {KeyColumn(), MakeColumn(key == "__x__" ? "y__" : "y", Type::kBytes)},
-                {{{"key", "good"}, {key == "__x__" ? "y__" : "y", "1"}}, {{"key", key}, {key == "__x__" ? "y__" : "y", "1"}}});
+                {{{"key", "good"}, {key == "__x__" ? "y__" : "y", "1"}},
+                 {{"key", key}, {key == "__x__" ? "y__" : "y", "1"}}});
     const absl::Status status = ConvertTo(*files, "/in", "/out", Container::kWebDataset);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find("\"" + key + "\""), std::string::npos) << status;
@@ -187,7 +204,10 @@ TEST(MappingTest, KeysThatTarsCannotHold) {
 TEST(MappingTest, NeighboursWithOneKey) {
   const auto files = NewMemoryFileSystem();
   WriteShards(*files, "/in", {KeyColumn(), MakeColumn("y", Type::kBytes)},
-              {{{"key", "a"}, {"y", "1"}}, {{"key", "b"}, {"y", "2"}}, {{"key", "b"}, {"y", "3"}}, {{"key", "a"}, {"y", "4"}}});
+              {{{"key", "a"}, {"y", "1"}},
+               {{"key", "b"}, {"y", "2"}},
+               {{"key", "b"}, {"y", "3"}},
+               {{"key", "a"}, {"y", "4"}}});
   const absl::Status status = ConvertTo(*files, "/in", "/out", Container::kWebDataset);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_NE(Message(status).find("\"b\": is also that of the sample before it"), std::string::npos) << status;
@@ -198,15 +218,18 @@ TEST(MappingTest, NeighboursWithOneKey) {
 
 TEST(MappingTest, SamplesWithoutAnyValue) {
   const auto files = NewMemoryFileSystem();
-  WriteShards(*files, "/in", {KeyColumn(), MakeColumn("y", Type::kBytes, true)}, {{{"key", "a"}, {"y", "1"}}, {{"key", "b"}}});
+  WriteShards(*files, "/in", {KeyColumn(), MakeColumn("y", Type::kBytes, true)},
+              {{{"key", "a"}, {"y", "1"}}, {{"key", "b"}}});
   const absl::Status status = ConvertTo(*files, "/in", "/out", Container::kWebDataset);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_NE(Message(status).find("\"b\": a sample without values has no place in a tar"), std::string::npos) << status;
+  EXPECT_NE(Message(status).find("\"b\": a sample without values has no place in a tar"), std::string::npos)
+      << status;
 }
 
 TEST(MappingTest, TheKey) {
   const auto files = NewMemoryFileSystem();
-  WriteShards(*files, "/in", {KeyColumn(), MakeColumn("name", Type::kUtf8, true), MakeColumn("n", Type::kI32)},
+  WriteShards(*files, "/in",
+              {KeyColumn(), MakeColumn("name", Type::kUtf8, true), MakeColumn("n", Type::kI32)},
               {{{"key", "a"}, {"name", "x"}, {"n", "1234"}}, {{"key", "b"}, {"n", "1234"}}});
   ConvertOptions options = SmallOptions(Container::kWebDataset);
   options.key_column = "name";

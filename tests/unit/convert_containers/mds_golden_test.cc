@@ -37,24 +37,32 @@ TEST(MdsGoldenTest, ASmallDataset) {
   options.hashes = {"xxh64", "sha1", "xxh64"};  // sorted, once each
   options.encodings = {{"id", "int"}};
   const Tree tree = WriteMds({MakeColumn("text", Type::kUtf8), MakeColumn("id", Type::kI64)},
-                             {{{"id", Bytes(int64_t{1})}, {"text", "a"}}, {{"id", Bytes(int64_t{-2})}, {"text", "\xc3\xbc" "ber\n"}}},
+                             {{{"id", Bytes(int64_t{1})}, {"text", "a"}},
+                              {{"id", Bytes(int64_t{-2})},
+                               {"text",
+                                "\xc3\xbc"
+                                "ber\n"}}},
                              options);
   ASSERT_EQ(tree.size(), 2u) << Describe(tree);
-  EXPECT_EQ(tree.at("index.json"),
-            R"({"shards": [{"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], )"
-            R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "raw_data": {"basename": "shard.00000.mds", )"
-            R"("bytes": 242, "hashes": {"sha1": "4b4a52163ea62e89a86aeaa79781a055ca39394d", "xxh64": "6c06ca55fe8dbf2a"}}, )"
-            R"("samples": 2, "size_limit": 400, "version": 2, "zip_data": null}], "version": 2})");
-  EXPECT_EQ(tree.at("shard.00000.mds"),
-            "\x02\0\0\0\xd3\0\0\0\xe0\0\0\0\xf2\0\0\0"s
-            R"({"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], )"
-            R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "size_limit": 400, "version": 2})"
-            "\x01\0\0\0\x01\0\0\0\0\0\0\0a\x06\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff\xc3\xbc" "ber\n"s);
+  EXPECT_EQ(
+      tree.at("index.json"),
+      R"({"shards": [{"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], )"
+      R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "raw_data": {"basename": "shard.00000.mds", )"
+      R"("bytes": 242, "hashes": {"sha1": "4b4a52163ea62e89a86aeaa79781a055ca39394d", "xxh64": "6c06ca55fe8dbf2a"}}, )"
+      R"("samples": 2, "size_limit": 400, "version": 2, "zip_data": null}], "version": 2})");
+  EXPECT_EQ(
+      tree.at("shard.00000.mds"),
+      "\x02\0\0\0\xd3\0\0\0\xe0\0\0\0\xf2\0\0\0"s
+      R"({"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], )"
+      R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "size_limit": 400, "version": 2})"
+      "\x01\0\0\0\x01\0\0\0\0\0\0\0a\x06\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff\xc3\xbc"
+      "ber\n"s);
 }
 
 // The md5 is the peer's, and covers arrays with and without shapes, of wide dimensions too.
 TEST(MdsGoldenTest, NamesAndArrays) {
-  const std::string horse = "\xf0\x9f\x90\x8e", e_acute = "\xc3\xa9", last = "\xef\xbf\xbf", control = "\x01\n\"\\/\x7f";
+  const std::string horse = "\xf0\x9f\x90\x8e", e_acute = "\xc3\xa9", last = "\xef\xbf\xbf",
+                    control = "\x01\n\"\\/\x7f";
   std::string four, three_hundred, six, negative;
   for (uint16_t i = 0; i < 4; ++i) four += Bytes(i);
   for (uint16_t i = 0; i < 300; ++i) three_hundred += Bytes(i);
@@ -63,25 +71,38 @@ TEST(MdsGoldenTest, NamesAndArrays) {
   options.hashes = {"md5"};
   const Tree tree = WriteMds(
       {MakeColumn(horse, Type::kUtf8), MakeColumn(e_acute, Type::kBytes), MakeColumn(control, Type::kU8),
-       MakeArrayColumn("Z", Type::kU16), MakeArrayColumn("a", Type::kF32, {{2, 3}}), MakeColumn("z", Type::kJson),
-       MakeColumn(last, Type::kJpeg)},
-      {{{horse, "x"}, {e_acute, "yz"}, {control, "\x07"}, {"Z", ArrayValue(Type::kU16, {2, 2}, four)}, {"a", six}, {"z", "{}"},
+       MakeArrayColumn("Z", Type::kU16), MakeArrayColumn("a", Type::kF32, {{2, 3}}),
+       MakeColumn("z", Type::kJson), MakeColumn(last, Type::kJpeg)},
+      {{{horse, "x"},
+        {e_acute, "yz"},
+        {control, "\x07"},
+        {"Z", ArrayValue(Type::kU16, {2, 2}, four)},
+        {"a", six},
+        {"z", "{}"},
         {last, "\xff\xd8"}},
-       {{horse, ""}, {e_acute, ""}, {control, "\xff"}, {"Z", ArrayValue(Type::kU16, {300}, three_hundred)}, {"a", negative},
-        {"z", "[1]"}, {last, ""}}},
+       {{horse, ""},
+        {e_acute, ""},
+        {control, "\xff"},
+        {"Z", ArrayValue(Type::kU16, {300}, three_hundred)},
+        {"a", negative},
+        {"z", "[1]"},
+        {last, ""}}},
       options);
-  EXPECT_EQ(tree.at("index.json"),
-            R"({"shards": [{"column_encodings": ["uint8", "ndarray:uint16", "ndarray:float32:2,3", "json", "bytes", "jpeg", "str"], )"
-            R"("column_names": ["\u0001\n\"\\/\u007f", "Z", "a", "z", "\u00e9", "\uffff", "\ud83d\udc0e"], )"
-            R"("column_sizes": [1, null, 24, null, null, null, null], "compression": null, "format": "mds", "hashes": ["md5"], )"
-            R"("raw_data": {"basename": "shard.00000.mds", "bytes": 1076, "hashes": {"md5": "3405d378e54dfde49facbb576a523d7e"}}, )"
-            R"("samples": 2, "size_limit": 67108864, "version": 2, "zip_data": null}], "version": 2})");
+  EXPECT_EQ(
+      tree.at("index.json"),
+      R"({"shards": [{"column_encodings": ["uint8", "ndarray:uint16", "ndarray:float32:2,3", "json", "bytes", "jpeg", "str"], )"
+      R"("column_names": ["\u0001\n\"\\/\u007f", "Z", "a", "z", "\u00e9", "\uffff", "\ud83d\udc0e"], )"
+      R"("column_sizes": [1, null, 24, null, null, null, null], "compression": null, "format": "mds", "hashes": ["md5"], )"
+      R"("raw_data": {"basename": "shard.00000.mds", "bytes": 1076, "hashes": {"md5": "3405d378e54dfde49facbb576a523d7e"}}, )"
+      R"("samples": 2, "size_limit": 67108864, "version": 2, "zip_data": null}], "version": 2})");
 }
 
 // Sizes at which the peer begins to divide four values of 10, 20, 30 and 5 bytes in another way.
 TEST(MdsGoldenTest, RollOver) {
-  const Samples samples = {
-      {{"b", std::string(10, 'x')}}, {{"b", std::string(20, 'x')}}, {{"b", std::string(30, 'x')}}, {{"b", std::string(5, 'x')}}};
+  const Samples samples = {{{"b", std::string(10, 'x')}},
+                           {{"b", std::string(20, 'x')}},
+                           {{"b", std::string(30, 'x')}},
+                           {{"b", std::string(5, 'x')}}};
   const std::map<uint64_t, std::string> expected = {{1, "0,1,1,1,1"}, {189, "1,1,1,1"}, {217, "2,1,1"},
                                                     {222, "2,2"},     {255, "3,1"},     {268, "4"}};
   for (uint64_t size = 1; size < 280; ++size) {
@@ -121,7 +142,10 @@ TEST(MdsGoldenTest, CompressedShardsHoldTheSame) {
   for (const std::string compression : {"zstd", "zstd:1", "zstd:19"}) {
     options.compression = compression;
     const auto files = NewMemoryFileSystem();
-    ASSERT_TRUE(WriteSamples(CreateMdsWriter(*files, "/out", MakeSchema({MakeColumn("b", Type::kBytes)}), options), samples).ok());
+    ASSERT_TRUE(
+        WriteSamples(CreateMdsWriter(*files, "/out", MakeSchema({MakeColumn("b", Type::kBytes)}), options),
+                     samples)
+            .ok());
     const auto index = nlohmann::json::parse(ReadAll(*files, "/out/index.json"));
     for (const auto& shard : index.at("shards")) {
       EXPECT_EQ(shard.at("compression"), compression);
@@ -140,15 +164,18 @@ TEST(MdsGoldenTest, CompressedShardsHoldTheSame) {
 // json.dumps(value, sort_keys=True)
 TEST(PythonJsonTest, AsPythonWritesIt) {
   using nlohmann::json;
-  EXPECT_EQ(format::FormatPythonJson(json::parse(R"({"b": [1, -2, [], {}], "a": null, "é": true, "B": "x"})")),
-            R"({"B": "x", "a": null, "b": [1, -2, [], {}], "\u00e9": true})");
+  EXPECT_EQ(
+      format::FormatPythonJson(json::parse(R"({"b": [1, -2, [], {}], "a": null, "é": true, "B": "x"})")),
+      R"({"B": "x", "a": null, "b": [1, -2, [], {}], "\u00e9": true})");
   EXPECT_EQ(format::FormatPythonJson(json("\x00\x08\x09\x0a\x0b\x0c\x0d\x1f\x7f\"\\/"s)),
             R"("\u0000\b\t\n\u000b\f\r\u001f\u007f\"\\/")");
-  EXPECT_EQ(format::FormatPythonJson(json("\xe2\x82\xac\xf0\x9f\x90\x8e\xef\xbf\xbd")), R"("\u20ac\ud83d\udc0e\ufffd")");
+  EXPECT_EQ(format::FormatPythonJson(json("\xe2\x82\xac\xf0\x9f\x90\x8e\xef\xbf\xbd")),
+            R"("\u20ac\ud83d\udc0e\ufffd")");
   EXPECT_EQ(format::FormatPythonJson(json(UINT64_MAX)), "18446744073709551615");
   EXPECT_EQ(format::FormatPythonJson(json("\xff")), R"("\ufffd")");  // not UTF-8
   // By code points, not by UTF-16's units: U+FFFF comes before U+1F40E.
-  EXPECT_EQ(format::FormatPythonJson(json{{"\xf0\x9f\x90\x8e", 1}, {"\xef\xbf\xbf", 2}}), R"({"\uffff": 2, "\ud83d\udc0e": 1})");
+  EXPECT_EQ(format::FormatPythonJson(json{{"\xf0\x9f\x90\x8e", 1}, {"\xef\xbf\xbf", 2}}),
+            R"({"\uffff": 2, "\ud83d\udc0e": 1})");
 }
 
 TEST(MdsTextTest, ShardNames) {

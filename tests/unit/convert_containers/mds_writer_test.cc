@@ -40,8 +40,11 @@ void ExpectRefused(const absl::Status& status, const std::string& what) {
 }
 
 TEST(MdsWriterTest, Encodings) {
-  const std::vector<Column> columns = {MakeColumn("bytes", Type::kBytes), MakeColumn("text", Type::kUtf8), MakeColumn("i64", Type::kI64),
-                                       MakeColumn("i32", Type::kI32), MakeArrayColumn("array", Type::kF32, {{2}}),
+  const std::vector<Column> columns = {MakeColumn("bytes", Type::kBytes),
+                                       MakeColumn("text", Type::kUtf8),
+                                       MakeColumn("i64", Type::kI64),
+                                       MakeColumn("i32", Type::kI32),
+                                       MakeArrayColumn("array", Type::kF32, {{2}}),
                                        MakeArrayColumn("any", Type::kF32)};
   const auto refused = [&](const std::string& column, const std::string& encoding, const std::string& what) {
     SCOPED_TRACE(column + "=" + encoding);
@@ -64,7 +67,8 @@ TEST(MdsWriterTest, Encodings) {
   refused("any", "ndarray:float32:2", "stores values of another type");
   refused("none", "str", "there is no such column");
   const std::map<std::string, std::vector<std::string>> accepted = {
-      {"bytes", {"bytes", "str", "json", "jpeg", "png", "pil", "jpeg_array", "list[pil]", "str_int", "ndarray"}},
+      {"bytes",
+       {"bytes", "str", "json", "jpeg", "png", "pil", "jpeg_array", "list[pil]", "str_int", "ndarray"}},
       {"text", {"str", "str_int", "str_float", "str_decimal", "json"}},
       {"i64", {"int", "int64"}},
       {"i32", {"int32"}},
@@ -89,7 +93,8 @@ TEST(MdsWriterTest, Types) {
 
 TEST(MdsWriterTest, Settings) {
   const std::vector<Column> columns = {MakeColumn("x", Type::kBytes)};
-  for (const std::string compression : {"gz", "zstd:", "zstd:0", "zstd:99", "zstd:5x", "zstd:-1", "ZSTD", "zstd7", "br:3"}) {
+  for (const std::string compression :
+       {"gz", "zstd:", "zstd:0", "zstd:99", "zstd:5x", "zstd:-1", "ZSTD", "zstd7", "br:3"}) {
     MdsWriterOptions options;
     options.compression = compression;
     ExpectRefused(Create(columns, options), "compression \"" + compression + "\"");
@@ -116,7 +121,8 @@ TEST(MdsWriterTest, SamplesOfFourGibibytes) {
   ASSERT_TRUE(writer.ok()) << writer.status();
   const auto append = [&](uint64_t first, uint64_t second) {
     Sample sample;
-    sample.fields = {{&one, FileValue(std::make_shared<HugeFile>(first))}, {&two, FileValue(std::make_shared<HugeFile>(second))}};
+    sample.fields = {{&one, FileValue(std::make_shared<HugeFile>(first))},
+                     {&two, FileValue(std::make_shared<HugeFile>(second))}};
     return (*writer)->Append(sample, 1);
   };
   ExpectRefused(append(uint64_t{1} << 32, 0), "column \"one\": a value of 4294967296 bytes");
@@ -137,7 +143,8 @@ TEST(MdsWriterTest, ValuesThatAreFiles) {
   WriteFile(*files, "/array", array);
   WriteFile(*files, "/short", "1234");
   const auto file = [&](const std::string& path) { return FileValue(*files->OpenForReading(path)); };
-  const Column b = MakeColumn("b", Type::kBytes), a = MakeArrayColumn("a", Type::kU8), n = MakeColumn("n", Type::kI32);
+  const Column b = MakeColumn("b", Type::kBytes), a = MakeArrayColumn("a", Type::kU8),
+               n = MakeColumn("n", Type::kI32);
   auto writer = CreateMdsWriter(*files, "/out", MakeSchema({b, a, n}));
   ASSERT_TRUE(writer.ok()) << writer.status();
   Sample sample;
@@ -148,18 +155,21 @@ TEST(MdsWriterTest, ValuesThatAreFiles) {
   sample.fields = {{&b, file("/bytes")}, {&a, file("/short")}, {&n, file("/short")}};
   ExpectRefused((*writer)->Append(sample, 2), "column \"a\"");
   ASSERT_TRUE((*writer)->Finish().ok());
-  EXPECT_TRUE(ScanRows(*files, "/out") == std::vector<Row>({{{"a", array}, {"b", "file's bytes"}, {"n", "1234"}}}));
+  EXPECT_TRUE(ScanRows(*files, "/out") ==
+              std::vector<Row>({{{"a", array}, {"b", "file's bytes"}, {"n", "1234"}}}));
 }
 
 TEST(MdsWriterTest, SamplesThatDoNotFit) {
   const auto files = NewMemoryFileSystem();
-  const Column n = MakeColumn("n", Type::kI32), other = MakeColumn("other", Type::kBytes), text = MakeColumn("n", Type::kUtf8);
+  const Column n = MakeColumn("n", Type::kI32), other = MakeColumn("other", Type::kBytes),
+               text = MakeColumn("n", Type::kUtf8);
   auto writer = CreateMdsWriter(*files, "/out", MakeSchema({n}));
   ASSERT_TRUE(writer.ok()) << writer.status();
   Sample sample;
   ExpectRefused((*writer)->Append(sample, 1), "column \"n\": is absent");
   sample.fields = {{&n, Value("123")}};
-  ExpectRefused((*writer)->Append(sample, 1), "column \"n\": a value of 3 bytes; those of encoding int32 have 4");
+  ExpectRefused((*writer)->Append(sample, 1),
+                "column \"n\": a value of 3 bytes; those of encoding int32 have 4");
   sample.fields = {{&n, Value("1234")}, {&other, Value("x")}};
   ExpectRefused((*writer)->Append(sample, 1), "column \"other\": the dataset has no such column");
   sample.fields = {{&text, Value("1234")}};
@@ -171,7 +181,9 @@ TEST(MdsWriterTest, SamplesThatDoNotFit) {
 TEST(MdsWriterTest, Directories) {
   const auto files = NewMemoryFileSystem();
   const Schema schema = MakeSchema({MakeColumn("x", Type::kBytes)});
-  const auto create = [&](const std::string& directory) { return CreateMdsWriter(*files, directory, schema).status(); };
+  const auto create = [&](const std::string& directory) {
+    return CreateMdsWriter(*files, directory, schema).status();
+  };
   WriteFile(*files, "/foreign/shard.1.mds", "not ours: five digits are missing");
   EXPECT_TRUE(absl::IsFailedPrecondition(create("/foreign")));
   // Nor is it removed where there is a job.

@@ -42,7 +42,8 @@ Header ParseHeader(std::string_view block) {
   return header;
 }
 
-std::string WriteTar(FileSystem& files, const std::vector<std::pair<std::string, std::vector<TarMember>>>& samples,
+std::string WriteTar(FileSystem& files,
+                     const std::vector<std::pair<std::string, std::vector<TarMember>>>& samples,
                      bool index = true) {
   auto writer = TarShardWriter::Create(files, "/x.tar");
   EXPECT_TRUE(writer.ok()) << writer.status();
@@ -65,10 +66,11 @@ std::string WriteTar(FileSystem& files, const std::vector<std::pair<std::string,
 TEST(TarWriterTest, HeadersAndPadding) {
   const auto files = NewMemoryFileSystem();
   const std::string large(1000, 'l');
-  const std::string tar =
-      WriteTar(*files, {{"d/a", {{"jpg", Value("image")}, {"", Value("")}}}, {"\xc3\xa4", {{"seg.png", Value(large)}}}});
+  const std::string tar = WriteTar(*files, {{"d/a", {{"jpg", Value("image")}, {"", Value("")}}},
+                                            {"\xc3\xa4", {{"seg.png", Value(large)}}}});
   ASSERT_EQ(tar.size(), 10240u);
-  const std::vector<std::pair<std::string, std::string>> expected = {{"d/a.jpg", "image"}, {"d/a.", ""}, {"\xc3\xa4.seg.png", large}};
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"d/a.jpg", "image"}, {"d/a.", ""}, {"\xc3\xa4.seg.png", large}};
   size_t place = 0;
   for (const auto& [name, bytes] : expected) {
     const Header header = ParseHeader(std::string_view(tar).substr(place, kBlock));
@@ -116,12 +118,14 @@ TEST(TarWriterTest, ItsIndexIsTheOneThatLookingMakes) {
   const auto files = NewMemoryFileSystem();
   std::vector<std::string> texts;
   for (int i = 0; i < 60; ++i) texts.push_back(std::string(generator.Below(1500), static_cast<char>(i)));
-  const std::vector<std::string> extensions = {"jpg", "json", "", "key", "a.b", "\xc3\xa9", "txt" + std::string(120, 'x')};
+  const std::vector<std::string> extensions = {
+      "jpg", "json", "", "key", "a.b", "\xc3\xa9", "txt" + std::string(120, 'x')};
   std::vector<std::pair<std::string, std::vector<TarMember>>> samples;
   for (int i = 0; i < 20; ++i) {
     samples.emplace_back("k" + std::to_string(i), std::vector<TarMember>());
     for (size_t k = 0; k < extensions.size(); ++k) {
-      if (k == 0 || generator.Chance(40)) samples.back().second.push_back({extensions[k], Value(texts[generator.Below(texts.size())])});
+      if (k == 0 || generator.Chance(40))
+        samples.back().second.push_back({extensions[k], Value(texts[generator.Below(texts.size())])});
     }
   }
   const std::string tar = WriteTar(*files, samples);
@@ -147,7 +151,8 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
     out.file = *files->OpenForReading(path);
     return out;
   };
-  const std::string streamed = WriteTar(*files, {{"a", {{"bin", value("/large")}, {"txt", value("/empty")}}}});
+  const std::string streamed =
+      WriteTar(*files, {{"a", {{"bin", value("/large")}, {"txt", value("/empty")}}}});
   const std::string index = ReadAll(*files, "/x.tar.shardidx");
   const auto other = NewMemoryFileSystem();
   EXPECT_TRUE(WriteTar(*other, {{"a", {{"bin", Value(large)}, {"txt", Value("")}}}}) == streamed);
@@ -172,7 +177,8 @@ TEST(TarWriterTest, SamplesThatWouldNotComeBack) {
     for (const std::string& extension : extensions) members.push_back({extension, Value("1")});
     return (*writer)->Append(key, members, nullptr);
   };
-  const auto refused = [&](const std::string& key, const std::vector<std::string>& extensions, const std::string& what) {
+  const auto refused = [&](const std::string& key, const std::vector<std::string>& extensions,
+                           const std::string& what) {
     const absl::Status status = append(key, extensions);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find(what), std::string::npos) << status;
@@ -216,15 +222,19 @@ TEST(TarWriterTest, AtMost4095Extensions) {
 }
 
 // Samples in each tar.
-std::vector<uint64_t> Division(uint64_t shard_size, uint64_t shard_samples, size_t value_bytes, size_t key_bytes = 1) {
+std::vector<uint64_t> Division(uint64_t shard_size, uint64_t shard_samples, size_t value_bytes,
+                               size_t key_bytes = 1) {
   const auto files = NewMemoryFileSystem();
   WebDatasetWriterOptions options;
   options.shard_size = shard_size;
   options.shard_samples = shard_samples;
   Samples samples;
-  for (char c = 'a'; c < 'h'; ++c) samples.push_back({{"key", std::string(key_bytes, c)}, {"x", std::string(value_bytes, c)}});
-  const auto written = WriteSamples(
-      CreateWebDatasetWriter(*files, "/out", MakeSchema({KeyColumn(), MakeColumn("x", Type::kBytes)}), options), samples);
+  for (char c = 'a'; c < 'h'; ++c)
+    samples.push_back({{"key", std::string(key_bytes, c)}, {"x", std::string(value_bytes, c)}});
+  const auto written =
+      WriteSamples(CreateWebDatasetWriter(*files, "/out",
+                                          MakeSchema({KeyColumn(), MakeColumn("x", Type::kBytes)}), options),
+                   samples);
   EXPECT_TRUE(written.ok()) << written.status();
   std::vector<uint64_t> division;
   for (const ManifestShard& shard : written->manifest.shards) {
@@ -262,7 +272,8 @@ TEST(TarWriterTest, TypesOfFields) {
   sample.fields = {{&number, Value("1234")}};
   const absl::Status status = (*writer)->Append(sample, 1);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_NE(Message(status).find("column \"n\": a tar holds byte strings, no i32"), std::string::npos) << status;
+  EXPECT_NE(Message(status).find("column \"n\": a tar holds byte strings, no i32"), std::string::npos)
+      << status;
   sample.fields = {{&late, Value("{}")}};
   ASSERT_TRUE((*writer)->Append(sample, 1).ok());  // a column that the schema lacks
   ASSERT_TRUE((*writer)->Finish().ok());

@@ -10,8 +10,10 @@ namespace {
 
 TEST(TypesTest, OfMdsWithoutAWordOnWhatItWas) {
   const auto files = NewMemoryFileSystem();
-  WriteThree(*files, "/in", {MakeColumn("image", Type::kJpeg), MakeArrayColumn("a", Type::kF32), MakeColumn("n", Type::kI64, true)},
-             {{"x"}, {ArrayValue(Type::kF32, {1}, "1234")}, {"12345678"}});
+  WriteThree(
+      *files, "/in",
+      {MakeColumn("image", Type::kJpeg), MakeArrayColumn("a", Type::kF32), MakeColumn("n", Type::kI64, true)},
+      {{"x"}, {ArrayValue(Type::kF32, {1}, "1234")}, {"12345678"}});
   ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", Container::kMds).ok());
   ASSERT_TRUE(files->RemoveFile("/mds/shardkit.json").ok());
   ASSERT_TRUE(ConvertTo(*files, "/mds", "/out", Container::kShard).ok());
@@ -24,8 +26,14 @@ TEST(TypesTest, OfMdsWithoutAWordOnWhatItWas) {
 // Values say it, as in packing; of MDS the encoding must be known before them.
 TEST(TypesTest, OfTarsWithoutAWordOnWhatTheyWere) {
   const auto files = NewMemoryFileSystem();
-  WriteFile(*files, "/in/0.tar", MakeTar({{"a.json", "{}"}, {"a.txt", "text"}, {"a.jpg", "\xff\xd8\xff"}, {"a.bin", "\xff"},
-                                          {"b.json", "[1]"}, {"b.txt", "more"}, {"b.cls", "3"}}));
+  WriteFile(*files, "/in/0.tar",
+            MakeTar({{"a.json", "{}"},
+                     {"a.txt", "text"},
+                     {"a.jpg", "\xff\xd8\xff"},
+                     {"a.bin", "\xff"},
+                     {"b.json", "[1]"},
+                     {"b.txt", "more"},
+                     {"b.cls", "3"}}));
   ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Container::kShard).ok());
   EXPECT_EQ(ColumnText(*files, "/out"), "key utf8*, json json?, txt utf8?, jpg jpeg?, bin bytes?, cls utf8?");
   WriteFile(*files, "/two/0.tar", MakeTar({{"a.json", "{}"}, {"b.json", "no JSON"}}));
@@ -68,7 +76,8 @@ TEST(TypesTest, EncodingsOfMdsStay) {
 // Chosen for a dataset of ours, they stay from MDS to MDS; back here the columns are what they were.
 TEST(TypesTest, ChosenEncodings) {
   const auto files = NewMemoryFileSystem();
-  WriteThree(*files, "/in", {MakeColumn("n", Type::kI64), MakeColumn("p", Type::kBytes)}, {{"12345678"}, {"any"}});
+  WriteThree(*files, "/in", {MakeColumn("n", Type::kI64), MakeColumn("p", Type::kBytes)},
+             {{"12345678"}, {"any"}});
   ConvertOptions options = SmallOptions(Container::kMds);
   options.mds.encodings = {{"n", "int"}, {"p", "pil"}, {"text", "str_int"}};
   ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", options).ok());
