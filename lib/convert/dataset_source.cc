@@ -147,6 +147,7 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
   for (size_t i = 0; i < unit.sample_count; ++i) {
     const uint64_t ordinal = wanted.first_sample + i;
     absl::Status status = read;
+    std::string key = StrCat(ordinal);
     if (status.ok()) {
       Sample sample;
       const uint32_t place = static_cast<uint32_t>(ordinal - wanted.block.first_sample);
@@ -156,9 +157,10 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
         batch->indexes.push_back(i);
         continue;
       }
+      if (!sample.key.empty()) key = sample.key;
       status = Annotate(status, StrCat(dataset.path(), ": sample ", ordinal));
     }
-    AddFailure(i, StrCat(ordinal), std::move(status), batch);
+    AddFailure(i, key, std::move(status), batch);
   }
   std::lock_guard lock(part.mutex);
   part.idle.push_back(std::move(mapper));

@@ -90,8 +90,8 @@ class Sa1bFilesMapper final : public SampleMapper {
         .masks = value(kSa1bMasks), .annotation_id = value(kSa1bAnnotationId), .area = value(kSa1bArea), .bbox = value(kSa1bBbox),
         .predicted_iou = value(kSa1bPredictedIou), .stability_score = value(kSa1bStabilityScore), .crop_box = value(kSa1bCropBox),
         .point_coords = value(kSa1bPointCoords), .source_json = value(kSa1bSourceJson)};
-    SHARDKIT_RETURN_IF_ERROR(RegenerateSa1bJson(values, &json_));
     sample->key = value(kSa1bKey);
+    SHARDKIT_RETURN_IF_ERROR(RegenerateSa1bJson(values, &json_));
     sample->fields = {{&plan_.written[1], Value(value(kSa1bImage))}, {&plan_.written[2], Value(arena->Copy(json_))}};
     return absl::OkStatus();
   }

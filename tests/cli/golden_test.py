@@ -120,6 +120,23 @@ class GoldenTest(CliTest):
         ])
         self.assertEqual(self.tree("in"), self.tree("again"))
 
+    def test_convert(self):
+        self.small_files()
+        self.shardctl("pack", "in", "-o", "out")
+        columns = ("--columns", "txt,json")
+        self.golden("convert", [
+            self.shardctl("convert", "out", "-o", "tars", "--to", "webdataset"),
+            self.shardctl("ls", "tars", "--long"),
+            self.shardctl("convert", "out", "-o", "mds", "--to", "mds", code=2),
+            self.shardctl("convert", "out", "-o", "mds", "--to", "mds", "--lossy", "--shard-samples", "2", "--hash", "xxh64"),
+            self.shardctl("ls", "mds"),
+            self.shardctl("convert", "out", "-o", "mds", "--to", "mds", code=2),
+            self.shardctl("convert", "tars", "-o", "few", "--to", "mds", *columns, "--on-error", "skip", code=4),
+            self.shardctl("convert", "out", "--to", "mds", *columns, "--on-error", "skip", "--dry-run", "--json", code=4),
+            self.shardctl("convert", "tars", "-o", "again", "--to", "shard", *self.plain_codecs("key", "txt", "json"), "--json"),
+            self.shardctl("convert", "tars", "-o", "again", "--to", "shard", "--resume"),
+        ])
+
     def test_synth(self):
         self.golden("synth", [
             self.shardctl("synth", "files", "-o", "f", "--count", "3", "--size", "1KiB"),

@@ -99,10 +99,10 @@ void CommandLine::Flag(const std::string& names, bool* value, const std::string&
 }
 
 void CommandLine::Text(const std::string& names, const std::string& placeholder,
-                       std::optional<std::string>* value, const std::string& description) {
+                       std::optional<std::string>* value, const std::string& description, bool may_be_empty) {
   rows_.push_back({RowName(names, placeholder), description});
-  parser_->Add(names, false, false, [value](const std::string& given) -> absl::Status {
-    if (given.empty()) return absl::InvalidArgumentError("must not be empty");
+  parser_->Add(names, false, false, [value, may_be_empty](const std::string& given) -> absl::Status {
+    if (given.empty() && !may_be_empty) return absl::InvalidArgumentError("must not be empty");
     *value = given;
     return absl::OkStatus();
   });

@@ -24,7 +24,7 @@ class CommandLine {
 
   void Flag(const std::string& names, bool* value, const std::string& description);
   void Text(const std::string& names, const std::string& placeholder, std::optional<std::string>* value,
-            const std::string& description);
+            const std::string& description, bool may_be_empty = false);
   void Texts(const std::string& names, const std::string& placeholder, std::vector<std::string>* values,
              const std::string& description);
   void Size(const std::string& names, uint64_t* bytes, const std::string& description);

@@ -55,7 +55,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to, "what to write: shard, webdataset (tars) or mds");
   line.Texts("--columns", "A,B", &columns, "only these columns, and the key");
   line.Text("--key", "COLUMN", &options.key_column,
-            "the utf8 column that is the key; '' for none [the key, or of MDS a column \"key\"]");
+            "the utf8 column that is the key; '' for none [the key, or of MDS a column \"key\"]", /*may_be_empty=*/true);
   line.Flag("--lossy", &options.lossy,
             "map what has no exact counterpart as well as can be, instead of refusing it (format-spec/interop.md)");
   line.Text("--shard-size", "SIZE", &shard_size,

@@ -40,6 +40,7 @@ TEST(SkipTest, BadSamplesAreListed) {
     const auto report = Convert(*files, "/in", "/out", options);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(Positions(report->skipped), (std::vector<uint64_t>{0, 4, 5, 9}));
+    EXPECT_EQ(report->skipped[1].key, "k4");
     EXPECT_EQ(report->samples, 6u);
     EXPECT_EQ(ScanRows(*files, "/out").size(), 6u);
     options.pack.skip_errors = false;

@@ -1,0 +1,238 @@
+"""What converting promises: samples that come back, whatever the threads, parts and interruptions; exit codes."""
+import json
+import os
+import re
+import signal
+import tarfile
+import time
+
+import support
+from support import CliTest
+
+
+class ConvertTest(CliTest):
+    def convert(self, source, output, to, *options, code=0):
+        return self.shardctl("convert", source, "-o", output, "--to", to, *options, code=code)
+
+    def values(self, dataset):
+        return self.shardctl("ls", dataset, "--values-xxh3").stdout
+
+    def test_there_and_back(self):
+        self.pack_small_files("out", "--shard-samples", "2")
+        self.convert("out", "tars", "webdataset", "--shard-samples", "2")
+        self.convert("tars", "back", "shard", "--shard-samples", "2")
+        self.assertEqual(self.tree("back"), self.tree("out"))
+        self.shardctl("unpack", "back", "-o", "files")
+        self.assertEqual(self.tree("files"), self.tree("in"))
+
+    def test_sa1b_through_all(self):
+        self.small_sa1b(count=5)
+        self.shardctl("pack", "sa1b", "-o", "out")
+        self.convert("out", "mds", "mds", "--compression", "zstd:3", "--shard-samples", "2")
+        self.convert("mds", "tars", "webdataset", "--shard-samples", "3")
+        self.convert("tars", "back", "shard")
+        self.assertEqual(self.tree("back"), self.tree("out"))
+        # In between they are the files of the download.
+        self.assertEqual(sorted(os.listdir(self.path("mds"))), ["index.json"] + [f"shard.0000{i}.mds.zstd" for i in range(3)] +
+                         ["shardkit.json"])
+        with tarfile.open(self.path("tars", "000000.tar")) as tar:
+            self.assertEqual(tar.getnames(), [f"sa_{i}.{kind}" for i in (1, 2, 3) for kind in ("jpg", "json")])
+            for member in tar:
+                self.assertEqual((member.mode, member.uid, member.gid, member.mtime), (0o644, 0, 0, 0))
+                self.assertEqual(tar.extractfile(member).read(), self.read("sa1b", member.name))
+
+    def test_threads_do_not_change_a_byte(self):
+        self.many_files(count=200)
+        self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
+        for to, options in (("shard", ["--block-size", "16KiB"]), ("webdataset", []), ("mds", ["--compression", "zstd", "--hash", "xxh3_64,md5"])):
+            for jobs in (1, 2, 5):
+                self.convert("out", f"{to}{jobs}", to, "-j", jobs, "--shard-size", "128KiB", *options)
+            self.assertGreater(len(self.tree(f"{to}1")), 6)
+            self.assertEqual(self.tree(f"{to}1"), self.tree(f"{to}2"))
+            self.assertEqual(self.tree(f"{to}1"), self.tree(f"{to}5"))
+
+    def test_parts_are_the_whole(self):
+        self.many_files(count=50)
+        self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
+        for to in ("shard", "webdataset", "mds"):
+            for i in range(3):
+                self.convert("out", f"{to}{i}", to, "--partition", f"{i}/3")
+            parts = "".join(self.values(f"{to}{i}") for i in range(3))
+            whole = re.sub(r'"sample": ?\d+', "", self.values("out"))
+            if to == "shard":
+                self.assertEqual(re.sub(r'"sample": ?\d+', "", parts), whole)
+            keys = [self.shardctl("cat", f"{to}{i}", "--sample", "0", "--column", "key").out for i in range(3)]
+            self.assertEqual(keys, [b"000000", b"000016", b"000033"])
+
+    def test_index_of_tars(self):
+        self.many_files(count=3)
+        self.shardctl("pack", "many", "-o", "out")
+        self.convert("out", "tars", "webdataset")
+        written = self.tree("tars")
+        self.assertIn("000000.tar.shardidx", written)
+        self.shardctl("index", "tars/000000.tar")
+        self.assertEqual(self.tree("tars"), written)
+        self.convert("out", "bare", "webdataset", "--no-index")
+        self.assertNotIn("000000.tar.shardidx", self.tree("bare"))
+        self.assertEqual(self.tree("bare")["000000.tar"], written["000000.tar"])
+
+    def test_chosen_columns_key_and_encodings(self):
+        self.pack_small_files()
+        self.convert("out", "few", "mds", "--columns", "txt", "--key", "", "--lossy", "--encoding", "txt=str_decimal")
+        shard = json.loads(self.read("few", "index.json"))["shards"][0]
+        self.assertEqual((shard["column_names"], shard["column_encodings"]), (["txt"], ["str_decimal"]))
+        self.convert("few", "numbered", "webdataset")
+        self.assertEqual(self.shardctl("ls", "numbered").stdout.splitlines()[4].split()[-1], "000000000004")
+        self.convert("out", "none", "mds", "--key", "missing", code=3)
+        self.convert("out", "none", "mds", "--columns", "missing", code=3)
+
+    # ---- what goes wrong ----
+
+    def usage_error(self, *options, says):
+        before = sorted(os.listdir(self.folder))
+        run = self.shardctl("convert", *options, code=2)
+        self.assertEqual(run.stdout, "", str(run))
+        self.assertIn(says, run.stderr, str(run))
+        self.assertTrue(run.stderr.startswith("shardctl"), str(run))
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def test_usage(self):
+        self.pack_small_files()
+        for options, says in [
+                (["out", "-o", "new"], "--to is missing"), (["out", "--to", "mds"], "-o OUT is missing"),
+                (["-o", "new", "--to", "mds"], "IN is missing"), (["out", "out", "-o", "new", "--to", "mds"], "unexpected argument"),
+                (["out", "-o", "new", "--to", "tar"], "is not one of shard, webdataset, mds")]:
+            with self.subTest(options=options):
+                self.usage_error(*options, says=says)
+        for to, options, says in [
+                ("mds", ["--block-size", "1KiB"], "--block-size: only for --to shard"),
+                ("webdataset", ["--codec", "txt=none"], "--codec: only for --to shard"),
+                ("shard", ["--compression", "zstd"], "--compression: only for --to mds"),
+                ("webdataset", ["--hash", "md5"], "--hash: only for --to mds"),
+                ("shard", ["--encoding", "txt=str"], "--encoding: only for --to mds"),
+                ("mds", ["--no-index"], "--no-index: only for --to webdataset"),
+                ("mds", ["--shard-size", "0"], "--shard-size: must not be 0"),
+                ("mds", ["--shard-size", "x"], "--shard-size"), ("mds", ["--shard-size", "4GiB"], "at most 4294967295"),
+                ("mds", ["--shard-samples", "0"], "--shard-samples"), ("shard", ["--block-size", "0"], "--block-size: must not be 0"),
+                ("mds", ["--encoding", "txt"], "is not COLUMN=ENCODING"), ("mds", ["--encoding", "=str"], "is not COLUMN=ENCODING"),
+                ("mds", ["--encoding", "txt="], "is not COLUMN=ENCODING"),
+                ("mds", ["--encoding", "txt=str", "--encoding", "txt=json"], "is named twice"),
+                ("mds", ["--lossy", "--encoding", "txt=pkl"], "is pickled"), ("mds", ["--encoding", "nothing=str"], "no such column"),
+                ("mds", ["--encoding", "txt=int"], "another type"), ("mds", ["--compression", "gz"], "MDS is written with"),
+                ("mds", ["--compression", "zstd:99"], "MDS is written with"), ("mds", ["--hash", "crc"], "\"crc\" is not known"),
+                ("mds", ["--partition", "1/1"], "--partition"), ("mds", ["--jobs", "0"], "--jobs"),
+                ("mds", ["--on-error", "stop"], "--on-error"), ("shard", ["--codec", "txt=lz4"], "--codec"),
+                ("mds", ["--key", "jpg"], "a key is of type utf8")]:
+            with self.subTest(to=to, options=options):
+                self.usage_error("out", "-o", "new", "--to", to, *options, says=says)
+
+    def test_inputs_and_outputs_that_do_not_do(self):
+        self.pack_small_files()
+        self.convert("missing", "new", "mds", code=3)
+        self.convert("in", "new", "mds", code=3)
+        self.convert("out", "out", "mds", code=3)  # holds other files
+        self.convert("out", "out", "shard", code=2)  # holds a dataset
+        self.write("taken/file", "x")
+        run = self.convert("out", "taken", "mds", "--lossy", code=3)
+        self.assertIn("is not empty", run.stderr)
+        self.assertEqual(os.listdir(self.path("taken")), ["file"])
+        self.assertFalse(os.path.exists(self.path("new")))
+
+    def damage(self):
+        """A dataset of 40 files in blocks of four, one of which has another bit."""
+        self.many_files(count=40)
+        self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
+        path = self.path("out", "00000000.shard")
+        content = bytearray(self.read("out", "00000000.shard"))
+        place = content.find(self.read("many", "000021.bin"))
+        self.assertGreater(place, 0)
+        content[place + 99] ^= 16
+        with open(path, "wb") as file:
+            file.write(content)
+
+    def test_damaged_input(self):
+        self.damage()
+        for to in ("shard", "webdataset", "mds"):
+            run = self.convert("out", to, to, code=1)
+            self.assertIn("out", run.stderr)
+            self.assertFalse(os.path.exists(self.path(to)))
+            run = self.convert("out", to, to, "--on-error", "skip", "--json", code=4)
+            skipped = [each["position"] for each in run.json()["skipped"]]
+            self.assertIn(21, skipped)
+            self.assertLess(len(skipped), 10)
+            self.assertEqual(run.json()["samples"], 40 - len(skipped))
+            self.assertEqual(len(re.findall("skipped sample", run.stderr)), len(skipped))
+
+    def test_dry_run_writes_nothing(self):
+        self.damage()
+        run = self.shardctl("convert", "out", "--to", "mds", "--dry-run", "--on-error", "skip", code=4)
+        self.assertIn("nothing was written", run.stdout)
+        self.shardctl("convert", "out", "-o", "new", "--to", "mds", "--dry-run", code=1)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["many", "out"])
+
+    def test_json(self):
+        self.pack_small_files()
+        document = self.convert("out", "mds", "mds", "--lossy", "--json").json()
+        self.assertEqual(set(document), {"input", "output", "container", "dry_run", "samples", "samples_this_run", "value_bytes",
+                                         "bytes", "shards", "columns", "skipped", "seconds"})
+        self.assertEqual((document["input"], document["output"], document["container"], document["dry_run"]),
+                         ("out", "mds", "mds", False))
+        self.assertEqual((document["samples"], document["samples_this_run"], document["shards"]), (5, 5, 1))
+        self.assertEqual(document["bytes"], os.path.getsize(self.path("mds", "shard.00000.mds")))
+        document = self.shardctl("convert", "out", "--to", "webdataset", "--dry-run", "--json").json()
+        self.assertEqual((document["output"], document["dry_run"], document["samples"]), (None, True, 5))
+
+
+class ConvertInterruptTest(CliTest):
+    OPTIONS = ["--shard-samples", "10"]
+
+    def setUp(self):
+        super().setUp()
+        self.many_files(count=1500)
+        self.shardctl("pack", "many", "-o", "in", "--block-size", "64KiB")
+
+    def shards(self):
+        try:
+            return sum(name.endswith((".mds", ".tar", ".shard")) for name in os.listdir(self.path("out")))
+        except FileNotFoundError:
+            return 0
+
+    def interrupt(self, number, to, after, *options):
+        process = self.start("convert", "in", "-o", "out", "--to", to, *self.OPTIONS, *options)
+        deadline = time.monotonic() + 60
+        while self.shards() < after and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        if process.returncode == 0:
+            self.skipTest("done before the signal came")
+        return support.Run(["convert"], process.returncode, out, err)
+
+    def test_ctrl_c_leaves_nothing(self):
+        for to in ("shard", "mds", "webdataset"):
+            with self.subTest(to=to):
+                run = self.interrupt(signal.SIGINT, to, 3)
+                self.assertEqual((run.code, run.stdout), (3, ""), str(run))
+                self.assertEqual(run.stderr, "shardctl: interrupted; nothing was left behind\n")
+                self.assertEqual(sorted(os.listdir(self.folder)), ["in", "many"])
+
+    def test_resume_goes_on(self):
+        for to in ("shard", "mds", "webdataset"):
+            self.shardctl("convert", "in", "-o", f"whole.{to}", "--to", to, *self.OPTIONS)
+            for number in (signal.SIGINT, signal.SIGKILL):
+                with self.subTest(to=to, signal=number.name):
+                    run = self.interrupt(number, to, 5, "--resume")
+                    if number == signal.SIGINT:
+                        self.assertEqual(run.code, 3, str(run))
+                        self.assertEqual(run.stderr,
+                                         "shardctl: interrupted; finished shards are kept, run again with --resume\n")
+                    self.assertGreaterEqual(self.shards(), 5)
+                    run = self.shardctl("convert", "in", "-o", "out", "--to", to, "--shard-samples", "11", "--resume", code=3)
+                    self.assertIn("was begun with other input or options", run.stderr)
+                    run = self.shardctl("convert", "in", "-o", "out", "--to", to, *self.OPTIONS, "--resume", "-j", "2")
+                    self.assertIn("converted 1500 samples", run.stdout)
+                    self.assertIn("in this run", run.stdout)
+                    self.assertEqual(self.tree("out"), self.tree(f"whole.{to}"))
+                    run = self.shardctl("convert", "in", "-o", "out", "--to", to, *self.OPTIONS, "--resume", "--json")
+                    self.assertEqual((run.json()["samples"], run.json()["samples_this_run"]), (1500, 0))
+                    support.shutil.rmtree(self.path("out"))
