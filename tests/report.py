@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Runs the tests of a build and counts them one by one; tests/run calls it.
 
-    tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--patience FACTOR]
+    tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--patience FACTOR]
 
 The compiled tests are those that Meson knows (`test(...)`): with protocol 'gtest' each case counts, otherwise the
 program. Beside them run tests/layering.py, the scripts *_test.py of tests/golden,
-tests/kill, tests/loader, tests/gpu and tests/examples (unittest; each method counts) and tests/cli/run.py
+tests/kill, tests/loader, tests/gpu, tests/interop and tests/examples (unittest; each method counts) and tests/cli/run.py
 (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
-build folder in SHARDKIT_BUILD_DIR. A program that crashes, hangs or says nothing counts as a failure.
+build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in that of --interop, which has other programs' packages
+(tests/interop/make_environment); then one in tests/interop that skips for want of a package is a failure. A program that
+crashes, hangs or says nothing counts as a failure.
 """
 import argparse
 import concurrent.futures
@@ -26,6 +28,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON_TIMEOUT = 900  # seconds, of one script
+WITHOUT_PACKAGE = "needs the package"  # how the tests of tests/interop begin the reason for which they skip
 TAIL = 20000  # characters of output shown for a failure
 
 
@@ -36,6 +39,7 @@ class Result:
         self.name = name
         self.passed = 0
         self.skipped = 0
+        self.reasons = []  # why tests were skipped, each once
         self.failures = []  # (test, output)
         self.seconds = 0.0
 
@@ -44,8 +48,10 @@ class Result:
 
 
 class Settings:
-    def __init__(self, build_dir, pattern, patience):
+    def __init__(self, build_dir, pattern, patience, interop):
         self.patience = patience  # times a test's own limit
+        self.interop = interop is not None
+        self.python = interop or "/usr/bin/python3"
         self.build_dir = os.path.abspath(build_dir)
         self.pattern = pattern
         self.environment = dict(os.environ)
@@ -57,6 +63,8 @@ class Settings:
         self.environment["SHARDKIT_BUILD_DIR"] = self.build_dir
         self.environment["SHARDCTL"] = os.path.join(self.build_dir, "tools", "shardctl")
         self.environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        if interop is not None:
+            self.environment["SHARDKIT_INTEROP_PYTHON"] = self.python
 
     def program_matches(self, name):
         return self.pattern is None or fnmatch.fnmatchcase(name, self.pattern)
@@ -149,18 +157,22 @@ def run_unittest(path, settings):
     name = os.path.relpath(path, ROOT)
     result = Result(name)
     pattern = None if settings.program_matches(name) else settings.pattern
-    status, output = run(["/usr/bin/python3", os.path.abspath(__file__), "--unittest", path, pattern or ""], settings,
+    status, output = run([settings.python, os.path.abspath(__file__), "--unittest", path, pattern or ""], settings,
                          PYTHON_TIMEOUT)
     head, _, last = output.rstrip("\n").rpartition("\n")
     try:
         counts = json.loads(last)
-        result.passed, result.skipped = counts["passed"], counts["skipped"]
+        result.passed, result.skipped, result.reasons = counts["passed"], counts["skipped"], counts["reasons"]
         result.failures = [(f"{name}: {test}", text) for test, text in counts["failures"]]
     except (ValueError, KeyError, TypeError):
         result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
         return result
     if status != 0:
         result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{head}")
+    if settings.interop:
+        for reason in result.reasons:
+            if reason.startswith(WITHOUT_PACKAGE):
+                result.fail(name, f"skipped: {reason}")
     return result
 
 
@@ -191,7 +203,9 @@ def unittest_main(path, pattern):
     # A class or module whose setup fails or skips reports itself instead of its tests: not among the ids.
     passed = max(outcome.testsRun - len(skipped & ids) - len(set(failures) & ids), 0)
     print()
-    print(json.dumps({"passed": passed, "skipped": len(skipped), "failures": list(failures.items())}), flush=True)
+    reasons = sorted({reason for _, reason in outcome.skipped})
+    print(json.dumps({"passed": passed, "skipped": len(skipped), "reasons": reasons, "failures": list(failures.items())}),
+          flush=True)
     return 0
 
 
@@ -249,9 +263,10 @@ def main():
     parser.add_argument("build_dir")
     parser.add_argument("--filter", dest="pattern")
     parser.add_argument("--compiled-only", action="store_true")
+    parser.add_argument("--interop", metavar="PYTHON", help="an interpreter that has other programs' packages")
     parser.add_argument("--patience", type=float, default=1, help="multiplies each test's time limit")
     arguments = parser.parse_args()
-    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience)
+    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop)
 
     def timed(job):
         start = time.monotonic()
@@ -279,8 +294,8 @@ def main():
                     print("    " + output[-TAIL:].strip().replace("\n", "\n    "))
             print(f"{'FAILED' if result.failures else 'ok':6}  {result.name}: {result.passed} passed"
                   + (f", {len(result.failures)} failed" if result.failures else "")
-                  + (f", {result.skipped} skipped" if result.skipped else "") + f" ({result.seconds:.1f} s)",
-                  flush=True)
+                  + (f", {result.skipped} skipped" if result.skipped else "") + f" ({result.seconds:.1f} s)"
+                  + "".join(f"\n        skipped: {reason}" for reason in result.reasons), flush=True)
     if passed + failed == 0:
         print("no test ran")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")

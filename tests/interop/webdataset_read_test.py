@@ -36,7 +36,7 @@ def column(extension):
     return {"": "/.", "key": "/key"}.get(extension, extension)
 
 
-@unittest.skipUnless(webdataset, "the webdataset package is not installed")
+@unittest.skipUnless(webdataset, "needs the package webdataset")
 class WebDatasetRead(unittest.TestCase):
     maxDiff = None
 
