@@ -24,22 +24,42 @@ def lines(command):
     return figures
 
 
+class Measured:
+    """A whole process: wall seconds, processor seconds, peak resident MiB, and what it wrote to stdout."""
+
+    def __init__(self, command):
+        with tempfile.TemporaryFile() as output:
+            begin = time.perf_counter()
+            process = subprocess.Popen(command, stdout=output)
+            _, status, usage = os.wait4(process.pid, 0)
+            self.seconds = time.perf_counter() - begin
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                sys.exit(f"{sys.argv[0]}: {' '.join(command)} ended with {process.returncode}")
+            self.processor = usage.ru_utime + usage.ru_stime
+            self.memory = usage.ru_maxrss / 1024
+            output.seek(0)
+            self.output = output.read()
+
+
 def timed(command, before=None):
     """Wall seconds and peak resident MiB of a whole process."""
     if before:
         before()
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"bench/run: {command[0]} ended with {process.returncode}")
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+    measured = Measured(command)
+    return measured.seconds, measured.memory
 
 
 def ratios(a, b):
     """Median over the rounds of how many times faster a is than b, both in seconds."""
     return statistics.median(y / x for x, y in zip(a, b))
+
+
+def machine():
+    """One sentence."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    return f"Machine: {model}, {os.cpu_count()} processors, Linux {platform.release().split('-')[0]}."
 
 
 class Harness:
@@ -81,10 +101,7 @@ class Harness:
         return self.make(name, [self.shardctl, "pack", "--from", kind, source, "-o", "{}"])
 
     def table(self):
-        model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-                     platform.machine())
-        kernel = platform.release().split("-")[0]
-        out = [f"Machine: {model}, {os.cpu_count()} processors, Linux {kernel}.", "",
+        out = [machine(), "",
                f"Command: `bench/run{' --peers PYTHON' if self.options.peers else ''}`", "",
                "| What | Measured | Target |", "|---|---|---|"]
         out += [f"| {what} | {value} | {target} |" for what, value, target in self.rows]

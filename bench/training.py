@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 from cold import CachedError, drop
-from harness import ROOT, lines
+from harness import lines
+from peers.client import Peer
 
 STEP_MS = 94.6  # of the published experiment
 
@@ -90,10 +91,13 @@ def first_batch(bench):
 
 
 def peers(bench, photos, decoded):
-    theirs = lines([bench.options.peers, os.path.join(ROOT, "bench", "peers_images.py"), photos,
-                    bench.path("peers-images")])
-    for name, target in (("StreamingDataset + PIL, 2 workers", "4.5"), ("WebDataset + PIL, 2 workers", "4.2")):
-        bench.row(f"jpeg500: shuffled, decoded, 2 threads / {name}", f"{decoded / theirs[name]:.1f} x", target)
+    work = bench.path("peers")
+    os.makedirs(work, exist_ok=True)
+    for module, name, target in (("streaming_dataset", "StreamingDataset", "4.5"), ("web_dataset", "WebDataset", "4.2")):
+        with Peer(bench.options.peers, module, work) as peer:
+            peer.run("pack", "jpeg500", photos)
+            theirs = peer.rate("decode", "jpeg500", photos, 2)
+        bench.row(f"jpeg500: shuffled, decoded, 2 threads / {name} + PIL, 2 workers", f"{decoded / theirs:.1f} x", target)
 
 
 def measure(bench, small, small_dataset, photos, photos_dataset):

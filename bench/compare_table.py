@@ -1,0 +1,166 @@
+"""The Markdown of bench/compare: what was aimed at, all figures, and with what they were measured."""
+import collections
+import importlib
+import statistics
+
+import compare_ours as ours
+from compare_workloads import COLD, MEMORY, STEPS, Step
+from harness import machine
+from peers import client, ffcv_loader, streaming_dataset, web_dataset
+
+# Of `measured` more is better, but for memory.
+TargetRow = collections.namedtuple("TargetRow", ["what", "peer", "target", "measured", "less"])
+
+MDS, TARS, FFCV = streaming_dataset.NAME, web_dataset.NAME, ffcv_loader.NAME
+_SEQUENTIAL, _PHOTOS = Step("sequential", "small4k", 1), Step("sequential", "jpeg500", 1)
+_SHUFFLED, _DECODE = Step("shuffled", "small4k", 1), Step("decode", "jpeg500", 2)
+_PACK, _PACK_ALONE = Step("pack", "small4k", 2), Step("pack", "small4k", 1)
+# What; ours; theirs; the ratio aimed at.
+TARGETS = [
+    ("sequential, small4k", (_SEQUENTIAL, ours.SCAN), (_SEQUENTIAL, MDS), 100),
+    ("sequential, small4k", (_SEQUENTIAL, ours.SCAN), (_SEQUENTIAL, TARS), 60),
+    ("sequential, small4k", (_SEQUENTIAL, ours.SCAN), (_SEQUENTIAL, FFCV), 1.2),
+    ("sequential, jpeg500", (_PHOTOS, ours.SCAN), (_PHOTOS, MDS), 12),
+    ("sequential, jpeg500", (_PHOTOS, ours.SCAN), (_PHOTOS, TARS), 8),
+    ("sequential, jpeg500", (_PHOTOS, ours.SCAN), (_PHOTOS, FFCV), 1.2),
+    ("shuffled, small4k", (_SHUFFLED, ours.LOADER), (_SHUFFLED, MDS), 80),
+    ("shuffled, small4k", (_SHUFFLED, ours.LOADER), (_SHUFFLED, TARS), 40),
+    ("shuffled, small4k, memory map", (_SHUFFLED, ours.MAPPED), (_SHUFFLED, FFCV), 1.2),
+    ("their files read by us, small4k", (_SEQUENTIAL, ours.THEIR_MDS), (_SEQUENTIAL, MDS), 60),
+    ("their files read by us, small4k", (_SEQUENTIAL, ours.THEIR_TARS), (_SEQUENTIAL, TARS), 30),
+    ("images decoded, 2 workers", (_DECODE, ours.LOADER), (_DECODE, MDS), 4.5),
+    ("images decoded, 2 workers", (_DECODE, ours.LOADER), (_DECODE, TARS), 4.2),
+    ("images decoded, crop 224, 2 workers", (_DECODE, ours.CROP), (_DECODE, FFCV), 2.2),
+    ("packing small4k, 2 threads", (_PACK, ours.PACK), (_PACK_ALONE, MDS), 12),
+    ("packing small4k, 2 threads", (_PACK, ours.PACK), (_PACK_ALONE, TARS), 15),
+    ("packing small4k, 2 threads", (_PACK, ours.PACK), (_PACK, FFCV), 20),
+]
+MEMORY_TARGETS = [(MDS, 0.3), (TARS, 0.3), (FFCV, 0.15)]
+
+
+def rates(figures):
+    return [figure["samples"] / figure["seconds"] for figure in figures]
+
+
+def target_rows(comparison):
+    """The ratios aimed at; `measured` is the median over the rounds, None where one side is missing."""
+    rows = []
+    for what, mine, theirs, target in TARGETS:
+        pairs = list(zip(rates(comparison.figures[mine]), rates(comparison.figures[theirs])))
+        measured = statistics.median(a / b for a, b in pairs) if pairs else None
+        rows.append(TargetRow(what, theirs[1], target, measured, False))
+    for peer, target in MEMORY_TARGETS:
+        theirs = comparison.memory.get((MEMORY[0], peer))
+        measured = comparison.memory[MEMORY[0], ours.LOADER]["memory"] / theirs["memory"] if theirs else None
+        rows.append(TargetRow("peak memory of a reading process, small4k", peer, target, measured, True))
+    return rows
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
+
+
+def _targets(comparison):
+    out = ["| What | Against | Ratio | Target | Reached |", "|---|---|---|---|---|"]
+    for row in target_rows(comparison):
+        if row.measured is None:
+            out.append(f"| {row.what} | {row.peer} | not measured | | |")
+            continue
+        sign = "≤" if row.less else "≥"
+        reached = row.measured <= row.target if row.less else row.measured >= row.target
+        measured = f"{row.measured:.2f}" if row.measured < 20 else f"{row.measured:.0f}"
+        out.append(f"| {row.what} | {row.peer} | {measured} x | {sign} {row.target:g} x | {'yes' if reached else 'no'} |")
+    return out
+
+
+def _names(comparison, workload, label):
+    names = {}
+    for step in STEPS:
+        if (step.workload, step.label) == (workload, label):
+            names.update((name, None) for (other, name), figures in comparison.figures.items() if other == step and figures)
+    return list(names)
+
+
+def _cells(comparison, step, name):
+    figures = comparison.figures.get((step, name))
+    if not figures:
+        return ["", "", ""]
+    rate = statistics.median(rates(figures))
+    megabytes = rate * comparison.payload(step.label) / comparison.count(step.label) / 1e6
+    processors = [figure["processor"] * comparison.count(step.label) / figure["samples"] for figure in figures if "processor" in figure]
+    processor = f"{statistics.median(processors):.2f}" if processors else ""
+    return [number(rate), number(megabytes), processor]
+
+
+def _workload(comparison, workload, label):
+    workers = [step.workers for step in STEPS if (step.workload, step.label) == (workload, label)]
+    unit = "images" if workload == "decode" else "samples"
+    header = "".join(f" {unit}/s, {n} worker{'s' if n > 1 else ''} | MB/s | CPU s |" for n in workers)
+    out = [f"### {workload}, {label}", "", f"| |{header}", "|---|" + "---|" * 3 * len(workers)]
+    for name in _names(comparison, workload, label):
+        cells = [cell for n in workers for cell in _cells(comparison, Step(workload, label, n), name)]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
+    return out + [""]
+
+
+def _memory(comparison):
+    out = ["### peak memory of a reading process, MiB", "", "| sequential, small4k | 1 worker | 2 workers | packages loaded |",
+           "|---|---|---|---|"]
+    for name in dict.fromkeys(name for _, name in comparison.memory):
+        found = [comparison.memory.get((step, name), {}) for step in MEMORY]
+        cells = [f"{figures['memory']:.0f}" if figures else "" for figures in found]
+        cells.append(f"{found[0]['loaded']:.0f}" if "loaded" in found[0] else "")
+        out.append(f"| {name} | {' | '.join(cells)} |")
+    packers = []
+    for figures in comparison.figures.items():
+        (step, name), values = figures
+        if step.workload == "pack" and any("memory" in value for value in values):
+            packers.append(f"- {name}, packing {step.label}, {step.workers} thread{'s' if step.workers > 1 else ''}: "
+                           f"{max(value['memory'] for value in values):.0f} MiB")
+    return out + ["", *packers, ""]
+
+
+def _cold(comparison):
+    out = ["### with an empty page cache, small4k, one round", "", "| samples/s | sequential | shuffled |", "|---|---|---|"]
+    for name in dict.fromkeys(name for _, name in comparison.cold):
+        cells = [number(rates([comparison.cold[step, name]])[0]) if (step, name) in comparison.cold else "" for step in COLD]
+        out.append(f"| {name} | {' | '.join(cells)} |")
+    if len(out) == 4:
+        return ["### with an empty page cache", "", "Not measured: the page cache cannot be emptied here.", ""]
+    return out + [""]
+
+
+def _settings(comparison, settings):
+    out = ["## Settings", ""]
+    everyone = [("Shardkit", settings)]
+    everyone += [(module.NAME, module.SETTINGS) for module in _modules() if module.NAME not in comparison.left_out]
+    for name, lines in everyone:
+        out += [f"- **{name}**"] + [f"  - {workload}: {text}" for workload, text in lines.items()]
+    return out
+
+
+def _modules():
+    return [importlib.import_module("peers." + name) for name in client.MODULES]
+
+
+def _left_out(comparison):
+    out = [f"- {name}, all: {reason}" for name, reason in comparison.left_out.items()]
+    return out + [f"- {name}, {workload}: {reason}" for (workload, name), reason in sorted(comparison.missing.items())]
+
+
+def document(comparison, settings):
+    options = comparison.options
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(comparison.versions.items()))
+    out = [f"{machine()} {versions}.", "", "Command: `bench/compare`" + (f" --small {options.small} --photos {options.photos}"
+                                                                           if (options.small, options.photos) != (50000, 2000) else ""),
+           "", f"Medians of {options.rounds} rounds, in which everybody is measured in turn; what takes longer than 5 s is in two of "
+           "them, longer than 15 s in one. The page cache is warm but where it says otherwise. One sample is a file: small4k has "
+           f"{options.small:,} of 4 KiB random bytes, jpeg500 {options.photos:,} photographs of 500 x 375. CPU s: of all processes and "
+           "threads, for one epoch; a scan is one measurement of several of one process, and not told apart. Workers are processes for the peers (1: none but the process itself; FFCV: threads), threads for us.",
+           "", "## What was aimed at", "", *_targets(comparison), "", "## Figures", ""]
+    for workload, label in dict.fromkeys((step.workload, step.label) for step in STEPS):
+        out += _workload(comparison, workload, label)
+    out += _memory(comparison) + _cold(comparison)
+    out += ["Memory is what a process and its workers have together at most, shared pages counted once; of ours, its resident set.", ""]
+    out += ["## Not measured", "", *_left_out(comparison), ""]
+    return "\n".join(out + _settings(comparison, settings)) + "\n"

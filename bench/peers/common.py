@@ -1,0 +1,93 @@
+"""What the modules of the peers share.
+
+A module has NAME, PACKAGES (whose versions are told), SETTINGS (workload: with what it runs), CANNOT (workload: why not),
+FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold), perhaps READER (the name of its bare reader),
+PACKS_IN_PARALLEL and COMPILES, and a
+function for each workload it can do: pack, sequential, shuffled, random, decode. They take Inputs and the number of workers and
+return what was delivered: samples and bytes.
+"""
+import collections
+import io
+import os
+import random
+import shutil
+
+RANDOM_READS = 10000  # of one measurement, when there are as many samples
+Delivered = collections.namedtuple("Delivered", ["samples", "bytes"])
+
+
+class Inputs:
+    """A directory of files, and where a peer keeps what it packs them into."""
+
+    def __init__(self, label, source, work):
+        self.label = label
+        self.source = source
+        self.work = work
+        self._paths = None
+
+    @property
+    def paths(self):
+        if self._paths is None:
+            self._paths = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(self.source))
+                           for name in sorted(names)]
+        return self._paths
+
+    @property
+    def column(self):
+        """All files have one extension."""
+        return self.paths[0].rsplit(".", 1)[1]
+
+    def key(self, path):
+        return os.path.relpath(path, self.source).rsplit(".", 1)[0]
+
+    def packed(self, peer):
+        return os.path.join(self.work, self.label, peer)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def fresh(path):
+    """Removes what is at a path and makes the directory above it."""
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def decoded(data):
+    """The pixels of a JPEG, by Pillow."""
+    import numpy
+    from PIL import Image
+    return numpy.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def random_order(count):
+    """Ordinals for random access, the same every time."""
+    order = list(range(count))
+    random.Random(1).shuffle(order)
+    return order[:RANDOM_READS]
+
+
+def total(values):
+    """Samples and bytes of all values (bytes, or arrays)."""
+    samples = size = 0
+    for value in values:
+        samples += 1
+        size += value.nbytes if hasattr(value, "nbytes") else len(value)
+    return Delivered(samples, size)
+
+
+def packed_from(paths):
+    """What a packer has delivered."""
+    return Delivered(len(paths), sum(map(os.path.getsize, paths)))
+
+
+def batches(dataset, workers, batch_size, shuffle=False, collate=list):
+    """Items of a dataset through torch's DataLoader."""
+    import torch
+    loader = torch.utils.data.DataLoader(dataset, batch_size=batch_size, num_workers=workers, shuffle=shuffle or None,
+                                         collate_fn=collate)
+    for batch in loader:
+        yield from batch

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""What bench/compare makes of figures: ratios round by round, what was aimed at, what is missing, and a plot that can be drawn."""
+import argparse
+import os
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import compare_ours as ours
+import compare_plot
+import compare_table
+from compare_workloads import COLD, MEMORY, Comparison, Step
+from peers import client
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        os.mkdir(os.path.join(work.name, "files"))
+        with open(os.path.join(work.name, "files", "0.bin"), "wb") as file:
+            file.write(bytes(4096))
+        options = argparse.Namespace(work=work.name, build_dir="build", small=1, photos=1, rounds=3)
+        self.comparison = Comparison(options)
+        self.comparison.sources = dict.fromkeys(("small4k", "jpeg500"), os.path.join(work.name, "files"))
+        self.comparison._counts = {"small4k": 1, "jpeg500": 1}
+        self.comparison.say = lambda text: None
+
+    def figures(self, step, name, rates):
+        self.comparison.figures[step, name] = [{"samples": 1, "seconds": 1 / rate, "processor": 0.25} for rate in rates]
+
+    def test_ratios(self):
+        step = Step("sequential", "small4k", 1)
+        # The medians' ratio would be 2: what is compared are rounds.
+        self.figures(step, ours.SCAN, [200, 600, 400])
+        self.figures(step, compare_table.MDS, [100, 2, 200])
+        self.comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
+        self.comparison.memory[MEMORY[0], compare_table.MDS] = {"memory": 200.0, "loaded": 100.0}
+        rows = {(row.what, row.peer): row for row in compare_table.target_rows(self.comparison)}
+        self.assertEqual(rows["sequential, small4k", compare_table.MDS].measured, 2)
+        self.assertIsNone(rows["sequential, small4k", compare_table.TARS].measured)
+        memory = rows["peak memory of a reading process, small4k", compare_table.MDS]
+        self.assertEqual((memory.measured, memory.target, memory.less), (0.25, 0.3, True))
+        drawing = xml.etree.ElementTree.fromstring(compare_plot.drawing(rows.values()))
+        self.assertEqual([bar.get("class") for bar in drawing.iter("{http://www.w3.org/2000/svg}rect")], ["missed", "reached"])
+
+    def test_document(self):
+        comparison = self.comparison
+        comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
+        comparison.leave_out("ffcv_loader", "ModuleNotFoundError: it was not compiled")
+        self.figures(Step("sequential", "small4k", 1), ours.SCAN, [300, 100, 200])
+        comparison.cold[COLD[0], ours.LOADER] = {"samples": 1, "seconds": 0.02}
+        text = compare_table.document(comparison, ours.SETTINGS)
+        self.assertIn("| Shardkit, scan | 200 | 0.82 | 0.25 |  |  |  |", text)
+        self.assertIn("| sequential, small4k | FFCV | not measured | | |", text)
+        self.assertIn("- FFCV, all: ModuleNotFoundError: it was not compiled", text)
+        self.assertIn("| Shardkit, loader | 50 |  |", text)
+        for setting in ours.SETTINGS.values():
+            self.assertIn(setting, text)
+
+    def test_a_failure_leaves_out_one_figure(self):
+        calls = []
+
+        class Failing:
+            def run(self, workload, *_):
+                calls.append(workload)
+                raise client.NotMeasured("no shared memory")
+
+        step = Step("random", "small4k", 1)
+        self.comparison.read_bench = lambda *_: {"random values, memory map, 1 thread": 1e6}
+        self.comparison.datasets["small4k"] = ""
+        for round_number in range(2):
+            self.comparison.measure(step, {"lit_data": Failing(), "web_dataset": Failing()}, round_number)
+        self.assertEqual(calls, ["random"])  # tars have no random access, and what failed is not tried again
+        self.assertEqual(len(self.comparison.figures[step, ours.RANDOM]), 2)
+        self.assertEqual(self.comparison.missing["random small4k, 1 worker", "litData"], "no shared memory")
+
+    def test_who_delivers_too_little_measures_nothing(self):
+        step = Step("sequential", "small4k", 1)
+        self.comparison.check(step, "ours", {"samples": 1, "bytes": 4096})
+        for figure in ({"samples": 0}, {"samples": 1, "bytes": 100}):
+            with self.assertRaises(SystemExit):
+                self.comparison.check(step, "theirs", figure)
+
+    def test_a_peer_that_is_not_installed_says_so(self):
+        # -S: no packages at all, whatever is installed here.
+        program = os.path.join(self.comparison.work, "python")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec {sys.executable} -I -S -c "import sys; sys.path.insert(0, sys.argv.pop(1)); '
+                       f"import runpy; sys.argv = sys.argv[3:]; sys.argv.insert(0, ''); "
+                       f"runpy.run_module('peers.serve', run_name='__main__')\" {os.path.join(ROOT, 'bench')} \"$@\"\n")
+        os.chmod(program, 0o755)
+        for module in client.MODULES:
+            with self.assertRaisesRegex(client.NotMeasured, "ModuleNotFoundError"):
+                client.Peer(program, module, self.comparison.work)
+
+
+if __name__ == "__main__":
+    unittest.main()
