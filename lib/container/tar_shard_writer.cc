@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "container/tar_index.h"
 #include "format/tar_index_layout.h"
 #include "format/webdataset_names.h"
@@ -184,7 +185,10 @@ absl::Status TarShardWriter::Append(std::string_view key, std::span<const TarMem
   SHARDKIT_RETURN_IF_ERROR(state.Check(key, members));
   for (const TarMember& member : members) {
     state.name.assign(key).append(".").append(member.extension);
-    SHARDKIT_RETURN_IF_ERROR(state.WriteMember(member, cancellation));
+    const absl::Status status = state.WriteMember(member, cancellation);
+    // The sample is not to blame.
+    if (absl::IsInvalidArgument(status)) return Internal(ToStd(status.message()));
+    if (!status.ok()) return status;
   }
   state.index.keys += key;
   state.index.key_ends.push_back(state.index.keys.size());

@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -42,6 +43,8 @@ absl::Status ForeignDatasetWriter::CheckUsable() const {
 }
 
 absl::Status ForeignDatasetWriter::Broken(absl::Status status) {
+  // That would say that the sample at hand is to blame.
+  if (absl::IsInvalidArgument(status)) status = Internal(ToStd(status.message()));
   if (!status.ok()) broken_ = status;
   return status;
 }

@@ -36,13 +36,17 @@ class ForeignDatasetWriter : public DatasetWriter {
   // the common options.
   absl::Status StartJob(const Schema& schema, const JobFiles& files, const std::string& settings);
 
-  // Part of each container. Append's InvalidArgument means that nothing was written, any other error that the writer is broken.
+  // Part of each container. Append's InvalidArgument means that nothing was written, any other error that the writer is broken. What goes
+  // wrong with a file while samples before this one are written passes through Broken: it may be InvalidArgument, too.
   virtual absl::Status AppendSample(const Sample& sample) = 0;
   virtual absl::Status TakeUp(const JournalEntry& entry) = 0;  // a shard that an earlier run has finished
   virtual absl::Status FinishShards() = 0;                     // all that have been begun
   virtual absl::Status PublishIndexes() = 0;                   // the job's manifest last
   virtual absl::Status DiscardOpen() = 0;                      // stops threads, removes temporary files
   virtual absl::StatusOr<Manifest> ReadFinished() const = 0;   // the manifest of a dataset that is complete
+
+  // Lets nothing be written any more unless the status is OK. Returns it, InvalidArgument as Internal.
+  absl::Status Broken(absl::Status status);
 
   // Makes a published shard part of the job.
   absl::Status Record(JournalEntry entry);
@@ -62,7 +66,6 @@ class ForeignDatasetWriter : public DatasetWriter {
 
  private:
   absl::Status CheckUsable() const;
-  absl::Status Broken(absl::Status status);
 
   std::unique_ptr<JobDirectory> job_;
   uint64_t resume_position_ = 0;

@@ -120,7 +120,7 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     if (most > kMaxMdsShardBytes) {
       return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ", kMaxMdsShardBytes);
     }
-    if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(CloseShard());
+    if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(Broken(CloseShard()));
     samples_.bytes += scratch_;
     samples_.ends.push_back(samples_.bytes.size());
     return absl::OkStatus();

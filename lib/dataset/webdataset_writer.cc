@@ -73,13 +73,15 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
     }
     if (tar_ && tar_->sample_count() > 0 &&
         (tar_->sample_count() == options_.shard_samples || tar_->LengthWith(sample.key, members_) > options_.shard_size)) {
-      SHARDKIT_RETURN_IF_ERROR(FinishTar());
+      SHARDKIT_RETURN_IF_ERROR(Broken(FinishTar()));
     }
     if (!tar_) {
       if (manifest_.shards.size() == kMostTars) {
         return FailedPrecondition(directory_, ": more than ", kMostTars, " tars: choose larger ones");
       }
-      SHARDKIT_ASSIGN_OR_RETURN(tar_, TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
+      auto tar = TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size())));
+      if (!tar.ok()) return Broken(tar.status());
+      tar_ = *std::move(tar);
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing tars"));
     return tar_->Append(sample.key, members_, options_.cancellation);

@@ -152,6 +152,34 @@ TEST_P(ConvertFaultTest, EveryCall) {
   }
 }
 
+// An error of the file system is none of the sample at hand, whatever its code: nothing is lost in silence.
+TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
+  const Case which = Cases()[GetParam()];
+  const Tree expected = Expected(which);
+  for (uint64_t number = 1;; ++number) {
+    ASSERT_LT(number, 10000u);
+    const auto files = NewInput(which);
+    FaultFileSystem faults(files.get());
+    faults.FailCall(number, {.status = absl::InvalidArgumentError("injected fault")});
+    ConvertOptions options = Options(which, false, false);
+    options.pack.skip_errors = true;
+    const auto report = Convert(faults, which.input, "/out", options);
+    const auto failed = faults.failed_call();
+    if (!failed) return;
+    SCOPED_TRACE("call " + std::to_string(number) + ": " + failed->operation + " " + failed->path);
+    if (!report.ok()) continue;
+    if (failed->path.starts_with("/out")) {
+      // A WebDataset may be without wids.json; all else must be there.
+      Tree left = ReadTree(*files, "/out");
+      left["wids.json"] = expected.contains("wids.json") ? expected.at("wids.json") : "";
+      EXPECT_TRUE(which.to == Container::kWebDataset && left == expected) << Describe(left);
+    }
+    EXPECT_EQ(report->manifest.samples() + report->skipped.size(), kSamples);
+    EXPECT_EQ(ScanRows(*files, "/out").size(), report->manifest.samples());
+    if (HasFailure()) return;
+  }
+}
+
 TEST_P(ConvertFaultTest, EveryPowerCut) {
   const Case which = Cases()[GetParam()];
   const Tree expected = Expected(which);
