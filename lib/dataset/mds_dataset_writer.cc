@@ -163,8 +163,8 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
   absl::Status TakeHashes() {
     settings_.hashes = options_.hashes;
     std::ranges::sort(settings_.hashes);
-    const auto repeated = std::ranges::unique(settings_.hashes);
-    settings_.hashes.erase(repeated.begin(), repeated.end());
+    // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
+    settings_.hashes.erase(std::unique(settings_.hashes.begin(), settings_.hashes.end()), settings_.hashes.end());
     for (const std::string& name : settings_.hashes) {
       // What a reader may pass over was asked for here.
       if (const auto hash = NamedHash::Create(name); !hash.ok()) return InvalidArgument(ToStd(hash.status().message()));

@@ -35,8 +35,9 @@ std::vector<std::pair<size_t, absl::Status>> Assembly::TakeFailures() {
   std::ranges::sort(failures_, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second.message() < b.second.message();
   });
-  const auto again = std::ranges::unique(failures_, {}, [](const auto& failure) { return failure.first; });
-  failures_.erase(again.begin(), again.end());
+  // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
+  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  failures_.erase(std::unique(failures_.begin(), failures_.end(), same), failures_.end());
   return std::exchange(failures_, {});
 }
 
