@@ -1,0 +1,15 @@
+// The files of dataset_fuzzer's inputs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace shardkit::fuzz {
+
+enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard };
+
+inline constexpr std::array<std::string_view, 4> kDatasetFiles = {"dataset.json", "dataset.idx", "a.shard",
+                                                                  "part/b.shard"};
+
+}  // namespace shardkit::fuzz

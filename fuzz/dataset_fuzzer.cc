@@ -1,0 +1,75 @@
+// A dataset's manifest, offset index and two shards, any bytes each. What is read through the index of a
+// dataset that passes validation is what is read without it; a manifest that can be read is written so that
+// it can be read again.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dataset_files.h"
+#include "shardkit/dataset_writer.h"
+#include "shardkit/validate.h"
+#include "support/file_sections.h"
+#include "support/memory_bound.h"
+#include "support/require.h"
+#include "support/rows.h"
+
+namespace {
+
+using namespace shardkit;
+using namespace shardkit::fuzz;
+
+void CheckManifest(FileSystem& files) {
+  const auto manifest = ReadManifest(files, "/d");
+  if (!manifest.ok()) return;
+  const std::string text = FormatManifest(*manifest);
+  const auto again = ParseManifest(text);
+  RequireOk(again.status(), "a manifest that was formatted");
+  Require(FormatManifest(*again) == text, "a manifest is formatted as it was parsed");
+}
+
+// Reads every sample's value, or fails; without the agreement that only sound indexes have.
+void ReadValues(const DatasetReader& dataset) {
+  BlockBuffer buffer;
+  for (uint64_t sample = 0; sample < dataset.sample_count() && sample < kMostRows; ++sample) {
+    for (size_t column = 0; column < dataset.columns().size(); ++column)
+      (void)dataset.ReadValue(sample, column, &buffer);
+  }
+  (void)dataset.FindKey("key", &buffer);
+  (void)dataset.ReadStatistics();
+  const auto blocks = dataset.ReadBlockDirectory();
+  if (!blocks.ok()) return;
+  BlockView view;
+  for (const DatasetBlock& block : *blocks) (void)dataset.ReadBlock(block.shard, block.block, &buffer, &view);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryBound bound(size);
+  const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
+  WriteSections(*files, "/d", kDatasetFiles, {reinterpret_cast<const char*>(data), size});
+  CheckManifest(*files);
+  const auto report = Validate(*files, "/d");
+  const bool sound = report.ok() && report->ok();
+  std::optional<std::vector<Row>> indexed;
+  {
+    const auto dataset = DatasetReader::Open(*files, "/d", BoundedOptions());
+    Require(dataset.ok() || !sound, "what validation passes can be opened");
+    if (!dataset.ok()) return 0;
+    ReadValues(**dataset);
+    if (sound) indexed = ReadRows(**dataset);
+    Require(!sound || indexed.has_value(), "what validation passes can be read");
+  }
+  (void)files->RemoveFile("/d/dataset.idx");
+  const auto rows = ReadRows(*files, "/d", sound ? Records::kSound : Records::kAny);
+  if (sound)
+    Require(rows == indexed, "a dataset that validation passes reads alike with its index and without");
+  if (!RebuildIndex(*files, "/d").ok()) return 0;
+  const auto rebuilt = Validate(*files, "/d");
+  RequireOk(rebuilt.status(), "validating a dataset whose index was rebuilt");
+  Require(rebuilt->ok() || !sound, "a sound dataset is sound when its index was rebuilt");
+  if (rebuilt->ok())
+    Require(ReadRows(*files, "/d").has_value(), "a dataset with a rebuilt index can be read");
+  return 0;
+}

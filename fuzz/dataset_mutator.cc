@@ -1,0 +1,23 @@
+// Mutates a file of a dataset and, mostly, makes the checksums of all of them right again.
+
+#include "dataset_files.h"
+#include "support/mutate.h"
+#include "support/repair_checksums.h"
+
+using namespace shardkit::fuzz;
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  return MutateSections(data, size, max_size, seed, kDatasetFiles.size(), [](auto& sections) {
+    std::string_view manifest;
+    for (auto& [name, content] : sections) {
+      if (name == kManifest) {
+        RepairManifest(&content);
+        manifest = content;
+      }
+    }
+    for (auto& [name, content] : sections) {
+      if (name == kIndex) RepairOffsetIndex(&content, manifest);
+      if (name == kFirstShard || name == kSecondShard) RepairShard(&content);
+    }
+  });
+}

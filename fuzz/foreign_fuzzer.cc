@@ -1,0 +1,199 @@
+// Structures of other containers, of which the first byte chooses one: decoders of the format layer, and the
+// decompressors. What can be decoded is encoded to the same; names are taken apart as the expressions of the
+// peers do.
+
+#include <array>
+#include <cstdint>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "codec/decompress.h"
+#include "format/dali_index.h"
+#include "format/mds_encoding.h"
+#include "format/mds_index.h"
+#include "format/mds_layout.h"
+#include "format/tar_index_layout.h"
+#include "format/webdataset_names.h"
+#include "format/wids_index.h"
+#include "shardkit/ndarray.h"
+#include "support/input.h"
+#include "support/memory_bound.h"
+#include "support/repair_checksums.h"
+#include "support/require.h"
+
+namespace {
+
+using namespace shardkit;
+using namespace shardkit::fuzz;
+
+void CheckTarIndex(Input input) {
+  std::string bytes(input.rest());
+  const auto found = format::DecodeTarIndex(bytes);
+  if (found.ok())
+    Require(format::EncodeTarIndex(*found).substr(12, 108) == bytes.substr(12, 108),
+            "an index is encoded as it was");
+  RepairTarIndex(&bytes, "tar");
+  const auto repaired = format::DecodeTarIndex(bytes);
+  if (!repaired.ok()) return;
+  const auto again = format::DecodeTarIndex(format::EncodeTarIndex(*repaired));
+  RequireOk(again.status(), "an index that was encoded");
+  Require(*again == *repaired, "an index comes back");
+}
+
+std::vector<format::DaliMember> DaliMembers(std::string_view text, bool* whole) {
+  std::vector<format::DaliMember> members;
+  *whole = format::ParseDaliIndex(text, [&](uint64_t, format::DaliMember member) {
+             members.push_back(std::move(member));
+             return absl::OkStatus();
+           }).ok();
+  return members;
+}
+
+void CheckDaliIndex(std::string_view text) {
+  (void)format::IsDaliIndex(text);
+  std::vector<format::DaliSample> samples;
+  uint64_t last = 0;
+  const absl::Status status = format::ParseDaliIndex(text, [&](uint64_t line, format::DaliMember member) {
+    Require(line >= 2 && line >= last, "lines come in order");
+    if (line != last) samples.emplace_back();
+    last = line;
+    samples.back().members.push_back(std::move(member));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return;
+  bool whole = false, again = false;
+  const auto members = DaliMembers(text, &whole);
+  Require(DaliMembers(format::FormatDaliIndex(samples), &again) == members && again,
+          "DALI's index comes back");
+}
+
+void CheckWidsIndex(std::string_view text) {
+  const auto index = format::ParseWidsIndex(text);
+  if (!index.ok() || !index->has_value()) return;
+  const std::string written = format::FormatWidsIndex(**index);
+  const auto again = format::ParseWidsIndex(written);
+  RequireOk(again.status(), "an index for wids that was formatted");
+  Require(again->has_value() && format::FormatWidsIndex(**again) == written, "an index for wids comes back");
+  for (const auto& shard : (*index)->shards) (void)format::LocalPathOfUrl(shard.url);
+}
+
+void CheckMdsShard(Input input) {
+  const uint64_t length = input.Chance() ? input.Number(4) : input.rest().size();
+  const std::string_view bytes = input.rest();
+  const auto table = format::MdsTableLength(bytes, length);
+  if (!table.ok() || *table > bytes.size()) return;
+  const auto offsets = format::DecodeMdsOffsets(bytes.substr(0, *table), length);
+  if (!offsets.ok()) return;
+  for (size_t i = 0; i < offsets->size(); ++i) {
+    Require((*offsets)[i] >= *table && (*offsets)[i] <= length,
+            "an offset lies in the file, behind the table");
+    Require(i == 0 || (*offsets)[i - 1] <= (*offsets)[i], "offsets do not descend");
+  }
+  if (offsets->front() <= bytes.size())
+    (void)format::ParseMdsHeader(bytes.substr(*table, offsets->front() - *table));
+}
+
+void CheckMdsSample(Input input) {
+  std::vector<format::MdsColumn> columns(input.Below(6));
+  for (auto& column : columns) {
+    if (input.Chance()) column.size = input.Number(1);
+  }
+  const std::string_view sample = input.rest();
+  std::vector<uint64_t> places(columns.size() + 1);
+  if (!format::SplitMdsSample(columns, sample.substr(0, format::MdsHeadLength(columns)), sample.size(),
+                              places)
+           .ok())
+    return;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    Require(places[i] <= places[i + 1], "values follow each other");
+    if (columns[i].size)
+      Require(places[i + 1] - places[i] == *columns[i].size, "a value has its column's size");
+  }
+  Require(places.back() == sample.size(), "the values fill the sample");
+}
+
+void CheckMdsEncoding(Input input) {
+  const format::MdsEncoding encoding = format::DescribeMdsEncoding(input.Bytes(input.Byte()));
+  Require(!encoding.refusal.empty() || encoding.known, "an unknown encoding is refused");
+  std::string value;
+  Column column;
+  column.type = Type::kNdarray;
+  column.dtype = std::array{Type::kU8, Type::kI16, Type::kF32, Type::kU64}[input.Below(4)];
+  if (format::AppendMdsArray(column.dtype, input.rest(), &value).ok()) {
+    RequireOk(ParseNdarray(column, value).status(), "an array of MDS in our form");
+  }
+}
+
+void CheckNames(std::string_view name) {
+  (void)format::SplitDaliName(name);
+  const auto ours = format::SplitWebDatasetName(name);
+  const auto wids = format::SplitWidsName(name);
+  if (ours)
+    Require(std::string(ours->key) + "." + std::string(ours->extension) == name,
+            "key and extension make the name");
+  // The expression's engine needs stack for every byte.
+  if (name.size() > 200 || name.find_first_of(std::string_view("\n\r\0", 3)) != name.npos) return;
+  if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+    return;
+  static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)"), wids_rule("((?:.*/)?.*?)(\\..*)");
+  const std::string text(name);
+  std::smatch parts;
+  const bool matches = std::regex_match(text, parts, webdataset_rule) && !format::IsWebDatasetMeta(name);
+  Require(matches == ours.has_value(), "a name is a sample's by webdataset's expression");
+  if (matches)
+    Require(parts[1].str() == ours->key && parts[2].str() == ours->extension,
+            "its parts are those of the expression");
+  const bool for_wids = std::regex_match(text, parts, wids_rule);
+  Require(for_wids == wids.has_value(), "a name is a sample's by wids's expression");
+  if (for_wids)
+    Require(parts[1].str() == wids->key && parts[2].str() == wids->extension,
+            "its parts are those of wids's expression");
+}
+
+void CheckDecompressors(Input input) {
+  const auto which = static_cast<Compression>(input.Below(5));
+  std::string out(input.Number(2), '\0');
+  if (!Decompress(which, input.rest(), out).ok()) return;
+  std::string longer(out.size() + 1, '\0');
+  Require(!Decompress(which, input.rest(), longer).ok(), "a stream has one size");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryBound bound(size, 64);
+  Input input(data, size);
+  switch (input.Below(10)) {
+    case 0:
+      CheckTarIndex(input);
+      break;
+    case 1:
+      CheckDaliIndex(input.rest());
+      break;
+    case 2:
+      CheckWidsIndex(input.rest());
+      break;
+    case 3:
+      CheckMdsShard(input);
+      break;
+    case 4:
+      CheckMdsSample(input);
+      break;
+    case 5:
+      CheckMdsEncoding(input);
+      break;
+    case 6:
+      CheckNames(input.rest());
+      break;
+    case 7:
+      CheckDecompressors(input);
+      break;
+    case 8:
+      (void)format::ParseMdsHeader(input.rest());
+      break;
+    default:
+      (void)format::ParseMdsIndex(input.rest());
+  }
+  return 0;
+}

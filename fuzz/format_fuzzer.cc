@@ -1,0 +1,206 @@
+// Decoders of a shard's structures, of which the first byte chooses one; its top bit has the checksum made
+// right first. What can be decoded is encoded to the same bytes.
+
+#include <xxhash.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "format/block_header.h"
+#include "format/chunk.h"
+#include "format/file_header.h"
+#include "format/footer.h"
+#include "format/index_layout.h"
+#include "shardkit/ndarray.h"
+#include "support/input.h"
+#include "support/little_endian.h"
+#include "support/memory_bound.h"
+#include "support/require.h"
+
+namespace {
+
+using namespace shardkit;
+using namespace shardkit::fuzz;
+
+// The last eight bytes become the checksum of those before.
+void Seal(std::string* bytes, bool repair) {
+  if (repair && bytes->size() >= 8)
+    Store<uint64_t>(bytes, bytes->size() - 8, XXH3_64bits(bytes->data(), bytes->size() - 8));
+}
+
+Schema SomeSchema(uint8_t which) {
+  std::vector<Column> columns(1 + which % 4);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    columns[i].name = std::string(1, static_cast<char>('a' + i));
+    columns[i].type = std::array{Type::kBytes, Type::kUtf8, Type::kF64, Type::kNdarray}[(which / 4 + i) % 4];
+    columns[i].codec = (which >> i & 16) != 0 ? Codec::kZstd : Codec::kNone;
+    columns[i].nullable = (which >> i & 32) != 0;
+  }
+  return Schema::Create(std::move(columns)).value();
+}
+
+void CheckHeader(std::string bytes, bool repair) {
+  if (bytes.size() >= format::kFileHeaderPrefix) {
+    const auto length = format::PeekFileHeaderLength(bytes);
+    if (length.ok() && *length <= bytes.size()) bytes.resize(*length);
+  }
+  Seal(&bytes, repair);
+  auto header = format::DecodeFileHeader(bytes);
+  if (!header.ok()) return;
+  header->minor = Load<uint16_t>(bytes, 10);
+  std::string written = format::EncodeFileHeader(*header);
+  Require(written == bytes, "a header is encoded as it was");
+}
+
+void CheckBlock(Input input, bool repair) {
+  const Schema schema = SomeSchema(input.Byte());
+  std::string bytes(input.rest());
+  if (bytes.size() > format::BlockHeaderLength(schema.size()))
+    bytes.resize(format::BlockHeaderLength(schema.size()));
+  Seal(&bytes, repair);
+  format::BlockHeader header;
+  if (!format::DecodeBlockHeader(schema, bytes, &header).ok()) return;
+  RequireOk(format::CheckBlockLayout(schema, header), "the layout of a header that was decoded");
+  std::string written;
+  format::EncodeBlockHeader(header, &written);
+  Require(written == bytes, "a block's header is encoded as it was");
+}
+
+void CheckFooter(Input input, bool repair) {
+  const bool has_key = input.Chance();
+  const uint64_t first_block = 64 * input.Number(1);
+  std::string file(input.rest());
+  if (file.size() < format::kTrailerBytes) return;
+  const uint64_t at = file.size() - format::kTrailerBytes;
+  const uint64_t table_length =
+      std::min<uint64_t>(at, format::kSectionEntryBytes * Load<uint32_t>(file, at + 16));
+  if (repair) {
+    Store<uint64_t>(&file, at + 24, XXH3_64bits(file.data() + at - table_length, table_length));
+    Store<uint64_t>(&file, at + 88, XXH3_64bits(file.data() + at, 88));
+  }
+  const auto trailer = format::DecodeTrailer(std::string_view(file).substr(at), file.size());
+  if (!trailer.ok()) return;
+  Require(Within(trailer->footer_offset, trailer->footer_length, at), "the footer lies before the trailer");
+  const auto sections = format::DecodeSectionTable(
+      std::string_view(file).substr(trailer->table_offset(), at - trailer->table_offset()), *trailer,
+      has_key);
+  if (!sections.ok()) return;
+  for (const format::Section& section : *sections) {
+    Require(Within(section.offset, format::PaddedLength(section), at), "a section lies in the footer");
+    const std::string_view padded =
+        std::string_view(file).substr(section.offset, format::PaddedLength(section));
+    (void)format::CheckSection(section, padded);
+    const std::string_view bytes = padded.substr(0, section.length);
+    if (section.kind == 1) (void)format::CheckKeyIndex(bytes);
+    if (section.kind == 2) (void)format::DecodeMetadata(bytes);
+    if (section.kind == 4) (void)format::DecodeBlockDirectory(bytes, *trailer, first_block, 64);
+  }
+}
+
+void CheckSections(Input input) {
+  const uint8_t which = input.Byte();
+  const Schema schema = SomeSchema(input.Byte());
+  const std::string_view bytes = input.rest();
+  if (which % 3 == 0) {
+    const auto metadata = format::DecodeMetadata(bytes);
+    if (metadata.ok()) Require(format::EncodeMetadata(*metadata) == bytes, "metadata is encoded as it was");
+  } else if (which % 3 == 1) {
+    const auto statistics = format::DecodeStatistics(schema, bytes);
+    if (statistics.ok())
+      Require(format::EncodeStatistics(*statistics) == bytes, "statistics are encoded as they were");
+  } else if (bytes.size() % 12 == 0) {
+    if (!format::CheckKeyIndex(bytes).ok()) return;
+    std::vector<uint64_t> hashes(bytes.size() / 12);
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      hashes[Load<uint32_t>(bytes, 8 * hashes.size() + 4 * i)] = Load<uint64_t>(bytes, 8 * i);
+    }
+    RequireOk(format::CompareKeyIndex(bytes, hashes), "a key index agrees with its own hashes");
+    Require(format::EncodeKeyIndex(hashes) == bytes, "a key index is encoded as it was");
+  }
+}
+
+void CheckIndexHeader(Input input, bool repair) {
+  const uint64_t length = input.Number(4);
+  std::string bytes(input.Bytes(format::kIndexHeaderBytes));
+  Seal(&bytes, repair);
+  const auto header = format::DecodeIndexHeader(bytes, length);
+  if (!header.ok()) return;
+  Require(header->file_length() == length, "the parts fill the file");
+  Store<uint16_t>(&bytes, 10, 0);  // any minor version is read
+  Seal(&bytes, true);
+  Require(format::EncodeIndexHeader(*header) == bytes, "an index's header is encoded as it was");
+}
+
+void CheckChunk(Input input) {
+  const Schema schema = SomeSchema(input.Byte());
+  const Column& column = schema[0];
+  const uint32_t count = 1 + input.Below(40);
+  const bool with_values = input.Chance();
+  const format::HeadLayout layout(column, count);
+  std::string head(
+      input.Bytes(column.is_blob() ? layout.values_offset : layout.values_offset + input.Byte()));
+  if (head.size() < layout.values_offset) head.resize(layout.values_offset);
+  if (const auto size = column.fixed_size()) head.resize(layout.values_offset + *size * count);
+  const std::string values(input.rest());
+  const auto view = format::ParseColumn(
+      column, count, head, with_values ? std::string_view(values) : std::string_view(), values.size());
+  if (!view.ok() || !view->loaded()) return;
+  (void)format::CheckAbsentSlots(*view);
+  uint64_t bytes = 0, sum = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto value = view->value(i);
+    if (!value) continue;
+    bytes += value->size();
+    for (const char c : *value) sum += static_cast<uint8_t>(c);  // every byte is there
+  }
+  Require(bytes <= head.size() + values.size() && sum <= 255 * bytes, "values lie in their chunks");
+  if (column.is_blob()) (void)format::CheckRecords(*view);
+}
+
+void CheckArray(Input input) {
+  Column column;
+  column.type = Type::kNdarray;
+  column.dtype = std::array{Type::kU8, Type::kI16, Type::kF32, Type::kU64}[input.Below(4)];
+  if (input.Chance()) column.shape = {input.Below(5), input.Below(5)};
+  const auto array = ParseNdarray(column, input.rest());
+  if (!array.ok()) return;
+  Require(array->data.size() == array->element_count() * ScalarSize(column.dtype),
+          "an array has its elements");
+  std::string written;
+  RequireOk(AppendNdarray(array->dtype, array->shape, array->data, &written), "an array that was parsed");
+  if (!column.shape) Require(written == input.rest(), "an array is encoded as it was");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryBound bound(size, 64);
+  Input input(data, size);
+  const uint8_t choice = input.Byte();
+  const bool repair = (choice & 128) != 0;
+  switch ((choice & 127) % 7) {
+    case 0:
+      CheckHeader(std::string(input.rest()), repair);
+      break;
+    case 1:
+      CheckBlock(input, repair);
+      break;
+    case 2:
+      CheckFooter(input, repair);
+      break;
+    case 3:
+      CheckSections(input);
+      break;
+    case 4:
+      CheckIndexHeader(input, repair);
+      break;
+    case 5:
+      CheckChunk(input);
+      break;
+    default:
+      CheckArray(input);
+  }
+  return 0;
+}

@@ -1,0 +1,99 @@
+// The repair of checksums, without which mutated shards would only ever fail the first check.
+
+#include "support/repair_checksums.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "shardkit/shard_reader.h"
+#include "shardkit/validate.h"
+#include "support/file_sections.h"
+
+namespace shardkit::fuzz {
+namespace {
+
+std::string Golden(const std::string& name) {
+  std::ifstream file(std::string(std::getenv("SHARDKIT_GOLDEN")) + "/valid/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What opening and reading all blocks says.
+absl::Status Read(const std::string& bytes) {
+  const auto files = NewMemoryFileSystem();
+  WriteWhole(*files, "/s.shard", bytes);
+  const auto shard = ShardReader::Open(*files, "/s.shard");
+  if (!shard.ok()) return shard.status();
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t i = 0; i < (*shard)->blocks().size(); ++i) {
+    if (auto status = (*shard)->ReadBlock(i, {}, &buffer, &view); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+TEST(RepairTest, LeavesSoundShardsAsTheyAre) {
+  size_t count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(std::getenv("SHARDKIT_GOLDEN")) + "/valid")) {
+    if (entry.path().extension() != ".shard") continue;
+    const std::string sound = Golden(entry.path().filename());
+    std::string repaired = sound;
+    RepairShard(&repaired);
+    EXPECT_EQ(repaired, sound) << entry.path();
+    ++count;
+  }
+  EXPECT_GT(count, 15u);
+}
+
+TEST(RepairTest, MakesAChangedValueReadable) {
+  // The last byte of the value and the first byte of the key of the shard that the specification shows byte
+  // by byte.
+  std::string shard = Golden("one-sample.shard");
+  for (const uint64_t at : {128 + 320 + 3, 128 + 192 + 8}) {
+    std::string changed = shard;
+    changed[at] ^= 1;
+    EXPECT_FALSE(Read(changed).ok()) << at;
+    RepairShard(&changed);
+    EXPECT_TRUE(Read(changed).ok()) << at << " " << Read(changed);
+  }
+}
+
+TEST(RepairTest, ReachesTheRulesBehindTheChecksums) {
+  std::string shard = Golden("one-sample.shard");
+  shard[128 + 44] = 1;  // reserved in the block's header
+  RepairShard(&shard);
+  const absl::Status status = Read(shard);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message().find("checksum"), std::string_view::npos) << status;
+}
+
+TEST(RepairTest, TakesAnyBytes) {
+  const std::string shard = Golden("every-type.shard");
+  for (size_t length = 0; length < shard.size(); length += 7) {
+    std::string cut = shard.substr(0, length);
+    RepairShard(&cut);
+    EXPECT_EQ(cut.size(), length);
+  }
+}
+
+TEST(RepairTest, MakesDatasetsAgree) {
+  const std::string manifest = Golden("two-shards/dataset.json"), index = Golden("two-shards/dataset.idx");
+  std::string repaired = index;
+  RepairOffsetIndex(&repaired, manifest);
+  EXPECT_EQ(repaired, index);
+  repaired[200] ^= 1;
+  const std::string changed = repaired;
+  RepairOffsetIndex(&repaired, manifest);
+  EXPECT_NE(repaired, changed);
+  EXPECT_NE(repaired, index);
+  std::string text = manifest;
+  RepairManifest(&text);
+  EXPECT_EQ(text, manifest);
+}
+
+}  // namespace
+}  // namespace shardkit::fuzz

@@ -1,0 +1,76 @@
+// Any text as an annotation file of SA-1B: what is taken comes back byte for byte, be it from the columns or
+// from the source text kept beside them.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shardkit/sa1b.h"
+#include "support/memory_bound.h"
+#include "support/require.h"
+
+namespace {
+
+using namespace shardkit;
+using namespace shardkit::fuzz;
+
+// The values of the fields by the names of their columns.
+Sa1bValues ValuesOf(const std::vector<Field>& fields) {
+  Sa1bValues values;
+  const std::array<std::pair<std::string_view, std::string_view*>, 13> places = {{
+      {"image_id", &values.image_id},
+      {"width", &values.width},
+      {"height", &values.height},
+      {"file_name", &values.file_name},
+      {"masks", &values.masks},
+      {"annotation_id", &values.annotation_id},
+      {"area", &values.area},
+      {"bbox", &values.bbox},
+      {"predicted_iou", &values.predicted_iou},
+      {"stability_score", &values.stability_score},
+      {"crop_box", &values.crop_box},
+      {"point_coords", &values.point_coords},
+      {"source_json", &values.source_json},
+  }};
+  for (const Field& field : fields) {
+    bool known = false;
+    for (const auto& [name, place] : places) {
+      if (name != field.column->name) continue;
+      Require(place->data() == nullptr, "a column comes once");
+      // Null stands for absent, and a value of no bytes may lie nowhere.
+      *place = field.value.bytes.data() == nullptr ? std::string_view("") : field.value.bytes;
+      known = true;
+    }
+    Require(known, "a field is of a column of annotations");
+  }
+  return values;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryBound bound(size, 16);
+  static Sa1bConverter reused;
+  ByteArena arena;
+  std::vector<Field> fields;
+  const std::string_view json(reinterpret_cast<const char*>(data), size);
+  const absl::Status status = reused.Convert(json, &arena, &fields);
+  Sa1bConverter fresh;
+  ByteArena other;
+  std::vector<Field> again;
+  Require(fresh.Convert(json, &other, &again).code() == status.code(),
+          "a converter that was used before says the same");
+  if (!status.ok()) return 0;
+  const Sa1bValues values = ValuesOf(fields);
+  std::string text;
+  RequireOk(RegenerateSa1bJson(values, &text), "regenerating what was converted");
+  Require(text == json, "the text comes back byte for byte");
+  if (values.source_json.data() != nullptr) {
+    Sa1bValues bare = values;
+    bare.source_json = {};
+    const bool regenerated = RegenerateSa1bJson(bare, &text).ok();
+    Require(!regenerated || text != json, "the source is kept only where the columns do not give it");
+  }
+  return 0;
+}

@@ -1,0 +1,109 @@
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "dataset_files.h"
+#include "format/block_header.h"
+#include "format/footer.h"
+#include "format/index_layout.h"
+#include "seeds/seeds.h"
+#include "shardkit/ndarray.h"
+#include "support/file_sections.h"
+#include "support/little_endian.h"
+
+namespace shardkit::fuzz {
+namespace {
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Choices of format_fuzzer, as it numbers them.
+enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexHeader, kChunk, kArray };
+
+std::string Chosen(Structure structure, std::string_view bytes) {
+  return static_cast<char>(structure) + std::string(bytes);
+}
+
+// A header, a footer and its sections of a sound shard.
+void AddStructures(const std::string& name, const std::string& shard, SeedWriter& seeds) {
+  if (shard.size() < 200) return;
+  seeds.Add("format", "header-" + name, Chosen(kHeader, shard.substr(0, Load<uint32_t>(shard, 12))));
+  if (shard.size() > 4096) return;
+  seeds.Add("format", "footer-" + name, Chosen(kFooter, std::string("\1\2", 2) + shard));
+  const auto trailer = format::DecodeTrailer(
+      std::string_view(shard).substr(shard.size() - format::kTrailerBytes), shard.size());
+  if (!trailer.ok()) return;
+  for (uint64_t entry = trailer->table_offset(); entry < shard.size() - format::kTrailerBytes;
+       entry += format::kSectionEntryBytes) {
+    const uint32_t kind = Load<uint32_t>(shard, entry);
+    if (kind < 1 || kind > 3) continue;
+    const std::string which = {static_cast<char>(std::array{0, 2, 0, 1}[kind]), '\0'};
+    seeds.Add("format", "section-" + std::to_string(kind) + "-" + name,
+              Chosen(kSections, which + shard.substr(Load<uint64_t>(shard, entry + 8),
+                                                     Load<uint64_t>(shard, entry + 16))));
+  }
+}
+
+void AddBlocks(SeedWriter& seeds) {
+  Column column;
+  column.name = "a";
+  for (const bool inline_values : {false, true}) {
+    column.codec = inline_values ? Codec::kZstd : Codec::kNone;
+    const Schema schema = Schema::Create({column}).value();
+    format::BlockHeader header;
+    header.sample_count = 3;
+    header.columns.resize(1);
+    header.columns[0].stored_length = header.columns[0].raw_length = inline_values ? 30 : 24;
+    if (!inline_values) header.columns[0].values_length = 42;
+    format::LayOutBlock(schema, header);
+    std::string bytes(1, inline_values ? 16 : 0);
+    format::EncodeBlockHeader(header, &bytes);
+    seeds.Add("format", inline_values ? "block-inline" : "block-blob", Chosen(kBlock, bytes));
+  }
+  std::string chunk = {0, 2, 1};
+  for (const uint64_t end : {10, 20, 30}) chunk.append(reinterpret_cast<const char*>(&end), 8);
+  seeds.Add("format", "chunk-blob", Chosen(kChunk, chunk + std::string(30, 'v')));
+  chunk[0] = 16;
+  seeds.Add("format", "chunk-inline", Chosen(kChunk, chunk + std::string(30, 'v')));
+  std::string array = {0, 0};
+  const std::array<uint64_t, 2> shape = {2, 3};
+  if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok())
+    seeds.Add("format", "array", Chosen(kArray, array));
+  format::IndexHeader index;
+  index.names_length = 5;
+  std::string header = format::EncodeIndexHeader(index);
+  std::string length(4, '\0');
+  Store(&length, 0, static_cast<uint32_t>(index.file_length()));
+  seeds.Add("format", "index-header", Chosen(kIndexHeader, length + header));
+}
+
+}  // namespace
+
+void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
+  const std::filesystem::path valid = std::filesystem::path(golden) / "valid";
+  for (const char* kind : {"valid", "invalid"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(golden) / kind)) {
+      if (entry.path().extension() != ".shard") continue;
+      const std::string shard = ReadFile(entry.path());
+      const std::string name = std::string(kind) + "-" + entry.path().stem().string();
+      seeds.Add("shard", name, shard);
+      if (std::string_view(kind) == "valid") AddStructures(name, shard, seeds);
+    }
+  }
+  AddBlocks(seeds);
+  std::vector<std::pair<size_t, std::string>> sections;
+  for (size_t i = 0; i < kDatasetFiles.size(); ++i)
+    sections.emplace_back(i, ReadFile(valid / "two-shards" / kDatasetFiles[i]));
+  seeds.Add("dataset", "two-shards", JoinSections(sections));
+  sections.erase(sections.begin() + kIndex);
+  seeds.Add("dataset", "without-index", JoinSections(sections));
+  seeds.Add("dataset", "no-shards",
+            JoinSections({{kManifest, ReadFile(valid / "no-shards" / "dataset.json")},
+                          {kIndex, ReadFile(valid / "no-shards" / "dataset.idx")}}));
+}
+
+}  // namespace shardkit::fuzz

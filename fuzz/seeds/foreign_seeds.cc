@@ -1,0 +1,202 @@
+#include <zlib.h>
+
+#include <array>
+
+#include "mds_files.h"
+#include "seeds/seeds.h"
+#include "shardkit/convert.h"
+#include "shardkit/tar_index.h"
+#include "support/file_sections.h"
+#include "support/require.h"
+#include "support/samples.h"
+#include "tar_files.h"
+
+namespace shardkit::fuzz {
+namespace {
+
+std::string ReadFile(FileSystem& files, const std::string& path) {
+  auto content = files.ReadFile(path, uint64_t{1} << 30);
+  RequireOk(content.status(), "reading a file of a seed");
+  return *std::move(content);
+}
+
+std::string Gzip(const std::string& bytes) {
+  z_stream stream{};
+  Require(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib begins");
+  std::string out(deflateBound(&stream, bytes.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  Require(deflate(&stream, Z_FINISH) == Z_STREAM_END, "zlib ends");
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// The files that are there, as sections.
+template <size_t N>
+std::vector<std::pair<size_t, std::string>> Collect(FileSystem& files,
+                                                    const std::array<std::string_view, N>& names) {
+  std::vector<std::pair<size_t, std::string>> sections;
+  for (size_t i = 0; i < N; ++i) {
+    const std::string path = JoinPath("/d", names[i]);
+    if (files.Stat(path).ok()) sections.emplace_back(i, ReadFile(files, path));
+  }
+  return sections;
+}
+
+// A small schema and samples for it; columns without null where MDS is the target.
+struct Content {
+  explicit Content(uint64_t number, Columns which) {
+    const std::string bytes = SeedBytes(number, 600);
+    Input input(bytes);
+    schema = TakeSchema(input, which);
+    rows = TakeRows(input, schema);
+    if (rows.size() > 6) rows.resize(6);
+  }
+  Schema schema;
+  std::vector<Row> rows;
+};
+
+void AddTars(SeedWriter& seeds) {
+  for (uint64_t number = 0; number < 12; ++number) {
+    const Content content(number, Columns::kByteStrings);
+    const auto files = NewMemoryFileSystem();
+    {
+      const auto writer = CreateWebDatasetWriter(*files, "/d", content.schema);
+      RequireOk(writer.status(), "creating tars");
+      if (!AppendRows(content.schema, content.rows, **writer).ok() || !(*writer)->Finish().ok()) continue;
+    }
+    if (!files->Stat("/d/000000.tar").ok()) continue;
+    RequireOk(files->Rename("/d/000000.tar", "/d/x.tar"), "naming a tar");
+    (void)files->RemoveFile("/d/000000.tar.shardidx");
+    (void)BuildTarIndex(*files, "/d/x.tar");
+    (void)BuildDaliIndex(*files, "/d/x.tar");
+    (void)files->RemoveFile("/d/wids.json");
+    (void)WriteWidsIndex(*files, {"/d/x.tar"}, "/d/wids.json");
+    const auto all = Collect(*files, kTarFiles);
+    const std::string name = std::to_string(number);
+    seeds.Add("tar", "all-" + name, JoinSections(all));
+    const std::string tar = ReadFile(*files, "/d/x.tar");
+    seeds.Add("tar", "plain-" + name, JoinSections({{kTar, tar}}));
+    seeds.Add("tar", "gzip-" + name, JoinSections({{kGzip, Gzip(tar)}}));
+    const std::array<std::pair<std::string_view, char>, 3> parts = {
+        {{"/d/x.tar.shardidx", 0}, {"/d/x.idx", 1}, {"/d/wids.json", 2}}};
+    for (const auto& [path, choice] : parts) {
+      if (files->Stat(std::string(path)).ok()) {
+        seeds.Add("foreign", std::to_string(choice) + "-" + name,
+                  std::string(1, choice) + ReadFile(*files, std::string(path)));
+      }
+    }
+  }
+}
+
+void AddMds(SeedWriter& seeds) {
+  for (uint64_t number = 0; number < 60; ++number) {
+    const Content content(number, Columns::kAny);
+    MdsWriterOptions options;
+    options.shard_samples = 3;
+    if (number % 2 == 1) options.compression = "zstd";
+    if (number % 3 == 1) options.hashes = {"xxh64", "sha1"};
+    const auto files = NewMemoryFileSystem();
+    {
+      const auto writer = CreateMdsWriter(*files, "/d", content.schema, options);
+      if (!writer.ok() || !AppendRows(content.schema, content.rows, **writer).ok() ||
+          !(*writer)->Finish().ok())
+        continue;
+    }
+    const std::string name = std::to_string(number);
+    seeds.Add("mds", name, JoinSections(Collect(*files, kMdsFiles)));
+    const std::string index = ReadFile(*files, "/d/index.json");
+    seeds.Add("foreign", "9-" + name, "\x09" + index);
+    if (!files->Stat("/d/shard.00000.mds").ok()) continue;
+    const std::string shard = ReadFile(*files, "/d/shard.00000.mds");
+    seeds.Add("foreign", "3-" + name, std::string("\3\0", 2) + shard);
+    seeds.Add("mds", "alone-" + name, JoinSections({{kMdsFirst, shard}}));
+    std::string compressed = index;
+    for (size_t at = 0; (at = compressed.find("\"zip_data\": null", at)) != compressed.npos; ++at) {
+      compressed.replace(at, 16,
+                         R"("zip_data": {"basename": "shard.00000.mds.gz", "bytes": 1, "hashes": {}})");
+    }
+    for (size_t at = 0; (at = compressed.find("\"compression\": null", at)) != compressed.npos; ++at) {
+      compressed.replace(at, 19, R"("compression": "gz")");
+    }
+    seeds.Add("mds", "gz-" + name, JoinSections({{kMdsIndex, compressed}, {kMdsGzip, Gzip(shard)}}));
+  }
+}
+
+void AddArrays(SeedWriter& seeds) {
+  Column key;
+  key.name = "key";
+  key.type = Type::kUtf8;
+  key.is_key = true;
+  for (const auto& [choice, dtype] : {std::pair{'\0', Type::kU8}, {'\4', Type::kF32}, {'\3', Type::kBf16}}) {
+    Column array;
+    array.name = "a";
+    array.type = Type::kNdarray;
+    array.dtype = dtype;
+    array.shape = {2, 3};
+    const Schema schema = Schema::Create({key, array}).value();
+    const auto files = NewMemoryFileSystem();
+    const std::vector<Row> rows = {{"k", std::string(6 * ScalarSize(dtype), 'x')}};
+    {
+      const auto writer = DatasetWriter::Create(*files, "/in", schema);
+      RequireOk(writer.status(), "creating a dataset");
+      RequireOk(AppendRows(schema, rows, **writer), "appending");
+      RequireOk((*writer)->Finish().status(), "finishing");
+    }
+    ConvertOptions options;
+    options.to = Container::kWebDataset;
+    RequireOk(Convert(*files, "/in", "/d", options).status(), "converting");
+    const auto read = ReadRows(*files, "/d");
+    Require(read && read->size() == 1 && read->front().back(), "a file of NumPy");
+    for (const char form : {'\0', '\1'}) {
+      seeds.Add("npy",
+                TypeName(dtype) == "u8" ? std::string("u8-") + std::to_string(form)
+                                        : std::string(TypeName(dtype)) + std::to_string(form),
+                std::string{choice, form} + *read->front().back());
+    }
+  }
+}
+
+void AddTexts(SeedWriter& seeds) {
+  int number = 0;
+  for (const char* text : {"64KiB", "1.5 GB", "256mib", "18446744073709551615", "0.125KiB", "7"}) {
+    seeds.Add("numbers", "size-" + std::to_string(number++), std::string(1, '\0') + text);
+    seeds.Add("numbers", "count-" + std::to_string(number),
+              std::string("\1") + std::string(8, '\0') + std::string(8, '\xff') + text);
+    seeds.Add("numbers", "number-" + std::to_string(number), std::string("\4") + text);
+  }
+  for (const char* text : {"3:7", ":7", "3:", "0:18446744073709551615"})
+    seeds.Add("numbers", std::string("range-") + std::to_string(number++), std::string("\2") + text);
+  for (const char* text : {"0/1", "3/8"})
+    seeds.Add("numbers", std::string("part-") + std::to_string(number++), std::string("\3") + text);
+  for (const char* text : {"\3a/bc/../d", "\1/x.tar.gz"})
+    seeds.Add("numbers", std::string("path-") + std::to_string(number++), std::string("\5") + text);
+  for (const char* text : {"d/a.b.jpg", "a/b.c/d.jpg", ".hidden", "dir/.hidden.jpg", "a..b", "a.",
+                           "__k__/x.json", "__k__.json"}) {
+    seeds.Add("foreign", "6-" + std::to_string(number++), std::string("\6") + text);
+  }
+  seeds.Add("foreign", "7-gzip", std::string("\7\1\5\0", 4) + Gzip("hello"));
+  seeds.Add("foreign", "5-array", std::string("\5\x0dndarray:uint8\0\x08\2\3abcdef", 25));
+  seeds.Add("foreign", "4-sample", std::string("\4\2\0\1\4\3\0\0\0abcdefg", 16));
+  seeds.Add("unpack", "plain", std::string("\0\1b\1c\1k\3\4d/k2\1", 14));
+  seeds.Add("unpack", "leading-up", std::string("\1\3jpg\3txt\6../../\3\1/\3", 20));
+}
+
+}  // namespace
+
+void AddForeignSeeds(SeedWriter& seeds) {
+  AddTars(seeds);
+  AddMds(seeds);
+  AddArrays(seeds);
+  AddTexts(seeds);
+  for (const char* target : {"writer", "convert", "unpack"}) {
+    for (uint64_t number = 0; number < 40; ++number) {
+      seeds.Add(target, "random-" + std::to_string(number), SeedBytes(number, 20 + 30 * number));
+    }
+  }
+}
+
+}  // namespace shardkit::fuzz

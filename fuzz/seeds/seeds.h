@@ -1,0 +1,36 @@
+// What a campaign begins with: inputs of every target that are sound, so that mutations of them reach far.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shardkit::fuzz {
+
+// Folders by target below one folder.
+class SeedWriter {
+ public:
+  explicit SeedWriter(std::string directory) : directory_(std::move(directory)) {}
+
+  // Writes an input; ends the program when that fails.
+  void Add(std::string_view target, std::string_view name, std::string_view input);
+
+  uint64_t count() const { return count_; }
+
+ private:
+  std::string directory_;
+  uint64_t count_ = 0;
+};
+
+// Inputs for: shard, dataset, format. `golden` is format-spec/golden.
+void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds);
+
+// tar, mds, foreign, numbers, and bytes for writer, convert, npy, unpack.
+void AddForeignSeeds(SeedWriter& seeds);
+
+// jpeg, rle, sa1b.
+void AddPictureSeeds(SeedWriter& seeds);
+
+// Bytes that are the same for the same number on every machine.
+std::string SeedBytes(uint64_t number, size_t length);
+
+}  // namespace shardkit::fuzz

@@ -1,0 +1,28 @@
+// Numbers of files, by position. The caller knows that they lie within.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace shardkit::fuzz {
+
+template <typename T>
+T Load(std::string_view bytes, uint64_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
+template <typename T>
+void Store(std::string* bytes, uint64_t at, T value) {
+  std::memcpy(bytes->data() + at, &value, sizeof(value));
+}
+
+// Whether [offset, offset + length) is part of `size` bytes.
+inline bool Within(uint64_t offset, uint64_t length, uint64_t size) {
+  return offset <= size && length <= size - offset;
+}
+
+}  // namespace shardkit::fuzz

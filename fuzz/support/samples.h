@@ -1,0 +1,31 @@
+// Schemas and samples decoded from the fuzzer's bytes, and the model of what a dataset of them says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardkit/dataset_writer.h"
+#include "support/input.h"
+#include "support/rows.h"
+
+namespace shardkit::fuzz {
+
+enum class Columns {
+  kAny,          // of every type
+  kByteStrings,  // what tars hold
+};
+
+// 1 to 6 columns; mostly with a key, the first.
+Schema TakeSchema(Input& input, Columns which);
+
+// Up to 40 samples whose values fit their columns. Keys are unique and in order.
+std::vector<Row> TakeRows(Input& input, const Schema& schema);
+
+// Appends the rows, an absent value as no field.
+absl::Status AppendRows(const Schema& schema, const std::vector<Row>& rows, DatasetWriter& writer);
+
+// Fails unless the dataset has these rows, in the schema's columns by name.
+void RequireRows(FileSystem& files, const std::string& path, const Schema& schema,
+                 const std::vector<Row>& rows);
+
+}  // namespace shardkit::fuzz

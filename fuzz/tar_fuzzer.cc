@@ -1,0 +1,77 @@
+// A tar, plain and compressed, with the indexes that may lie beside it, any bytes each. A tar says the same
+// without an index, through one made of it, through DALI's where that can be made, and compressed.
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "shardkit/tar_index.h"
+#include "shardkit/validate.h"
+#include "support/file_sections.h"
+#include "support/memory_bound.h"
+#include "support/require.h"
+#include "support/rows.h"
+#include "tar_files.h"
+
+namespace {
+
+using namespace shardkit;
+using namespace shardkit::fuzz;
+
+// libarchive takes a stream for compressed only when it says so at its beginning; level 0 costs least.
+std::string Gzip(const std::string& bytes) {
+  z_stream stream{};
+  Require(deflateInit2(&stream, 0, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib begins");
+  std::string out(deflateBound(&stream, bytes.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  Require(deflate(&stream, Z_FINISH) == Z_STREAM_END, "zlib ends");
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+void ReadAll(FileSystem& files, const std::string& path) {
+  const auto rows = ReadRows(files, path, Records::kAny);
+  const auto report = Validate(files, path);
+  if (report.ok() && report->ok()) Require(rows.has_value(), "what validation passes can be read");
+}
+
+void CompareIndexes(FileSystem& files) {
+  for (const std::string_view name : {"x.tar.shardidx", "x.idx"})
+    (void)files.RemoveFile(JoinPath("/d", name));
+  const auto rows = ReadRows(files, "/d/x.tar");
+  const auto dali = BuildDaliIndex(files, "/d/x.tar");
+  if (dali.ok() && dali->problem_count == 0) {
+    Require(rows.has_value(), "a tar that DALI's index can be made of can be read");
+    Require(ReadRows(files, "/d/x.tar") == rows, "a tar says the same through DALI's index");
+  }
+  (void)files.RemoveFile("/d/x.idx");
+  const auto built = BuildTarIndex(files, "/d/x.tar");
+  if (built.ok()) {
+    Require(rows.has_value(), "a tar that an index can be made of can be read");
+    Require(ReadRows(files, "/d/x.tar") == rows, "a tar says the same through its index");
+  }
+  if (!rows) return;
+  WriteWhole(files, "/d/z.tar.gz", Gzip(files.ReadFile("/d/x.tar", uint64_t{1} << 30).value()));
+  Require(ReadRows(files, "/d/z.tar.gz") == rows, "a tar says the same compressed");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryBound bound(size, 16);
+  const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
+  WriteSections(*files, "/d", kTarFiles, {reinterpret_cast<const char*>(data), size});
+  for (const std::string_view name : {"x.tar", "wids.json", "y.tar.gz", "y.tar.zst"}) {
+    const std::string path = JoinPath("/d", name);
+    if (files->Stat(path).ok()) ReadAll(*files, path);
+  }
+  if (files->Stat("/d/x.tar").ok()) CompareIndexes(*files);
+  ReadAll(*files, "/d");
+  return 0;
+}
