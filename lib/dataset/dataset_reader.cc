@@ -249,6 +249,10 @@ absl::StatusOr<std::vector<DatasetBlock>> NativeDatasetReader::ReadBlockDirector
     const uint64_t first_sample = first_samples_[shard];
     if (index_) {
       SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index_->Shard(shard));
+      // Shards that share blocks would make far more entries than the index has bytes.
+      if (entry.first_block != blocks.size()) {
+        return DataLoss(path_, ": the offset index contradicts itself at shard ", shard, "; run shardctl index ", path_);
+      }
       for (uint64_t i = 0; i < entry.block_count; ++i) {
         SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->Block(entry.first_block + i));
         blocks.push_back({shard, static_cast<uint32_t>(i), block.first_sample, block.sample_count, block.length});

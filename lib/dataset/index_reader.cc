@@ -54,12 +54,14 @@ absl::Status IndexReader::Touch(uint64_t offset, uint64_t length) const {
 }
 
 absl::StatusOr<IndexBlock> IndexReader::Block(uint64_t index) const {
+  if (index >= header_.block_count) return DataLoss(path_, ": index: block ", index, " lies past the table of blocks");
   const uint64_t offset = header_.blocks_offset() + kIndexEntryBytes * index;
   SHARDKIT_RETURN_IF_ERROR(Touch(offset, kIndexEntryBytes));
   return format::LoadIndexBlock(bytes_.data() + offset);
 }
 
 absl::StatusOr<IndexShard> IndexReader::Shard(uint64_t index) const {
+  if (index >= header_.shard_count) return DataLoss(path_, ": index: shard ", index, " lies past the table of shards");
   const uint64_t offset = header_.shards_offset() + kIndexEntryBytes * index;
   SHARDKIT_RETURN_IF_ERROR(Touch(offset, kIndexEntryBytes));
   return format::LoadIndexShard(bytes_.data() + offset);

@@ -24,7 +24,7 @@ class IndexReader {
 
   const format::IndexHeader& header() const { return header_; }
 
-  // `index` is below the header's count.
+  // DataLoss when `index` is not below the header's count: it may come from another table.
   absl::StatusOr<format::IndexBlock> Block(uint64_t index) const;
   absl::StatusOr<format::IndexShard> Shard(uint64_t index) const;
   absl::StatusOr<std::string_view> ShardName(const format::IndexShard& shard) const;
