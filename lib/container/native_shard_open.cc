@@ -56,11 +56,7 @@ absl::Status NativeShardReader::Initialise() {
     SHARDKIT_ASSIGN_OR_RETURN(head, ReadRange(*file_, 0, header_length));
   }
   SHARDKIT_ASSIGN_OR_RETURN(header_, format::DecodeFileHeader(std::string_view(head).substr(0, header_length)));
-  dictionaries_.resize(header_.schema.size());
-  for (const format::Dictionary& dictionary : header_.dictionaries) {
-    SHARDKIT_ASSIGN_OR_RETURN(dictionaries_[dictionary.column],
-                              ZstdDictionary::Create(dictionary.bytes, kDefaultZstdLevel));
-  }
+  SHARDKIT_RETURN_IF_ERROR(LoadDictionaries());
 
   if (size < format::kTrailerBytes) return DataLoss("trailer: the file is too short to be a shard");
   const uint64_t tail_length = std::min(size, kTailRead);
@@ -88,6 +84,31 @@ absl::Status NativeShardReader::Initialise() {
       blocks_, format::DecodeBlockDirectory(std::string_view(directory_bytes).substr(0, directory.length), trailer_,
                                             RoundUp(header_.length, header_.alignment), header_.alignment));
   return absl::OkStatus();
+}
+
+absl::Status NativeShardReader::LoadDictionaries() {
+  dictionaries_.resize(header_.schema.size());
+  for (const format::Dictionary& dictionary : header_.dictionaries) {
+    SHARDKIT_ASSIGN_OR_RETURN(dictionaries_[dictionary.column],
+                              ZstdDictionary::Create(dictionary.bytes, kDefaultZstdLevel));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks(std::unique_ptr<RandomAccessFile> file,
+                                                                                 format::FileHeader header,
+                                                                                 std::vector<BlockInfo> blocks) {
+  std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
+  reader->file_ = std::move(file);
+  reader->header_ = std::move(header);
+  // Every block's length is a multiple of this, so that none has padding after it.
+  reader->header_.alignment = format::kMinAlignment;
+  reader->trailer_.file_length = reader->file_->size();
+  if (!blocks.empty()) reader->trailer_.sample_count = blocks.back().first_sample + blocks.back().sample_count;
+  reader->trailer_.block_count = blocks.size();
+  reader->blocks_ = std::move(blocks);
+  if (absl::Status status = reader->LoadDictionaries(); !status.ok()) return Annotate(status, reader->path());
+  return reader;
 }
 
 std::vector<size_t> NativeShardReader::dictionary_columns() const {

@@ -19,6 +19,12 @@ class NativeShardReader : public ShardReader {
   static absl::StatusOr<std::unique_ptr<NativeShardReader>> Open(FileSystem& file_system, const std::string& path,
                                                                  const ReadOptions& options);
 
+  // Of a file whose blocks were found otherwise than by its directory: to read those, and nothing else of it. What lies
+  // between them is not looked at. `blocks` ascend by first sample, and lie in the file where they are read.
+  static absl::StatusOr<std::unique_ptr<NativeShardReader>> OpenBlocks(std::unique_ptr<RandomAccessFile> file,
+                                                                       format::FileHeader header,
+                                                                       std::vector<BlockInfo> blocks);
+
   const std::string& path() const override { return file_->path(); }
   const Schema& schema() const override { return header_.schema; }
   uint64_t sample_count() const override { return trailer_.sample_count; }
@@ -64,6 +70,7 @@ class NativeShardReader : public ShardReader {
 
   NativeShardReader() = default;
   absl::Status Initialise();
+  absl::Status LoadDictionaries();
   absl::Status Load(size_t index, BlockBuffer::State& state) const;  // what state.wanted asks for
   absl::StatusOr<const char*> ReadStored(size_t index, BlockBuffer::State& state) const;
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;

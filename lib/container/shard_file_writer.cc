@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "format/chunk_checker.h"
 #include "format/footer.h"
 #include "io/publish_file.h"
 
@@ -25,24 +26,32 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(FileSys
                                                                          const std::string& path,
                                                                          const EncodingPlan& plan,
                                                                          const ShardOptions& options) {
-  std::unique_ptr<ShardFileWriter> writer(new ShardFileWriter());
-  writer->file_system_ = &file_system;
-  writer->path_ = path;
-  writer->temporary_path_ = StrCat(path, kTemporarySuffix);
-  writer->options_ = options;
-  writer->schema_ = plan.schema;
-  writer->statistics_.resize(plan.schema.size());
-
   format::FileHeader header;
   header.alignment = options.alignment;
   header.schema = plan.schema;
   for (size_t i = 0; i < plan.schema.size(); ++i) {
     if (plan.dictionaries[i]) header.dictionaries.push_back({static_cast<uint32_t>(i), plan.dictionaries[i]->bytes()});
   }
+  return CreateWithHeader(file_system, path, std::move(header), options);
+}
+
+absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHeader(FileSystem& file_system,
+                                                                                   const std::string& path,
+                                                                                   format::FileHeader header,
+                                                                                   ShardOptions options) {
+  std::unique_ptr<ShardFileWriter> writer(new ShardFileWriter());
+  writer->file_system_ = &file_system;
+  writer->path_ = path;
+  writer->temporary_path_ = StrCat(path, kTemporarySuffix);
+  writer->options_ = std::move(options);
+  writer->options_.alignment = header.alignment;
+  writer->schema_ = header.schema;
+  writer->statistics_.resize(header.schema.size());
+
   std::string bytes = format::EncodeFileHeader(header);
   writer->content_hash_.Update(bytes);
   writer->header_checksum_ = writer->previous_ = header.checksum;
-  bytes.resize(RoundUp(bytes.size(), options.alignment), '\0');
+  bytes.resize(RoundUp(bytes.size(), header.alignment), '\0');
   writer->position_ = bytes.size();
 
   SHARDKIT_ASSIGN_OR_RETURN(writer->file_, file_system.CreateForStreaming(writer->temporary_path_));
@@ -60,11 +69,49 @@ absl::Status ShardFileWriter::Write(EncodedBlock block, const Cancellation* canc
   block.header.previous = previous_;
   SHARDKIT_RETURN_IF_ERROR(block.file ? WriteWithFile(block, cancellation) : WritePieces(block));
   Remember(block);
-  if (since_writeback_ >= kWritebackInterval && options_.sync) {
-    file_->StartWriteback();
-    since_writeback_ = 0;
-  }
+  StartWritebackNowAndThen();
   return absl::OkStatus();
+}
+
+void ShardFileWriter::StartWritebackNowAndThen() {
+  if (since_writeback_ < kWritebackInterval || !options_.sync) return;
+  file_->StartWriteback();
+  since_writeback_ = 0;
+}
+
+absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cancellation) {
+  EncodedBlock block;
+  block.header = std::move(stored.header);
+  block.header.first_sample = sample_count_;
+  block.header.previous = previous_;
+  block.statistics = std::move(stored.statistics);
+  block.key_hashes = std::move(stored.key_hashes);
+  header_bytes_.clear();
+  format::EncodeBlockHeader(block.header, &header_bytes_);
+  SHARDKIT_RETURN_IF_ERROR(CopyPieces(block, stored, cancellation));
+  Remember(block);
+  StartWritebackNowAndThen();
+  return absl::OkStatus();
+}
+
+absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const StoredBlock& stored,
+                                         const Cancellation* cancellation) {
+  SHARDKIT_RETURN_IF_ERROR(file_->Append(header_bytes_));
+  format::ChunkChecker checker(schema_, block.header);
+  Buffer piece;
+  for (uint64_t done = header_bytes_.size(); done < block.length(); done += piece.size()) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a block"));
+    piece.resize_discard(std::min(kCopyPiece, block.length() - done));
+    SHARDKIT_RETURN_IF_ERROR(stored.source->ReadAt(stored.offset + done, {piece.data(), piece.size()}));
+    checker.Update(piece.view());
+    SHARDKIT_RETURN_IF_ERROR(file_->Append(piece.view()));
+  }
+  if (!checker.damaged_columns().empty()) {
+    return DataLoss(stored.source->path(), ": block at byte ", stored.offset, ": column \"",
+                    schema_[checker.damaged_columns()[0]].name,
+                    "\": other bytes were read than a moment ago; copy the file to a sound disk first");
+  }
+  return file_->Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
 }
 
 absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {

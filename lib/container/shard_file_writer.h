@@ -19,15 +19,32 @@ namespace shardkit {
 
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
+// A block that stands in another shard.
+struct StoredBlock {
+  format::BlockHeader header;  // as it stands there; first_sample and previous become those of the new place
+  const RandomAccessFile* source = nullptr;
+  uint64_t offset = 0;  // of the block in `source`, bytes
+  std::vector<ColumnStatistics> statistics;
+  std::vector<uint64_t> key_hashes;
+};
+
 // One thread at a time. Writes to PATH.tmp.
 class ShardFileWriter {
  public:
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> Create(FileSystem& file_system, const std::string& path,
                                                                  const EncodingPlan& plan, const ShardOptions& options);
+
+  // The same with a header that is there already. Its alignment counts, not that of the options.
+  static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(FileSystem& file_system, const std::string& path,
+                                                                           format::FileHeader header, ShardOptions options);
   ~ShardFileWriter();
 
   // `cancellation` may be null; it is asked between the pieces of a value too large to hold.
   absl::Status Write(EncodedBlock block, const Cancellation* cancellation);
+
+  // Copies the chunks as they are, in pieces. Their checksums are compared once more: DataLoss, after which only Abort may be
+  // called, when they are not those of the header.
+  absl::Status Copy(StoredBlock block, const Cancellation* cancellation);
 
   uint64_t sample_count() const { return sample_count_; }
   uint64_t block_count() const { return index_.blocks.size(); }
@@ -44,6 +61,8 @@ class ShardFileWriter {
   ShardFileWriter() = default;
   absl::Status WritePieces(EncodedBlock& block);
   absl::Status WriteWithFile(EncodedBlock& block, const Cancellation* cancellation);
+  absl::Status CopyPieces(const EncodedBlock& block, const StoredBlock& stored, const Cancellation* cancellation);
+  void StartWritebackNowAndThen();
   void Remember(const EncodedBlock& block);
 
   FileSystem* file_system_ = nullptr;
