@@ -4,97 +4,15 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "container/native_shard_reader.h"
-#include "dataset/index_writer.h"
 #include "dataset/job_directory.h"
 #include "dataset/mds_merge.h"
+#include "dataset/shard_collector.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardkit {
 namespace {
-
-constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
-
-// What all parts say alike is true of the whole.
-void KeepCommon(const Metadata& part, Metadata* whole) {
-  std::erase_if(*whole, [&](const auto& entry) {
-    const auto found = part.find(entry.first);
-    return found == part.end() || found->second != entry.second;
-  });
-}
-
-// Collects shards into a manifest and an index.
-class Collector {
- public:
-  Collector(FileSystem& file_system, std::string directory)
-      : file_system_(file_system), directory_(std::move(directory)) {}
-
-  absl::Status Start() {
-    SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
-    return absl::OkStatus();
-  }
-
-  absl::Status Add(const std::string& name) {
-    const std::string path = JoinPath(directory_, name);
-    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system_, path, {}));
-    SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
-    if (manifest_.shards.empty()) {
-      manifest_.schema = shard->schema();
-      manifest_.metadata = metadata;
-    } else {
-      absl::StatusOr<Schema> merged = MergeSchemas(manifest_.schema, shard->schema());
-      if (!merged.ok()) {
-        return InvalidArgument(path, ": does not fit the shards before it: ", ToStd(merged.status().message()),
-                               "; pack the parts with the same --codec options");
-      }
-      manifest_.schema = *std::move(merged);
-      KeepCommon(metadata, &manifest_.metadata);
-    }
-    SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
-    SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
-    manifest_.shards.push_back(
-        {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash()});
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<Manifest> Publish() {
-    SHARDKIT_RETURN_IF_ERROR(index_->Finish(manifest_));
-    SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_));
-    return std::move(manifest_);
-  }
-
-  const Manifest& manifest() const { return manifest_; }
-
-  // For a dataset without shards, which has nothing else to tell its columns.
-  void Describe(const Schema& schema, const Metadata& metadata) {
-    manifest_.schema = schema;
-    manifest_.metadata = metadata;
-  }
-
- private:
-  FileSystem& file_system_;
-  const std::string directory_;
-  std::unique_ptr<IndexWriter> index_;
-  Manifest manifest_;
-};
-
-absl::Status CopyFile(FileSystem& file_system, const std::string& from, const std::string& to,
-                      const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, file_system.OpenForReading(from));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto target, file_system.Create(to));
-  std::string piece;
-  for (uint64_t done = 0; done < source->size(); done += piece.size()) {
-    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying shards"));
-    piece.resize(std::min(kCopyPiece, source->size() - done));
-    SHARDKIT_RETURN_IF_ERROR(source->ReadAt(done, {piece.data(), piece.size()}));
-    SHARDKIT_RETURN_IF_ERROR(target->Append(piece));
-  }
-  SHARDKIT_RETURN_IF_ERROR(target->Sync());
-  return target->Close();
-}
 
 absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
   const absl::Status status = file_system.RemoveFile(path);
@@ -125,7 +43,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.ends.tmp", "dataset.json.tmp"}) {
     SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, leftover)));
   }
-  Collector collector(file_system, directory);
+  ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   for (const std::string& name : names) SHARDKIT_RETURN_IF_ERROR(collector.Add(name));
   if (names.empty()) collector.Describe(old->schema, old->metadata);
@@ -143,7 +61,7 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
     manifests.push_back(std::move(manifest));
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
-  Collector collector(file_system, output);
+  ShardCollector collector(file_system, output);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   size_t number = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -151,12 +69,7 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("merging datasets"));
       const std::string from = JoinPath(parts[i], shard.name);
       const std::string name = ShardName(number++);
-      const std::string to = JoinPath(output, name);
-      if (!file_system.Link(from, to).ok()) {
-        const std::string temporary = StrCat(to, ".tmp");
-        SHARDKIT_RETURN_IF_ERROR(CopyFile(file_system, from, temporary, cancellation));
-        SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, to));
-      }
+      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, from, JoinPath(output, name), cancellation));
       SHARDKIT_RETURN_IF_ERROR(collector.Add(name));
       if (collector.manifest().shards.back().content_hash != shard.content_hash) {
         return DataLoss(from, ": is not the shard that the manifest of ", parts[i], " lists");

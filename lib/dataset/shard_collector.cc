@@ -1,0 +1,81 @@
+#include "dataset/shard_collector.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/native_shard_reader.h"
+#include "dataset/job_directory.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+
+absl::Status CopyFile(FileSystem& file_system, const std::string& from, const std::string& to,
+                      const Cancellation* cancellation) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, file_system.OpenForReading(from));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto target, file_system.Create(to));
+  std::string piece;
+  for (uint64_t done = 0; done < source->size(); done += piece.size()) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying shards"));
+    piece.resize(std::min(kCopyPiece, source->size() - done));
+    SHARDKIT_RETURN_IF_ERROR(source->ReadAt(done, {piece.data(), piece.size()}));
+    SHARDKIT_RETURN_IF_ERROR(target->Append(piece));
+  }
+  SHARDKIT_RETURN_IF_ERROR(target->Sync());
+  return target->Close();
+}
+
+}  // namespace
+
+void KeepCommon(const Metadata& part, Metadata* whole) {
+  std::erase_if(*whole, [&](const auto& entry) {
+    const auto found = part.find(entry.first);
+    return found == part.end() || found->second != entry.second;
+  });
+}
+
+absl::Status ShardCollector::Start() {
+  SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
+  return absl::OkStatus();
+}
+
+absl::Status ShardCollector::Add(const std::string& name) {
+  const std::string path = JoinPath(directory_, name);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system_, path, {}));
+  SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
+  if (manifest_.shards.empty()) {
+    manifest_.schema = shard->schema();
+    manifest_.metadata = metadata;
+  } else {
+    absl::StatusOr<Schema> merged = MergeSchemas(manifest_.schema, shard->schema());
+    if (!merged.ok()) {
+      return InvalidArgument(path, ": does not fit the shards before it: ", ToStd(merged.status().message()),
+                             "; pack the parts with the same --codec options");
+    }
+    manifest_.schema = *std::move(merged);
+    KeepCommon(metadata, &manifest_.metadata);
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
+  SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
+  manifest_.shards.push_back(
+      {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash()});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> ShardCollector::Publish() {
+  SHARDKIT_RETURN_IF_ERROR(index_->Finish(manifest_));
+  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_));
+  return std::move(manifest_);
+}
+
+absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,
+                        const Cancellation* cancellation) {
+  if (file_system.Link(from, to).ok()) return absl::OkStatus();
+  const std::string temporary = StrCat(to, ".tmp");
+  SHARDKIT_RETURN_IF_ERROR(CopyFile(file_system, from, temporary, cancellation));
+  return file_system.Rename(temporary, to);
+}
+
+}  // namespace shardkit

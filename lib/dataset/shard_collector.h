@@ -1,0 +1,54 @@
+// Making a dataset of shards that are there already.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dataset/index_writer.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+// Keeps of `whole` what `part` says alike: that is true of both.
+void KeepCommon(const Metadata& part, Metadata* whole);
+
+// Collects the shards of a directory into a manifest and an index. One thread at a time.
+class ShardCollector {
+ public:
+  ShardCollector(FileSystem& file_system, std::string directory)
+      : file_system_(file_system), directory_(std::move(directory)) {}
+
+  absl::Status Start();
+
+  // InvalidArgument when the shard's columns do not fit those before it.
+  absl::Status Add(const std::string& name);
+
+  // Publishes index and manifest.
+  absl::StatusOr<Manifest> Publish();
+
+  const Manifest& manifest() const { return manifest_; }
+
+  // For a dataset without shards, which has nothing else to tell its columns.
+  void Describe(const Schema& schema, const Metadata& metadata) {
+    manifest_.schema = schema;
+    manifest_.metadata = metadata;
+  }
+
+ private:
+  FileSystem& file_system_;
+  const std::string directory_;
+  std::unique_ptr<IndexWriter> index_;
+  Manifest manifest_;
+};
+
+// Makes the file `to` the file `from`, by a hard link or, where that does not work, a copy that appears whole
+// or not at all.
+absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,
+                        const Cancellation* cancellation);
+
+}  // namespace shardkit
