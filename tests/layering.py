@@ -34,6 +34,7 @@ HEADER_LAYERS = {
     "dataset_writer.h": "dataset",
     "foreign_writer.h": "dataset",
     "manifest.h": "dataset",
+    "repair.h": "dataset",
     "validate.h": "dataset",
     "convert.h": "convert",
     "pack.h": "convert",

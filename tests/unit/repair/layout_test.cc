@@ -1,0 +1,220 @@
+// Blocks that lie elsewhere than they should, twice, or within values.
+#include <algorithm>
+
+#include "base/checked.h"
+#include "shardkit/shard_reader.h"
+#include "unit/repair/repair_support.h"
+
+namespace shardkit::test {
+namespace {
+
+using ::testing::Test;
+
+std::string_view BlockBytes(const Original& original, size_t k) {
+  const BlockInfo& block = original.blocks[k];
+  const uint64_t end = RoundUp(block.offset + block.length, original.options.alignment);
+  return std::string_view(original.bytes).substr(block.offset, end - block.offset);
+}
+
+// Header, then these blocks, then, with `footer`, the original's.
+std::string Compose(const Original& original, const std::vector<size_t>& order, bool footer) {
+  std::string bytes = original.bytes.substr(0, original.blocks[0].offset);
+  for (const size_t k : order) bytes += BlockBytes(original, k);
+  if (footer)
+    bytes += original.bytes.substr(original.blocks.back().offset +
+                                   BlockBytes(original, original.blocks.size() - 1).size());
+  return bytes;
+}
+
+class RepairLayout : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutFooter, RepairLayout, ::testing::Bool());
+
+TEST_P(RepairLayout, BlocksInReverseOrder) {
+  for (const Original& original : Kinds()) {
+    std::vector<size_t> order(original.blocks.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
+    ExpectRepair(original, Compose(original, order, GetParam()), std::vector<bool>(order.size(), true),
+                 GetParam());
+  }
+}
+
+TEST_P(RepairLayout, EveryTwoSwapped) {
+  for (const Original& original : Kinds()) {
+    for (size_t a = 0; a < original.blocks.size(); ++a) {
+      for (size_t b = a + 1; b < original.blocks.size(); ++b) {
+        std::vector<size_t> order(original.blocks.size());
+        for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::swap(order[a], order[b]);
+        ExpectRepair(original, Compose(original, order, GetParam()), std::vector<bool>(order.size(), true),
+                     GetParam());
+        if (Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(RepairLayout, ABlockTwiceIsTakenOnce) {
+  for (const Original& original : Kinds()) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < original.blocks.size(); ++i) order.insert(order.end(), {i, i / 2});
+    const RepairReport report = ExpectRepair(original, Compose(original, order, GetParam()),
+                                             std::vector<bool>(original.blocks.size(), true), GetParam());
+    EXPECT_TRUE(std::ranges::any_of(
+        report.notes, [](const std::string& note) { return note.find("copies") != note.npos; }));
+  }
+}
+
+TEST_P(RepairLayout, TheWholeOneOfTwoCopiesIsTaken) {
+  const Original& original = Kinds()[0];
+  for (const size_t damaged_copy : {0, 1}) {
+    std::string bytes = Compose(original, {0, 1, 1, 2, 3}, GetParam());
+    const uint64_t place = original.blocks[1].offset + damaged_copy * BlockBytes(original, 1).size();
+    bytes[place + original.blocks[1].length - 20] ^= 1;
+    ExpectRepair(original, bytes, {true, true, true, true}, GetParam());
+  }
+}
+
+TEST_P(RepairLayout, RemovedBlocksAreMissing) {
+  const Original& original = Kinds()[0];
+  const RepairReport report =
+      ExpectRepair(original, Compose(original, {0, 2, 3}, GetParam()), {true, false, true, true}, GetParam());
+  ASSERT_EQ(report.losses.size(), 1u);
+  EXPECT_EQ(report.losses[0].first_sample, 4u);
+  EXPECT_EQ(report.losses[0].sample_count, 4u);
+  EXPECT_EQ(report.losses[0].first_block, 1u);
+}
+
+TEST_P(RepairLayout, GarbageBetweenBlocks) {
+  Random random(3);
+  for (const Original& original : Kinds()) {
+    for (size_t before = 0; before < original.blocks.size(); ++before) {
+      std::vector<size_t> front(before), back(original.blocks.size() - before);
+      for (size_t i = 0; i < before; ++i) front[i] = i;
+      for (size_t i = before; i < original.blocks.size(); ++i) back[i - before] = i;
+      std::string bytes = Compose(original, front, false) + random.Bytes(3 * original.options.alignment);
+      bytes += Compose(original, back, GetParam()).substr(original.blocks[0].offset);
+      ExpectRepair(original, bytes, std::vector<bool>(original.blocks.size(), true), GetParam());
+      if (Test::HasFailure()) return;
+    }
+  }
+}
+
+// A directory tells where to look, even where no block could stand.
+TEST(RepairMoved, UnalignedBlocksAreFoundByTheDirectory) {
+  const Original& original = Kinds()[0];
+  for (const uint64_t length : {1, 7, 63, 100}) {
+    std::string inserted = original.bytes, removed = original.bytes;
+    inserted.insert(original.blocks[2].offset, std::string(length, 'x'));
+    ExpectRepair(original, inserted, {true, true, true, true}, true);
+    removed.erase(original.blocks[1].offset + 10, length);
+    ExpectRepair(original, removed, {true, false, true, true}, true);
+  }
+}
+
+// Without one they are lost, which is known of the first alone.
+TEST(RepairMoved, BlocksWithinADamagedOneNeedTheChain) {
+  const Original& original = Kinds()[1];
+  std::string bytes = Compose(original, {0, 1, 2, 3, 4, 5, 6, 7, 8}, false);
+  // The block after it moves into the bytes that the damaged one claims.
+  bytes.erase(original.blocks[3].offset + BlockBytes(original, 3).size() - 64, 64);
+  std::vector<bool> whole(original.blocks.size(), true);
+  whole[3] = false;
+  ExpectRepair(original, bytes, whole, false);
+}
+
+TEST(RepairAppended, GarbageOfAnyLength) {
+  Random random(5);
+  for (const Original& original : Kinds()) {
+    for (const uint64_t length : {1, 8, 63, 64, 104, 4096, 10000}) {
+      ExpectRepair(original, original.bytes + random.Bytes(length),
+                   std::vector<bool>(original.blocks.size(), true), true);
+      ExpectRepair(original, original.bytes + std::string(length, '\0'),
+                   std::vector<bool>(original.blocks.size(), true), true);
+    }
+  }
+}
+
+TEST(RepairAppended, AnotherShardIsNotMixedIn) {
+  for (const Original& original : Kinds()) {
+    const auto files = NewFiles(original);
+    std::string bytes = original.bytes;
+    bytes.resize(RoundUp(bytes.size(), original.options.alignment), '\0');
+    bytes += ReadWhole(*files, "/good/whole.shard");
+    ExpectRepair(original, bytes, std::vector<bool>(original.blocks.size(), true), true);
+  }
+}
+
+TEST(RepairPrepended, GarbageBeforeTheShard) {
+  Random random(6);
+  for (const Original& original : Kinds()) {
+    for (const uint64_t length : {8, 64, 4096}) {
+      const std::vector<bool> all(original.blocks.size(), true);
+      const RepairReport report =
+          ExpectRepair(original, random.Bytes(length) + original.bytes, all, true, {});
+      EXPECT_NE(report.notes[0].find("begins at byte"), std::string::npos);
+      if (length < 64) continue;
+      ExpectRepair(original, random.Bytes(length) + Compose(original, {0}, false),
+                   BlocksIn(original, Compose(original, {0}, false)), false, {});
+    }
+  }
+}
+
+// A whole shard with the same columns in a value of every block of another, at a place where blocks may
+// stand.
+Original Embedding(uint32_t alignment) {
+  Original inner = MakeOriginal("inner", {{.name = "data", .type = Type::kBytes}}, 6, 40,
+                                {.max_block_samples = 1, .alignment = alignment});
+  Original outer = MakeOriginal("outer", {{.name = "data", .type = Type::kBytes}}, 0, 0,
+                                {.max_block_samples = 1, .alignment = alignment});
+  outer.rows.assign(4, {inner.bytes});
+  const auto files = NewMemoryFileSystem();
+  EXPECT_TRUE(WriteShard(*files, "/s.shard", outer.schema, outer.rows, outer.options).ok());
+  outer.bytes = ReadWhole(*files, "/s.shard");
+  const auto shard = ShardReader::Open(*files, "/s.shard");
+  EXPECT_TRUE(shard.ok()) << shard.status();
+  outer.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
+  // What BlocksIn could not do: the blocks' places within values.
+  EXPECT_EQ(outer.bytes.find(inner.bytes) % 64, 0u);
+  return outer;
+}
+
+TEST(RepairEmbedded, ShardsInValuesStayValues) {
+  const Original outer = Embedding(64);
+  ExpectRepair(outer, outer.bytes, {true, true, true, true}, false);
+  // The footer is cut off.
+  const std::string blocks = outer.bytes.substr(0, outer.blocks[3].offset + outer.blocks[3].length);
+  ExpectRepair(outer, blocks, {true, true, true, true}, false);
+}
+
+TEST(RepairEmbedded, NoBlockIsTakenFromADamagedOne) {
+  const Original outer = Embedding(64);
+  const std::string blocks = outer.bytes.substr(0, outer.blocks[3].offset + outer.blocks[3].length);
+  for (size_t k = 0; k < 4; ++k) {
+    std::vector<bool> whole(4, true);
+    whole[k] = false;
+    for (uint64_t at = outer.blocks[k].offset; at < outer.blocks[k].offset + outer.blocks[k].length;
+         at += 31) {
+      SCOPED_TRACE(StrCat("block ", k, ", byte ", at - outer.blocks[k].offset));
+      for (const std::string& bytes : {outer.bytes, blocks}) {
+        std::string damaged = bytes;
+        damaged[at] ^= 4;
+        ExpectRepair(outer, damaged, whole, false);
+        if (Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(RepairEmbedded, CutOffAtEveryLength) {
+  const Original outer = Embedding(64);
+  for (uint64_t length = 0; length < outer.bytes.size(); length += 7) {
+    SCOPED_TRACE(length);
+    std::vector<bool> whole(4);
+    for (size_t k = 0; k < 4; ++k) whole[k] = outer.blocks[k].offset + outer.blocks[k].length <= length;
+    ExpectRepair(outer, outer.bytes.substr(0, length), whole, false);
+    if (Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace shardkit::test

@@ -1,0 +1,247 @@
+#include "unit/repair/repair_support.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "container/native_shard_reader.h"
+#include "shardkit/validate.h"
+
+namespace shardkit::test {
+namespace {
+
+const std::string kDamaged = "/d/damaged.shard";
+const std::string kOutput = "/out.shard";
+
+std::vector<Column> KeyedColumns() {
+  return {{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+          {.name = "blob", .type = Type::kBytes, .nullable = true},
+          {.name = "x", .type = Type::kF32, .codec = Codec::kZstd}};
+}
+
+std::vector<Column> Sa1bColumns() {
+  return {{.name = "key", .type = Type::kUtf8, .is_key = true},
+          {.name = "image", .type = Type::kBytes},
+          {.name = "image_id", .type = Type::kU64, .codec = Codec::kZstd},
+          {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd},
+          {.name = "bbox", .type = Type::kNdarray, .codec = Codec::kZstd, .dtype = Type::kF64},
+          {.name = "file_name", .type = Type::kUtf8, .codec = Codec::kZstd, .nullable = true},
+          {.name = "source_json", .type = Type::kJson, .codec = Codec::kZstd, .nullable = true}};
+}
+
+std::vector<bool> LostIn(const RepairReport& report, uint64_t samples) {
+  std::vector<bool> lost(samples);
+  uint64_t end = 0;
+  for (const RepairLoss& loss : report.losses) {
+    EXPECT_GE(loss.first_sample, end) << "losses overlap or do not ascend";
+    EXPECT_GT(loss.sample_count, 0u);
+    EXPECT_FALSE(loss.reason.empty());
+    end = loss.first_sample + loss.sample_count;
+    EXPECT_LE(end, samples);
+    for (uint64_t i = loss.first_sample; i < end && i < samples; ++i) lost[i] = true;
+  }
+  return lost;
+}
+
+}  // namespace
+
+Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest,
+                      ShardOptions options) {
+  Original original;
+  original.name = std::move(name);
+  original.schema = *Schema::Create(std::move(columns));
+  options.metadata = {{"colour", "blue"}, {"shardkit.source", "test"}};
+  original.options = std::move(options);
+  Random random(7);
+  original.rows = RandomRows(random, original.schema, rows, longest);
+  const auto files = NewMemoryFileSystem();
+  EXPECT_TRUE(WriteShard(*files, "/s.shard", original.schema, original.rows, original.options).ok());
+  original.bytes = ReadWhole(*files, "/s.shard");
+  const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
+  EXPECT_TRUE(shard.ok()) << shard.status();
+  original.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
+  original.header_length = (*shard)->header().length;
+  original.has_dictionary = !(*shard)->header().dictionaries.empty();
+  for (const format::Section& section : (*shard)->sections()) {
+    if (section.kind == static_cast<uint32_t>(format::SectionKind::kBlockDirectory))
+      original.directory_begin = section.offset;
+  }
+  original.table_end = original.bytes.size() - format::kTrailerBytes;
+  return original;
+}
+
+const std::vector<Original>& Kinds() {
+  static const std::vector<Original> kinds = [] {
+    std::vector<Original> made;
+    made.push_back(MakeOriginal("keyed", KeyedColumns(), 14, 40, {.max_block_samples = 4, .alignment = 64}));
+    made.push_back(MakeOriginal(
+        "keyless", {{.name = "a", .type = Type::kBytes}, {.name = "b", .type = Type::kI16, .nullable = true}},
+        9, 60, {.max_block_samples = 1, .alignment = 64}));
+    made.push_back(MakeOriginal("large values",
+                                {{.name = "data", .type = Type::kBytes}, {.name = "n", .type = Type::kU8}}, 5,
+                                1500, {.block_size = 64, .alignment = 512}));
+    made.push_back(MakeOriginal("sa1b", Sa1bColumns(), 4, 200, {.max_block_samples = 2, .alignment = 64}));
+    // Texts that are alike, so that the dictionary is worth its while.
+    Original dictionary;
+    std::vector<Column> columns = {{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd},
+                                   {.name = "id", .type = Type::kU32}};
+    dictionary = MakeOriginal("dictionary", columns, 0, 0, {});
+    dictionary.rows.clear();
+    for (int i = 0; i < 60; ++i) {
+      std::string text;
+      for (int word = 0; word < 12; ++word)
+        text += StrCat("the same words again and again, number ", (i * 7 + word) % 13, "; ");
+      dictionary.rows.push_back({text, std::string(4, static_cast<char>(i))});
+    }
+    dictionary.options.max_block_samples = 6;
+    dictionary.options.alignment = 64;
+    dictionary.options.dictionaries = {{"text", 512}};
+    const auto files = NewMemoryFileSystem();
+    EXPECT_TRUE(WriteShard(*files, "/s.shard", dictionary.schema, dictionary.rows, dictionary.options).ok());
+    dictionary.bytes = ReadWhole(*files, "/s.shard");
+    const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
+    EXPECT_TRUE(shard.ok()) << shard.status();
+    dictionary.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
+    dictionary.header_length = (*shard)->header().length;
+    dictionary.has_dictionary = !(*shard)->header().dictionaries.empty();
+    EXPECT_TRUE(dictionary.has_dictionary) << "no dictionary was made";
+    dictionary.directory_begin = (*shard)->sections().back().offset;
+    dictionary.table_end = dictionary.bytes.size() - format::kTrailerBytes;
+    made.push_back(std::move(dictionary));
+    return made;
+  }();
+  return kinds;
+}
+
+std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
+  std::vector<bool> whole(original.blocks.size());
+  for (size_t k = 0; k < whole.size(); ++k) {
+    const std::string_view block =
+        std::string_view(original.bytes).substr(original.blocks[k].offset, original.blocks[k].length);
+    for (uint64_t place = 0; place + block.size() <= damaged.size() && !whole[k];
+         place += original.options.alignment) {
+      whole[k] = damaged.substr(place, block.size()) == block;
+    }
+  }
+  return whole;
+}
+
+bool DirectoryIn(const Original& original, std::string_view damaged) {
+  const std::string_view bytes = original.bytes;
+  if (damaged.ends_with(bytes.substr(original.directory_begin))) return true;
+  if (damaged.size() < original.table_end) return false;
+  const uint64_t length = original.table_end - original.directory_begin;
+  return damaged.substr(original.directory_begin, length) == bytes.substr(original.directory_begin, length);
+}
+
+std::vector<Row> ReadRows(FileSystem& file_system, const std::string& path) {
+  std::vector<Row> rows;
+  const auto shard = ShardReader::Open(file_system, path);
+  EXPECT_TRUE(shard.ok()) << shard.status();
+  if (!shard.ok()) return rows;
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t k = 0; k < (*shard)->blocks().size(); ++k) {
+    const absl::Status read = (*shard)->ReadBlock(k, {}, &buffer, &view);
+    EXPECT_TRUE(read.ok()) << read;
+    if (!read.ok()) return rows;
+    for (uint32_t i = 0; i < view.sample_count(); ++i) {
+      Row& row = rows.emplace_back();
+      for (size_t c = 0; c < view.column_count(); ++c) {
+        const auto value = view.column(c).value(i);
+        row.push_back(value ? std::optional<std::string>(*value) : std::nullopt);
+      }
+    }
+  }
+  return rows;
+}
+
+std::unique_ptr<FileSystem> NewFiles(const Original& original) {
+  auto files = NewMemoryFileSystem();
+  EXPECT_TRUE(files->CreateDirectory("/good").ok());
+  EXPECT_TRUE(files->CreateDirectory("/d").ok());
+  std::vector<Row> rows(original.rows.begin(),
+                        original.rows.begin() + static_cast<ptrdiff_t>(original.rows.size() / 2 + 1));
+  ShardOptions options = original.options;
+  options.dictionaries.clear();
+  EXPECT_TRUE(WriteShard(*files, "/good/whole.shard", original.schema, rows, options).ok());
+  return files;
+}
+
+RepairReport ExpectRepair(const Original& original, std::string_view damaged, const std::vector<bool>& whole,
+                          bool exact, RepairOptions options) {
+  const auto files = NewFiles(original);
+  WriteWhole(*files, kDamaged, damaged);
+  options.sync = true;
+  const absl::StatusOr<RepairReport> report = RepairShard(*files, kDamaged, kOutput, options);
+  if (!report.ok()) {
+    ADD_FAILURE() << report.status();
+    return {};
+  }
+  EXPECT_EQ(ReadWhole(*files, kDamaged), damaged) << "the input was changed";
+  EXPECT_FALSE(files->Stat(kOutput + ".tmp").ok());
+
+  std::vector<Row> expected;
+  std::vector<uint32_t> sample_counts;
+  for (size_t k = 0; k < whole.size(); ++k) {
+    if (!whole[k]) continue;
+    const auto begin = original.rows.begin() + static_cast<ptrdiff_t>(original.blocks[k].first_sample);
+    expected.insert(expected.end(), begin, begin + original.blocks[k].sample_count);
+    sample_counts.push_back(original.blocks[k].sample_count);
+  }
+  EXPECT_EQ(report->samples_recovered, expected.size());
+  EXPECT_EQ(report->blocks_recovered, sample_counts.size());
+  EXPECT_EQ(report->written, !expected.empty());
+  EXPECT_EQ(files->Stat(kOutput).ok(), report->written);
+  if (report->written) {
+    const auto valid = Validate(*files, kOutput, {});
+    EXPECT_TRUE(valid.ok() && valid->ok())
+        << (valid.ok() ? valid->problems[0].message : std::string(valid.status().message()));
+    EXPECT_EQ(ReadRows(*files, kOutput), expected);
+    const auto shard = ShardReader::Open(*files, kOutput);
+    if (shard.ok()) {
+      std::vector<uint32_t> found;
+      for (const BlockInfo& block : (*shard)->blocks()) found.push_back(block.sample_count);
+      EXPECT_EQ(found, sample_counts);
+      EXPECT_EQ((*shard)->schema(), original.schema);
+      EXPECT_EQ((*shard)->content_hash(), report->content_hash);
+      EXPECT_EQ((*shard)->file_length(), report->bytes);
+    }
+  }
+
+  const std::vector<bool> lost = LostIn(*report, original.rows.size());
+  EXPECT_EQ(report->samples_lost, static_cast<uint64_t>(std::count(lost.begin(), lost.end(), true)));
+  uint64_t lost_blocks = 0;
+  for (size_t k = 0; k < whole.size(); ++k) {
+    lost_blocks += whole[k] ? 0 : 1;
+    for (uint64_t i = 0; i < original.blocks[k].sample_count; ++i) {
+      const uint64_t sample = original.blocks[k].first_sample + i;
+      if (exact || whole[k]) {
+        EXPECT_EQ(lost[sample], !whole[k]) << "sample " << sample;
+      }
+    }
+  }
+  if (exact) {
+    EXPECT_TRUE(report->end_known);
+    EXPECT_EQ(report->blocks_lost, lost_blocks);
+    EXPECT_EQ(report->lossless(), lost_blocks == 0);
+    for (const RepairLoss& loss : report->losses) {
+      if (!loss.first_block || loss.block_count == 0) {
+        ADD_FAILURE() << "a loss without its blocks";
+        continue;
+      }
+      EXPECT_EQ(original.blocks[*loss.first_block].first_sample, loss.first_sample);
+      const BlockInfo& last = original.blocks[*loss.first_block + loss.block_count - 1];
+      EXPECT_EQ(last.first_sample + last.sample_count, loss.first_sample + loss.sample_count);
+    }
+  }
+  for (const RepairLoss& loss : report->losses) {
+    if (loss.keys.empty()) continue;
+    EXPECT_EQ(loss.keys.size(), loss.sample_count);
+    for (size_t i = 0; i < loss.keys.size() && i < loss.sample_count; ++i) {
+      EXPECT_EQ(loss.keys[i], original.rows[loss.first_sample + i][*original.schema.key_column()]);
+    }
+  }
+  return *report;
+}
+
+}  // namespace shardkit::test
