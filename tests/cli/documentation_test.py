@@ -7,7 +7,7 @@ import subprocess
 import support
 from support import CliTest
 
-VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "convert", "plan", "bench", "synth sa1b", "synth files"]
+VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
 
 
@@ -33,7 +33,7 @@ class DocumentationTest(CliTest):
                     self.assertIn(heading, lines)
                 self.assertLessEqual(max(map(len, lines)), 120)
         listed = re.findall(r"^  ([a-z]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
-        self.assertEqual(listed, ["pack", "index", "ls", "inspect", "cat", "validate", "unpack", "convert", "plan", "bench", "synth"])
+        self.assertEqual(listed, ["pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "synth"])
 
     def test_manual(self):
         page = read("man", "shardctl.1").replace("\\-", "-")

@@ -10,6 +10,7 @@ _shardctl_options() {
     inspect) echo "--sample --key --shard --block --json --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --help" ;;
     validate) echo "--deep --jobs --io --json --help" ;;
+    repair) echo "--output --schema-from --keep-samples --json --help" ;;
     unpack) echo "--output --jobs --samples --json --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --compression --hash
                    --encoding --no-index --jobs --partition --resume --on-error --dry-run --json --help" ;;
@@ -42,7 +43,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate unpack convert plan bench synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate repair unpack convert plan bench synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == synth ]]; then

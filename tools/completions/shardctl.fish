@@ -37,13 +37,14 @@ complete -c shardctl -n __shardctl_no_verb -f -a ls -d 'List samples or shards'
 complete -c shardctl -n __shardctl_no_verb -f -a inspect -d 'Describe a dataset, shard, block or sample'
 complete -c shardctl -n __shardctl_no_verb -f -a cat -d 'Write one value'
 complete -c shardctl -n __shardctl_no_verb -f -a validate -d 'Check every checksum and every rule'
+complete -c shardctl -n __shardctl_no_verb -f -a repair -d 'Recover what is whole of a damaged shard or dataset'
 complete -c shardctl -n __shardctl_no_verb -f -a convert -d 'Turn a dataset into one of another container'
 complete -c shardctl -n __shardctl_no_verb -f -a unpack -d 'Turn a dataset back into files'
 complete -c shardctl -n __shardctl_no_verb -f -a plan -d 'Show which samples the steps of an epoch have'
 complete -c shardctl -n __shardctl_no_verb -f -a bench -d 'Read a dataset as a trainer would'
 complete -c shardctl -n __shardctl_no_verb -f -a synth -d 'Make synthetic input'
 
-complete -c shardctl -n '__shardctl_verb pack index ls inspect validate unpack convert plan bench' -l json -d 'Print one JSON document'
+complete -c shardctl -n '__shardctl_verb pack index ls inspect validate repair unpack convert plan bench' -l json -d 'Print one JSON document'
 complete -c shardctl -n '__shardctl_verb pack validate unpack convert' -s j -l jobs -x -d 'Threads'
 complete -c shardctl -n '__shardctl_verb ls cat validate bench' -l io -x -a 'buffered mmap direct' -d 'How files are read'
 complete -c shardctl -n '__shardctl_verb inspect cat' -l sample -x -d 'The sample with this ordinal'
@@ -82,6 +83,10 @@ complete -c shardctl -n '__shardctl_verb cat' -l decode -d 'Write as JSON or tex
 complete -c shardctl -n '__shardctl_verb cat' -l force -d 'Write binary values even to a terminal'
 
 complete -c shardctl -n '__shardctl_verb validate' -l deep -d 'Decode every value too'
+
+complete -c shardctl -n '__shardctl_verb repair' -s o -l output -r -d 'New shard or dataset'
+complete -c shardctl -n '__shardctl_verb repair' -l schema-from -r -d 'Where to take the columns from'
+complete -c shardctl -n '__shardctl_verb repair' -l keep-samples -d 'Keep whole samples of damaged blocks'
 
 complete -c shardctl -n '__shardctl_verb convert' -s o -l output -r -d 'Directory of the new dataset'
 complete -c shardctl -n '__shardctl_verb convert' -l to -x -a 'shard webdataset mds' -d 'What to write'

@@ -19,13 +19,14 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 11> kVerbs = {{
+constexpr std::array<Verb, 12> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
     {"ls", "list the samples or shards of a dataset", RunLs},
     {"inspect", "describe a dataset, shard, block or sample", RunInspect},
     {"cat", "write one value to standard output or a file", RunCat},
     {"validate", "check every checksum and every rule", RunValidate},
+    {"repair", "recover what is whole of a damaged shard or dataset", RunRepair},
     {"unpack", "turn a dataset back into the files it was packed from", RunUnpack},
     {"convert", "turn a dataset into one of another container", RunConvert},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
@@ -46,7 +47,7 @@ std::string Help() {
       "      --version show the versions of shardctl and of the libraries it was built with\n\n"
       "Exit codes:\n  0 success   1 the data is bad, or lacks what was asked for   2 usage\n"
       "  3 the environment failed (I/O, permission, space, interruption)   4 finished, but samples were "
-      "skipped\n";
+      "skipped or lost\n";
   return text;
 }
 

@@ -9,6 +9,7 @@ int RunLs(int argc, char** argv);
 int RunInspect(int argc, char** argv);
 int RunCat(int argc, char** argv);
 int RunValidate(int argc, char** argv);
+int RunRepair(int argc, char** argv);
 int RunConvert(int argc, char** argv);
 int RunUnpack(int argc, char** argv);
 int RunPlan(int argc, char** argv);

@@ -1,0 +1,20 @@
+// What repair tells of a shard.
+#pragma once
+
+#include <string>
+
+#include "json.h"
+#include "shardkit/repair.h"
+
+namespace shardctl {
+
+// Problems, notes and losses of one shard, on standard error. `*room` is how many losses may still be listed,
+// and is lowered.
+void PrintShardRepair(const shardkit::RepairReport& report, size_t* room);
+
+Json ShardRepairJson(const shardkit::RepairReport& report);
+
+// "recovered 40 samples; 4 are lost"
+std::string RecoveryText(uint64_t recovered, uint64_t lost, bool end_known);
+
+}  // namespace shardctl
