@@ -91,10 +91,10 @@ class ShardRepair {
     return absl::OkStatus();
   }
 
-  // Not when header and trailer disagree, nor when a whole shard stands at the end of the file.
+  // Not when header and trailer disagree, nor when a whole shard stands behind the header's own.
   absl::StatusOr<bool> IsOwnEnd(const EndOfShard& end) const {
     if (header_.certain && end.trailer.header_checksum != header_.header.checksum) return false;
-    if (end.shift == header_.base || end.shift >= file_->size()) return true;
+    if (!header_.in_place || end.shift == 0 || end.shift >= file_->size()) return true;
     std::string bytes(std::min<uint64_t>(8, file_->size() - end.shift), '\0');
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(end.shift, {bytes.data(), bytes.size()}));
     return bytes != format::kHeaderMagic;

@@ -238,6 +238,7 @@ absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAc
   absl::StatusOr<format::FileHeader> own = ReadHeader(file, 0);
   if (own.ok()) {
     finding.header = *std::move(own);
+    finding.in_place = true;
     finding.certain = finding.alignment_known = true;
     return finding;
   }

@@ -40,6 +40,7 @@ absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file);
 struct HeaderFinding {
   format::FileHeader header;
   uint64_t base = 0;             // where the shard begins in the file
+  bool in_place = false;         // it was read from the front of the file
   bool certain = false;          // the header is the shard's own, byte for byte
   bool alignment_known = false;  // at least that of a neighbour
   std::vector<std::string> problems;
