@@ -31,7 +31,7 @@ bool ConvertTo(FileSystem& files, const std::string& from, const std::string& to
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 64);
+  const MemoryBound bound(size);
   Input input(data, size);
   ConvertOptions options;
   options.mds.shard_size = 256 + input.Number(2);

@@ -162,7 +162,7 @@ void CheckDecompressors(Input input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 64);
+  const MemoryBound bound(size);
   Input input(data, size);
   switch (input.Below(10)) {
     case 0:

@@ -17,7 +17,7 @@ using namespace shardkit;
 using namespace shardkit::fuzz;
 
 // Enough for every path, few enough for thousands of inputs a second.
-constexpr uint64_t kMostPixels = uint64_t{1} << 20;
+constexpr uint64_t kMostMemory = uint64_t{4} << 20;
 
 void ComparePart(const DecodedRegion& part, const DecodedRegion& whole) {
   Require(part.whole_width == whole.whole_width && part.whole_height == whole.whole_height,
@@ -48,12 +48,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.height = static_cast<uint32_t>(input.Number(2));
   options.scale = 1 + static_cast<int>(input.Below(8));
   options.channels = std::array{0, 1, 3}[input.Below(3)];
-  input.Bytes(2);
+  input.Bytes(1);
+  const bool default_limits = input.Below(32) == 0;
   const std::string_view file = input.rest();
 
   const auto info = ProbeJpeg(file);
   JpegDecoder decoder;
-  decoder.set_max_pixels(kMostPixels);
+  if (default_limits) {
+    const absl::Status checked = decoder.Check(file);
+    DecodedImage image;
+    const absl::Status decoded = decoder.Decode(file, &image);
+    if (!absl::IsResourceExhausted(decoded)) Require(checked.ok() == decoded.ok(), "an image decodes when it passes the check");
+    return 0;
+  }
+  decoder.set_max_memory(kMostMemory);
   DecodedImage image;
   const absl::Status decoded = decoder.Decode(file, &image);
   if (decoded.ok()) {

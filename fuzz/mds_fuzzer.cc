@@ -15,7 +15,7 @@ using namespace shardkit;
 using namespace shardkit::fuzz;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 16);
+  const MemoryBound bound(size);
   const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
   WriteSections(*files, "/d", kMdsFiles, {reinterpret_cast<const char*>(data), size});
   for (const std::string_view path : {"/d", "/d/shard.00000.mds", "/d/folder", "/d/folder/shard.00000.mds"}) {

@@ -54,7 +54,7 @@ void WriteTar(FileSystem& files, const Schema& schema, std::string_view member) 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 64);
+  const MemoryBound bound(size);
   Input input(data, size);
   const Schema schema = ArraySchema(input);
   const std::string member(input.rest());

@@ -120,7 +120,7 @@ void CheckValue(std::string_view value) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 16);
+  const MemoryBound bound(size);
   Input input(data, size);
   if (input.Chance()) {
     CheckText(input);

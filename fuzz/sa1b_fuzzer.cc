@@ -50,7 +50,7 @@ Sa1bValues ValuesOf(const std::vector<Field>& fields) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 16);
+  const MemoryBound bound(size);
   static Sa1bConverter reused;
   ByteArena arena;
   std::vector<Field> fields;

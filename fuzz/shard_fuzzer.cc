@@ -56,9 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryBound bound(size);
   const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
   WriteWhole(*files, "/fuzz.shard", {reinterpret_cast<const char*>(data), size});
-  ReadOptions options;
-  options.max_block_memory = uint64_t{64} << 20;
-  const auto shard = ShardReader::Open(*files, "/fuzz.shard", options);
+  const auto shard = ShardReader::Open(*files, "/fuzz.shard");
   const auto report = Validate(*files, "/fuzz.shard");
   ValidateOptions deep;
   deep.deep = true;

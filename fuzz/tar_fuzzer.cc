@@ -64,7 +64,7 @@ void CompareIndexes(FileSystem& files) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 16);
+  const MemoryBound bound(size);
   const std::unique_ptr<FileSystem> files = NewMemoryFileSystem();
   WriteSections(*files, "/d", kTarFiles, {reinterpret_cast<const char*>(data), size});
   for (const std::string_view name : {"x.tar", "wids.json", "y.tar.gz", "y.tar.zst"}) {

@@ -57,7 +57,7 @@ std::optional<Schema> TakeNames(Input& input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 64);
+  const MemoryBound bound(size);
   Input input(data, size);
   const auto files = NewMemoryFileSystem();
   DatasetWriterOptions options;

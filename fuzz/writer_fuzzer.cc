@@ -116,7 +116,7 @@ void WriteTars(Input& input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryBound bound(size, 64);
+  const MemoryBound bound(size);
   Input input(data, size);
   switch (input.Below(3)) {
     case 0:

@@ -35,8 +35,8 @@ void Freed(const volatile void* memory) {
 
 }  // namespace
 
-MemoryBound::MemoryBound(size_t input_size, size_t copies) {
-  if (installed) limit = live + kAllowed + static_cast<int64_t>(input_size * copies);
+MemoryBound::MemoryBound(size_t input_size) {
+  if (installed) limit = live + kAllowed + static_cast<int64_t>(input_size);
 }
 
 MemoryBound::~MemoryBound() { limit = INT64_MAX; }

@@ -71,15 +71,15 @@ struct ImageDecoder::State {
   std::vector<uint8_t> turned;  // content with the axes of the stored image, where these are exchanged
 
   absl::Status DecodeContent(std::string_view bytes, const JpegInfo& info, const Geometry& geometry,
-                             bool scaled_decode, const MutableImageView& content);
+                             const ImageDecodeOptions& options, const MutableImageView& content);
 };
 
 // The content alone, without padding.
 absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const JpegInfo& info,
-                                                const Geometry& geometry, bool scaled_decode,
+                                                const Geometry& geometry, const ImageDecodeOptions& options,
                                                 const MutableImageView& content) {
   const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
-  const int scale = scaled_decode ? ChooseScale(stored) : 8;
+  const int scale = options.scaled_decode ? ChooseScale(stored) : 8;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, scale, content.channels));
   Box box = stored.source;
   internal::ScaleSpan(scale, reader.whole_width(), &box.x, &box.width);
@@ -97,6 +97,9 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Jp
   const uint32_t width = reader.crop_width();
   const uint32_t height = resizer.bottom() - resizer.top();
   const size_t row_bytes = width * channels;
+  const uint64_t turned_pixels = turn.transpose ? uint64_t{stored.width} * stored.height : 0;
+  SHARDKIT_RETURN_IF_ERROR(
+      internal::CheckDecodable(info, row_bytes * height + turned_pixels * channels, options.max_memory));
   region.resize(row_bytes * height);
   SHARDKIT_RETURN_IF_ERROR(
       reader.Read(left, resizer.top(), left + width, resizer.bottom(), region.data(), row_bytes));
@@ -124,7 +127,7 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
   if (HasPngSignature(bytes)) return Unimplemented("image: PNG is not decoded to pixels, only JPEG");
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, options.max_pixels));
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, options.max_memory));
   if (info.width != geometry.stored_width || info.height != geometry.stored_height) {
     return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ",
                            geometry.stored_height, " pixels; the JPEG has ", info.width, " x ", info.height);
@@ -137,10 +140,10 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   unpadded.output_width = geometry.content_width;
   unpadded.output_height = geometry.content_height;
   if (unpadded.IsIdentity()) {
-    state.whole.set_max_pixels(options.max_pixels);
+    state.whole.set_max_memory(options.max_memory);
     SHARDKIT_RETURN_IF_ERROR(state.whole.DecodeInto(bytes, content));
   } else {
-    SHARDKIT_RETURN_IF_ERROR(state.DecodeContent(bytes, info, geometry, options.scaled_decode, content));
+    SHARDKIT_RETURN_IF_ERROR(state.DecodeContent(bytes, info, geometry, options, content));
     Trim(&state.region);
     Trim(&state.turned);
   }

@@ -23,11 +23,11 @@ absl::Status JpegError(std::string_view message) {
   return DataLoss("JPEG: ", message);
 }
 
-absl::Status CheckDecodable(const JpegInfo& info, uint64_t max_pixels) {
-  const uint64_t pixels = uint64_t{info.width} * info.height;
-  if (pixels > max_pixels) {
-    return ResourceExhausted("JPEG: ", info.width, " x ", info.height, " pixels are above the limit of ",
-                             max_pixels);
+absl::Status CheckDecodable(const JpegInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+  // Neither reaches 2^63: sides have 16 bits, and there are at most 255 components.
+  if (pixel_bytes + info.coefficient_bytes > max_memory) {
+    return ResourceExhausted("JPEG: decoding ", info.width, " x ", info.height, info.coefficient_bytes > 0 ? " progressive" : "",
+                             " pixels takes ", pixel_bytes + info.coefficient_bytes, " bytes of memory, over the limit of ", max_memory);
   }
   if (info.lossless) return Unimplemented("JPEG: lossless coding is not supported");
   if (info.bits != 8) return Unimplemented("JPEG: ", info.bits, " bits per sample are not supported, only 8");
@@ -65,8 +65,9 @@ JpegDecoder::~JpegDecoder() { tjDestroy(handle_); }
 
 absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, max_pixels_));
   const int samples = info.components;  // 1, 3 or 4, as the pixel formats
+  SHARDKIT_RETURN_IF_ERROR(
+      internal::CheckDecodable(info, uint64_t{info.width} * info.height * static_cast<uint64_t>(samples), max_memory_));
   image->width = info.width;
   image->height = info.height;
   image->channels = samples == 1 ? 1 : 3;
@@ -83,7 +84,8 @@ absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
 
 absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageView& out) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, max_pixels_));
+  const uint64_t scratch_bytes = info.components == 4 ? uint64_t{info.width} * info.height * 4 : 0;
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, scratch_bytes, max_memory_));
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
   constexpr size_t kMaxPitch = 0x7fffffff;
   if (out.pixels == nullptr || out.width != info.width || out.height != info.height ||
@@ -121,7 +123,7 @@ absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& in
 absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionOptions& options,
                                        DecodedRegion* region) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, max_pixels_));
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, max_memory_));
   if (options.scale < 1 || options.scale > 8 ||
       (options.channels != 0 && options.channels != 1 && options.channels != 3)) {
     return InvalidArgument("JPEG: scale ", options.scale, " and channels ", options.channels,
@@ -133,18 +135,20 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
     return InvalidArgument("JPEG: a region of ", options.width, " x ", options.height, " at (", options.x,
                            ", ", options.y, ") is not inside the image of ", info.width, " x ", info.height);
   }
-  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
-  internal::JpegRegionReader& reader = region_->reader;
   const int channels = options.channels != 0 ? options.channels : info.components == 1 ? 1 : 3;
-  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels));
-
   const auto scale = static_cast<uint64_t>(options.scale);
   region->left = static_cast<uint32_t>(options.x * scale / 8);
   region->top = static_cast<uint32_t>(options.y * scale / 8);
-  region->whole_width = reader.whole_width();
-  region->whole_height = reader.whole_height();
   const auto end_column = static_cast<uint32_t>((right * scale + 7) / 8);
   const auto end_row = static_cast<uint32_t>((bottom * scale + 7) / 8);
+  const uint64_t pixels = uint64_t{end_column - region->left} * (end_row - region->top);
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, pixels * static_cast<uint64_t>(channels), max_memory_));
+  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
+  internal::JpegRegionReader& reader = region_->reader;
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, options.scale, channels));
+
+  region->whole_width = reader.whole_width();
+  region->whole_height = reader.whole_height();
   DecodedImage& image = region->image;
   image.width = end_column - region->left;
   image.height = end_row - region->top;
@@ -153,6 +157,19 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   image.pixels.resize(row_bytes * image.height);
   SHARDKIT_RETURN_IF_ERROR(reader.Crop(region->left, end_column));
   return reader.Read(region->left, region->top, end_column, end_row, image.pixels.data(), row_bytes);
+}
+
+absl::Status JpegDecoder::Check(std::string_view bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
+  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, max_memory_));
+  if (region_ == nullptr) region_ = std::make_unique<RegionState>();
+  internal::JpegRegionReader& reader = region_->reader;
+  const int channels = info.components == 1 ? 1 : 3;
+  constexpr int kFullSize = 8;
+  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, kFullSize, channels));
+  SHARDKIT_RETURN_IF_ERROR(reader.Crop(0, info.width));
+  scratch_.resize(info.width * static_cast<size_t>(channels));
+  return reader.Read(0, 0, info.width, info.height, scratch_.data(), /*stride=*/0);
 }
 
 absl::Status EncodeJpeg(const uint8_t* rgb, uint32_t width, uint32_t height, const JpegEncodeOptions& options,

@@ -1,5 +1,8 @@
 // Reads the markers of a JPEG file by hand: every byte is untrusted, every read is bounded.
 
+#include <algorithm>
+#include <utility>
+
 #include "base/errors.h"
 #include "codec/content_type.h"
 #include "shardkit/jpeg.h"
@@ -60,7 +63,25 @@ bool IsFrameHeader(uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-absl::Status ParseFrameHeader(uint8_t marker, std::string_view segment, size_t position, JpegInfo* info) {
+// Of all components, in whole MCUs (T.81, A.2.4): 64 coefficients of 2 bytes for each 8 x 8 block.
+uint64_t CoefficientBytes(const JpegInfo& info, std::string_view segment) {
+  const auto factors = [&](int component) {
+    const auto both = static_cast<unsigned char>(segment[6 + 3 * static_cast<size_t>(component) + 1]);
+    return std::pair<uint64_t, uint64_t>(both >> 4, both & 15);
+  };
+  uint64_t across = 1, down = 1;
+  for (int i = 0; i < info.components; ++i) {
+    across = std::max(across, factors(i).first);
+    down = std::max(down, factors(i).second);
+  }
+  const uint64_t columns = (info.width + 8 * across - 1) / (8 * across), rows = (info.height + 8 * down - 1) / (8 * down);
+  uint64_t blocks = 0;
+  for (int i = 0; i < info.components; ++i) blocks += columns * factors(i).first * rows * factors(i).second;
+  return blocks * 128;
+}
+
+absl::Status ParseFrameHeader(uint8_t marker, std::string_view segment, size_t position, JpegInfo* info,
+                              uint64_t* coefficient_bytes) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(segment[i]); };
   if (segment.size() < 6 || segment.size() != 6u + 3u * byte(5)) {
     return DataLoss("JPEG: the frame header at byte ", position, " has ", segment.size(), " bytes");
@@ -77,6 +98,7 @@ absl::Status ParseFrameHeader(uint8_t marker, std::string_view segment, size_t p
     return DataLoss("JPEG: the frame header at byte ", position, " gives ", info->width, " x ", info->height,
                     " pixels of ", info->components, " components");
   }
+  *coefficient_bytes = CoefficientBytes(*info, segment);
   return absl::OkStatus();
 }
 
@@ -86,6 +108,7 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
   if (!HasJpegSignature(bytes)) return DataLoss("JPEG: no signature (FF D8 FF) at byte 0");
   JpegInfo info;
   bool have_frame = false;
+  uint64_t coefficient_bytes = 0;
   size_t position = 2;
   const auto end = [&]() -> absl::StatusOr<JpegInfo> {
     if (have_frame) return info;
@@ -106,6 +129,10 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
     if (alone) continue;
     constexpr uint8_t kEndOfImage = 0xd9;
     constexpr uint8_t kStartOfScan = 0xda;
+    if (marker == kStartOfScan && have_frame && position + 2 < bytes.size() &&
+        static_cast<unsigned char>(bytes[position + 2]) < info.components) {
+      info.coefficient_bytes = coefficient_bytes;
+    }
     if (marker == kEndOfImage || marker == kStartOfScan) return end();
 
     uint32_t length;
@@ -115,8 +142,11 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
     }
     const std::string_view segment = bytes.substr(position + 2, length - 2);
     if (IsFrameHeader(marker) && !have_frame) {
-      if (absl::Status status = ParseFrameHeader(marker, segment, position - 2, &info); !status.ok())
+      if (absl::Status status = ParseFrameHeader(marker, segment, position - 2, &info, &coefficient_bytes);
+          !status.ok()) {
         return status;
+      }
+      if (info.progressive) info.coefficient_bytes = coefficient_bytes;
       have_frame = true;
     }
     constexpr uint8_t kApp1 = 0xe1;

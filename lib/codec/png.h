@@ -9,7 +9,7 @@
 namespace shardkit {
 
 // Decodes the whole image and throws the pixels away. DataLoss when the file is damaged or cut short; ResourceExhausted
-// above `max_pixels`. Thread-safe.
-absl::Status CheckPng(std::string_view bytes, uint64_t max_pixels = uint64_t{1} << 28);
+// when decoding takes more than `max_memory` bytes (4 a pixel). Thread-safe.
+absl::Status CheckPng(std::string_view bytes, uint64_t max_memory);
 
 }  // namespace shardkit

@@ -1,5 +1,6 @@
 #include "container/block_encoder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/checked.h"
@@ -8,6 +9,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "format/chunk.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 namespace {
@@ -61,6 +63,7 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
   out.header.sample_count = block.sample_count;
   out.header.columns.resize(schema.size());
   out.statistics.resize(schema.size());
+  uint64_t expansion = 0;  // of what is compressed, by decompressing
   for (size_t i = 0; i < schema.size(); ++i) {
     const Column& column = schema[i];
     RawColumn& raw = block.columns[i];
@@ -88,7 +91,11 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
       }
       SHARDKIT_RETURN_IF_ERROR(
           compressor_.Compress(stored, plan.zstd_levels[i], plan.dictionaries[i].get(), &compressed_));
-      if (compressed_.size() < stored.size() && format::ZstdLengthsAllowed(compressed_.size(), stored.size())) {
+      // What readers refuse without being asked to take it is not worth the bytes saved.
+      const uint64_t saved = RoundUp(stored.size(), format::kChunkAlignment) - std::min(stored.size(), compressed_.size());
+      if (compressed_.size() < stored.size() && format::ZstdLengthsAllowed(compressed_.size(), stored.size()) &&
+          saved <= kDefaultMaxDecompression - expansion) {
+        expansion += saved;
         stored = compressed_;
         entry.encoding = plan.dictionaries[i] ? Encoding::kZstdDictionary : Encoding::kZstd;
       }

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
+#include "container/decompression_limit.h"
 #include "format/constants.h"
 #include "format/mds_index.h"
 #include "format/mds_layout.h"
@@ -272,7 +273,12 @@ absl::Status MdsShardReader::ReadBlock(size_t index, std::span<const size_t> col
   if (wanted.back() >= schema_.size()) return InvalidArgument(path_, ": there is no column ", wanted.back());
   const BlockInfo& info = blocks_[index];
   // Of a compressed shard every column is taken: what is left now would have to be decompressed again.
-  if (described_.compression) wanted = all_;
+  if (described_.compression) {
+    wanted = all_;
+    if (absl::Status status = CheckDecompression(options_, file_length_, described_.raw_bytes); !status.ok()) {
+      return Annotate(status, path_);
+    }
+  }
   SHARDKIT_RETURN_IF_ERROR(CheckMemory(MemoryOf(info, wanted), StrCat("block ", index)));
   BlockBuffer::State& state = buffer->state();
   state.owner = nullptr;

@@ -97,10 +97,12 @@ absl::Status NativeShardReader::LoadDictionaries() {
 
 absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks(std::unique_ptr<RandomAccessFile> file,
                                                                                  format::FileHeader header,
-                                                                                 std::vector<BlockInfo> blocks) {
+                                                                                 std::vector<BlockInfo> blocks,
+                                                                       const ReadOptions& options) {
   std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
   reader->file_ = std::move(file);
   reader->header_ = std::move(header);
+  reader->options_ = options;
   // Every block's length is a multiple of this, so that none has padding after it.
   reader->header_.alignment = format::kMinAlignment;
   reader->trailer_.file_length = reader->file_->size();

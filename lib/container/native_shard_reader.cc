@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "container/decompression_limit.h"
 #include "format/chunk.h"
 
 namespace shardkit {
@@ -196,16 +197,14 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   const Schema& schema = header_.schema;
   const format::BlockHeader& header = state.header;
   BlockAssembler::Reset(&state.view, header.first_sample, header.sample_count, schema.size());
-  uint64_t raw_bytes = 0;
+  uint64_t raw_bytes = 0, stored_bytes = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
     if (static_cast<Part>(state.wanted[i]) != Part::kNothing && header.columns[i].encoding != Encoding::kRaw) {
       raw_bytes += Padded(header.columns[i].raw_length);
+      stored_bytes += Padded(header.columns[i].stored_length);
     }
   }
-  if (raw_bytes > options_.max_block_memory) {
-    return ResourceExhausted("its chunks decompress to ", raw_bytes, " bytes, over the limit of ",
-                             options_.max_block_memory);
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckDecompression(options_, stored_bytes, raw_bytes));
   state.raw.resize_discard(raw_bytes);
   uint64_t raw_begin = 0;
   for (size_t i = 0; i < schema.size(); ++i) {

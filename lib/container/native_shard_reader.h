@@ -23,7 +23,8 @@ class NativeShardReader : public ShardReader {
   // between them is not looked at. `blocks` ascend by first sample, and lie in the file where they are read.
   static absl::StatusOr<std::unique_ptr<NativeShardReader>> OpenBlocks(std::unique_ptr<RandomAccessFile> file,
                                                                        format::FileHeader header,
-                                                                       std::vector<BlockInfo> blocks);
+                                                                       std::vector<BlockInfo> blocks,
+                                                                       const ReadOptions& options);
 
   const std::string& path() const override { return file_->path(); }
   const Schema& schema() const override { return header_.schema; }

@@ -62,7 +62,7 @@ absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
   return format::TarIdentity(first, last);
 }
 
-absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, std::vector<TarProblem>* problems) {
+absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression, std::vector<TarProblem>* problems) {
   TarContents contents;
   contents.index.tar_length = file.size();
   SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
@@ -73,6 +73,11 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, std::vector<Ta
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
     if (!more) break;
     SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
+    // Otherwise every entry stands for a header of 512 bytes that is there.
+    if (contents.compression != TarCompression::kNone && contents.index.memory() > file.size() + max_decompression) {
+      return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", file.size() + max_decompression,
+                               " bytes of memory, the limit for a compressed tar of ", file.size(), " bytes: decompress it first");
+    }
   }
   if (problems != nullptr && contents.compression == TarCompression::kNone) {
     SHARDKIT_RETURN_IF_ERROR(LookBehind(file, headers->position(), problems));
@@ -104,7 +109,7 @@ std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
 }
 
 absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system,
-                                                                   const std::string& path) {
+                                                                   const std::string& path, uint64_t max_decompression) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   auto contents = std::make_shared<TarContents>();
   SHARDKIT_ASSIGN_OR_RETURN(contents->compression, DetectCompression(*file));
@@ -128,7 +133,7 @@ absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& f
     SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, LoadDaliContents(file_system, *file, contents.get()));
     if (indexed) return contents;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, nullptr));
+  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, max_decompression, nullptr));
   return contents;
 }
 

@@ -24,8 +24,9 @@ struct TarContents {
 
 // Goes over the headers. DataLoss for a damaged tar, or a sample that has an extension twice; Unimplemented
 // for what a schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. What
-// else is wrong is added to *problems, which may be null.
-absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, std::vector<TarProblem>* problems);
+// else is wrong is added to *problems, which may be null. ResourceExhausted for a compressed tar with more members than
+// `max_decompression` bytes beyond its own size can list.
+absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression, std::vector<TarProblem>* problems);
 
 // Samples whose key an earlier one had, with which they do not stand together.
 std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
@@ -33,7 +34,7 @@ std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 // From the sidecar when there is one, or else from a DALI index, or else from the headers. DataLoss when the one
 // there is is damaged or of another tar.
 absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system,
-                                                                   const std::string& path);
+                                                                   const std::string& path, uint64_t max_decompression);
 
 // The key, and the columns of the index, all nullable. A type is what the extension promises: jpeg, png, or
 // else bytes.

@@ -8,6 +8,7 @@
 #include "container/tar_index.h"
 #include "format/webdataset_names.h"
 #include "io/publish_file.h"
+#include "shardkit/shard_reader.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit {
@@ -62,7 +63,7 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
                                              const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   TarIndexReport report;
-  SHARDKIT_ASSIGN_OR_RETURN(TarContents contents, ScanTar(*file, &report.problems));
+  SHARDKIT_ASSIGN_OR_RETURN(TarContents contents, ScanTar(*file, kDefaultMaxDecompression, &report.problems));
   if (contents.compression != TarCompression::kNone) {
     return InvalidArgument(
         path, ": is compressed, so that no index can say where a value lies in it: decompress it first");

@@ -13,6 +13,7 @@
 #include "format/dali_index.h"
 #include "format/wids_index.h"
 #include "io/publish_file.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 namespace {
@@ -74,7 +75,7 @@ absl::StatusOr<format::WidsShard> DescribeForWids(FileSystem& file_system, const
                                                   const WidsOptions& options,
                                                   const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(tar));
-  SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, nullptr));
+  SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, kDefaultMaxDecompression, nullptr));
   if (contents.compression != TarCompression::kNone) {
     return InvalidArgument(tar, ": is compressed, and wids reads plain tars alone: decompress it first");
   }
@@ -133,7 +134,7 @@ absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std
                            ", or remove it");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
-  SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, &report.problems));
+  SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, kDefaultMaxDecompression, &report.problems));
   if (contents.compression != TarCompression::kNone) {
     return InvalidArgument(
         path, ": is compressed, so that no index can say where a value lies in it: decompress it first");

@@ -28,6 +28,8 @@ constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
 // Position 0 of the schema; the columns of the index follow.
 constexpr size_t kKeyColumn = 0;
 
+constexpr uint64_t kMaxMemory = uint64_t{1} << 62;
+
 // Where a value begins and ends, for all samples of a block, then a bit for each that has one.
 uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 7) / 8, 8); }
 
@@ -40,7 +42,7 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(
   reader->path_ = path;
   reader->options_ = options;
   if (contents == nullptr) {
-    SHARDKIT_ASSIGN_OR_RETURN(contents, LoadTarContents(file_system, path));
+    SHARDKIT_ASSIGN_OR_RETURN(contents, LoadTarContents(file_system, path, options.max_decompression));
   }
   const TarIndex& index = contents->index;
   const bool compressed = contents->compression != TarCompression::kNone;
@@ -53,6 +55,8 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(
   }
   reader->fallback_reason_ = reader->file_->fallback_reason();
   if (compressed) {
+    reader->options_.max_block_memory =
+        std::min(options.max_block_memory, reader->file_length_ + std::min(options.max_decompression, kMaxMemory));
     const uint64_t end = index.values.empty() ? 0 : index.values.back().offset + index.values.back().length;
     SHARDKIT_ASSIGN_OR_RETURN(reader->file_,
                               OpenDecompressed(std::move(reader->file_), contents->compression, end));

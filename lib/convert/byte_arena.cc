@@ -39,6 +39,12 @@ std::string_view ByteArena::Copy(std::string_view bytes) {
   return {memory.data(), memory.size()};
 }
 
+uint64_t ByteArena::allocated() const {
+  uint64_t bytes = used_;
+  for (size_t i = 0; i < current_; ++i) bytes += chunks_[i].size;
+  return bytes;
+}
+
 void ByteArena::Clear() {
   size_t kept = 0;
   std::erase_if(chunks_, [&kept](const Chunk& chunk) {

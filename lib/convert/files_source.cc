@@ -97,8 +97,7 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
 
 absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns* found) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto tar,
-                            TarSamples::Open(options_.file_system, input.path, options_.stream_above,
-                                             /*headers_only=*/false));
+                            TarSamples::Open(input.path, options_, /*headers_only=*/false));
   ByteArena arena;
   TarSample sample;
   uint64_t bytes = 0;
@@ -143,8 +142,7 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTree(size_t max_s
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTar(size_t max_samples) {
   if (!tar_) {
-    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(options_.file_system, inputs_[input_].path,
-                                                     options_.stream_above, /*headers_only=*/false));
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(inputs_[input_].path, options_, /*headers_only=*/false));
   }
   auto unit = std::make_unique<TarUnit>();
   TarSample sample;
@@ -218,7 +216,7 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
     if (input.tar) {
       SHARDKIT_ASSIGN_OR_RETURN(
           const auto tar,
-          TarSamples::Open(options_.file_system, input.path, options_.stream_above, /*headers_only=*/true));
+          TarSamples::Open(input.path, options_, /*headers_only=*/true));
       TarSample sample;
       for (;; ++count) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&arena, &sample));

@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bSource::OpenTar(const std::string& 
   Sa1bTar::Options options;
   options.file_system = options_.file_system;
   options.stream_above = options_.stream_above;
+  options.max_decompression = options_.max_decompression;
   options.pending_bytes = options_.pending_pair_bytes;
   options.headers_only = headers_only;
   return Sa1bTar::Open(path, options);

@@ -17,7 +17,7 @@ Sa1bRole RoleOfName(std::string_view base_name) {
 
 absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const Options& options) {
   std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options));
-  SHARDKIT_ASSIGN_OR_RETURN(tar->reader_, TarReader::Open(options.file_system, path));
+  SHARDKIT_ASSIGN_OR_RETURN(tar->reader_, TarReader::Open(options.file_system, path, options.max_decompression));
   return tar;
 }
 

@@ -43,6 +43,7 @@ class Sa1bTar {
   struct Options {
     FileSystem* file_system = nullptr;
     uint64_t stream_above = 0;
+    uint64_t max_decompression = 0;
     uint64_t pending_bytes = 0;  // of halves that wait
     bool headers_only = false;
   };

@@ -17,9 +17,11 @@ namespace {
 absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
                                                      const SourceOptions& options) {
   if (paths.empty()) return InvalidArgument("no input given");
+  ConvertOptions convert;
+  convert.max_decompression = options.max_decompression;
   std::vector<ConversionInput> inputs;
   for (const std::string& path : paths) {
-    SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, {}));
+    SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, convert));
     if (input.dataset->container() != container) {
       return InvalidArgument(path, ": is a dataset of container ", input.dataset->container(), ", not ", container);
     }

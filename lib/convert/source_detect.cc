@@ -44,7 +44,7 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, FileSystem* file_system
 
 // In a tar the halves of the first pairs may lie far apart: names are enough, when both endings occur.
 absl::StatusOr<bool> IsSa1bTar(const std::string& path, FileSystem* file_system) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, TarReader::Open(file_system, path));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, TarReader::Open(file_system, path, kDefaultMaxDecompression));
   TarMember member;
   size_t members = 0;
   size_t images = 0;
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
     }
     const bool tar = info.type == FileType::kRegular;
     if (tar) {
-      const auto opened = TarReader::Open(options.file_system, path);
+      const auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
       if (absl::IsInvalidArgument(opened.status())) {
         return InvalidArgument(path, ": neither a directory nor a tar file");
       }

@@ -15,9 +15,9 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr uint64_t kTarBlock = 512;
-// A size that a header claims is believed up to here; beyond, memory grows with the bytes that arrive.
-constexpr uint64_t kBelievedBytes = uint64_t{64} << 20;
-// Members of a compressed tar must be held in memory whole.
+// Larger members of a tar without compression stay in the file.
+constexpr uint64_t kLargestCopied = uint64_t{64} << 20;
+// Members of a compressed tar must be held in memory whole: never more than this.
 constexpr uint64_t kLargestCompressed = uint64_t{1} << 30;
 
 std::string_view Describe(archive_entry* entry) {
@@ -40,11 +40,16 @@ std::string_view Describe(archive_entry* entry) {
 }  // namespace
 
 struct TarReader::State {
-  State(FileSystem* from, std::unique_ptr<RandomAccessFile> opened)
-      : file_system(from), file(std::move(opened)), path(file->path()), input(*file, kBufferBytes, kBufferBytes) {}
+  State(FileSystem* from, std::unique_ptr<RandomAccessFile> opened, uint64_t most_decompressed)
+      : file_system(from),
+        file(std::move(opened)),
+        max_decompression(most_decompressed),
+        path(file->path()),
+        input(*file, kBufferBytes, kBufferBytes) {}
 
   FileSystem* const file_system;
   const std::unique_ptr<RandomAccessFile> file;
+  const uint64_t max_decompression;
   const std::string path;
   ArchiveInput input;
   Archive reader;
@@ -54,6 +59,8 @@ struct TarReader::State {
 
   // Bytes of the tar, without compression, that were consumed.
   uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
+
+  uint64_t most_memory() const { return std::min(kLargestCompressed, file->size() + std::min(max_decompression, kLargestCompressed)); }
 
   bool SkipData() {
     if (!std::exchange(data_pending, false)) return true;
@@ -66,9 +73,10 @@ TarReader::~TarReader() = default;
 
 absl::Status TarReader::Error(std::string_view where) const { return state_->input.Describe(state_->reader.get(), where); }
 
-absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_system, const std::string& path) {
+absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_system, const std::string& path,
+                                                           uint64_t max_decompression) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
-  auto state = std::make_unique<State>(file_system, std::move(file));
+  auto state = std::make_unique<State>(file_system, std::move(file), max_decompression);
   state->reader.reset(archive_read_new());
   archive* const reader = state->reader.get();
   if (reader == nullptr) return ResourceExhausted(path, ": no memory for a tar reader");
@@ -138,7 +146,7 @@ absl::StatusOr<bool> TarReader::Next(TarMember* member) {
 absl::StatusOr<Value> TarReader::Read(const TarMember& member, uint64_t stream_above, ByteArena* arena) {
   archive* const reader = state_->reader.get();
   const std::string where = StrCat("member '", member.name, "'");
-  if (member.size >= stream_above || member.size > kBelievedBytes) {
+  if (member.size >= stream_above || member.size > kLargestCopied) {
     // Without compression the bytes lie in the tar as they are, padded to whole blocks at the end (but for a
     // sparse member, whose end says so by not lying where it should).
     const bool plain = archive_filter_count(reader) == 1;
@@ -156,7 +164,12 @@ absl::StatusOr<Value> TarReader::Read(const TarMember& member, uint64_t stream_a
       return Unimplemented(state_->path, ": ", where, ": a sparse member of ", member.size,
                            " bytes: extract the tar and pack the directory");
     }
-    if (member.size > kBelievedBytes) return ReadLarge(member, arena);
+  }
+  if (archive_filter_count(reader) > 1 && member.size + arena->allocated() > state_->most_memory()) {
+    if (!state_->SkipData()) return Error(where);
+    return ResourceExhausted(state_->path, ": ", where, ": ", member.size,
+                             " bytes in a compressed tar would have to be held in memory, where a sample may take ",
+                             state_->most_memory(), ": decompress the tar first, or raise the limit (--max-decompression)");
   }
   const std::span<char> memory = arena->Allocate(member.size);
   size_t done = 0;
@@ -167,31 +180,6 @@ absl::StatusOr<Value> TarReader::Read(const TarMember& member, uint64_t stream_a
   }
   Value value;
   value.bytes = {memory.data(), memory.size()};
-  return value;
-}
-
-absl::StatusOr<Value> TarReader::ReadLarge(const TarMember& member, ByteArena* arena) {
-  archive* const reader = state_->reader.get();
-  const std::string where = StrCat("member '", member.name, "'");
-  if (member.size > kLargestCompressed) {
-    if (!state_->SkipData()) return Error(where);
-    return ResourceExhausted(
-        state_->path, ": ", where, ": ", member.size,
-        " bytes in a compressed tar would have to be held in memory: decompress the tar first");
-  }
-  std::string bytes;
-  while (bytes.size() < member.size) {
-    const size_t begin = bytes.size();
-    bytes.resize(std::min<uint64_t>(member.size, std::max(2 * begin, kBufferBytes)));
-    size_t done = begin;
-    while (done < bytes.size()) {
-      const la_ssize_t count = archive_read_data(reader, bytes.data() + done, bytes.size() - done);
-      if (count <= 0) return Error(where);
-      done += static_cast<size_t>(count);
-    }
-  }
-  Value value;
-  value.bytes = arena->Copy(bytes);
   return value;
 }
 

@@ -27,21 +27,22 @@ struct TarMember {
 class TarReader {
  public:
   // InvalidArgument when the file is not a tar.
-  static absl::StatusOr<std::unique_ptr<TarReader>> Open(FileSystem* file_system, const std::string& path);
+  static absl::StatusOr<std::unique_ptr<TarReader>> Open(FileSystem* file_system, const std::string& path,
+                                                         uint64_t max_decompression);
   ~TarReader();
 
   // False at the end. What was not read of the member before is passed over.
   absl::StatusOr<bool> Next(TarMember* member);
 
   // The bytes of the regular member Next gave, once: in *arena, or, from `stream_above` bytes on, as a part
-  // of the tar file when it is not compressed.
+  // of the tar file when it is not compressed. Of a compressed tar *arena holds at most `max_decompression` bytes more than the file
+  // has, and 1 GiB: ResourceExhausted for what passes that.
   absl::StatusOr<Value> Read(const TarMember& member, uint64_t stream_above, ByteArena* arena);
 
  private:
   struct State;
   explicit TarReader(std::unique_ptr<State> state);
   absl::Status Error(std::string_view where) const;
-  absl::StatusOr<Value> ReadLarge(const TarMember& member, ByteArena* arena);
 
   std::unique_ptr<State> state_;
 };

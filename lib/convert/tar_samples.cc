@@ -32,13 +32,13 @@ std::optional<uint64_t> SeenKeys::Find(std::string_view key) const {
   return found == members_.end() ? std::nullopt : std::optional(found->second);
 }
 
-absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(FileSystem* file_system, const std::string& path,
-                                                             uint64_t stream_above, bool headers_only) {
+absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& path, const SourceOptions& options,
+                                                             bool headers_only) {
   std::unique_ptr<TarSamples> samples(new TarSamples());
   samples->path_ = path;
-  samples->stream_above_ = stream_above;
+  samples->stream_above_ = options.stream_above;
   samples->headers_only_ = headers_only;
-  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_, TarReader::Open(file_system, path));
+  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_, TarReader::Open(options.file_system, path, options.max_decompression));
   return samples;
 }
 

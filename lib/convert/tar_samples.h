@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "convert/tar_reader.h"
+#include "shardkit/source.h"
 
 namespace shardkit {
 
@@ -45,8 +46,8 @@ struct TarSample {
 class TarSamples {
  public:
   // With `headers_only` the values are empty.
-  static absl::StatusOr<std::unique_ptr<TarSamples>> Open(FileSystem* file_system, const std::string& path,
-                                                          uint64_t stream_above, bool headers_only);
+  static absl::StatusOr<std::unique_ptr<TarSamples>> Open(const std::string& path, const SourceOptions& options,
+                                                          bool headers_only);
 
   // False at the end.
   absl::StatusOr<bool> Next(ByteArena* arena, TarSample* sample);

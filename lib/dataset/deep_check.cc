@@ -18,11 +18,11 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     case Type::kJson:
       return IsValidJson(value) ? absl::OkStatus() : DataLoss("json: is not one valid JSON document");
     case Type::kJpeg: {
-      const absl::Status decoded = jpeg_.Decode(value, &image_);
+      const absl::Status decoded = jpeg_.Check(value);
       return absl::IsUnimplemented(decoded) ? ProbeJpeg(value).status() : decoded;
     }
     case Type::kPng:
-      return CheckPng(value);
+      return CheckPng(value, max_image_memory_);
     case Type::kBool:
       return static_cast<uint8_t>(value[0]) <= 1 ? absl::OkStatus() : DataLoss("bool: is neither 0 nor 1");
     case Type::kNdarray: {

@@ -30,7 +30,7 @@ class ForeignDataset {
 
   // What is wrong with a shard that can be opened and that reading all of it does not show: hashes of whole files, samples whose
   // parts do not stand together. An error is what kept the check from being done. Reads the whole shard.
-  virtual absl::Status FindProblems(size_t shard, const std::function<void(std::string message)>& report) const = 0;
+  virtual absl::Status FindProblems(size_t shard, const ReadOptions& options, const std::function<void(std::string message)>& report) const = 0;
 };
 
 // MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders are such

@@ -69,10 +69,10 @@ class MdsDataset : public ForeignDataset {
     return opened;
   }
 
-  absl::Status FindProblems(size_t shard, const std::function<void(std::string)>& report) const override {
+  absl::Status FindProblems(size_t shard, const ReadOptions& options, const std::function<void(std::string)>& report) const override {
     absl::Status unknown;
     const absl::Status status =
-        CheckMdsShardHashes(file_system_, directory_, shards_[shard], ReadOptions().max_block_memory, &unknown);
+        CheckMdsShardHashes(file_system_, directory_, shards_[shard], options, &unknown);
     if (absl::IsDataLoss(status)) {
       report(std::string(ToStd(status.message())));
     } else if (!status.ok()) {

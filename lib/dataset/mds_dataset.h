@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "format/mds_index.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 
@@ -30,10 +31,10 @@ absl::StatusOr<MdsDirectory> ReadMdsShardAlone(FileSystem& file_system, const st
 absl::StatusOr<MdsDirectory> ReadMdsStreams(FileSystem& file_system, const std::string& path);
 
 // Compares the files of a shard that are there with the hashes that the index lists for them, reading them whole, and a compressed
-// one without its raw twin with the raw hashes after decompressing, within `max_memory` bytes. OK when there are no hashes.
+// one without its raw twin with the raw hashes after decompressing, within the limits of `options`. OK when there are no hashes.
 // DataLoss for the first difference, NotFound when neither file is there. The first hash that this build does not know is noted
 // in *unknown.
 absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& directory, const format::MdsShard& shard,
-                                 uint64_t max_memory, absl::Status* unknown);
+                                 const ReadOptions& options, absl::Status* unknown);
 
 }  // namespace shardkit

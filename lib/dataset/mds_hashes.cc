@@ -8,6 +8,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "codec/decompress.h"
+#include "container/decompression_limit.h"
 #include "dataset/mds_dataset.h"
 
 namespace shardkit {
@@ -66,12 +67,12 @@ absl::Status CheckFile(const RandomAccessFile& file, HashList& hashes) {
 }
 
 // The raw hashes, where only the compressed file is there.
-absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsShard& shard, HashList& hashes, uint64_t max_memory) {
+absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsShard& shard, HashList& hashes, const ReadOptions& options) {
   const std::string_view name = std::string_view(shard.compression).substr(0, shard.compression.find(':'));
   const std::optional<Compression> compression = CompressionFromName(name);
   if (!compression) return Unimplemented(file.path(), ": is compressed with \"", name, "\", which is not read");
-  if (shard.raw.bytes > max_memory || file.size() > max_memory - shard.raw.bytes) {
-    return ResourceExhausted(file.path(), ": decompressing it takes more than ", max_memory, " bytes");
+  if (absl::Status status = CheckDecompression(options, file.size(), shard.raw.bytes); !status.ok()) {
+    return Annotate(status, file.path());
   }
   Buffer compressed, raw;
   compressed.resize_discard(file.size());
@@ -87,7 +88,7 @@ absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsSh
 }  // namespace
 
 absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& directory, const format::MdsShard& shard,
-                                 uint64_t max_memory, absl::Status* unknown) {
+                                 const ReadOptions& options, absl::Status* unknown) {
   HashList raw(shard.raw, unknown);
   auto raw_file = file_system.OpenForReading(JoinPath(directory, shard.raw.name));
   if (raw_file.ok()) {
@@ -105,7 +106,7 @@ absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& dir
   }
   if (!zip.empty()) SHARDKIT_RETURN_IF_ERROR(CheckFile(**zip_file, zip));
   if (raw_file.ok() || raw.empty()) return absl::OkStatus();
-  return CheckDecompressed(**zip_file, shard, raw, max_memory);
+  return CheckDecompressed(**zip_file, shard, raw, options);
 }
 
 }  // namespace shardkit

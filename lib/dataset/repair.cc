@@ -211,8 +211,10 @@ class ShardRepair {
       infos.push_back(info);
     }
     ChooseAlignment();
+    ReadOptions read;
+    read.max_decompression = options_.max_decompression;
     SHARDKIT_ASSIGN_OR_RETURN(
-        shard_, NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos)));
+        shard_, NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
     const uint64_t before = report_.samples_recovered;
     if (!nothing || was_empty) {
       ShardOptions shard_options;
@@ -271,7 +273,7 @@ class ShardRepair {
   // Empty when the block was copied, else what keeps it from being one.
   absl::StatusOr<std::string> CopyBlock(size_t index) {
     SHARDKIT_ASSIGN_OR_RETURN(BlockFindings findings,
-                              CheckBlock(*shard_, index, /*deep=*/false, &buffer_, options_.cancellation));
+                              CheckBlock(*shard_, index, {.cancellation = options_.cancellation}, &buffer_));
     if (!findings.problems.empty() || !findings.readable) {
       const std::string problem = findings.problems.empty() ? "it cannot be read" : findings.problems[0];
       const std::string_view prefix = shard_->path();

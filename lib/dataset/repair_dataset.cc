@@ -131,6 +131,7 @@ class DatasetRepair {
     ValidateOptions validate;
     validate.cancellation = options_.cancellation;
     validate.max_problems = 1;
+    validate.max_decompression = options_.max_decompression;
     validate.progress = [this](uint64_t bytes, uint64_t) { Progress(bytes); };
     SHARDKIT_ASSIGN_OR_RETURN(const ValidateReport found, Validate(file_system_, path, validate));
     if (!found.ok()) return found.problems[0].message;

@@ -128,6 +128,7 @@ class Validator {
   absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index) {
     ReadOptions read_options;
     read_options.mode = options_.mode;
+    read_options.max_decompression = options_.max_decompression;
     auto opened = NativeShardReader::Open(file_system_, path, read_options);
     if (!opened.ok()) {
       if (absl::IsNotFound(opened.status())) return opened.status();
@@ -177,7 +178,7 @@ class Validator {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("checking blocks"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("checking blocks"));
     BlockBuffer buffer = AcquireBuffer();
-    auto findings = CheckBlock(shard, index, options_.deep, &buffer, options_.cancellation);
+    auto findings = CheckBlock(shard, index, options_, &buffer);
     std::lock_guard lock(mutex_);
     buffers_.push_back(std::move(buffer));
     return findings;

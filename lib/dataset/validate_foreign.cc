@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& sh
     return problems;
   }
   if (!options.deep) return problems;
-  DeepChecker checker;
+  DeepChecker checker(options.max_image_memory);
   for (uint32_t i = 0; i < view.sample_count(); ++i) {
     for (size_t column = 0; column < shard.schema().size(); ++column) {
       const auto value = view.column(column).value(i);
@@ -59,6 +59,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
   for (size_t i = 0; i < manifest.shards.size(); ++i) {
     ReadOptions read;
     read.mode = options.mode;
+    read.max_decompression = options.max_decompression;
     const auto opened = dataset.OpenShard(i, read);
     if (!opened.ok()) {
       if (!IsDamage(opened.status())) return opened.status();
@@ -92,7 +93,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       bytes_done += shard.blocks()[block].length;
       if (options.progress) options.progress(std::min(bytes_done, manifest.bytes()), manifest.bytes());
     }
-    const absl::Status status = dataset.FindProblems(i, [&](std::string message) { sink(shard.path(), std::move(message)); });
+    const absl::Status status = dataset.FindProblems(i, read, [&](std::string message) { sink(shard.path(), std::move(message)); });
     if (!status.ok()) {
       if (!IsDamage(status)) return status;
       sink(shard.path(), std::string(ToStd(status.message())));

@@ -38,9 +38,13 @@ std::string FirstDifference(const ColumnStatistics& a, const ColumnStatistics& b
 
 class BlockCheck {
  public:
-  BlockCheck(const NativeShardReader& shard, size_t index, bool deep, BlockBuffer* buffer,
-             const Cancellation* cancellation)
-      : shard_(shard), index_(index), deep_(deep), buffer_(*buffer), cancellation_(cancellation) {}
+  BlockCheck(const NativeShardReader& shard, size_t index, const ValidateOptions& options, BlockBuffer* buffer)
+      : shard_(shard),
+        index_(index),
+        deep_(options.deep),
+        buffer_(*buffer),
+        cancellation_(options.cancellation),
+        checker_(options.max_image_memory) {}
 
   absl::StatusOr<BlockFindings> Run() {
     const BlockInfo& info = shard_.blocks()[index_];
@@ -176,9 +180,9 @@ class BlockCheck {
 
 }  // namespace
 
-absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, bool deep, BlockBuffer* buffer,
-                                         const Cancellation* cancellation) {
-  return BlockCheck(shard, index, deep, buffer, cancellation).Run();
+absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
+                                         BlockBuffer* buffer) {
+  return BlockCheck(shard, index, options, buffer).Run();
 }
 
 ShardAccount::ShardAccount(const NativeShardReader& shard)

@@ -13,6 +13,7 @@
 #include "container/native_shard_reader.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/shard_info.h"
+#include "shardkit/validate.h"
 
 namespace shardkit {
 
@@ -30,11 +31,12 @@ struct BlockFindings {
   std::string header_bytes;  // for the content hash
 };
 
-// Checks checksums, padding and records of a block, with `deep` also every value. Thread-safe; each thread brings its own
+// Checks checksums, padding and records of a block, with options.deep also every value; of `options` the cancellation and the limit for
+// images serve, too. Thread-safe; each thread brings its own
 // buffer. Memory is bounded by some MiB and the block's inline columns, however large its blobs. A status other than
 // OK means that the check could not be done.
-absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, bool deep, BlockBuffer* buffer,
-                                         const Cancellation* cancellation);
+absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
+                                         BlockBuffer* buffer);
 
 // Compares the shard's own account of itself with its blocks.
 class ShardAccount {

@@ -60,11 +60,11 @@ class WebDataset final : public ForeignDataset {
     return opened;
   }
 
-  absl::Status FindProblems(size_t shard, const std::function<void(std::string)>& report) const override {
+  absl::Status FindProblems(size_t shard, const ReadOptions& options, const std::function<void(std::string)>& report) const override {
     const std::string& path = tars_[shard].path;
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
     std::vector<TarProblem> problems;
-    SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, &problems));
+    SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, options.max_decompression, &problems));
     const std::vector<TarProblem> repeated = FindRepeatedKeys(contents.index);
     problems.insert(problems.end(), repeated.begin(), repeated.end());
     for (const TarProblem& problem : problems) {

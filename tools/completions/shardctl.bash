@@ -4,16 +4,16 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --output --shard-size --shard-samples --block-size --codec --dictionary --jobs --partition
-                --resume --on-error --dry-run --json --help" ;;
+                --resume --on-error --max-decompression --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
-    ls) echo "--long --shards --values-xxh3 --offset --limit --io --json --help" ;;
+    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --json --help" ;;
     inspect) echo "--sample --key --shard --block --json --help" ;;
-    cat) echo "--sample --key --column --output --decode --force --io --help" ;;
-    validate) echo "--deep --jobs --io --json --help" ;;
-    repair) echo "--output --schema-from --keep-samples --json --help" ;;
-    unpack) echo "--output --jobs --samples --json --help" ;;
+    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --help" ;;
+    validate) echo "--deep --jobs --io --max-decompression --json --help" ;;
+    repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
+    unpack) echo "--output --jobs --samples --max-decompression --json --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --compression --hash
-                   --encoding --no-index --jobs --partition --resume --on-error --dry-run --json --help" ;;
+                   --encoding --no-index --jobs --partition --resume --on-error --max-decompression --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank

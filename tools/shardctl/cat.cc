@@ -56,6 +56,7 @@ int RunCat(int argc, char** argv) {
   bool decode = false;
   bool force = false;
   IoOption io;
+  DecompressionOption decompression;
   line.Arguments("PATH", 1, 1, &paths);
   sample.AddTo(&line);
   line.Text("-c,--column", "COL", &column_name, "the column");
@@ -65,6 +66,7 @@ int RunCat(int argc, char** argv) {
             "masks as a JSON list of COCO objects, arrays as JSON, numbers as text; others stay as they are");
   line.Flag("--force", &force, "write binary values even to a terminal");
   io.AddTo(&line);
+  decompression.AddTo(&line);
   line.Notes(
       "Without --decode exactly the stored bytes are written. A sample without the value gives exit code 1.");
   line.Example("shardctl cat photos --key n01440764_tench --column jpg -o tench.jpg", "one photograph");
@@ -77,9 +79,11 @@ int RunCat(int argc, char** argv) {
     return line.UsageError("--sample and --key cannot be combined");
   }
 
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], io.mode());
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
   // A column of another container that is never read does not matter when another is asked for.
-  if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], io.mode(), {*column_name});
+  if (absl::IsUnimplemented(opened.status())) {
+    opened = OpenDataset(paths[0], io.mode(), {*column_name}, decompression.bytes());
+  }
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);

@@ -50,6 +50,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   size_t to = std::size(kContainers), on_error = 0;
   bool no_index = false;
   JobsOption jobs;
+  DecompressionOption decompression;
   line.Arguments("IN", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the new dataset; must be empty or missing");
   line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to, "what to write: shard, webdataset (tars) or mds");
@@ -76,6 +77,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
       "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read or stored: fail, or skip it and exit with 4 [fail]");
+  decompression.AddTo(&line);
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be converted, write nothing");
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
@@ -134,6 +136,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   options.pack.skip_errors = on_error == 1;
   options.pack.keep_on_cancel = dataset.resume;
   dataset.threads = jobs.jobs();
+  options.max_decompression = decompression.bytes();
   if (partition.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
     if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));

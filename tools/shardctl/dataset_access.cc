@@ -19,6 +19,11 @@ shardkit::ReadMode IoOption::mode() const {
   return kModes[index_];
 }
 
+void DecompressionOption::AddTo(CommandLine* line) {
+  line->Size("--max-decompression", &bytes_,
+             "what a block or a compressed file may decompress to beyond its stored bytes; more is refused [128MiB]");
+}
+
 void JobsOption::AddTo(CommandLine* line, const std::string& description) {
   line->Count("-j,--jobs", "N", &jobs_, 1, 1024, description + " [one per processor]");
 }
@@ -52,8 +57,10 @@ absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& datas
 }
 
 absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
-    const std::string& path, shardkit::ReadMode mode, const std::vector<std::string>& columns) {
+    const std::string& path, shardkit::ReadMode mode, const std::vector<std::string>& columns,
+    uint64_t max_decompression) {
   shardkit::DatasetOptions options;
+  options.max_decompression = max_decompression;
   options.mode = mode;
   options.columns = columns;
   return shardkit::DatasetReader::Open(*shardkit::PosixFileSystem(), path, options);

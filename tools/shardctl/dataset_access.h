@@ -25,6 +25,16 @@ class IoOption {
   size_t index_ = 0;
 };
 
+// --max-decompression SIZE
+class DecompressionOption {
+ public:
+  void AddTo(CommandLine* line);
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  uint64_t bytes_ = shardkit::kDefaultMaxDecompression;
+};
+
 // -j, --jobs; the number of processors unless given.
 class JobsOption {
  public:
@@ -49,7 +59,8 @@ struct SampleOption {
 
 absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
     const std::string& path, shardkit::ReadMode mode = shardkit::ReadMode::kBuffered,
-    const std::vector<std::string>& columns = {});
+    const std::vector<std::string>& columns = {},
+    uint64_t max_decompression = shardkit::kDefaultMaxDecompression);
 
 // Says once that another way of reading is in use than the one asked for.
 void NoteFallback(const shardkit::DatasetReader& dataset);

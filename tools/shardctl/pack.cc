@@ -120,8 +120,10 @@ int RunPack(int argc, char** argv) {
 
   const shardkit::Cancellation* cancellation = CancelOnSignal();
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  shardkit::SourceOptions source_options;
+  source_options.max_decompression = arguments.max_decompression;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
-      shardkit::OpenSource(arguments.source, arguments.inputs);
+      shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());
   const std::string source_name((*source)->name());
 

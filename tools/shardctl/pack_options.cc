@@ -68,6 +68,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   std::vector<std::string> codecs;
   std::vector<std::string> dictionaries;
   JobsOption jobs;
+  DecompressionOption decompression;
   line.Arguments("INPUT", 1, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
@@ -95,6 +96,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
       "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
+  decompression.AddTo(&line);
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
@@ -111,6 +113,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   arguments->source = sources[source];
   arguments->skip_errors = on_error == 1;
   arguments->jobs = jobs.jobs();
+  arguments->max_decompression = decompression.bytes();
   for (const std::string& codec : codecs) {
     const absl::Status status = ParseCodec(codec, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "shardkit/dataset_writer.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardctl {
 
@@ -19,6 +20,7 @@ struct PackArguments {
   int jobs = 1;
   uint64_t partition = 0;
   uint64_t partition_count = 1;
+  uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
   bool skip_errors = false;
   bool resume = false;
   bool dry_run = false;

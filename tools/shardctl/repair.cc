@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "dataset_access.h"
 #include "interrupt.h"
 #include "json.h"
 #include "numbers.h"
@@ -122,6 +123,7 @@ int RunRepair(int argc, char** argv) {
   std::optional<std::string> output, schema_from;
   Arguments arguments;
   shardkit::RepairOptions options;
+  DecompressionOption decompression;
   line.Arguments("PATH", 1, 1, &paths);
   line.Text("-o,--output", "OUT", &output,
             "the new shard, or the directory of the new dataset; must not exist");
@@ -129,6 +131,7 @@ int RunRepair(int argc, char** argv) {
             "where the header is damaged: take the columns from this shard, dataset or dataset.json");
   line.Flag("--keep-samples", &options.keep_samples,
             "keep the samples of a damaged block whose own values are whole; they are encoded anew");
+  decompression.AddTo(&line);
   line.Flag("--json", &arguments.json, "print the report, every loss included, as one JSON document");
   line.Notes(
       "What is wrong and what is lost is listed on standard error, or in the JSON document. PATH is never "
@@ -143,6 +146,7 @@ int RunRepair(int argc, char** argv) {
   arguments.path = paths[0];
   arguments.output = *output;
   if (schema_from.has_value()) options.schema_from = *schema_from;
+  options.max_decompression = decompression.bytes();
   options.cancellation = CancelOnSignal();
   Progress progress("");
   if (progress.enabled()) {

@@ -70,10 +70,12 @@ int RunValidate(int argc, char** argv) {
   bool json = false;
   JobsOption jobs;
   IoOption io;
+  DecompressionOption decompression;
   line.Arguments("PATH", 1, SIZE_MAX, &paths);
   line.Flag("--deep", &options.deep, "decode every value too: JPEG pixels, JSON, UTF-8, masks, array shapes");
   jobs.AddTo(&line, "threads that read and check");
   io.AddTo(&line);
+  decompression.AddTo(&line);
   line.Flag("--json", &json, "print the report, problems included, as one JSON document");
   line.Notes(
       "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.");
@@ -84,6 +86,8 @@ int RunValidate(int argc, char** argv) {
 
   options.threads = jobs.jobs();
   options.mode = io.mode();
+  options.max_decompression = decompression.bytes();
+  options.max_image_memory = std::max(options.max_image_memory, decompression.bytes());
   options.cancellation = CancelOnSignal();
   Json reports = Json::array();
   bool all_good = true;

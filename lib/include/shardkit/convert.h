@@ -10,6 +10,7 @@
 #include "shardkit/filesystem.h"
 #include "shardkit/foreign_writer.h"
 #include "shardkit/pack.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 
@@ -27,6 +28,9 @@ struct ConvertOptions {
   // The utf8 column that becomes the key; "" for none. Without a value the key column, or a utf8 column named "key". A WebDataset,
   // which cannot do without, numbers its samples then: 000000000000, 000000000001, ….
   std::optional<std::string> key_column;
+
+  // As ReadOptions, for the input.
+  uint64_t max_decompression = kDefaultMaxDecompression;
 
   // What cannot be mapped exactly is mapped as well as can be, by the table of format-spec/interop.md, instead of being an error.
   bool lossy = false;

@@ -187,14 +187,18 @@ class Resizer {
 absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip,
                               const MutableImageView& out);
 
+// An image of few bytes can claim gigabytes of pixels. Enough for 78 million pixels of RGB.
+inline constexpr uint64_t kDefaultImageMemory = uint64_t{224} << 20;
+
 struct ImageDecodeOptions {
   // Decode at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) where that still has at least as many
   // pixels each way as the content has. Faster; not the same pixels. False: only the region is saved.
   bool scaled_decode = true;
   // Value of the padding, per channel; the first for gray output.
   std::array<uint8_t, 3> fill = {0, 0, 0};
-  // Larger images are refused.
-  uint64_t max_pixels = uint64_t{1} << 28;
+  // Bytes that decoding one image may take beyond `out`, and of outputs whose size the image decides, `out` too. Images that
+  // need more are refused (ResourceExhausted).
+  uint64_t max_memory = kDefaultImageMemory;
 };
 
 // Decodes JPEGs to training input. Reuses its memory. One thread at a time; use one per thread.

@@ -22,6 +22,9 @@ struct JpegInfo {
   bool progressive = false;  // SOF2, SOF6, SOF10 or SOF14
   bool lossless = false;     // SOF3, SOF7, SOF11 or SOF15
   bool arithmetic = false;   // arithmetic entropy coding
+  // What a decoder holds of the whole image at once, whatever part of it is wanted: its DCT coefficients, 2 bytes each, when the
+  // first scan has not all of them (progressive files, and sequential ones with a scan per component); else 0.
+  uint64_t coefficient_bytes = 0;
   int exif_orientation = 0;  // 1 to 8; 0 when the file does not say
 };
 
@@ -67,8 +70,7 @@ class JpegDecoder {
 
   // Decodes to RGB, or gray for one-component files, into *image, whose memory is reused. DataLoss when the
   // file is damaged or truncated (libjpeg-turbo's warnings count as damage); Unimplemented, naming the
-  // feature, for what the library cannot decode (lossless, 12 or 16 bits); ResourceExhausted above
-  // `max_pixels` (default 2^28).
+  // feature, for what the library cannot decode (lossless, 12 or 16 bits); ResourceExhausted above max_memory.
   absl::Status Decode(std::string_view bytes, DecodedImage* image);
 
   // The same into the caller's memory, of the image's size; its channels (1 or 3) say whether gray or RGB.
@@ -86,7 +88,13 @@ class JpegDecoder {
   // and rows above it are entropy-decoded and checked always.
   absl::Status DecodeRegion(std::string_view bytes, const JpegRegionOptions& options, DecodedRegion* region);
 
-  void set_max_pixels(uint64_t max_pixels) { max_pixels_ = max_pixels; }
+  // Decodes everything, with all checks of Decode, and keeps no pixel: memory for some rows, and for coefficient_bytes.
+  absl::Status Check(std::string_view bytes);
+
+  // Bytes that one image may need: the pixels it is decoded to, unless they go into the caller's memory, and its
+  // coefficient_bytes. By the frame header alone, before anything is allocated. Default 224 MiB: 78 million pixels of RGB, or 39
+  // million of a progressive file with 4:2:0 chroma.
+  void set_max_memory(uint64_t bytes) { max_memory_ = bytes; }
 
  private:
   struct RegionState;
@@ -95,7 +103,7 @@ class JpegDecoder {
   void* handle_ = nullptr;
   std::unique_ptr<RegionState> region_;  // made when first needed
   std::vector<uint8_t> scratch_;
-  uint64_t max_pixels_ = uint64_t{1} << 28;
+  uint64_t max_memory_ = kDefaultImageMemory;
 };
 
 struct JpegEncodeOptions {

@@ -23,6 +23,7 @@
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 
@@ -39,6 +40,9 @@ struct RepairOptions {
   // Keys of lost samples that a report names, over all its losses; further ones are left out. A key counts
   // once more for every 256 bytes.
   uint64_t max_keys = 100000;
+
+  // As ReadOptions. A block beyond it is an error, not a loss: blocks are decompressed to count their values.
+  uint64_t max_decompression = kDefaultMaxDecompression;
 
   // Flushes what is written to stable storage.
   bool sync = true;

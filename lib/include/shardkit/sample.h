@@ -48,6 +48,9 @@ class ByteArena {
   // Gives back the last `length` bytes of the most recent Allocate.
   void Shrink(size_t length) { used_ -= length; }
 
+  // Bytes of all allocations since Clear, with what could not be used between them.
+  uint64_t allocated() const;
+
   // Forgets all allocations but keeps up to 8 MiB of memory for reuse.
   void Clear();
 

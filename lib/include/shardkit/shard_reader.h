@@ -19,6 +19,9 @@
 
 namespace shardkit {
 
+// What stands in few bytes may decompress to very many. Writers keep blocks within this, so that every reader takes them.
+inline constexpr uint64_t kDefaultMaxDecompression = uint64_t{128} << 20;
+
 struct ReadOptions {
   // Checksums of all that is read are compared. Turning this off trades safety for speed; offsets and sizes are
   // checked all the same, so that damaged data cannot lead out of its buffer.
@@ -29,6 +32,10 @@ struct ReadOptions {
   // ResourceExhausted instead of a buffer, for stored and decompressed bytes of one block, larger than this. CopyValue
   // and ValidateShard work within a few MiB whatever the size of a value.
   uint64_t max_block_memory = uint64_t{8} << 30;
+
+  // ResourceExhausted when the chunks wanted of a block decompress to more bytes than this beyond those they are stored in. The same for
+  // what is wanted of a compressed tar, and for a compressed MDS shard, which is decompressed whole, against the bytes of their files.
+  uint64_t max_decompression = kDefaultMaxDecompression;
 };
 
 // Memory for one block, reused from block to block, and the decompressor. One thread at a time. Remembers the block it

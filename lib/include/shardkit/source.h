@@ -99,6 +99,8 @@ struct SourceOptions {
   FileSystem* file_system = PosixFileSystem();
   // Values of at least this many bytes are handed on as files instead of being loaded.
   uint64_t stream_above = uint64_t{16} << 20;
+  // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one sample.
+  uint64_t max_decompression = kDefaultMaxDecompression;
   // A tar's half pairs wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
 };

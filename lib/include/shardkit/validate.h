@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 
@@ -18,6 +19,12 @@ struct ValidateOptions {
   int threads = 1;
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
+
+  // Of each thread: as ReadOptions says, and the bytes that decoding one image may take. Progressive JPEGs take 2 bytes a
+  // coefficient, PNGs 4 a pixel, other JPEGs next to nothing. What passes the second is a problem that names the limit.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  uint64_t max_image_memory = uint64_t{112} << 20;
+
   const Cancellation* cancellation = nullptr;
   std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;  // called from any thread, one at a time
 };

@@ -195,8 +195,13 @@ TEST(ImageDecoder, Errors) {
   EXPECT_EQ(code(jpeg, geometry, {}, small), kInvalid);
   EXPECT_EQ(code(jpeg, FullImage({30, 40}), {}, Image(30, 40, 3)), kInvalid);
   EXPECT_EQ(code(jpeg, CenterCrop({40, 30}, 16, 20), {}, Image(20, 20, 3)), kInvalid);
-  EXPECT_EQ(code(jpeg, crop, {.max_pixels = 1199}, small), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(code(jpeg, geometry, {.max_pixels = 1199}, out), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code(jpeg, crop, {.max_memory = 100}, small), absl::StatusCode::kResourceExhausted);
+  // Straight into the output nothing else is needed, but for the coefficients of a progressive file: 3 x 2 MCUs of 6 blocks.
+  const std::string progressive = MakeJpeg({.width = 40, .height = 30, .progressive = true});
+  constexpr uint64_t kCoefficients = uint64_t{3} * 2 * 6 * 128;
+  EXPECT_EQ(code(jpeg, geometry, {.max_memory = 0}, out), absl::StatusCode::kOk);
+  EXPECT_EQ(code(progressive, geometry, {.max_memory = kCoefficients - 1}, out), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(code(progressive, geometry, {.max_memory = kCoefficients}, out), absl::StatusCode::kOk);
   EXPECT_EQ(code("\x89PNG\r\n\x1a\n....", crop, {}, small), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(code("", crop, {}, small), absl::StatusCode::kDataLoss);
   EXPECT_EQ(code("GIF89a", crop, {}, small), absl::StatusCode::kDataLoss);

@@ -182,9 +182,9 @@ TEST(JpegRegion, Refusals) {
         JpegRegionOptions{.channels = 4}, JpegRegionOptions{.channels = -1}}) {
     EXPECT_EQ(decoder.DecodeRegion(jpeg, options, &region).code(), kInvalid);
   }
-  decoder.set_max_pixels(40 * 30 - 1);
+  decoder.set_max_memory(40 * 30 * 3 - 1);
   EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), absl::StatusCode::kResourceExhausted);
-  decoder.set_max_pixels(40 * 30);
+  decoder.set_max_memory(40 * 30 * 3);
   EXPECT_TRUE(decoder.DecodeRegion(jpeg, {}, &region).ok());
   EXPECT_EQ(decoder.DecodeRegion("", {}, &region).code(), kDataLoss);
 }
@@ -236,7 +236,7 @@ TEST(JpegRegion, Damage) {
 
 TEST(JpegRegion, DamageNeverCrashes) {
   JpegDecoder decoder;
-  decoder.set_max_pixels(1 << 16);
+  decoder.set_max_memory(1 << 20);
   DecodedRegion region;
   for (const bool progressive : {false, true}) {
     const std::string jpeg = MakeJpeg({.width = 50, .height = 44, .progressive = progressive});

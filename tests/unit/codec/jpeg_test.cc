@@ -190,9 +190,9 @@ TEST(Jpeg, DecoderRefusals) {
   JpegDecoder decoder;
   DecodedImage image;
   const std::string jpeg = Encoded(40, 30);
-  decoder.set_max_pixels(40 * 30 - 1);
+  decoder.set_max_memory(40 * 30 * 3 - 1);
   EXPECT_EQ(decoder.Decode(jpeg, &image).code(), absl::StatusCode::kResourceExhausted);
-  decoder.set_max_pixels(40 * 30);
+  decoder.set_max_memory(40 * 30 * 3);
   EXPECT_TRUE(decoder.Decode(jpeg, &image).ok());
   EXPECT_EQ(decoder.Decode(kStart + Frame(0xc3, 8, 2, 3, 1), &image).message(),
             "JPEG: lossless coding is not supported");
@@ -212,7 +212,7 @@ TEST(Jpeg, DecoderRefusals) {
 
 TEST(Jpeg, DamageNeverCrashes) {
   JpegDecoder decoder;
-  decoder.set_max_pixels(1 << 16);
+  decoder.set_max_memory(1 << 20);
   DecodedImage image;
   const std::string jpeg = Encoded(24, 16);
   for (size_t i = 0; i < jpeg.size(); ++i) {

@@ -187,7 +187,7 @@ absl::Status CheckMdsHashes(FileSystem& files, const std::string& path) {
   if (!directory.ok()) return directory.status();
   absl::Status unknown;
   for (const format::MdsShard& shard : directory->index.shards) {
-    const absl::Status status = CheckMdsShardHashes(files, directory->path, shard, uint64_t{8} << 30, &unknown);
+    const absl::Status status = CheckMdsShardHashes(files, directory->path, shard, ReadOptions(), &unknown);
     if (!status.ok()) return status;
   }
   return unknown;

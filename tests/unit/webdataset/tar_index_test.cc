@@ -21,7 +21,7 @@ class TarIndexTest : public testing::Test {
     WriteFile(*files_, "/x.tar", tar);
     auto file = files_->OpenForReading("/x.tar");
     EXPECT_TRUE(file.ok());
-    return ScanTar(**file, problems);
+    return ScanTar(**file, kDefaultMaxDecompression, problems);
   }
 
   // "key: column=bytes column=bytes; …"
@@ -151,7 +151,7 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   EXPECT_EQ(report->values, 3u);
   EXPECT_EQ(report->bytes, tar.size());
   EXPECT_EQ(report->index_path, "/x.tar.shardidx");
-  const auto loaded = LoadTarContents(*files_, "/x.tar");
+  const auto loaded = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->index.checksums.size(), 3u);
   auto scanned = Scan(tar);
@@ -161,20 +161,20 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
 
   // Of another length, of another content, of nothing at all.
   WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));
-  EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar").status()),
+  EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
             StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ",
                    tar.size() + 512, "; run shardctl index /x.tar"));
   std::string other = tar;
   other[512] = '2';
   WriteFile(*files_, "/x.tar", other);
   EXPECT_EQ(
-      Message(LoadTarContents(*files_, "/x.tar").status()),
+      Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
       "/x.tar.shardidx: is of another tar than /x.tar, or the tar was changed; run shardctl index /x.tar");
   WriteFile(*files_, "/x.tar.shardidx", "");
-  const auto empty = LoadTarContents(*files_, "/x.tar");
+  const auto empty = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   EXPECT_TRUE(absl::IsDataLoss(empty.status())) << empty.status();
   ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
-  EXPECT_TRUE(LoadTarContents(*files_, "/x.tar").ok());
+  EXPECT_TRUE(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).ok());
 }
 
 TEST_F(TarIndexTest, CompressedTarsHaveNone) {
