@@ -150,13 +150,15 @@ class ShardRepair {
       selection_ = SelectByDirectory(scan_.blocks, *footer_.directory);
     } else {
       ShardBounds bounds;
-      if (header_.certain) bounds.header_checksum = header_.header.checksum;
-      if (!header_.certain && end_) bounds.header_checksum = end_->trailer.header_checksum;
-      if (header_.certain)
+      if (header_.certain) {
+        bounds.header_checksum = header_.header.checksum;
         bounds.first_block_offset = header_.base + RoundUp(header_.header.length, header_.header.alignment);
+      } else if (end_) {
+        bounds.header_checksum = end_->trailer.header_checksum;
+      }
       bounds.sample_count = footer_.sample_count;
       bounds.block_count = footer_.block_count;
-      if (!bounds.sample_count && listing_ != nullptr && listing_->entry) {
+      if (!bounds.sample_count && ListingFits()) {
         bounds.sample_count = listing_->entry->samples;
         bounds.block_count = listing_->entry->blocks;
       }
@@ -175,6 +177,14 @@ class ShardRepair {
       report_.notes.emplace_back(
           "nothing is left that tells how many samples the shard had: there may have been more");
     }
+  }
+
+  // Not when the shard was replaced since the manifest was written.
+  bool ListingFits() const {
+    if (listing_ == nullptr || !listing_->entry) return false;
+    return std::ranges::all_of(scan_.blocks, [&](const FoundBlock& block) {
+      return block.nested || block.info.first_sample + block.info.sample_count <= listing_->entry->samples;
+    });
   }
 
   Metadata ChooseMetadata() {
@@ -215,7 +225,6 @@ class ShardRepair {
     read.max_decompression = options_.max_decompression;
     SHARDKIT_ASSIGN_OR_RETURN(
         shard_, NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
-    const uint64_t before = report_.samples_recovered;
     if (!nothing || was_empty) {
       ShardOptions shard_options;
       shard_options.metadata = ChooseMetadata();
@@ -227,9 +236,10 @@ class ShardRepair {
     for (size_t i = 0; i < selection_.pieces.size(); ++i) {
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("repairing a shard"));
       SHARDKIT_RETURN_IF_ERROR(TakePiece(i));
-      Progress(file_size() + (selection_.pieces[i].found ? shard_->blocks()[i].offset : 0));
+      taken_bytes_ += shard_->blocks()[i].length;
+      Progress(file_size() + std::min(taken_bytes_, file_size()));
     }
-    if (writer_ && (report_.samples_recovered != before || was_empty)) {
+    if (writer_ && (report_.samples_recovered != 0 || was_empty)) {
       SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, writer_->Finish());
       report_.written = true;
       report_.content_hash = summary.content_hash;
@@ -389,6 +399,7 @@ class ShardRepair {
   std::unique_ptr<NativeShardReader> shard_;
   std::unique_ptr<ShardFileWriter> writer_;
   BlockBuffer buffer_;
+  uint64_t taken_bytes_ = 0;  // of blocks that were copied or given up
   RepairReport report_;
 };
 

@@ -83,6 +83,20 @@ TEST(RepairHeader, WithoutATrailerItIsProvedByTheFirstBlock) {
   EXPECT_EQ((*shard)->ReadMetadata()->at("from"), "manifest");
 }
 
+// The shard was written again since.
+TEST(RepairHeader, AManifestThatTellsOfFewerSamplesIsNotBelieved) {
+  const Original& original = Kinds()[0];
+  const auto files = NewFiles(original);
+  Manifest manifest;
+  manifest.schema = original.schema;
+  manifest.shards.push_back({"damaged.shard", 1000, 4, 1, {}});
+  WriteWhole(*files, "/d/dataset.json", FormatManifest(manifest));
+  const auto report = Repair(*files, original.bytes.substr(0, original.directory_begin));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->samples_recovered, original.rows.size());
+  EXPECT_FALSE(report->end_known);
+}
+
 // Two columns of one kind that changed places would give the values of one for the other's.
 TEST(RepairHeader, AManifestThatNothingProvesIsRefused) {
   const Original& original = Kinds()[0];
@@ -129,6 +143,29 @@ TEST(RepairHeader, WithTheDictionaryGoBlocksThatUseIt) {
       ExpectRepair(original, WithoutHeader(original), std::vector<bool>(original.blocks.size()), true);
   EXPECT_FALSE(report.written);
   EXPECT_NE(report.losses[0].reason.find("dictionary"), std::string::npos) << report.losses[0].reason;
+}
+
+// A dictionary of another shard might decode to something else.
+TEST(RepairHeader, ANeighboursDictionaryIsNotTaken) {
+  Original original = Kinds().back();
+  // Noise, which no dictionary makes shorter.
+  Random random(8);
+  for (int i = 0; i < 12; ++i) original.rows.push_back({random.Bytes(300), random.Bytes(4)});
+  const auto files = NewFiles(original);
+  ASSERT_TRUE(WriteShard(*files, "/s.shard", original.schema, original.rows, original.options).ok());
+  std::vector<Row> rows(original.rows.begin() + 10, original.rows.begin() + 60);
+  ASSERT_TRUE(WriteShard(*files, "/good/neighbour.shard", original.schema, rows, original.options).ok());
+  std::string damaged = ReadWhole(*files, "/s.shard");
+  damaged.replace(0, 64, 64, '\0');
+  const auto report = Repair(*files, damaged, {.schema_from = "/good/neighbour.shard"});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_TRUE(report->written);
+  EXPECT_EQ(report->samples_recovered, 12u);
+  const auto shard = ShardReader::Open(*files, "/out.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  EXPECT_TRUE((*shard)->dictionary_columns().empty());
+  EXPECT_EQ(ReadRows(*files, "/out.shard"),
+            std::vector<Row>(original.rows.begin() + 60, original.rows.end()));
 }
 
 TEST(RepairHeader, ALaterVersionIsNotTouched) {

@@ -122,6 +122,26 @@ TEST(RepairMoved, BlocksWithinADamagedOneNeedTheChain) {
   ExpectRepair(original, bytes, whole, false);
 }
 
+// The front of a long block was copied over others. It claims them, but the block itself is whole elsewhere.
+TEST(RepairMoved, WhatADamagedCopyClaimsIsNotItsOwn) {
+  const Original& original = Kinds()[2];
+  const uint32_t alignment = original.options.alignment;
+  size_t longest = 0, other = 0;
+  for (size_t k = 0; k < original.blocks.size(); ++k) {
+    if (original.blocks[k].length > original.blocks[longest].length) longest = k;
+  }
+  while (other == longest || other + 1 == longest || longest + 1 == other) ++other;
+  ASSERT_LT(other, original.blocks.size());
+  ASSERT_GT(original.blocks[longest].length, 2 * alignment);
+  std::string bytes = original.bytes.substr(0, original.blocks[0].offset);
+  bytes += BlockBytes(original, longest).substr(0, alignment);
+  bytes += BlockBytes(original, other);
+  bytes += BlockBytes(original, longest);
+  std::vector<bool> whole(original.blocks.size());
+  whole[longest] = whole[other] = true;
+  ExpectRepair(original, bytes, whole, false);
+}
+
 TEST(RepairAppended, GarbageOfAnyLength) {
   Random random(5);
   for (const Original& original : Kinds()) {
@@ -202,6 +222,30 @@ TEST(RepairEmbedded, NoBlockIsTakenFromADamagedOne) {
         if (Test::HasFailure()) return;
       }
     }
+  }
+}
+
+// No header before it tells that it belongs to another shard.
+TEST(RepairEmbedded, ALoneBlockInAValueStaysAValue) {
+  const Original inner = MakeOriginal("inner", {{.name = "data", .type = Type::kBytes}}, 9, 40,
+                                      {.max_block_samples = 1, .alignment = 64});
+  Original outer = inner;
+  outer.rows.assign(3, {std::string(BlockBytes(inner, 8))});
+  const auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(WriteShard(*files, "/s.shard", outer.schema, outer.rows, outer.options).ok());
+  outer.bytes = ReadWhole(*files, "/s.shard");
+  const auto shard = ShardReader::Open(*files, "/s.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  outer.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
+  const std::string blocks = outer.bytes.substr(0, outer.blocks[2].offset + outer.blocks[2].length);
+  ExpectRepair(outer, blocks, {true, true, true}, false);
+  for (size_t k = 0; k < 3; ++k) {
+    std::string damaged = blocks;
+    damaged[outer.blocks[k].offset + outer.blocks[k].length - 60] ^= 1;
+    damaged[outer.blocks[k].offset + outer.blocks[k].front_length + outer.rows[0][0]->size() + 1] ^= 1;
+    std::vector<bool> whole(3, true);
+    whole[k] = false;
+    ExpectRepair(outer, damaged, whole, false);
   }
 }
 

@@ -171,12 +171,18 @@ RepairReport ExpectRepair(const Original& original, std::string_view damaged, co
                           bool exact, RepairOptions options) {
   const auto files = NewFiles(original);
   WriteWhole(*files, kDamaged, damaged);
-  options.sync = true;
+  uint64_t progress = 0;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    EXPECT_GE(done, progress);
+    EXPECT_LE(done, total);
+    progress = done;
+  };
   const absl::StatusOr<RepairReport> report = RepairShard(*files, kDamaged, kOutput, options);
   if (!report.ok()) {
     ADD_FAILURE() << report.status();
     return {};
   }
+  EXPECT_EQ(progress, 2 * damaged.size());
   EXPECT_EQ(ReadWhole(*files, kDamaged), damaged) << "the input was changed";
   EXPECT_FALSE(files->Stat(kOutput + ".tmp").ok());
 

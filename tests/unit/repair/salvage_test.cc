@@ -67,6 +67,20 @@ TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
   EXPECT_GT(single, 5u);
 }
 
+TEST(RepairKeepSamples, NeighboursAreOneLoss) {
+  const Original original = MakeOriginal("blobs", {{.name = "data", .type = Type::kBytes}}, 6, 0,
+                                         {.max_block_samples = 6, .alignment = 64});
+  // Six empty values: their checksums are all there is of them.
+  const uint64_t values = original.blocks[0].offset + original.blocks[0].front_length;
+  std::string damaged = original.bytes;
+  for (const uint64_t sample : {1, 2, 3, 5}) damaged[values + 8 * sample] ^= 1;
+  const Outcome outcome = KeepSamples(original, damaged);
+  EXPECT_EQ(outcome.lost, (std::set<uint64_t>{1, 2, 3, 5}));
+  EXPECT_EQ(outcome.rows, Without(original, outcome.lost));
+  ASSERT_EQ(outcome.report.losses.size(), 2u);
+  EXPECT_EQ(outcome.report.losses[0].sample_count, 3u);
+}
+
 TEST(RepairKeepSamples, OfABlockThatTheFileEndsIn) {
   const Original& original = Kinds()[3];
   const BlockInfo& last = original.blocks.back();
