@@ -1,6 +1,8 @@
 #include "unit/repair/repair_support.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/strings.h"
 #include "container/native_shard_reader.h"
@@ -26,6 +28,17 @@ std::vector<Column> Sa1bColumns() {
           {.name = "bbox", .type = Type::kNdarray, .codec = Codec::kZstd, .dtype = Type::kF64},
           {.name = "file_name", .type = Type::kUtf8, .codec = Codec::kZstd, .nullable = true},
           {.name = "source_json", .type = Type::kJson, .codec = Codec::kZstd, .nullable = true}};
+}
+
+// Of thousands of damages to one shard most leave the same blocks: each such outcome is validated once.
+void ExpectValid(FileSystem& files, const std::string& path) {
+  static std::set<std::string> valid_shards;
+  const std::string bytes = ReadWhole(files, path);
+  if (valid_shards.contains(bytes)) return;
+  const auto report = Validate(files, path, {});
+  EXPECT_TRUE(report.ok() && report->ok())
+      << (report.ok() ? report->problems[0].message : std::string(report.status().message()));
+  if (report.ok() && report->ok()) valid_shards.insert(bytes);
 }
 
 std::vector<bool> LostIn(const RepairReport& report, uint64_t samples) {
@@ -159,11 +172,19 @@ std::unique_ptr<FileSystem> NewFiles(const Original& original) {
   auto files = NewMemoryFileSystem();
   EXPECT_TRUE(files->CreateDirectory("/good").ok());
   EXPECT_TRUE(files->CreateDirectory("/d").ok());
-  std::vector<Row> rows(original.rows.begin(),
-                        original.rows.begin() + static_cast<ptrdiff_t>(original.rows.size() / 2 + 1));
-  ShardOptions options = original.options;
-  options.dictionaries.clear();
-  EXPECT_TRUE(WriteShard(*files, "/good/whole.shard", original.schema, rows, options).ok());
+  // Thousands of repairs take their columns from the same shard.
+  static std::map<std::string, std::string> neighbours;
+  std::string& neighbour = neighbours[original.bytes];
+  if (neighbour.empty()) {
+    std::vector<Row> rows(original.rows.begin(),
+                          original.rows.begin() + static_cast<ptrdiff_t>(original.rows.size() / 2 + 1));
+    ShardOptions options = original.options;
+    options.dictionaries.clear();
+    EXPECT_TRUE(WriteShard(*files, "/good/whole.shard", original.schema, rows, options).ok());
+    neighbour = ReadWhole(*files, "/good/whole.shard");
+  } else {
+    WriteWhole(*files, "/good/whole.shard", neighbour);
+  }
   return files;
 }
 
@@ -199,9 +220,7 @@ RepairReport ExpectRepair(const Original& original, std::string_view damaged, co
   EXPECT_EQ(report->written, !expected.empty());
   EXPECT_EQ(files->Stat(kOutput).ok(), report->written);
   if (report->written) {
-    const auto valid = Validate(*files, kOutput, {});
-    EXPECT_TRUE(valid.ok() && valid->ok())
-        << (valid.ok() ? valid->problems[0].message : std::string(valid.status().message()));
+    ExpectValid(*files, kOutput);
     EXPECT_EQ(ReadRows(*files, kOutput), expected);
     const auto shard = ShardReader::Open(*files, kOutput);
     if (shard.ok()) {
