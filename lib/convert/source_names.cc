@@ -5,11 +5,27 @@
 #include <cctype>
 
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 #include "codec/content_type.h"
+#include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 
 namespace shardkit {
+namespace {
+
+// NAME_MAX, and PATH_MAX without the NUL byte, of Linux.
+constexpr size_t kMaxComponentBytes = 255;
+constexpr size_t kMaxPathBytes = 4095;
+
+// Enough of a name to find it by.
+std::string_view Front(std::string_view name) {
+  size_t length = std::min<size_t>(name.size(), 40);
+  while (length > 0 && length < name.size() && (name[length] & 0xc0) == 0x80) --length;
+  return name.substr(0, length);
+}
+
+}  // namespace
 
 NameParts DivideName(std::string_view base_name, NameSplit split) {
   size_t dot = std::string_view::npos;
@@ -83,6 +99,27 @@ absl::Status CheckMemberName(std::string_view name) {
                              "' would not be unpacked to the same name");
     }
     begin = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
+  SHARDKIT_RETURN_IF_ERROR(CheckMemberName(name));
+  if (!IsValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
+  if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (end - begin > kMaxComponentBytes) {
+      return ResourceExhausted("the name '", Front(name.substr(begin)), "…' has ", end - begin,
+                               " bytes between slashes; file systems take at most ", kMaxComponentBytes,
+                               ": convert the dataset to tars instead");
+    }
+    begin = end + 1;
+  }
+  if (const size_t length = JoinPath(directory, name).size(); length > kMaxPathBytes) {
+    return ResourceExhausted(
+        "the path of '", Front(name), "…' would have ", length, " bytes; at most ", kMaxPathBytes,
+        " are possible: give a directory with a shorter path, or convert the dataset to tars instead");
   }
   return absl::OkStatus();
 }

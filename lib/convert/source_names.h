@@ -49,4 +49,9 @@ absl::Status CheckColumnName(std::string_view column);
 // that are empty, "." or "..".
 absl::Status CheckMemberName(std::string_view name);
 
+// Whether a file of this name can be written below `directory`: as CheckMemberName, and InvalidArgument for a
+// name that is not UTF-8 or holds a NUL byte; ResourceExhausted for a component of more than 255 bytes, or a
+// path of more than 4095, which file systems do not take.
+absl::Status CheckOutputName(std::string_view directory, std::string_view name);
+
 }  // namespace shardkit

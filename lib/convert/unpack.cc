@@ -122,14 +122,22 @@ class Unpacker {
         bytes = view.column(file.column).bytes(i);
       }
     }
-    if (absl::Status status = CheckMemberName(file.name); !status.ok()) {
-      return DataLoss(job.shard->path(), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
+    if (absl::Status status = CheckOutputName(directory_, file.name); !status.ok()) {
+      const std::string message =
+          StrCat(job.shard->path(), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
+      return absl::IsResourceExhausted(status) ? ResourceExhausted(message) : DataLoss(message);
     }
     const std::string path = JoinPath(directory_, file.name);
     const auto write = [&](std::unique_ptr<WritableFile>& to, std::string_view piece) -> absl::Status {
       if (!to) {
-        SHARDKIT_RETURN_IF_ERROR(MakeDirectories(DirectoryPart(file.name)));
-        SHARDKIT_ASSIGN_OR_RETURN(to, file_system_.Create(path));
+        absl::Status made = MakeDirectories(DirectoryPart(file.name));
+        if (made.ok()) {
+          auto created = file_system_.Create(path);
+          made = created.status();
+          if (created.ok()) to = *std::move(created);
+        }
+        if (absl::IsAlreadyExists(made)) return NameIsTaken(job, local, made);
+        SHARDKIT_RETURN_IF_ERROR(made);
       }
       done->bytes += piece.size();
       return to->Append(piece);
@@ -152,14 +160,30 @@ class Unpacker {
     return to->Close();
   }
 
+  static absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) {
+    return FailedPrecondition(ToStd(status.message()), ": sample ", local, " of ", job.shard->path(),
+                              " has a file or folder of a name that an earlier sample has, or of one that this "
+                              "file system takes for the same, as A and a may be; unpack to another file "
+                              "system, or give --samples");
+  }
+
   // `relative` ends with '/' or is empty.
   absl::Status MakeDirectories(std::string_view relative) {
     if (relative.empty()) return absl::OkStatus();
     std::lock_guard lock(mutex_);
     if (made_.contains(std::string(relative))) return absl::OkStatus();
-    SHARDKIT_RETURN_IF_ERROR(
-        CreateDirectories(file_system_, JoinPath(directory_, relative.substr(0, relative.size() - 1))));
-    made_.insert(std::string(relative));
+    for (size_t end = relative.find('/'); end != std::string_view::npos; end = relative.find('/', end + 1)) {
+      if (!made_.insert(std::string(relative.substr(0, end + 1))).second) continue;
+      const std::string path = JoinPath(directory_, relative.substr(0, end));
+      SHARDKIT_RETURN_IF_ERROR(file_system_.CreateDirectory(path));
+      // It is content with a link that somebody has made since this began.
+      SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path, /*follow=*/false));
+      if (info.type != FileType::kDirectory) {
+        return FailedPrecondition(path,
+                                  ": is a link made by somebody else: it will not be followed; unpack to a "
+                                  "directory that nobody else writes to");
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -175,6 +199,16 @@ class Unpacker {
   std::deque<Pending<absl::Status>> pending_;
   ThreadPool pool_;  // last: joins before what its tasks use is gone
 };
+
+// Links among them are removed, not what they lead to.
+void RemoveEntries(FileSystem& file_system, const std::string& directory) {
+  const auto entries = file_system.List(directory);
+  if (!entries.ok()) return;
+  for (const DirectoryEntry& entry : *entries) {
+    const std::string path = JoinPath(directory, entry.name);
+    (void)(entry.type == FileType::kDirectory ? RemoveTree(file_system, path) : file_system.RemoveFile(path));
+  }
+}
 
 }  // namespace
 
@@ -199,9 +233,10 @@ absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader
     report = unpacker.report();
   }
   if (status.ok()) return report;
-  // The directory was empty: all that is in it now is ours.
-  (void)RemoveTree(file_system, directory);
-  if (existed) (void)CreateDirectories(file_system, directory);
+  // The directory was empty: all that is in it now is ours. It stays when it was there before: it may be a
+  // link to another.
+  RemoveEntries(file_system, directory);
+  if (!existed) (void)file_system.RemoveDirectory(directory);
   return status;
 }
 

@@ -3,6 +3,7 @@ import json
 import os
 import pty
 import subprocess
+import tarfile
 
 import support
 from support import CliTest, annotation, tiny_jpeg
@@ -140,6 +141,32 @@ class UnpackTest(CliTest):
         self.assertIn(run.code, (2, 3), str(run))
         self.assertIn("again", run.stderr)
         self.assertEqual(self.tree("again"), {"precious": self.tree("again")["precious"]})
+
+    def test_outputs_that_are_no_directory(self):
+        self.pack_small_files()
+        os.mkfifo(self.path("pipe"))
+        os.symlink("nowhere", self.path("dangling"))
+        for output in ("/dev/null", "/dev/null/x", "pipe", "dangling"):
+            with self.subTest(output=output):
+                run = self.shardctl("unpack", "out", "-o", output, code=2)
+                self.assertIn(output.removesuffix("/x"), run.stderr)
+        self.assertFalse(os.path.exists(self.path("nowhere")))
+
+    def test_names_that_leave_the_directory(self):
+        for name in ("../up.txt", "/absolute.txt", "a/../../up.txt", "a//b.txt"):
+            with self.subTest(name=name), tarfile.open(self.path("in.tar"), "w") as tar:
+                for member in ("good.txt", name):
+                    tar.addfile(tarfile.TarInfo(member))
+            run = self.shardctl("unpack", "in.tar", "-o", "deep/again", code=1)
+            self.assertIn("sample 1: will not be unpacked", run.stderr)
+            self.assertEqual([found for found in self.tree(".") if "up" in found or "good" in found], [])
+
+    def test_names_longer_than_file_systems_take(self):
+        with tarfile.open(self.path("in.tar"), "w", format=tarfile.GNU_FORMAT) as tar:
+            tar.addfile(tarfile.TarInfo("x" * 300 + ".txt"))
+        run = self.shardctl("unpack", "in.tar", "-o", "again", code=3)
+        self.assertIn("at most 255", run.stderr)
+        self.assertFalse(os.path.exists(self.path("again")))
 
     def test_ranges(self):
         self.pack_small_files()

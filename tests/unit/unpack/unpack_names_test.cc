@@ -1,0 +1,162 @@
+// Unpacking datasets whose keys and columns are names that somebody else chose.
+#include "convert/source_names.h"
+#include "dataset/dataset_support.h"
+#include "unit/unpack/forwarding_filesystem.h"
+
+namespace shardkit::test {
+namespace {
+
+// A dataset at /in with these keys, each with a value "text".
+std::unique_ptr<DatasetReader> MakeDataset(FileSystem& files, const std::vector<std::string>& keys,
+                                           const std::string& column = "txt",
+                                           const std::string& source = "files") {
+  static std::vector<std::unique_ptr<Column>> columns;  // samples borrow them
+  columns.push_back(std::make_unique<Column>(Column{.name = column, .type = Type::kBytes}));
+  std::vector<OwnedSample> samples;
+  for (const std::string& key : keys) samples.push_back({key, {{columns.back().get(), "text of " + key}}});
+  DatasetWriterOptions options = SmallShards(0, 1);
+  if (!source.empty()) options.shard.metadata["shardkit.source"] = source;
+  const auto written = WriteDataset(files, "/in", samples, options);
+  EXPECT_TRUE(written.ok()) << written.status();
+  auto dataset = DatasetReader::Open(files, "/in");
+  EXPECT_TRUE(dataset.ok()) << dataset.status();
+  return dataset.ok() ? *std::move(dataset) : nullptr;
+}
+
+// Unpacks a good sample, then this one: the error, when nothing at all was left behind.
+absl::Status UnpackOne(const std::string& key, const std::string& column = "txt",
+                       const std::string& source = "files") {
+  const auto files = NewMemoryFileSystem();
+  const auto dataset = MakeDataset(*files, {"a/good", key}, column, source);
+  if (!dataset) return absl::InternalError("no dataset");
+  const Tree before = ReadTree(*files, "/");
+  const absl::Status status = Unpack(*files, *dataset, "/out").status();
+  if (!status.ok()) {
+    EXPECT_EQ(Describe(ReadTree(*files, "/")), Describe(before)) << key;
+  }
+  return status;
+}
+
+TEST(UnpackNames, ThatLeadElsewhereAreRefused) {
+  for (const std::string key : {"/etc/passwd", "//x", "../x", "a/../../x", "a/..", "..", "a//x", "./x",
+                                "a/./x", "a/", "/", "../../../../../../../../tmp/x"}) {
+    for (const std::string column : {"/", "txt"}) {
+      // "..txt" and "a/.txt" are names of files as any other.
+      if (column == "txt" && (key == ".." || key == "a/.." || key == "a/")) continue;
+      const absl::Status status = UnpackOne(key, column);
+      EXPECT_TRUE(absl::IsDataLoss(status)) << key << " " << status;
+      EXPECT_NE(Message(status).find(": sample 1: will not be unpacked: "), std::string::npos) << status;
+    }
+  }
+}
+
+TEST(UnpackNames, AColumnLeadsNowhereElseEither) {
+  for (const std::string column : {"/../../x", "x/../../../y", "x//y", "x/."}) {
+    for (const std::string source : {"files", ""}) {
+      EXPECT_TRUE(absl::IsDataLoss(UnpackOne("key", column, source))) << column;
+    }
+  }
+}
+
+TEST(UnpackNames, OfImageFoldersAreKeys) {
+  EXPECT_TRUE(absl::IsDataLoss(UnpackOne("../x", "image", "imagefolder")));
+}
+
+TEST(UnpackNames, WithNulAreRefused) {
+  const absl::Status status = UnpackOne(std::string("a\0b", 3));
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_NE(Message(status).find("NUL"), std::string::npos) << status;
+}
+
+TEST(UnpackNames, TooLongAreRefusedBeforeTheSystemDoes) {
+  EXPECT_TRUE(UnpackOne(std::string(251, 'x')).ok());  // and ".txt"
+  const absl::Status component = UnpackOne("d/" + std::string(252, 'x'));
+  EXPECT_TRUE(absl::IsResourceExhausted(component)) << component;
+  EXPECT_NE(Message(component).find(" sample 1: will not be unpacked: the name 'xxxxxxxx"),
+            std::string::npos);
+  EXPECT_NE(Message(component).find("256 bytes between slashes"), std::string::npos) << component;
+  EXPECT_TRUE(absl::IsResourceExhausted(UnpackOne(std::string(300, 'x') + "/y")));
+
+  std::string deep;
+  while (deep.size() < 4000) deep += std::string(100, 'd') + "/";
+  EXPECT_TRUE(UnpackOne(deep + "x").ok());
+  const absl::Status path = UnpackOne(deep + std::string(100, 'x'));
+  EXPECT_TRUE(absl::IsResourceExhausted(path)) << path;
+  EXPECT_NE(Message(path).find("at most 4095"), std::string::npos) << path;
+  EXPECT_LT(Message(path).size(), 400u);
+}
+
+TEST(UnpackNames, OfOtherContainersNeedNotBeText) {
+  EXPECT_TRUE(CheckOutputName("/out", "d/\xc3\xa4.txt").ok());
+  for (const std::string name : {"\xff", "a/\xc3", "\xed\xa0\x80", "\xc0\xaf"}) {
+    const absl::Status status = CheckOutputName("/out", name);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(Message(status).find("UTF-8"), std::string::npos) << status;
+  }
+  // A message never ends within a character.
+  const absl::Status status = CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
+  EXPECT_FALSE(status.ok());
+  std::string umlauts = "x";
+  while (umlauts.size() < 300) umlauts += "\xc3\xa4";
+  EXPECT_NE(Message(CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
+}
+
+// They are names of files, and whoever packed them wants them back.
+TEST(UnpackNames, WithControlCharactersComeBack) {
+  const auto files = NewMemoryFileSystem();
+  const auto dataset = MakeDataset(*files, {"a\nb", "c\x1b[31m", "d\\e", "C:f", "~", " ", "con"});
+  ASSERT_TRUE(dataset);
+  ASSERT_TRUE(Unpack(*files, *dataset, "/out").ok());
+  Tree tree = ReadTree(*files, "/out");
+  EXPECT_EQ(tree.size(), 7u);
+  EXPECT_EQ(tree["c\x1b[31m.txt"], "text of c\x1b[31m");
+}
+
+TEST(UnpackNames, OfAFileAndAFolderAtOnce) {
+  for (const std::vector<std::string>& keys :
+       {std::vector<std::string>{"a", "a.txt/b"}, std::vector<std::string>{"a.txt/b", "a"}}) {
+    const auto files = NewMemoryFileSystem();
+    const auto dataset = MakeDataset(*files, keys);
+    ASSERT_TRUE(dataset);
+    const absl::Status status = Unpack(*files, *dataset, "/out").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(Message(status).starts_with("/out/a.txt: ")) << status;
+    EXPECT_NE(Message(status).find("sample 1 of /in/"), std::string::npos) << status;
+    EXPECT_FALSE(Exists(*files, "/out"));
+  }
+}
+
+TEST(UnpackNames, ThatComeTwice) {
+  const auto files = NewMemoryFileSystem();
+  const auto dataset = MakeDataset(*files, {"same", "other", "same"});
+  ASSERT_TRUE(dataset);
+  const absl::Status status = Unpack(*files, *dataset, "/out").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(Message(status).find("/out/same.txt: "), std::string::npos) << status;
+  EXPECT_NE(Message(status).find(": sample 2 of "), std::string::npos) << status;
+  EXPECT_FALSE(Exists(*files, "/out"));
+}
+
+// As on the usual file systems of other systems, and of memory cards.
+std::string Lower(std::string path) {
+  for (char& c : path) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return path;
+}
+
+TEST(UnpackNames, ThatAFileSystemTakesForTheSame) {
+  const auto files = NewMemoryFileSystem();
+  const auto dataset = MakeDataset(*files, {"d/Photo", "D/photo2", "d/PHOTO"});
+  ASSERT_TRUE(dataset);
+  ForwardingFileSystem blind(*files, Lower, {});
+  const absl::Status status = Unpack(blind, *dataset, "/out").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(Message(status).find("sample 2 of "), std::string::npos) << status;
+  EXPECT_NE(Message(status).find("as A and a may be"), std::string::npos) << status;
+  EXPECT_FALSE(Exists(*files, "/out"));
+  // Where they differ all come back.
+  ASSERT_TRUE(Unpack(*files, *dataset, "/out").ok());
+  EXPECT_EQ(ReadAll(*files, "/out/d/PHOTO.txt"), "text of d/PHOTO");
+}
+
+}  // namespace
+}  // namespace shardkit::test
