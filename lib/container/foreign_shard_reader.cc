@@ -49,10 +49,10 @@ absl::StatusOr<std::optional<std::string_view>> ForeignShardReader::ReadValue(ui
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
   const size_t block = BlockOfSample(ordinal);
   BlockBuffer::State& state = buffer->state();
-  if (state.owner != this || state.block != block) {
-    state.owner = nullptr;
+  if (state.owner != identity_ || state.block != block) {
+    state.owner = 0;
     SHARDKIT_RETURN_IF_ERROR(ReadBlock(block, {}, buffer, &state.view));
-    state.owner = this;
+    state.owner = identity_;
     state.block = block;
   }
   return state.view.column(column).value(static_cast<uint32_t>(ordinal - blocks_[block].first_sample));
@@ -79,7 +79,7 @@ absl::StatusOr<bool> ForeignShardReader::CopyValue(uint64_t ordinal, size_t colu
 absl::StatusOr<std::optional<uint64_t>> ForeignShardReader::FindKey(std::string_view key, BlockBuffer* buffer) const {
   const std::optional<size_t> column = schema_.key_column();
   if (!column) return FailedPrecondition(path_, ": has no key column");
-  buffer->state().owner = nullptr;
+  buffer->state().owner = 0;
   BlockView view;
   for (size_t block = 0; block < blocks_.size(); ++block) {
     SHARDKIT_RETURN_IF_ERROR(ReadBlock(block, std::span(&*column, 1), buffer, &view));

@@ -67,6 +67,7 @@ class ForeignShardReader : public ShardReader {
   std::string fallback_reason_;
 
  private:
+  const uint64_t identity_ = NewReaderIdentity();
   const ContentHash no_hash_{};
 };
 

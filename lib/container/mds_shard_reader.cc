@@ -281,7 +281,7 @@ absl::Status MdsShardReader::ReadBlock(size_t index, std::span<const size_t> col
   }
   SHARDKIT_RETURN_IF_ERROR(CheckMemory(MemoryOf(info, wanted), StrCat("block ", index)));
   BlockBuffer::State& state = buffer->state();
-  state.owner = nullptr;
+  state.owner = 0;
   state.mapped = nullptr;
   return described_.compression ? ReadCompressed(info, wanted, state, view) : ReadPlain(info, wanted, state, view);
 }
@@ -309,7 +309,7 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadValue(uint64
   const size_t position = positions_[column];
   std::string_view value = sample.substr(places[position], places[position + 1] - places[position]);
   if (const format::MdsEncoding& how = mds_column(column).how; how.is_array) {
-    state.owner = nullptr;  // the block held may have had its arrays here
+    state.owner = 0;  // the block held may have had its arrays here
     state.converted.clear();
     if (absl::Status status = format::AppendMdsArray(how.dtype, value, &state.converted); !status.ok()) {
       return DescribeValue(status, ordinal, offset, column);

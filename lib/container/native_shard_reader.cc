@@ -1,6 +1,7 @@
 #include "container/native_shard_reader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -46,12 +47,17 @@ uint64_t BlockBuffer::memory() const {
   return bytes;
 }
 
+uint64_t NewReaderIdentity() {
+  static std::atomic<uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 MappedRange ForgetBlock(BlockBuffer& buffer) {
   BlockBuffer::State& state = buffer.state();
   MappedRange range;
   if (state.mapped != nullptr) range = {state.pinned, state.mapped, state.file_offset, state.read_length};
   state.mapped = nullptr;
-  state.owner = nullptr;
+  state.owner = 0;
   state.pinned.reset();
   return range;
 }
@@ -267,7 +273,7 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 }
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) const {
-  state.owner = nullptr;
+  state.owner = 0;
   absl::StatusOr<const char*> base = ReadStored(index, state);
   absl::Status status = base.ok() ? ParseColumns(*base, state) : base.status();
   if (status.ok()) status = CheckPadding(index, *base, state);
@@ -275,7 +281,7 @@ absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) co
     if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
     return Annotate(status, DescribeBlock(index));
   }
-  state.owner = this;
+  state.owner = identity_;
   state.block = index;
   return absl::OkStatus();
 }
@@ -304,12 +310,12 @@ absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, Blo
 
 // Has the head of one column of a block in state.view.
 absl::Status NativeShardReader::EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const {
-  if (state.owner == this && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
+  if (state.owner == identity_ && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
     return absl::OkStatus();
   }
   // Columns already there are read again with the new one, so that a caller going through several columns of one block
   // does not lose what it had.
-  if (state.owner != this || state.block != block) state.wanted.assign(header_.schema.size(), 0);
+  if (state.owner != identity_ || state.block != block) state.wanted.assign(header_.schema.size(), 0);
   for (uint8_t& part : state.wanted) {
     if (static_cast<Part>(part) == Part::kAll) part = static_cast<uint8_t>(Part::kHead);
   }

@@ -85,6 +85,7 @@ class NativeShardReader : public ShardReader {
   absl::StatusOr<std::string_view> OpenRecord(std::string_view record, uint64_t begin) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
 
+  const uint64_t identity_ = NewReaderIdentity();
   ReadOptions options_;
   std::unique_ptr<RandomAccessFile> file_;
   format::FileHeader header_;

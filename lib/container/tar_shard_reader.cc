@@ -218,7 +218,7 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
   if (index >= blocks_.size())
     return OutOfRange(path_, ": has ", blocks_.size(), " blocks; there is no block ", index);
   BlockBuffer::State& state = buffer->state();
-  state.owner = nullptr;
+  state.owner = 0;
   state.mapped = nullptr;
   state.wanted.assign(schema_.size(), columns.empty() ? 1 : 0);
   for (const size_t column : columns) {
