@@ -2,6 +2,10 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
+#include <functional>
+#include <utility>
+
 #include "base/errors.h"
 #include "base/status_macros.h"
 
@@ -124,6 +128,21 @@ absl::Status CheckEntry(const Entry& entry) {
   return absl::OkStatus();
 }
 
+// No writer lists a file twice: a name was damaged, and another shard's samples would be taken for those of this one.
+absl::Status CheckNamesDiffer(const std::vector<MdsShard>& shards) {
+  std::vector<std::pair<std::string_view, size_t>> names;
+  names.reserve(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    names.emplace_back(shards[i].raw.name, i);
+    if (shards[i].zip) names.emplace_back(shards[i].zip->name, i);
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names, std::ranges::equal_to(), &std::pair<std::string_view, size_t>::first);
+  if (twice == names.end()) return absl::OkStatus();
+  return DataLoss("shard ", std::next(twice)->second, ": its file \"", twice->first, "\" is also that of shard ", twice->second,
+                  ": a name was damaged");
+}
+
 }  // namespace
 
 absl::StatusOr<MdsIndex> ParseMdsIndex(std::string_view text) {
@@ -163,6 +182,7 @@ absl::StatusOr<MdsIndex> ParseMdsIndex(std::string_view text) {
     return DataLoss("is not the index of an MDS dataset (", error.what(), ", ", index.shards.size(), " shards read)");
   }
   if (!has_version || !has_shards) return DataLoss("is not the index of an MDS dataset: it has no ", has_version ? "shards" : "version");
+  SHARDKIT_RETURN_IF_ERROR(CheckNamesDiffer(index.shards));
   return index;
 }
 

@@ -24,6 +24,13 @@ void ExpectError(const std::string& text, absl::StatusCode code, const std::stri
   EXPECT_NE(Message(index.status()).find(message), std::string::npos) << index.status();
 }
 
+// One bit of a name may make it another shard's.
+TEST(MdsIndex, AFileThatIsListedTwice) {
+  ExpectError(Replaced("\"basename\": \"a.mds\"", "\"basename\": \"b/c.mds\""), absl::StatusCode::kDataLoss,
+              "shard 1: its file \"b/c.mds\" is also that of shard 0: a name was damaged");
+  ExpectError(Replaced("\"basename\": \"a.mds\"", "\"basename\": \"b/c.mds.zstd\""), absl::StatusCode::kDataLoss, "is also that of");
+}
+
 TEST(MdsIndex, Sound) {
   const auto index = format::ParseMdsIndex(Sound());
   ASSERT_TRUE(index.ok()) << index.status();
