@@ -163,38 +163,6 @@ TEST(Damage, StaysInTheBufferWithoutChecksums) {
   EXPECT_GT(sum, 0u);
 }
 
-// Any byte of the file, with checksums: an error or the same values; never a crash, never another class.
-TEST(Damage, AnywhereIsAnError) {
-  Random random(303);
-  const auto file_system = NewMemoryFileSystem();
-  const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
-  const auto whole = ShardReader::Open(*file_system, kPath);
-  ASSERT_TRUE(whole.ok()) << whole.status();
-  for (size_t at = 0; at < good.size(); ++at) {
-    std::string bad = good;
-    bad[at] = static_cast<char>(bad[at] ^ (1 + random.Below(255)));
-    WriteWhole(*file_system, "/bad.shard", bad);
-    const auto shard = ShardReader::Open(*file_system, "/bad.shard");
-    if (shard.ok()) {
-      (void)Touch(**shard);
-    } else {
-      EXPECT_TRUE(absl::IsDataLoss(shard.status())) << shard.status();
-      EXPECT_TRUE(shard.status().message().substr(0, 12) == "/bad.shard: ") << shard.status();
-    }
-  }
-}
-
-TEST(Damage, EveryTruncationIsDamage) {
-  Random random(304);
-  const auto file_system = NewMemoryFileSystem();
-  const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
-  for (size_t length = 0; length < good.size(); ++length) {
-    WriteWhole(*file_system, "/bad.shard", std::string_view(good).substr(0, length));
-    const auto shard = ShardReader::Open(*file_system, "/bad.shard");
-    ASSERT_TRUE(absl::IsDataLoss(shard.status())) << length << " " << shard.status();
-  }
-}
-
 TEST(Misuse, IsRefused) {
   Random random(305);
   const auto file_system = NewMemoryFileSystem();

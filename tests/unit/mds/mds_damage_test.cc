@@ -92,26 +92,6 @@ TEST_F(MdsDamageTest, EveryLength) {
   }
 }
 
-TEST_F(MdsDamageTest, EveryBit) {
-  const MdsFields fields = {{"a", "ndarray:uint8", {}}, {"b", "int16", 2}, {"c", "str", {}}, {"d", "ndarray", {}}};
-  const std::string shard = MdsShardBytes(fields, {{MdsArray({2}, 0, "ab"), "xy", "text", "raw"}, {MdsArray({1, 1}, 3, "z"), "uv", "", ""}});
-  ASSERT_TRUE(Read(shard, 2, fields).ok()) << Read(shard, 2, fields);
-  size_t errors = 0;
-  for (size_t bit = 0; bit < 8 * shard.size(); ++bit) {
-    std::string flipped = shard;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
-    for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
-      const absl::Status status = Read(flipped, 2, fields, mode);
-      EXPECT_TRUE(status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status)) << bit << ": " << status;
-      if (status.ok()) continue;
-      ++errors;
-      EXPECT_TRUE(Message(status).starts_with("/data/shard.00000.mds: ")) << status;
-    }
-  }
-  // Damage to values of text and numbers cannot be seen without hashes; what holds the shard together can.
-  EXPECT_GT(errors, 1000u);
-}
-
 TEST_F(MdsDamageTest, MissingShardsAndOthersInTheirPlace) {
   Tree tree = MdsTree(TextFields(), TextRows(9), 3);
   tree.erase("shard.00001.mds");

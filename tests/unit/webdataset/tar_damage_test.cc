@@ -79,18 +79,16 @@ TEST_F(TarDamageTest, MissingEndMarkNamesThePlace) {
             "ends before: it was cut off; get it again");
 }
 
-// Without a sidecar, flips in headers are found or lead elsewhere within the tar; flips in values are not.
-TEST_F(TarDamageTest, EveryFlippedBitOfATar) {
-  for (const std::string& tar : {MakeTar(kMembers), WriteTar(kMembers, "pax")}) {
-    for (size_t bit = 0; bit < 8 * (tar.size() - 1024); ++bit) {
-      if (tar[bit / 8] == '\0' && bit % 8 != 0) continue;  // one bit of padding stands for the others
-      std::string damaged = tar;
-      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-      WriteFile(*files_, "/x.tar", damaged);
-      const absl::Status status = ReadEverything("/x.tar");
-      EXPECT_TRUE(status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status))
-          << bit << ": " << status;
-    }
+// tests/unit/damage has the plain tar. A header of its own kind in front of each member's says more than that does.
+TEST_F(TarDamageTest, EveryFlippedBitOfAPaxTar) {
+  const std::string tar = WriteTar({{"a.txt", "first value"}, {std::string(120, 'b') + ".cls", "7"}}, "pax");
+  for (size_t bit = 0; bit < 8 * (tar.size() - 1024); ++bit) {
+    if (tar[bit / 8] == '\0' && bit % 8 != 0) continue;  // one bit of padding stands for the others
+    std::string damaged = tar;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    WriteFile(*files_, "/x.tar", damaged);
+    const absl::Status status = ReadEverything("/x.tar");
+    EXPECT_TRUE(status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status)) << bit << ": " << status;
   }
 }
 
@@ -143,32 +141,6 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
   for (size_t length = 0; length < sidecar.size(); ++length) {
     WriteFile(*files_, "/x.tar.shardidx", sidecar.substr(0, length));
     ExpectDataLoss(ReadEverything("/x.tar"), std::to_string(length));
-  }
-}
-
-TEST_F(TarDamageTest, EveryTruncationOfCompressedTars) {
-  for (const std::string filter : {"gzip", "bzip2", "xz", "zstd"}) {
-    const std::string tar = WriteTar(kMembers, "ustar", filter);
-    size_t errors = 0;
-    for (size_t length = 0; length < tar.size(); ++length) {
-      WriteFile(*files_, "/x.tar", tar.substr(0, length));
-      const absl::Status status = ReadEverything("/x.tar");
-      if (!status.ok()) {
-        ++errors;
-        ExpectDataLoss(status, StrCat(filter, " ", length));
-      }
-    }
-    // What a cut leaves of the last bytes may hold all values.
-    EXPECT_GT(errors, tar.size() / 2) << filter;
-    for (size_t bit = 0; bit < 8 * tar.size(); ++bit) {
-      std::string damaged = tar;
-      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-      WriteFile(*files_, "/x.tar", damaged);
-      const absl::Status status = ReadEverything("/x.tar");
-      EXPECT_TRUE(status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
-                  absl::IsResourceExhausted(status))
-          << filter << " " << bit << ": " << status;
-    }
   }
 }
 
