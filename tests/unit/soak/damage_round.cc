@@ -1,0 +1,174 @@
+// Damaging a dataset, and what must be left of it.
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+#include "shardkit/repair.h"
+#include "unit/soak/soak.h"
+
+namespace shardkit::test {
+namespace {
+
+struct WrittenShard {
+  std::string name;
+  uint64_t first_sample = 0;
+  std::vector<BlockInfo> blocks;
+};
+
+std::vector<WrittenShard> ShardsOf(FileSystem& files) {
+  std::vector<WrittenShard> shards;
+  const auto dataset = DatasetReader::Open(files, "/data");
+  if (!dataset.ok()) return shards;
+  uint64_t first = 0;
+  for (size_t i = 0; i < (*dataset)->manifest().shards.size(); ++i) {
+    const ManifestShard& listed = (*dataset)->manifest().shards[i];
+    const auto shard = (*dataset)->OpenShard(i);
+    if (!shard.ok()) return {};
+    shards.push_back({listed.name, first, {(*shard)->blocks().begin(), (*shard)->blocks().end()}});
+    first += listed.samples;
+  }
+  return shards;
+}
+
+void Damage(DatasetGenerator& random, std::string* bytes) {
+  const uint64_t place = random.Below(bytes->size());
+  const uint64_t length =
+      std::min<uint64_t>(1 + random.Below(random.Chance(30) ? 2000 : 64), bytes->size() - place);
+  switch (random.Below(4)) {
+    case 0:
+      (*bytes)[place] = static_cast<char>((*bytes)[place] ^ (1 << random.Below(8)));
+      break;
+    case 1:
+      bytes->replace(place, length, length, '\0');
+      break;
+    case 2:
+      for (uint64_t i = 0; i < length; ++i) (*bytes)[place + i] = static_cast<char>(random.Below(256));
+      break;
+    default:
+      bytes->resize(place);
+  }
+}
+
+bool SameBytes(std::string_view a, std::string_view b, uint64_t begin, uint64_t end) {
+  return a.size() >= end && b.size() >= end && a.substr(begin, end - begin) == b.substr(begin, end - begin);
+}
+
+}  // namespace
+
+void SoakRound::ReadDamaged() {
+  const auto dataset = DatasetReader::Open(*files_, "/damaged");
+  if (!dataset.ok()) return;
+  const Samples& samples = generator_.samples();
+  BlockBuffer buffer;
+  BlockView view;
+  const auto blocks = (*dataset)->ReadBlockDirectory();
+  if (!blocks.ok()) return;
+  for (const DatasetBlock& block : *blocks) {
+    if (!(*dataset)->ReadBlock(block.shard, block.block, &buffer, &view).ok()) continue;
+    for (uint32_t i = 0; i < view.sample_count(); ++i) {
+      Row row;
+      for (size_t c = 0; c < view.column_count(); ++c) {
+        if (const auto value = view.column(c).value(i))
+          row[(*dataset)->columns()[c].name] = std::string(*value);
+      }
+      Expect(block.first_sample + i < samples.size() && row == samples[block.first_sample + i],
+             StrCat("a damaged dataset gives another sample ", block.first_sample + i));
+    }
+  }
+}
+
+void SoakRound::DamageAndRepair() {
+  const std::vector<WrittenShard> shards = ShardsOf(*files_);
+  Expect(!shards.empty(), "cannot be opened again");
+  if (shards.empty()) return;
+  const Tree original = ReadTree(*files_, "/data");
+  Tree damaged = original;
+  std::set<std::string> touched;
+  for (uint64_t n = 1 + generator_.Below(3); n > 0; --n) {
+    const uint64_t which = generator_.Below(shards.size() + 1);
+    const std::string name = which < shards.size()   ? shards[which].name
+                             : generator_.Chance(50) ? "dataset.json"
+                                                     : "dataset.idx";
+    if (damaged[name].empty()) continue;
+    Damage(generator_, &damaged[name]);
+    if (damaged[name] != original.at(name)) touched.insert(name);
+  }
+  if (touched.empty()) return;
+  counts_.damages += touched.size();
+  (void)RemoveTree(*files_, "/damaged");
+  (void)RemoveTree(*files_, "/repaired");
+  WriteTree(*files_, "/damaged", damaged);
+
+  const auto report = Validate(*files_, "/damaged");
+  std::set<std::string> found;
+  if (report.ok()) {
+    for (const Problem& problem : report->problems) found.insert(problem.path);
+  }
+  // Without its manifest a directory is none.
+  const bool manifest_damaged = touched.contains("dataset.json");
+  if (!report.ok() || manifest_damaged) {
+    Expect(!report.ok() || !report->ok(), "damage was not found");
+    counts_.found += touched.size();
+  } else {
+    for (const std::string& name : touched) {
+      Expect(found.contains("/damaged/" + name), "damage was not found in " + name);
+      ++counts_.found;
+    }
+  }
+  if (!manifest_damaged) ReadDamaged();
+
+  // Of each shard all whole blocks, or, where neither its header nor what could prove one made anew is left,
+  // nothing.
+  bool header_lost = false;
+  std::vector<Samples> parts;
+  std::vector<bool> may_be_gone;
+  for (const WrittenShard& shard : shards) {
+    const std::string& before = original.at(shard.name);
+    const std::string& after = damaged.at(shard.name);
+    Samples& rows = parts.emplace_back();
+    for (const BlockInfo& block : shard.blocks) {
+      if (!SameBytes(before, after, block.offset, block.offset + block.length)) continue;
+      for (uint32_t i = 0; i < block.sample_count; ++i) {
+        rows.push_back(generator_.samples()[shard.first_sample + block.first_sample + i]);
+      }
+    }
+    const bool header = shard.blocks.empty() || SameBytes(before, after, 0, shard.blocks[0].offset);
+    header_lost = header_lost || !header;
+    may_be_gone.push_back(!header);
+  }
+  const auto repaired = RepairDataset(*files_, "/damaged", "/repaired");
+  if (!repaired.ok()) {
+    // A version number that was damaged is that of a later version, which repair does not touch.
+    Expect(absl::IsUnimplemented(repaired.status())
+               ? header_lost || manifest_damaged
+               : header_lost && (absl::IsDataLoss(repaired.status()) || absl::IsInvalidArgument(repaired.status())),
+           "repairing: " + Message(repaired.status()));
+    return;
+  }
+  const Samples rows = repaired->written ? ScanRows(*files_, "/repaired") : Samples();
+  size_t next = 0;
+  uint64_t recovered = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool there =
+        next + parts[i].size() <= rows.size() &&
+        std::equal(parts[i].begin(), parts[i].end(), rows.begin() + static_cast<ptrdiff_t>(next));
+    if (there) {
+      next += parts[i].size();
+      recovered += parts[i].size();
+    } else {
+      Expect(may_be_gone[i], StrCat("not all that is whole came back of shard ", i));
+    }
+  }
+  Expect(next == rows.size(), "more came back than is whole");
+  Expect(repaired->samples_recovered() == recovered, "repair counts other samples than it recovered");
+  for (const RepairReport& shard : repaired->shards) {
+    counts_.blocks_recovered += shard.blocks_recovered;
+    counts_.blocks_lost += shard.blocks_lost;
+    counts_.samples_lost += shard.samples_lost;
+  }
+  if (!repaired->written) return;
+  const std::string problem = ValidateText(*files_, "/repaired");
+  Expect(problem.empty(), "a repaired dataset is not valid: " + problem);
+}
+
+}  // namespace shardkit::test
