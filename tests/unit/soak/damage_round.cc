@@ -91,7 +91,10 @@ void SoakRound::DamageAndRepair() {
                                                      : "dataset.idx";
     if (damaged[name].empty()) continue;
     Damage(generator_, &damaged[name]);
-    if (damaged[name] != original.at(name)) touched.insert(name);
+  }
+  // One damage may undo another.
+  for (const auto& [name, bytes] : damaged) {
+    if (bytes != original.at(name)) touched.insert(name);
   }
   if (touched.empty()) return;
   counts_.damages += touched.size();
