@@ -89,7 +89,7 @@ void SoakRound::DamageAndRepair() {
     const std::string name = which < shards.size()   ? shards[which].name
                              : generator_.Chance(50) ? "dataset.json"
                                                      : "dataset.idx";
-    if (damaged[name].empty()) continue;
+    if (!original.contains(name) || damaged[name].empty()) continue;
     Damage(generator_, &damaged[name]);
   }
   // One damage may undo another.
