@@ -144,26 +144,25 @@ void SoakRound::DamageAndRepair() {
     // A version number that was damaged is that of a later version, which repair does not touch.
     Expect(absl::IsUnimplemented(repaired.status())
                ? header_lost || manifest_damaged
-               : header_lost && (absl::IsDataLoss(repaired.status()) || absl::IsInvalidArgument(repaired.status())),
+               : header_lost &&
+                     (absl::IsDataLoss(repaired.status()) || absl::IsInvalidArgument(repaired.status())),
            "repairing: " + Message(repaired.status()));
     return;
   }
   const Samples rows = repaired->written ? ScanRows(*files_, "/repaired") : Samples();
+  Expect(repaired->shards.size() == parts.size(), "repair speaks of another number of shards");
+  if (!contradiction_.empty()) return;
   size_t next = 0;
-  uint64_t recovered = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const bool there =
-        next + parts[i].size() <= rows.size() &&
-        std::equal(parts[i].begin(), parts[i].end(), rows.begin() + static_cast<ptrdiff_t>(next));
-    if (there) {
-      next += parts[i].size();
-      recovered += parts[i].size();
-    } else {
-      Expect(may_be_gone[i], StrCat("not all that is whole came back of shard ", i));
-    }
+    const uint64_t recovered = repaired->shards[i].samples_recovered;
+    if (recovered == 0 && may_be_gone[i]) continue;
+    Expect(recovered == parts[i].size() && next + parts[i].size() <= rows.size() &&
+               std::equal(parts[i].begin(), parts[i].end(), rows.begin() + static_cast<ptrdiff_t>(next)),
+           StrCat("not what is whole came back of shard ", i));
+    next += parts[i].size();
   }
   Expect(next == rows.size(), "more came back than is whole");
-  Expect(repaired->samples_recovered() == recovered, "repair counts other samples than it recovered");
+  Expect(next == repaired->samples_recovered(), "repair counts other samples than it recovered");
   for (const RepairReport& shard : repaired->shards) {
     counts_.blocks_recovered += shard.blocks_recovered;
     counts_.blocks_lost += shard.blocks_lost;
