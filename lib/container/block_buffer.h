@@ -45,13 +45,14 @@ struct BlockBuffer::State {
   // The shard whose memory map a value of a dataset lies in, which the dataset's cache may drop at any time.
   std::shared_ptr<const void> pinned;
 
-  // What `view` holds, so that values of one block are read from memory: of which reader, 0 for none, and which block.
+  // What `view` holds, so that values of one block are read from memory: of which reader, 0 for none, and
+  // which block.
   uint64_t owner = 0;
   size_t block = 0;
 };
 
-// Above 0, and another for every reader of the program. An address would not do: a buffer outlives readers, and a new one may stand
-// where another stood. Thread-safe.
+// Above 0, and another for every reader of the program. An address would not do: a buffer outlives readers,
+// and a new one may stand where another stood. Thread-safe.
 uint64_t NewReaderIdentity();
 
 // Pages of a memory map that a block lay in. They count as the process's memory until they are let go.

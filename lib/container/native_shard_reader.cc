@@ -310,7 +310,8 @@ absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, Blo
 
 // Has the head of one column of a block in state.view.
 absl::Status NativeShardReader::EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const {
-  if (state.owner == identity_ && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
+  if (state.owner == identity_ && state.block == block &&
+      static_cast<Part>(state.wanted[column]) != Part::kNothing) {
     return absl::OkStatus();
   }
   // Columns already there are read again with the new one, so that a caller going through several columns of one block

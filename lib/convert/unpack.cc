@@ -161,10 +161,11 @@ class Unpacker {
   }
 
   static absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) {
-    return FailedPrecondition(ToStd(status.message()), ": sample ", local, " of ", job.shard->path(),
-                              " has a file or folder of a name that an earlier sample has, or of one that this "
-                              "file system takes for the same, as A and a may be; unpack to another file "
-                              "system, or give --samples");
+    return FailedPrecondition(
+        ToStd(status.message()), ": sample ", local, " of ", job.shard->path(),
+        " has a file or folder of a name that an earlier sample has, or of one that this "
+        "file system takes for the same, as A and a may be; unpack to another file "
+        "system, or give --samples");
   }
 
   // `relative` ends with '/' or is empty.

@@ -128,7 +128,8 @@ absl::Status CheckEntry(const Entry& entry) {
   return absl::OkStatus();
 }
 
-// No writer lists a file twice: a name was damaged, and another shard's samples would be taken for those of this one.
+// No writer lists a file twice: a name was damaged, and another shard's samples would be taken for those of
+// this one.
 absl::Status CheckNamesDiffer(const std::vector<MdsShard>& shards) {
   std::vector<std::pair<std::string_view, size_t>> names;
   names.reserve(shards.size());
@@ -137,10 +138,11 @@ absl::Status CheckNamesDiffer(const std::vector<MdsShard>& shards) {
     if (shards[i].zip) names.emplace_back(shards[i].zip->name, i);
   }
   std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names, std::ranges::equal_to(), &std::pair<std::string_view, size_t>::first);
+  const auto twice =
+      std::ranges::adjacent_find(names, std::ranges::equal_to(), &std::pair<std::string_view, size_t>::first);
   if (twice == names.end()) return absl::OkStatus();
-  return DataLoss("shard ", std::next(twice)->second, ": its file \"", twice->first, "\" is also that of shard ", twice->second,
-                  ": a name was damaged");
+  return DataLoss("shard ", std::next(twice)->second, ": its file \"", twice->first,
+                  "\" is also that of shard ", twice->second, ": a name was damaged");
 }
 
 }  // namespace
