@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -39,11 +40,17 @@ struct BlockBuffer::State {
   uint64_t read_length = 0;  // of which so many bytes are there
   format::BlockHeader header;
   const RandomAccessFile* mapped = nullptr;  // where the block lies in a memory map: its file
+  const RandomAccessFile* shown = nullptr;   // the file last read through this buffer, whose map it may show
   std::vector<uint8_t> wanted;  // per column: scratch
   BlockView view;
 
   // The shard whose memory map a value of a dataset lies in, which the dataset's cache may drop at any time.
   std::shared_ptr<const void> pinned;
+
+  void Pin(std::shared_ptr<const void> shard) {
+    pinned = std::move(shard);
+    shown = nullptr;  // its file may have gone with the shard pinned before
+  }
 
   // What `view` holds, so that values of one block are read from memory: of which reader, 0 for none, and
   // which block.

@@ -86,6 +86,7 @@ absl::StatusOr<std::optional<uint64_t>> ForeignShardReader::FindKey(std::string_
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
       if (view.column(*column).value(i) == key) return std::optional<uint64_t>(blocks_[block].first_sample + i);
     }
+    SHARDKIT_RETURN_IF_ERROR(buffer->CheckMapped());
   }
   return std::optional<uint64_t>();
 }

@@ -206,7 +206,9 @@ absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const si
     state.mapped = file_.get();
     state.file_offset = info.offset;
     state.read_length = info.length;
-    return Fill(info, offsets, mapped->data() + info.offset, info.offset, wanted, state, view);
+    const absl::Status status = Fill(info, offsets, mapped->data() + info.offset, info.offset, wanted, state, view);
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    return status;
   }
   // From the aligned address before it, so that direct I/O needs no copy.
   const uint64_t alignment = file_->alignment();
@@ -242,6 +244,7 @@ absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<con
   }
   state.raw.resize_discard(described_.raw_bytes);
   const absl::Status status = Decompress(*described_.compression, compressed, {state.raw.data(), state.raw.size()});
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!status.ok()) return Annotate(status, path_);
   state.stored = Buffer();
   const std::string_view raw = state.raw.view();
@@ -283,6 +286,7 @@ absl::Status MdsShardReader::ReadBlock(size_t index, std::span<const size_t> col
   BlockBuffer::State& state = buffer->state();
   state.owner = 0;
   state.mapped = nullptr;
+  state.shown = file_.get();
   return described_.compression ? ReadCompressed(info, wanted, state, view) : ReadPlain(info, wanted, state, view);
 }
 
@@ -291,6 +295,14 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadValue(uint64
   if (described_.compression) return ForeignShardReader::ReadValue(ordinal, column, buffer);
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
   BlockBuffer::State& state = buffer->state();
+  state.shown = file_.get();
+  auto value = ReadPlainValue(ordinal, column, state);
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+  return value;
+}
+
+absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(uint64_t ordinal, size_t column,
+                                                                               BlockBuffer::State& state) const {
   const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
   std::string_view sample;
   if (const auto mapped = file_->Mapped()) {

@@ -49,6 +49,7 @@ class MdsShardReader : public ForeignShardReader {
   absl::StatusOr<std::vector<uint32_t>> ReadHeader(const ReadBytes& read) const;
   void CutByBytes();
   void CutByCount();
+  absl::StatusOr<std::optional<std::string_view>> ReadPlainValue(uint64_t ordinal, size_t column, BlockBuffer::State& state) const;
   absl::Status ReadPlain(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state, BlockView* view) const;
   absl::Status ReadCompressed(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state, BlockView* view) const;
   uint64_t MemoryOf(const BlockInfo& info, std::span<const size_t> wanted) const;

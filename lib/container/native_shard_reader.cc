@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -52,11 +53,18 @@ uint64_t NewReaderIdentity() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+absl::Status BlockBuffer::CheckMapped() const {
+  if (state_->shown != nullptr) SHARDKIT_RETURN_IF_ERROR(state_->shown->CheckMapped());
+  for (const BlockBuffer& part : state_->batch) SHARDKIT_RETURN_IF_ERROR(part.CheckMapped());
+  return absl::OkStatus();
+}
+
 MappedRange ForgetBlock(BlockBuffer& buffer) {
   BlockBuffer::State& state = buffer.state();
   MappedRange range;
   if (state.mapped != nullptr) range = {state.pinned, state.mapped, state.file_offset, state.read_length};
   state.mapped = nullptr;
+  state.shown = nullptr;
   state.owner = 0;
   state.pinned.reset();
   return range;
@@ -146,7 +154,11 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
     state.mapped = file_.get();
     state.file_offset = info.offset;
     state.read_length = padded;
-    SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, block, state));
+    // A copy, which stays as it was checked when the file is cut meanwhile.
+    const std::string_view header = block.substr(0, format::BlockHeaderLength(header_.schema.size()));
+    state.stored.resize_discard(header.size());
+    std::memcpy(state.stored.data(), header.data(), header.size());
+    SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
     return block.data();
   }
   state.mapped = nullptr;
@@ -203,12 +215,17 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   const Schema& schema = header_.schema;
   const format::BlockHeader& header = state.header;
   BlockAssembler::Reset(&state.view, header.first_sample, header.sample_count, schema.size());
+  // Bytes of column i in state.raw. Of a map what says where values lie is copied: when the file is cut later, the values become
+  // zeros, but their places stay what they were when they were checked.
+  const auto raw_of = [&](size_t i) -> uint64_t {
+    if (static_cast<Part>(state.wanted[i]) == Part::kNothing) return 0;
+    if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
+    return state.mapped == nullptr ? 0 : Padded(format::HeadLayout(schema[i], header.sample_count).values_offset);
+  };
   uint64_t raw_bytes = 0, stored_bytes = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
-    if (static_cast<Part>(state.wanted[i]) != Part::kNothing && header.columns[i].encoding != Encoding::kRaw) {
-      raw_bytes += Padded(header.columns[i].raw_length);
-      stored_bytes += Padded(header.columns[i].stored_length);
-    }
+    raw_bytes += raw_of(i);
+    if (raw_of(i) != 0) stored_bytes += Padded(header.columns[i].stored_length);
   }
   SHARDKIT_RETURN_IF_ERROR(CheckDecompression(options_, stored_bytes, raw_bytes));
   state.raw.resize_discard(raw_bytes);
@@ -229,7 +246,13 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
       return damaged(DataLoss("padding after the chunk is not zero"));
     }
     std::string_view head = chunk.substr(0, entry.stored_length);
-    if (entry.encoding != Encoding::kRaw) {
+    const char* structure = nullptr;
+    if (entry.encoding == Encoding::kRaw && raw_of(i) != 0) {
+      char* const to = state.raw.data() + raw_begin;
+      std::memcpy(to, head.data(), format::HeadLayout(column, header.sample_count).values_offset);
+      structure = to;
+      raw_begin += raw_of(i);
+    } else if (entry.encoding != Encoding::kRaw) {
       const ZstdDictionary* dictionary = nullptr;
       if (entry.encoding == Encoding::kZstdDictionary) {
         dictionary = dictionaries_[i].get();
@@ -244,7 +267,7 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
     const bool with_values = part == Part::kAll && column.is_blob();
     const std::string_view values =
         with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
-    auto view = format::ParseColumn(column, header.sample_count, head, values, entry.values_length);
+    auto view = format::ParseColumn(column, header.sample_count, head, values, entry.values_length, structure);
     if (!view.ok()) return damaged(view.status());
     if (with_values) {
       if (options_.verify_checksums) {
@@ -274,9 +297,11 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) const {
   state.owner = 0;
+  state.shown = file_.get();
   absl::StatusOr<const char*> base = ReadStored(index, state);
   absl::Status status = base.ok() ? ParseColumns(*base, state) : base.status();
   if (status.ok()) status = CheckPadding(index, *base, state);
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!status.ok()) {
     if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
     return Annotate(status, DescribeBlock(index));
@@ -331,12 +356,16 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
   }
   if (column >= schema().size()) return InvalidArgument(path(), ": there is no column ", column);
   BlockBuffer::State& state = buffer->state();
+  state.shown = file_.get();
   const size_t block = BlockOfSample(ordinal);
   SHARDKIT_RETURN_IF_ERROR(EnsureHead(block, column, state));
   const uint32_t i = static_cast<uint32_t>(ordinal - blocks_[block].first_sample);
   const ColumnView& view = state.view.column(column);
   if (!view.present(i)) return std::optional<std::string_view>();
-  if (!schema()[column].is_blob()) return view.value(i);
+  if (!schema()[column].is_blob()) {
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    return view.value(i);
+  }
   const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
   const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
   absl::StatusOr<std::string_view> value = ReadRecord(base + begin, base + view.end(i), buffer);
@@ -359,6 +388,7 @@ absl::StatusOr<std::string_view> NativeShardReader::OpenRecord(std::string_view 
 
 absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
                                                                BlockBuffer* buffer) const {
+  buffer->state().shown = file_.get();
   if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
     return DataLoss(path(), ": a record from byte ", begin, " to ", end, " does not lie in the file; rebuild the index");
   }
@@ -375,7 +405,9 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, u
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {memory.data(), memory.size()}));
     record = memory.view();
   }
-  return OpenRecord(record, begin);
+  const absl::StatusOr<std::string_view> value = OpenRecord(record, begin);
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+  return value;
 }
 
 absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,

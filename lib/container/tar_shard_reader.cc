@@ -220,6 +220,7 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
   BlockBuffer::State& state = buffer->state();
   state.owner = 0;
   state.mapped = nullptr;
+  state.shown = file_.get();
   state.wanted.assign(schema_.size(), columns.empty() ? 1 : 0);
   for (const size_t column : columns) {
     if (column >= schema_.size()) return InvalidArgument(path_, ": there is no column ", column);
@@ -231,7 +232,9 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
     state.mapped = file_.get();
     state.file_offset = block.offset;
     state.read_length = block.length;
-    return FillView(block, {}, mapped->data(), state, view);
+    const absl::Status status = FillView(block, {}, mapped->data(), state, view);
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    return status;
   }
   std::vector<Stretch> stretches =
       FindStretches(ValuesOf(block.first_sample, block.sample_count), state.wanted);
@@ -252,6 +255,7 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
   const TarValue* const value = FindValue(ordinal, column);
   if (value == nullptr) return std::optional<std::string_view>();
   std::string_view bytes("");
+  buffer->state().shown = file_.get();
   if (const auto mapped = file_->Mapped()) {
     bytes = mapped->substr(value->offset, value->length);
   } else if (value->length > options_.max_block_memory) {
@@ -264,7 +268,9 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset, {memory.data(), memory.size()}));
     bytes = memory.view();
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckValue(*value, bytes, ordinal));
+  const absl::Status status = CheckValue(*value, bytes, ordinal);
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+  SHARDKIT_RETURN_IF_ERROR(status);
   return std::optional(bytes);
 }
 

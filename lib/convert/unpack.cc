@@ -104,6 +104,7 @@ class Unpacker {
       for (const SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(WriteFile(job, view, i, local, file, &done));
       ++done.samples;
     }
+    SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());
     std::lock_guard lock(mutex_);
     report_.samples += done.samples;
     report_.files += done.files;

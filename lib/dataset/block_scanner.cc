@@ -51,6 +51,7 @@ class Scanned : public ScannedBlock {
   // Without a turn when nobody else reads.
   absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample, ReadTurns::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
+    buffer_.state().Pin(shard_reader_);
     if (turn != nullptr && shard_reader_->reader->forward_only()) turn->Await();
     SHARDKIT_RETURN_IF_ERROR(shard_reader_->ReadBlock(block, &buffer_, &view_));
     shard_ = shard;
@@ -63,6 +64,7 @@ class Scanned : public ScannedBlock {
   uint64_t first_sample() const override { return first_sample_; }
   size_t shard() const override { return shard_; }
   size_t block() const override { return block_; }
+  absl::Status CheckMapped() const override { return buffer_.CheckMapped(); }
 
  private:
   std::shared_ptr<SlotPool> pool_;

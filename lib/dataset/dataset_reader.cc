@@ -84,7 +84,7 @@ class NativeDatasetReader : public DatasetReader {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
       if (place.begin == place.end) return std::optional<std::string_view>();
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
-      buffer->state().pinned = open;
+      buffer->state().Pin(open);
       auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
       if (!value.ok()) return DescribeSample(value.status(), sample, column);
       return std::optional<std::string_view>(*value);
@@ -92,7 +92,7 @@ class NativeDatasetReader : public DatasetReader {
     SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
     if (open->columns[column] == CachedShard::kMissing) return std::optional<std::string_view>();
-    buffer->state().pinned = open;
+    buffer->state().Pin(open);
     return open->reader->ReadValue(location.local, open->columns[column], buffer);
   }
 
@@ -122,7 +122,7 @@ class NativeDatasetReader : public DatasetReader {
   absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const override {
     if (shard >= manifest_.shards.size()) return OpenShard(shard).status();
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
-    buffer->state().pinned = open;
+    buffer->state().Pin(open);
     return open->ReadBlock(block, buffer, view);
   }
 
@@ -308,7 +308,7 @@ absl::Status NativeDatasetReader::ReadValues(std::span<const uint64_t> samples, 
     }
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(places[order[begin]].shard));
     if (buffers.size() <= batch) buffers.emplace_back();
-    buffers[batch].state().pinned = open;
+    buffers[batch].state().Pin(open);
     std::vector<std::string_view> read(ranges.size());
     SHARDKIT_RETURN_IF_ERROR(open->reader->ReadRecords(ranges, depth, &buffers[batch], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];

@@ -17,7 +17,8 @@
 
 namespace shardkit {
 
-// Thread-safe. Each page is checked when it is first used. DataLoss, naming the file, on damage.
+// Thread-safe. Each page is checked when it is first used. DataLoss, naming the file, on damage, and when the file is cut while it
+// is open.
 class IndexReader {
  public:
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& path);
@@ -48,6 +49,19 @@ class IndexReader {
  private:
   IndexReader() = default;
   absl::Status Touch(uint64_t offset, uint64_t length) const;
+
+  // The public ones without the question whether the file was cut.
+  absl::StatusOr<format::IndexBlock> LoadBlock(uint64_t index) const;
+  absl::StatusOr<format::IndexShard> LoadShard(uint64_t index) const;
+  absl::StatusOr<std::string_view> LoadShardName(const format::IndexShard& shard) const;
+  absl::StatusOr<format::IndexBlock> FindBlock(uint64_t sample) const;
+  absl::StatusOr<std::pair<uint64_t, uint64_t>> FindRecord(const format::IndexBlock& block, uint32_t local,
+                                                           uint32_t blob_column) const;
+  absl::StatusOr<uint64_t> LoadEnd(uint64_t position) const;
+  absl::Status LoadEnds(uint64_t position, std::span<uint64_t> ends) const;
+  absl::Status CheckTables() const;
+  template <typename T>
+  T Checked(T found) const;
 
   std::string path_;
   std::unique_ptr<RandomAccessFile> file_;

@@ -74,15 +74,14 @@ HeadLayout::HeadLayout(const Column& column, uint32_t sample_count) {
 }
 
 absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
-                                       std::string_view values, uint64_t values_length) {
+                                       std::string_view values, uint64_t values_length, const char* structure) {
   const HeadLayout layout(column, sample_count);
-  const char* const presence = column.nullable ? head.data() : nullptr;
+  if (structure == nullptr) structure = head.data();
+  const char* const presence = column.nullable ? structure : nullptr;
   if (column.nullable) {
-    if (absl::Status status = CheckPresence(sample_count, head.substr(0, layout.presence_bytes)); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = CheckPresence(sample_count, {presence, layout.presence_bytes}); !status.ok()) return status;
   }
-  const char* const ends = layout.ends_bytes != 0 ? head.data() + layout.presence_bytes : nullptr;
+  const char* const ends = layout.ends_bytes != 0 ? structure + layout.presence_bytes : nullptr;
   const bool blob = column.is_blob();
   // An empty values chunk has no address of its own; any other tells "loaded" just as well.
   const char* const data = blob ? (values.data() != nullptr ? values.data() : head.data())

@@ -37,6 +37,7 @@ absl::Status RandomAccessFile::ReadBatch(std::span<const ReadRequest> requests, 
   return first_error;
 }
 
+absl::Status RandomAccessFile::CheckMapped() const { return absl::OkStatus(); }
 void RandomAccessFile::WillNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}
 void RandomAccessFile::WontNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}
 

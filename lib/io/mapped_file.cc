@@ -1,6 +1,7 @@
 #include "io/mapped_file.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,10 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "io/map_watch.h"
 #include "io/posix_error.h"
 #include "io/posix_file.h"
 
@@ -20,9 +23,13 @@ namespace {
 class MappedFile final : public RandomAccessFile {
  public:
   // Takes over a mapping of `bytes`; an empty file has none.
-  MappedFile(std::string path, std::string_view bytes) : path_(std::move(path)), bytes_(bytes) {}
+  MappedFile(std::string path, FileDescriptor descriptor, std::string_view bytes)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)), bytes_(bytes) {
+    if (!bytes_.empty()) watch_.emplace(bytes_.data(), bytes_.size());
+  }
 
   ~MappedFile() override {
+    watch_.reset();
     if (!bytes_.empty()) (void)munmap(const_cast<char*>(bytes_.data()), bytes_.size());
   }
 
@@ -30,12 +37,29 @@ class MappedFile final : public RandomAccessFile {
   uint64_t size() const override { return bytes_.size(); }
   std::optional<std::string_view> Mapped() const override { return bytes_; }
 
+  // The length as it is now, too: of the page that a file ends in, the system delivers zeros for what was cut off.
+  absl::Status CheckMapped() const override {
+    if (bytes_.empty()) return absl::OkStatus();
+    const std::optional<uint64_t> lost = watch_->lost();
+    struct stat info;
+    if (fstat(descriptor_.get(), &info) != 0) return PosixError(path_, "stat", errno);
+    const uint64_t now = static_cast<uint64_t>(info.st_size);
+    if (now < bytes_.size()) {
+      return DataLoss(path_, ": the file was cut while it was mapped: it had ", bytes_.size(), " bytes, now it has ", now,
+                      "; restore it and open it again");
+    }
+    if (!lost) return absl::OkStatus();
+    return Internal(path_, ": cannot read at offset ", *lost,
+                    " through its memory map: the device failed, or the file was cut and has grown again; see the kernel log (dmesg)");
+  }
+
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     if (!RangeWithin(offset, buffer.size(), bytes_.size())) {
       return ReadPastEnd(path_, bytes_.size(), buffer.size(), offset);
     }
-    if (!buffer.empty()) std::memcpy(buffer.data(), bytes_.data() + offset, buffer.size());
-    return absl::OkStatus();
+    if (buffer.empty()) return absl::OkStatus();
+    std::memcpy(buffer.data(), bytes_.data() + offset, buffer.size());
+    return CheckMapped();
   }
 
   absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
@@ -60,14 +84,16 @@ class MappedFile final : public RandomAccessFile {
   }
 
   const std::string path_;
+  const FileDescriptor descriptor_;
   const std::string_view bytes_;
+  std::optional<MapWatch> watch_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(OpenedFile file, OpenRegularFile(path, /*extra_flags=*/0));
-  if (file.size == 0) return std::make_unique<MappedFile>(path, std::string_view(""));
+  if (file.size == 0) return std::make_unique<MappedFile>(path, FileDescriptor(), std::string_view(""));
   void* address = mmap(nullptr, file.size, PROT_READ, MAP_SHARED, file.descriptor.get(), 0);
   if (address == MAP_FAILED) {
     const int error = errno;
@@ -75,7 +101,8 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::stri
     return NewPosixRandomAccessFile(path, std::move(file),
                                     StrCat("memory map refused (", ErrorText(error), "): buffered reads"));
   }
-  return std::make_unique<MappedFile>(path, std::string_view(static_cast<const char*>(address), file.size));
+  return std::make_unique<MappedFile>(path, std::move(file.descriptor),
+                                      std::string_view(static_cast<const char*>(address), file.size));
 }
 
 }  // namespace shardkit

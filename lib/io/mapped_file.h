@@ -1,9 +1,6 @@
 // Files read through a memory map.
 //
-// A file that another process shortens while it is mapped makes every access to the lost pages, in ReadAt
-// and in views alike, raise SIGBUS. Shards are never modified once they have their final name, so this
-// happens only when somebody truncates a shard in place; catching it would need a process-wide signal
-// handler, which a library must not install. Use kBuffered for files that may change.
+// A file that is cut while it is mapped shows zeros where its bytes were (io/map_watch.h); CheckMapped and ReadAt report it.
 #pragma once
 
 #include <memory>

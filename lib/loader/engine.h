@@ -101,6 +101,7 @@ class Engine : public Loader {
   void CopyKeys(BatchTask& task) const;
   bool LeaveOut(BatchTask& task, const std::vector<std::pair<size_t, absl::Status>>& failures);
   void Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scratch);
+  absl::Status CheckMaps(const BatchTask& task, size_t begin, size_t end) const;
   void ReleaseFilled(BatchTask& task, size_t begin, size_t end);
   void StartFilling(Lock& lock, BatchTask& task);
   void Finish(Lock& lock, BatchTask& task);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 #include "loader/engine.h"
 
@@ -24,6 +25,7 @@ constexpr uint64_t kAheadBatches = 4;
 void Engine::RunDecoder(int number) {
   const std::string name = StrCat("decode ", number);
   WorkerScratch scratch;
+  absl::Status cut;
   Lock lock(mutex_);
   while (!stopped_.cancelled()) {
     const auto begin = Clock::now();
@@ -37,8 +39,10 @@ void Engine::RunDecoder(int number) {
       {
         const StageScope scope(trace_, options_.observer, "fill", name, task.sequence);
         Fill(task, first, end, scratch);
+        cut = CheckMaps(task, first, end);
       }
       lock.lock();
+      task.status.Update(cut);
       if (!fill_may_fail_ && !holds_blocks_) ReleaseFilled(task, first, end);
       task.samples_filling -= end - first;
       if (task.samples_filling == 0) Finish(lock, task);
@@ -62,9 +66,11 @@ void Engine::RunDecoder(int number) {
           {
             const StageScope scope(trace_, options_.observer, "fill", name, task->sequence);
             Fill(*task, 0, task->samples_filling, scratch);
+            cut = CheckMaps(*task, 0, task->samples_filling);
           }
           task->samples_filling = 0;
           lock.lock();
+          task->status.Update(cut);
         }
         StartFilling(lock, *task);
       }
@@ -200,6 +206,8 @@ void Engine::LayOut(BatchTask& task) {
         break;
       }
       failures = assembly.TakeFailures();
+      if (!failures.empty()) task.status = CheckMaps(task, 0, task.kept.size());
+      if (!task.status.ok()) break;
     }
     if (!LeaveOut(task, failures)) continue;
     CopyKeys(task);
@@ -253,6 +261,17 @@ void Engine::Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scra
       columns_[i]->Fill(task.assembly, sample, sample + 1, scratch, &task.storage->columns_[i]);
     }
   }
+}
+
+// Whether the blocks of these samples, where they lie in memory maps, were what they are taken for all the while.
+absl::Status Engine::CheckMaps(const BatchTask& task, size_t begin, size_t end) const {
+  if (options_.read.mode != ReadMode::kMapped) return absl::OkStatus();
+  std::vector<const BlockEntry*> blocks;
+  for (size_t i = begin; i < end; ++i) blocks.push_back(task.blocks[task.references[task.kept[i]].block].get());
+  std::ranges::sort(blocks);
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  for (const BlockEntry* const block : blocks) SHARDKIT_RETURN_IF_ERROR(block->buffer.CheckMapped());
+  return absl::OkStatus();
 }
 
 // Samples have been copied: blocks that were needed for them alone can go while the rest of the batch takes up memory.

@@ -59,6 +59,7 @@ class FaultFileSystem::Reader final : public RandomAccessFile {
   uint64_t size() const override { return base_->size(); }
   uint64_t alignment() const override { return base_->alignment(); }
   std::optional<std::string_view> Mapped() const override { return base_->Mapped(); }
+  absl::Status CheckMapped() const override { return base_->CheckMapped(); }
   void WillNeed(uint64_t offset, uint64_t length) const override { base_->WillNeed(offset, length); }
   void WontNeed(uint64_t offset, uint64_t length) const override { base_->WontNeed(offset, length); }
   std::string fallback_reason() const override { return base_->fallback_reason(); }

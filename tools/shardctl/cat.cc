@@ -28,6 +28,7 @@ absl::StatusOr<bool> CopyOrDecode(const shardkit::DatasetReader& dataset, uint64
   if (!value.ok()) return value.status();
   if (!value->has_value()) return false;
   const absl::Status status = DecodeValue(described, **value, sink);
+  if (const absl::Status mapped = buffer.CheckMapped(); !mapped.ok()) return mapped;
   if (!status.ok()) return status;
   return true;
 }

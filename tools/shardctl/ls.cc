@@ -110,6 +110,7 @@ class Lister {
         const uint64_t sample = (*block)->first_sample() + i;
         if (sample >= listing_.first && sample < listing_.end) PrintSample(sample, view, i);
       }
+      if (const absl::Status status = (*block)->CheckMapped(); !status.ok()) return status;
     }
     return absl::OkStatus();
   }

@@ -56,6 +56,9 @@ class ScannedBlock {
   virtual uint64_t first_sample() const = 0;          // ordinal in the dataset
   virtual size_t shard() const = 0;
   virtual size_t block() const = 0;                   // within the shard
+
+  // As BlockBuffer::CheckMapped, for the values of view().
+  virtual absl::Status CheckMapped() const = 0;
 };
 
 // Blocks in order. One thread at a time. Destroying it stops the threads within one block each.

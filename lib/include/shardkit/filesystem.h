@@ -23,6 +23,11 @@
 namespace shardkit {
 
 // How a file is read.
+//
+// A file must not change while it is open. One that is cut while it is mapped shows zeros where its bytes were, and what reads it
+// reports DataLoss. For that the first map of a process, which may be that of a dataset's offset index in any mode, installs a handler
+// of SIGBUS. It calls the handler that was there before for every SIGBUS that is not of a page of such a map; one that is installed
+// later has to call it in turn, and threads that read must not block SIGBUS.
 enum class ReadMode {
   kBuffered,  // positioned reads through the page cache, with read-ahead hints (the default)
   kMapped,    // memory map: Mapped() is set and views need no copy
@@ -56,6 +61,10 @@ class RandomAccessFile {
 
   // The whole file, in kMapped mode; valid while this object lives. Empty optional otherwise.
   virtual std::optional<std::string_view> Mapped() const { return std::nullopt; }
+
+  // Whether what Mapped() has shown until now were the file's bytes: to be asked after they were used. DataLoss when the file was cut
+  // since it was opened, Internal when its device did not deliver them; then they may have been zeros. OK in other modes.
+  virtual absl::Status CheckMapped() const;
 
   // Says that a range is wanted soon (posix_fadvise, madvise); never fails and may do nothing.
   virtual void WillNeed(uint64_t offset, uint64_t length) const;

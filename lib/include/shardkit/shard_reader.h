@@ -50,6 +50,10 @@ class BlockBuffer {
   // Bytes of memory it holds: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
   uint64_t memory() const;
 
+  // For values that kMapped mode showed of the map itself, to be asked after they were used and while the shard is open, or the dataset
+  // they were read from: DataLoss when the file has been cut meanwhile, so that they may have been zeros. OK in other modes.
+  absl::Status CheckMapped() const;
+
   struct State;
   State& state() { return *state_; }
 
