@@ -59,6 +59,18 @@ std::pair<std::string, std::string> SplitPath(std::string path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
+// Of a write the sectors that the device got to, each with probability a half. What a write appends has room made for it as far as one
+// of them reaches.
+void ApplySectors(const Write& write, std::string& content, std::mt19937_64& random) {
+  constexpr uint64_t kSector = 512;
+  const uint64_t end = write.offset + write.bytes.size();
+  for (uint64_t begin = write.offset; begin < end;) {
+    const uint64_t next = std::min(end, (begin / kSector + 1) * kSector);
+    if (random() % 2 == 0) Write{begin, write.bytes.substr(begin - write.offset, next - begin)}.Apply(content, next - begin);
+    begin = next;
+  }
+}
+
 std::string SurvivingContent(const FileOnDisk& file, std::mt19937_64& random) {
   const auto below = [&random](uint64_t limit) { return random() % limit; };
   const auto part = [&](const Write& write) {
@@ -66,14 +78,17 @@ std::string SurvivingContent(const FileOnDisk& file, std::mt19937_64& random) {
   };
   std::string content = file.durable;
   if (file.pending.empty()) return content;
-  if (below(2) == 0) {  // in order, up to a point
+  const uint64_t manner = below(3);
+  if (manner == 0) {  // in order, up to a point
     const size_t whole = below(file.pending.size() + 1);
     for (size_t i = 0; i < whole; ++i) file.pending[i].Apply(content, file.pending[i].bytes.size());
     if (whole < file.pending.size()) file.pending[whole].Apply(content, part(file.pending[whole]));
-  } else {  // in whatever order the device liked
+  } else if (manner == 1) {  // in whatever order the device liked
     for (const Write& write : file.pending) {
       if (below(2) == 0) write.Apply(content, part(write));
     }
+  } else {
+    for (const Write& write : file.pending) ApplySectors(write, content, random);
   }
   return content;
 }
@@ -151,8 +166,12 @@ std::unique_ptr<UnsyncedFileSystem> UnsyncedFileSystem::Crash(std::optional<uint
   }
   for (const auto& [inode, directory] : disk_->directories) {
     Entries& entries = survivors.directories[inode] = directory.durable;
-    const size_t kept = seed ? random() % (directory.pending.size() + 1) : 0;
-    for (size_t i = 0; i < kept; ++i) directory.pending[i].Apply(entries);
+    if (!seed) continue;
+    const bool in_order = random() % 2 == 0;
+    const size_t kept = in_order ? random() % (directory.pending.size() + 1) : directory.pending.size();
+    for (size_t i = 0; i < kept; ++i) {
+      if (in_order || random() % 2 == 0) directory.pending[i].Apply(entries);
+    }
   }
   Rebuild(survivors, base_->Stat("/")->inode, "/", *after);
   after->SyncEverything();

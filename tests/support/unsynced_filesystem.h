@@ -24,9 +24,9 @@ class UnsyncedFileSystem final : public FileSystem {
 
   // The state after a power cut at this moment, with everything in it durable; this file system goes on
   // unaffected. Without a seed all that was not synced is lost. With one, a part of it that depends only
-  // on the seed survives: of each directory the changes up to a point; of each file the writes up to a
-  // point, or any of them (a later one may survive an earlier one, with zeros in its place), any write
-  // perhaps only in part.
+  // on the seed survives: of each directory the changes up to a point, or any of them; of each file the
+  // writes up to a point, or any of them (a later one may survive an earlier one, with zeros in its place),
+  // any write perhaps only in part: up to some byte, or any of its sectors of 512 bytes.
   std::unique_ptr<UnsyncedFileSystem> Crash(std::optional<uint64_t> seed = std::nullopt) const;
 
   // Makes all durable; for setting up a test.

@@ -1,0 +1,307 @@
+#include "fault/jobs.h"
+
+#include <map>
+#include <optional>
+
+#include "shardkit/convert.h"
+#include "shardkit/loader.h"
+#include "shardkit/repair.h"
+#include "shardkit/tar_index.h"
+
+namespace shardkit::test {
+namespace {
+
+constexpr size_t kSamples = 12;
+
+// No value is absent, so that every container has a place for all.
+std::vector<OwnedSample> JobSamples() {
+  std::vector<OwnedSample> samples = MakeSamples(kSamples);
+  for (size_t i = 0; i < kSamples; ++i) {
+    samples[i].fields = {
+        {&ImageColumn(), "\xff\xd8\xff" + std::string(20 + 7 * i, static_cast<char>('a' + i))},
+        {&TextColumn(), "text " + std::to_string(i)}};
+  }
+  return samples;
+}
+
+void WriteNative(FileSystem& files, const std::string& path) {
+  auto writer = DatasetWriter::Create(files, path, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}),
+                                      SmallShards(6, 3));
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  uint64_t position = 0;
+  for (const OwnedSample& sample : JobSamples())
+    ASSERT_TRUE((*writer)->Append(sample.View(), ++position).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+}
+
+// At /data; its input is made elsewhere, so that nothing else is there.
+void WriteContainer(FileSystem& files, const std::string& kind, const std::string& path) {
+  if (kind == "shard") return WriteNative(files, path);
+  const auto other = NewMemoryFileSystem();
+  WriteNative(*other, "/native");
+  ConvertOptions options;
+  options.to = kind.starts_with("mds") ? Container::kMds : Container::kWebDataset;
+  options.mds.shard_samples = options.webdataset.shard_samples = 6;
+  if (kind == "mds-zstd") options.mds.compression = "zstd";
+  options.mds.hashes = {"xxh64"};
+  options.lossy = true;
+  const auto converted = Convert(*other, "/native", "/data", options);
+  EXPECT_TRUE(converted.ok()) << converted.status();
+  Tree tree = ReadTree(*other, "/data");
+  std::erase_if(tree, [&](const auto& file) {
+    return file.first == "shardkit.json" || (kind == "tar" && file.first.ends_with("idx"));
+  });
+  WriteTree(files, path, tree);
+  if (kind == "tar-indexed") {
+    for (const auto& [name, bytes] : tree) {
+      if (!name.ends_with(".tar")) continue;
+      EXPECT_TRUE(BuildTarIndex(files, JoinPath(path, name)).ok());
+    }
+  }
+}
+
+// Every value in every way there is; the first error.
+absl::Status ReadAllWays(FileSystem& files, const std::string& path, std::string* shown) {
+  DatasetOptions options;
+  options.max_open_shards = 1;
+  const auto opened = DatasetReader::Open(files, path, options);
+  if (!opened.ok()) return opened.status();
+  const DatasetReader& dataset = **opened;
+  auto scanner = dataset.Scan({});
+  if (!scanner.ok()) return scanner.status();
+  while (true) {
+    auto block = (*scanner)->Next();
+    if (!block.ok()) return block.status();
+    if (*block == nullptr) break;
+    for (uint32_t i = 0; i < (*block)->view().sample_count(); ++i) {
+      for (size_t column = 0; column < dataset.columns().size(); ++column) {
+        *shown += std::string((*block)->view().column(column).value(i).value_or("-")) + "|";
+      }
+    }
+  }
+  BlockBuffer buffer;
+  for (const uint64_t sample : {11, 0, 7}) {
+    for (size_t column = 0; column < dataset.columns().size(); ++column) {
+      const auto value = dataset.ReadValue(sample, column, &buffer);
+      if (!value.ok()) return value.status();
+      *shown += std::string(value->value_or("-")) + "|";
+      const auto copied = dataset.CopyValue(sample, column, [&](std::string_view piece) {
+        *shown += piece;
+        return absl::OkStatus();
+      });
+      if (!copied.ok()) return copied.status();
+    }
+  }
+  if (dataset.manifest().schema.key_column()) {
+    const auto found = dataset.FindKey(JobSamples()[8].key, &buffer);
+    if (!found.ok()) return found.status();
+    *shown += found->has_value() ? std::to_string(**found) : "none";
+  }
+  return dataset.ReadStatistics().status();
+}
+
+absl::Status LoadAll(FileSystem& files, const std::string& path, const std::string& column,
+                     std::string* shown) {
+  LoaderOptions options;
+  options.plan = {.seed = 3, .batch_size = 5, .shuffle_buffer_bytes = 8000};
+  options.memory_bytes = 4 << 20;
+  options.decode_threads = options.read_threads = 2;
+  options.columns = {{.name = column}};
+  auto loader = Loader::Open(files, {{.path = path}}, options);
+  if (!loader.ok()) return loader.status();
+  while (true) {
+    auto batch = (*loader)->Next();
+    if (!batch.ok()) return batch.status();
+    if (*batch == nullptr) return absl::OkStatus();
+    for (size_t i = 0; i < (*batch)->size(); ++i)
+      *shown += std::to_string((*batch)->samples()[i].ordinal) + " ";
+    const auto values = (*batch)->column(0).values;
+    shown->append(reinterpret_cast<const char*>(values.data()), values.size());
+  }
+}
+
+absl::Status ValidateDeep(FileSystem& files, const std::string& path, std::string* shown) {
+  ValidateOptions options;
+  options.threads = 2;
+  const auto report = Validate(files, path, options);
+  if (!report.ok()) return report.status();
+  // A failure of the device is no damage.
+  *shown +=
+      std::to_string(report->samples) + " samples, " + std::to_string(report->problem_count) + " problems";
+  for (const Problem& problem : report->problems) *shown += "; " + problem.message;
+  return absl::OkStatus();
+}
+
+absl::Status UnpackAll(FileSystem& files, const std::string& path, std::string* shown) {
+  const auto dataset = DatasetReader::Open(files, path);
+  if (!dataset.ok()) return dataset.status();
+  const auto report = Unpack(files, **dataset, "/files");
+  if (!report.ok()) return report.status();
+  // The files themselves are compared with those of an undisturbed run.
+  *shown += std::to_string(report->files) + " files of " + std::to_string(report->bytes) + " bytes";
+  return absl::OkStatus();
+}
+
+// Holds what is shown against an undisturbed run's.
+Job Reading(const std::string& name, std::function<void(FileSystem&)> prepare,
+            std::function<absl::Status(FileSystem&, std::string*)> read, bool reads_only = true) {
+  const auto files = NewMemoryFileSystem();
+  prepare(*files);
+  std::string expected;
+  const absl::Status status = read(*files, &expected);
+  EXPECT_TRUE(status.ok()) << name << ": " << status;
+  EXPECT_GT(expected.size(), 10u) << name;
+  return {name, prepare,
+          [name, read, expected](FileSystem& faulty) -> absl::Status {
+            std::string shown;
+            const absl::Status done = read(faulty, &shown);
+            if (!done.ok()) return done;
+            EXPECT_EQ(shown, expected) << name;
+            return done;
+          },
+          reads_only};
+}
+
+void Damage(FileSystem& files, const std::string& path) {
+  std::string bytes = ReadAll(files, path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  bytes.resize(bytes.size() - 100);
+  EXPECT_TRUE(files.RemoveFile(path).ok());
+  WriteFile(files, path, bytes);
+}
+
+}  // namespace
+
+std::vector<Job> ReadingJobs() {
+  std::vector<Job> jobs;
+  for (const std::string kind : {"shard", "mds", "mds-zstd", "tar", "tar-indexed"}) {
+    const auto prepare = [kind](FileSystem& files) { WriteContainer(files, kind, "/data"); };
+    const auto named = [&](const std::string& what) { return what + "_" + kind; };
+    jobs.push_back(Reading(named("read"), prepare, [](FileSystem& files, std::string* shown) {
+      return ReadAllWays(files, "/data", shown);
+    }));
+    const std::string column = kind.starts_with("tar") ? "image.jpg" : "image";
+    jobs.push_back(Reading(named("load"), prepare, [column](FileSystem& files, std::string* shown) {
+      return LoadAll(files, "/data", column, shown);
+    }));
+    jobs.push_back(Reading(named("validate"), prepare, [](FileSystem& files, std::string* shown) {
+      return ValidateDeep(files, "/data", shown);
+    }));
+    jobs.push_back(Reading(
+        named("unpack"), prepare,
+        [](FileSystem& files, std::string* shown) { return UnpackAll(files, "/data", shown); },
+        /*reads_only=*/false));
+  }
+  const auto native = [](FileSystem& files) { WriteContainer(files, "shard", "/data"); };
+  jobs.push_back(Reading("read_one_shard", native, [](FileSystem& files, std::string* shown) {
+    return ValidateDeep(files, "/data/00000001.shard", shown);
+  }));
+  return jobs;
+}
+
+std::vector<Job> WritingJobs() {
+  const auto native = [](FileSystem& files) { WriteNative(files, "/data"); };
+  const auto tars = [](FileSystem& files) { WriteContainer(files, "tar", "/data"); };
+  const auto first_tar = [](FileSystem& files) {
+    auto listed = ListTars(files, "/data");
+    return listed.ok() && !listed->empty() ? (*listed)[0] : std::string("/data/none.tar");
+  };
+  // Named before any call can fail.
+  static const std::string tar = [&] {
+    const auto files = NewMemoryFileSystem();
+    tars(*files);
+    return first_tar(*files);
+  }();
+  return {
+      {"rebuild", native, [](FileSystem& files) { return RebuildIndex(files, "/data").status(); }},
+      {"rebuild_of_shards_alone",
+       [native](FileSystem& files) {
+         native(files);
+         EXPECT_TRUE(files.RemoveFile("/data/dataset.json").ok() &&
+                     files.RemoveFile("/data/dataset.idx").ok());
+       },
+       [](FileSystem& files) { return RebuildIndex(files, "/data").status(); }},
+      {"merge_mds",
+       [](FileSystem& files) {
+         WriteContainer(files, "mds", "/data/a");
+         WriteContainer(files, "mds", "/data/b");
+       },
+       [](FileSystem& files) {
+         return MergeDatasets(files, {"/data/a", "/data/b"}, "/data").status();
+       }},
+      {"tar_index", tars, [](FileSystem& files) { return BuildTarIndex(files, tar).status(); }},
+      {"tar_index_anew",
+       [tars](FileSystem& files) {
+         tars(files);
+         WriteFile(files, tar + std::string(kTarIndexSuffix), "an old one");
+       },
+       [](FileSystem& files) { return BuildTarIndex(files, tar).status(); }},
+      {"dali_index", tars, [](FileSystem& files) { return BuildDaliIndex(files, tar).status(); }},
+      {"wids_index",
+       [tars](FileSystem& files) {
+         tars(files);
+         (void)files.RemoveFile("/data/wids.json");
+       },
+       [](FileSystem& files) { return WriteWidsIndex(files, {tar}, "/data/all.json").status(); }},
+      {"repair_shard",
+       [native](FileSystem& files) {
+         native(files);
+         Damage(files, "/data/00000000.shard");
+       },
+       [](FileSystem& files) {
+         return RepairShard(files, "/data/00000000.shard", "/data/repaired.shard").status();
+       }},
+      {"repair_dataset",
+       [native](FileSystem& files) {
+         native(files);
+         Damage(files, "/data/00000000.shard");
+       },
+       [](FileSystem& files) { return RepairDataset(files, "/data", "/out").status(); }},
+  };
+}
+
+const Tree& InputOf(const Job& job) {
+  static std::map<std::string, Tree> trees;
+  Tree& tree = trees[job.name];
+  if (tree.empty()) {
+    const auto files = NewMemoryFileSystem();
+    job.prepare(*files);
+    tree = ReadTree(*files, "/");
+  }
+  return tree;
+}
+
+const Tree& OutcomeOf(const Job& job) {
+  static std::map<std::string, Tree> trees;
+  Tree& tree = trees[job.name];
+  if (tree.empty()) {
+    const auto files = NewMemoryFileSystem();
+    WriteTree(*files, "/", InputOf(job));
+    const absl::Status status = job.operate(*files);
+    EXPECT_TRUE(status.ok()) << job.name << ": " << status;
+    tree = ReadTree(*files, "/");
+    EXPECT_TRUE(!job.reads_only || tree == InputOf(job)) << job.name;
+  }
+  return tree;
+}
+
+std::string Unexpected(const Job& job, const Tree& now, bool temporaries) {
+  const Tree& before = InputOf(job);
+  const Tree& after = OutcomeOf(job);
+  std::string text;
+  for (const auto& [name, bytes] : now) {
+    const auto old = before.find(name), made = after.find(name);
+    if (old == before.end() && made == after.end()) {
+      if (!temporaries) text += " left over: " + name;
+    } else if ((old == before.end() || old->second != bytes) &&
+               (made == after.end() || made->second != bytes)) {
+      text += " half done: " + name;
+    }
+  }
+  for (const auto& [name, bytes] : before) {
+    if (after.contains(name) && !now.contains(name)) text += " gone: " + name;
+  }
+  return text;
+}
+
+}  // namespace shardkit::test
