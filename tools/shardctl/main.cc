@@ -81,6 +81,8 @@ int main(int argc, char** argv) {
   using namespace shardctl;  // NOLINT: the program's own names
   // A reader that goes away (| head) is seen as an error of write.
   std::signal(SIGPIPE, SIG_IGN);
+  // So that a limit on the length of files (ulimit -f) is an error that names the file, and what was begun is removed.
+  std::signal(SIGXFSZ, SIG_IGN);
   int code = kExitEnvironment;
   try {
     code = Run(argc, argv);
