@@ -1,10 +1,12 @@
-// An MDS dataset, its index and shards (plain and compressed), any bytes each; and each shard alone.
+// An MDS dataset, its index and shards (plain and compressed), any bytes each; and each shard alone; and its indexes merged.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "mds_files.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/dataset_writer.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
 #include "support/memory_bound.h"
@@ -13,6 +15,25 @@
 
 using namespace shardkit;
 using namespace shardkit::fuzz;
+
+namespace {
+
+// The files of the dataset in two folders, which are merged: the result lists what both list.
+void CheckMerge(FileSystem& files, std::string_view input) {
+  WriteSections(files, "/m/a", kMdsFiles, input);
+  WriteSections(files, "/m/b", kMdsFiles, input);
+  const auto merged = MergeDatasets(files, {"/m/a", "/m/b"}, "/m");
+  if (!merged.ok()) {
+    Require(!files.Stat("/m/index.json").ok(), "a merge that failed leaves no index");
+    return;
+  }
+  const auto part = DatasetReader::Open(files, "/m/a"), both = DatasetReader::Open(files, "/m");
+  Require(part.ok() == both.ok(), "a merged index is read as its parts are");
+  if (!part.ok()) return;
+  Require((*both)->sample_count() == 2 * (*part)->sample_count(), "a merged index has the samples of its parts");
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryBound bound(size);
@@ -24,5 +45,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto report = Validate(*files, std::string(path));
     if (report.ok() && report->ok()) Require(rows.has_value(), "what validation passes can be read");
   }
+  CheckMerge(*files, {reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -57,7 +57,8 @@ class Settings:
         self.environment = dict(os.environ)
         # Fresh memory holds no zeros by chance.
         self.environment.setdefault("MALLOC_PERTURB_", "165")
-        self.environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
+        self.environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:malloc_context_size=8:quarantine_size_mb=32:"
+                                    "allocator_release_to_os_interval_ms=-1")
         self.environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
         self.environment.setdefault("TSAN_OPTIONS", "halt_on_error=1:second_deadlock_stack=1")
         self.environment["SHARDKIT_BUILD_DIR"] = self.build_dir

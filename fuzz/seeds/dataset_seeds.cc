@@ -91,6 +91,7 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
       const std::string shard = ReadFile(entry.path());
       const std::string name = std::string(kind) + "-" + entry.path().stem().string();
       seeds.Add("shard", name, shard);
+      seeds.Add("repair", name, shard);
       if (std::string_view(kind) == "valid") AddStructures(name, shard, seeds);
     }
   }

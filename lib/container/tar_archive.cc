@@ -25,7 +25,9 @@ constexpr size_t kMostRead = size_t{256} << 10;
 
 constexpr size_t kDiscardPiece = size_t{64} << 10;
 
-absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compression, bool tar) {
+enum class Content { kBytes, kTar, kWithinTar };
+
+absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compression, Content content) {
   Archive reader(archive_read_new());
   archive* const a = reader.get();
   if (a == nullptr) return ResourceExhausted(input.path(), ": no memory for a tar reader");
@@ -37,14 +39,16 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   if (compression == TarCompression::kZstd) result = archive_read_support_filter_zstd(a);
   if (result != ARCHIVE_OK)
     return Unimplemented(input.path(), ": this libarchive does not decompress it: decompress the tar first");
-  if (tar) {
-    archive_read_support_format_tar(a);
-  } else {
+  if (content == Content::kBytes) {
     archive_read_support_format_raw(a);
+  } else {
+    archive_read_support_format_tar(a);
   }
+  // Looked at by itself, a member of a type that is not known would not be taken for the beginning of a tar.
+  if (content == Content::kWithinTar) archive_read_set_format(a, ARCHIVE_FORMAT_TAR);
   input.Attach(a);
   if (archive_read_open1(a) == ARCHIVE_OK) return reader;
-  return input.Describe(a, tar ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
+  return input.Describe(a, content != Content::kBytes ? "is not a tar, or its beginning is damaged" : "cannot be decompressed");
 }
 
 }  // namespace
@@ -91,7 +95,7 @@ absl::StatusOr<std::unique_ptr<TarHeaders>> TarHeaders::Open(const RandomAccessF
                                                              TarCompression compression, uint64_t begin) {
   auto state = std::make_unique<State>(file, begin);
   state->compressed = compression != TarCompression::kNone;
-  SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, compression, /*tar=*/true));
+  SHARDKIT_ASSIGN_OR_RETURN(state->reader, OpenArchive(state->input, compression, begin == 0 ? Content::kTar : Content::kWithinTar));
   return std::unique_ptr<TarHeaders>(new TarHeaders(std::move(state)));
 }
 
@@ -174,7 +178,7 @@ class DecompressedFile final : public RandomAccessFile {
     reader_.reset();  // before what it reads from
     input_ = std::make_unique<ArchiveInput>(*file_, kLeastRead, kMostRead);
     position_ = 0;
-    SHARDKIT_ASSIGN_OR_RETURN(reader_, OpenArchive(*input_, compression_, /*tar=*/false));
+    SHARDKIT_ASSIGN_OR_RETURN(reader_, OpenArchive(*input_, compression_, Content::kBytes));
     archive_entry* entry = nullptr;
     if (archive_read_next_header(reader_.get(), &entry) < ARCHIVE_WARN)
       return input_->Describe(reader_.get(), "cannot be decompressed");

@@ -38,7 +38,8 @@ Subject MakeShard(std::string name, std::vector<Column> columns, Values rows, Sh
 }
 
 void ExpectEveryDamageFound(const Subject& subject) {
-  for (const auto& [file, bytes] : subject.files) {
+  for (const auto& entry : subject.files) {
+    const std::string& file = entry.first;
     FlipEveryBit(subject, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
     CutAtEveryLength(subject, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
   }

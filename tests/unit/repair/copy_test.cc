@@ -49,7 +49,7 @@ TEST(RepairCopy, BlocksAreReadWhereTheyAre) {
   std::vector<BlockInfo> blocks = original.blocks;
   for (BlockInfo& block : blocks) block.offset += front.size();
   const auto moved =
-      NativeShardReader::OpenBlocks(*files->OpenForReading("/moved"), (*shard)->header(), blocks);
+      NativeShardReader::OpenBlocks(*files->OpenForReading("/moved"), (*shard)->header(), blocks, {});
   ASSERT_TRUE(moved.ok()) << moved.status();
   BlockBuffer buffer;
   BlockView view;

@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""What continuous integration runs; tests/run --all calls it. Goes on after a failure, and counts everything on the last line.
+
+Exit status as tests/run: 0 all passed, 1 a test failed, 3 something could not be built or installed.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FUZZ_SECONDS = 60
+
+
+def run(command):
+    """Runs it with its output shown. Returns exit status and the lines of its output."""
+    print(f"\n== {' '.join(command)}", flush=True)
+    start = time.monotonic()
+    lines = []
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace")
+    for line in process.stdout:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        lines.append(line.rstrip("\n"))
+    status = process.wait()
+    print(f"== {time.monotonic() - start:.0f} s", flush=True)
+    return status, lines
+
+
+def tests(arguments):
+    """(passed, failed, skipped, exit status) of a run of tests/run."""
+    status, lines = run(["tests/run", *arguments])
+    counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1]) if lines else None
+    if counts is None:
+        return 0, 1, 0, status or 1
+    passed, failed, skipped = map(int, counts.groups())
+    return passed, failed if status == 0 else max(failed, 1), skipped, status
+
+
+def fuzz():
+    """The same of a short campaign, in which each target counts as a test."""
+    status, lines = run(["fuzz/campaign", "--seconds", str(FUZZ_SECONDS), "--build-dir", "build-asan"])
+    rows = [line.split("|") for line in lines if re.match(r"\| \w+ +\| +\d", line)]
+    failed = sum(int(row[-2]) != 0 for row in rows)
+    if status != 0:
+        failed = max(failed, 1)
+    return max(len(rows) - failed, 0), failed, 0, status
+
+
+def main():
+    parts = [tests(["--interop", *sys.argv[1:]])]
+    parts.append(tests(["--sanitize", "address,undefined", *sys.argv[1:]]))
+    parts.append(fuzz())
+    parts.append(tests(["--sanitize", "thread", *sys.argv[1:]]))
+    passed, failed, skipped = (sum(part[i] for part in parts) for i in range(3))
+    print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
+    return max(part[3] for part in parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
