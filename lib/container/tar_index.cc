@@ -73,9 +73,10 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
     if (!more) break;
     SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
-    // Otherwise every entry stands for a header of 512 bytes that is there.
-    if (contents.compression != TarCompression::kNone && contents.index.memory() > file.size() + max_decompression) {
-      return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", file.size() + max_decompression,
+    // Otherwise every entry stands for a header of 512 bytes that is there. The values want their share, too.
+    const uint64_t most = file.size() + max_decompression / 4;
+    if (contents.compression != TarCompression::kNone && contents.index.memory() > most) {
+      return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
                                " bytes of memory, the limit for a compressed tar of ", file.size(), " bytes: decompress it first");
     }
   }

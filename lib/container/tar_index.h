@@ -25,7 +25,7 @@ struct TarContents {
 // Goes over the headers. DataLoss for a damaged tar, or a sample that has an extension twice; Unimplemented
 // for what a schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. What
 // else is wrong is added to *problems, which may be null. ResourceExhausted for a compressed tar with more members than
-// `max_decompression` bytes beyond its own size can list.
+// a quarter of `max_decompression` bytes beyond its own size can list.
 absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression, std::vector<TarProblem>* problems);
 
 // Samples whose key an earlier one had, with which they do not stand together.

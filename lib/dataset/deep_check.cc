@@ -22,7 +22,7 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
       return absl::IsUnimplemented(decoded) ? ProbeJpeg(value).status() : decoded;
     }
     case Type::kPng:
-      return CheckPng(value, max_image_memory_);
+      return CheckPng(value);
     case Type::kBool:
       return static_cast<uint8_t>(value[0]) <= 1 ? absl::OkStatus() : DataLoss("bool: is neither 0 nor 1");
     case Type::kNdarray: {

@@ -14,14 +14,13 @@ namespace shardkit {
 class DeepChecker {
  public:
   // `max_image_memory` bytes for decoding one image; more is ResourceExhausted.
-  explicit DeepChecker(uint64_t max_image_memory) : max_image_memory_(max_image_memory) { jpeg_.set_max_memory(max_image_memory); }
+  explicit DeepChecker(uint64_t max_image_memory) { jpeg_.set_max_memory(max_image_memory); }
 
   // DataLoss saying what is wrong. What the libraries cannot decode (lossless or 12-bit JPEG) is checked as far as its
   // markers go.
   absl::Status Check(const Column& column, std::string_view value);
 
  private:
-  const uint64_t max_image_memory_;
   JpegDecoder jpeg_;
   RleList masks_;
 };

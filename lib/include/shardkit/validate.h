@@ -21,9 +21,9 @@ struct ValidateOptions {
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
   // Of each thread: as ReadOptions says, and the bytes that decoding one image may take. Progressive JPEGs take 2 bytes a
-  // coefficient, PNGs 4 a pixel, other JPEGs next to nothing. What passes the second is a problem that names the limit.
+  // coefficient, other images next to nothing. What passes the second is a problem that names the limit.
   uint64_t max_decompression = kDefaultMaxDecompression;
-  uint64_t max_image_memory = uint64_t{112} << 20;
+  uint64_t max_image_memory = uint64_t{96} << 20;
 
   const Cancellation* cancellation = nullptr;
   std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;  // called from any thread, one at a time

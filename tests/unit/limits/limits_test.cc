@@ -271,8 +271,11 @@ TEST_F(LimitsTest, ImagesInADeepCheck) {
   ASSERT_NE(png_image_write_to_memory(&image, png.data(), &size, 0, pixels.data(), 0, nullptr), 0);
   png.resize(size);
   WriteOne("/png", Type::kPng, png);
-  EXPECT_NE(DeepProblem("/png", 799).find("over the limit"), std::string::npos);
-  EXPECT_EQ(DeepProblem("/png", 800), "");
+  EXPECT_EQ(DeepProblem("/png", 0), "");
+  for (size_t length = 8; length < png.size(); ++length) {
+    WriteOne(StrCat("/png", length), Type::kPng, png.substr(0, length));
+    EXPECT_NE(DeepProblem(StrCat("/png", length), 0).find("png: "), std::string::npos) << length;
+  }
 }
 
 }  // namespace
