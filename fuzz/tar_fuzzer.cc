@@ -1,8 +1,6 @@
 // A tar, plain and compressed, with the indexes that may lie beside it, any bytes each. A tar says the same
 // without an index, through one made of it, through DALI's where that can be made, and compressed.
 
-#include <zlib.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include "shardkit/tar_index.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
+#include "support/gzip.h"
 #include "support/memory_bound.h"
 #include "support/require.h"
 #include "support/rows.h"
@@ -19,21 +18,6 @@ namespace {
 
 using namespace shardkit;
 using namespace shardkit::fuzz;
-
-// libarchive takes a stream for compressed only when it says so at its beginning; level 0 costs least.
-std::string Gzip(const std::string& bytes) {
-  z_stream stream{};
-  Require(deflateInit2(&stream, 0, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib begins");
-  std::string out(deflateBound(&stream, bytes.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  Require(deflate(&stream, Z_FINISH) == Z_STREAM_END, "zlib ends");
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 void ReadAll(FileSystem& files, const std::string& path) {
   const auto rows = ReadRows(files, path, Records::kAny);
@@ -57,7 +41,7 @@ void CompareIndexes(FileSystem& files) {
     Require(ReadRows(files, "/d/x.tar") == rows, "a tar says the same through its index");
   }
   if (!rows) return;
-  WriteWhole(files, "/d/z.tar.gz", Gzip(files.ReadFile("/d/x.tar", uint64_t{1} << 30).value()));
+  WriteWhole(files, "/d/z.tar.gz", Gzip(files.ReadFile("/d/x.tar", uint64_t{1} << 30).value(), /*level=*/0));
   Require(ReadRows(files, "/d/z.tar.gz") == rows, "a tar says the same compressed");
 }
 

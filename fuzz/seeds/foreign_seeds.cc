@@ -1,5 +1,3 @@
-#include <zlib.h>
-
 #include <array>
 
 #include "mds_files.h"
@@ -7,6 +5,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/tar_index.h"
 #include "support/file_sections.h"
+#include "support/gzip.h"
 #include "support/require.h"
 #include "support/samples.h"
 #include "tar_files.h"
@@ -14,24 +13,12 @@
 namespace shardkit::fuzz {
 namespace {
 
+constexpr int kLevel = 6;  // of gzip
+
 std::string ReadFile(FileSystem& files, const std::string& path) {
   auto content = files.ReadFile(path, uint64_t{1} << 30);
   RequireOk(content.status(), "reading a file of a seed");
   return *std::move(content);
-}
-
-std::string Gzip(const std::string& bytes) {
-  z_stream stream{};
-  Require(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib begins");
-  std::string out(deflateBound(&stream, bytes.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  Require(deflate(&stream, Z_FINISH) == Z_STREAM_END, "zlib ends");
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
 }
 
 // The files that are there, as sections.
@@ -80,7 +67,7 @@ void AddTars(SeedWriter& seeds) {
     seeds.Add("tar", "all-" + name, JoinSections(all));
     const std::string tar = ReadFile(*files, "/d/x.tar");
     seeds.Add("tar", "plain-" + name, JoinSections({{kTar, tar}}));
-    seeds.Add("tar", "gzip-" + name, JoinSections({{kGzip, Gzip(tar)}}));
+    seeds.Add("tar", "gzip-" + name, JoinSections({{kGzip, Gzip(tar, kLevel)}}));
     const std::array<std::pair<std::string_view, char>, 3> parts = {
         {{"/d/x.tar.shardidx", 0}, {"/d/x.idx", 1}, {"/d/wids.json", 2}}};
     for (const auto& [path, choice] : parts) {
@@ -122,7 +109,7 @@ void AddMds(SeedWriter& seeds) {
     for (size_t at = 0; (at = compressed.find("\"compression\": null", at)) != compressed.npos; ++at) {
       compressed.replace(at, 19, R"("compression": "gz")");
     }
-    seeds.Add("mds", "gz-" + name, JoinSections({{kMdsIndex, compressed}, {kMdsGzip, Gzip(shard)}}));
+    seeds.Add("mds", "gz-" + name, JoinSections({{kMdsIndex, compressed}, {kMdsGzip, Gzip(shard, kLevel)}}));
   }
 }
 
@@ -178,7 +165,7 @@ void AddTexts(SeedWriter& seeds) {
                            "__k__/x.json", "__k__.json"}) {
     seeds.Add("foreign", "6-" + std::to_string(number++), std::string("\6") + text);
   }
-  seeds.Add("foreign", "7-gzip", std::string("\7\1\5\0", 4) + Gzip("hello"));
+  seeds.Add("foreign", "7-gzip", std::string("\7\1\5\0", 4) + Gzip("hello", kLevel));
   seeds.Add("foreign", "5-array", std::string("\5\x0dndarray:uint8\0\x08\2\3abcdef", 25));
   seeds.Add("foreign", "4-sample", std::string("\4\2\0\1\4\3\0\0\0abcdefg", 16));
   seeds.Add("unpack", "plain", std::string("\0\1b\1c\1k\3\4d/k2\1", 14));

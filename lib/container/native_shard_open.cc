@@ -98,7 +98,7 @@ absl::Status NativeShardReader::LoadDictionaries() {
 absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks(std::unique_ptr<RandomAccessFile> file,
                                                                                  format::FileHeader header,
                                                                                  std::vector<BlockInfo> blocks,
-                                                                       const ReadOptions& options) {
+                                                                                 const ReadOptions& options) {
   std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
   reader->file_ = std::move(file);
   reader->header_ = std::move(header);

@@ -87,7 +87,8 @@ int RunValidate(int argc, char** argv) {
   options.threads = jobs.jobs();
   options.mode = io.mode();
   options.max_decompression = decompression.bytes();
-  options.max_image_memory = std::max(options.max_image_memory, decompression.bytes());
+  // The same share as the default has of the default.
+  options.max_image_memory = decompression.bytes() / 4 * 3;
   options.cancellation = CancelOnSignal();
   Json reports = Json::array();
   bool all_good = true;
