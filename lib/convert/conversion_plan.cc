@@ -157,7 +157,8 @@ class Planner {
   }
 
   absl::Status TakePlanned(std::vector<Planned> planned) {
-    if (!plan_.key && options_.to == Container::kWebDataset) plan_.written.push_back(KeyColumn());
+    const bool has_key = std::ranges::any_of(planned, [](const Planned& each) { return !each.column; });
+    if (!has_key && options_.to == Container::kWebDataset) plan_.written.push_back(KeyColumn());
     std::vector<Column> before;
     for (Planned& each : planned) {
       if (each.column || !KeysAreNumbers(dataset_, origin_)) before.push_back(each.before);
@@ -195,13 +196,20 @@ class Planner {
     return key;
   }
 
-  // Columns of which a tar has nothing, because all their values are absent.
+  // Columns of which a tar has nothing, because all their values are absent; and all columns, where there are no samples to have any.
   absl::Status AddAbsentColumns(std::vector<Planned>* planned) {
-    if (dataset_.container() != "webdataset" || !origin_ || !options_.columns.empty() || HasSa1bColumns(origin_->schema)) {
+    if (!foreign_ || !origin_) return absl::OkStatus();
+    const bool empty = dataset_.sample_count() == 0;
+    if (!empty && (dataset_.container() != "webdataset" || !options_.columns.empty() || HasSa1bColumns(origin_->schema))) {
       return absl::OkStatus();
     }
     for (const Column& column : origin_->schema.columns()) {
-      if (column.is_key || !column.nullable || IsStored(column)) continue;
+      const bool wanted = options_.columns.empty() || std::ranges::find(options_.columns, column.name) != options_.columns.end();
+      if (!wanted || (!empty && !column.nullable) || IsStored(column)) continue;
+      if (column.is_key) {
+        if (!plan_.key && empty) planned->push_back({column, std::nullopt});
+        continue;
+      }
       ConvertedColumn absent;
       absent.before = absent.between = absent.after = column;
       if (options_.to == Container::kMds) SHARDKIT_RETURN_IF_ERROR(FitMds(&absent));

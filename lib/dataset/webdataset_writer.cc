@@ -79,9 +79,7 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
       if (manifest_.shards.size() == kMostTars) {
         return FailedPrecondition(directory_, ": more than ", kMostTars, " tars: choose larger ones");
       }
-      auto tar = TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size())));
-      if (!tar.ok()) return Broken(tar.status());
-      tar_ = *std::move(tar);
+      SHARDKIT_RETURN_IF_ERROR(Broken(BeginTar()));
     }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing tars"));
     return tar_->Append(sample.key, members_, options_.cancellation);
@@ -89,7 +87,11 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
 
   absl::Status TakeUp(const JournalEntry& /*entry*/) override { return absl::OkStatus(); }
 
-  absl::Status FinishShards() override { return tar_ && tar_->sample_count() > 0 ? FinishTar() : DiscardOpen(); }
+  // A folder without a tar is no WebDataset to anyone: one without samples is a tar without members.
+  absl::Status FinishShards() override {
+    if (!tar_ && manifest_.shards.empty()) SHARDKIT_RETURN_IF_ERROR(BeginTar());
+    return tar_ && (tar_->sample_count() > 0 || manifest_.shards.empty()) ? FinishTar() : DiscardOpen();
+  }
 
   absl::Status PublishIndexes() override {
     SHARDKIT_RETURN_IF_ERROR(PublishWids());
@@ -109,10 +111,14 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
   absl::Status PublishWids() const {
     std::vector<std::string> tars;
     for (const ManifestShard& shard : manifest_.shards) tars.push_back(Path(shard.name));
-    if (tars.empty()) return absl::OkStatus();
     const absl::Status status =
         WriteWidsIndex(file_system_, tars, Path(kWidsName), {.name = {}, .md5 = false}, options_.cancellation).status();
     return absl::IsInvalidArgument(status) ? absl::OkStatus() : status;
+  }
+
+  absl::Status BeginTar() {
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
+    return absl::OkStatus();
   }
 
   absl::Status FinishTar() {

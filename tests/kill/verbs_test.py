@@ -6,6 +6,7 @@ SHARDCTL names the program. SHARDKIT_KILL_ROUNDS (4) is the number of moments fo
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -170,17 +171,19 @@ class VerbsTest(unittest.TestCase):
         self.check_refusal(self.verbs[4], "another", "out")
 
     def check_refusal(self, verb, said, place):
-        """The first one is stopped in the middle, so that it is sure to be still at work."""
-        for _ in range(40):
+        """The first one is stopped in the middle, where it holds the lock, so that it is sure to be still at work."""
+        for _ in range(100):
             self.clear(verb)
             first = subprocess.Popen([SHARDCTL, *verb.arguments], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            while not any((self.folder / "out").glob("*.shardkit-*")) and not any((self.folder / "out").glob(".shardkit-*")):
-                if first.poll() is not None:
-                    break
+            while not self.lock_of(self.folder / "out").exists() and first.poll() is None:
                 time.sleep(0.0002)
             first.send_signal(signal.SIGSTOP)
             try:
-                if first.poll() is None and not tree(self.folder / "out") == verb.expected:
+                # The signal takes effect later than it is sent: only once the process is seen to be stopped does what it holds stay so.
+                stopped = first.returncode is None and (
+                    os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT).si_code == os.CLD_STOPPED
+                )
+                if stopped and self.is_locked(self.lock_of(self.folder / "out")):
                     second = self.run_command(verb.arguments, code=3)
                     self.assertIn(said, second.stderr)
                     self.assertIn(place, second.stderr)
@@ -191,6 +194,21 @@ class VerbsTest(unittest.TestCase):
                 if first.returncode == verb.code:
                     self.assertEqual(tree(self.folder / "out"), verb.expected)
         self.fail("the first run is always done before it can be stopped")
+
+    @staticmethod
+    def lock_of(directory):
+        return directory / ".shardkit-pack.lock"
+
+    @staticmethod
+    def is_locked(path):
+        try:
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
 
     def check_failure(self, verb, result, *said):
         """An error of the environment that names what it could not do; what is there is whole."""
