@@ -57,6 +57,7 @@ class Unpacker {
     return absl::OkStatus();
   }
 
+  // After a Run that was successful.
   UnpackReport report() const { return report_; }
 
  private:
@@ -232,7 +233,7 @@ absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader
   {
     Unpacker unpacker(file_system, dataset, directory, options);
     status = unpacker.Run();
-    report = unpacker.report();
+    if (status.ok()) report = unpacker.report();  // else other threads may still be adding to it
   }
   if (status.ok()) return report;
   // The directory was empty: all that is in it now is ours. It stays when it was there before: it may be a

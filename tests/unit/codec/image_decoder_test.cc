@@ -11,6 +11,7 @@
 #include "jpeg_maker.h"
 #include "shardkit/image.h"
 #include "shardkit/jpeg.h"
+#include "support/effort.h"
 
 namespace shardkit {
 namespace {
@@ -97,7 +98,7 @@ TEST(ImageDecoder, EqualsStepByStep) {
   };
   ImageDecoder decoder;
   const J_COLOR_SPACE colors[] = {JCS_YCbCr, JCS_GRAYSCALE, JCS_CMYK};
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < test::Thinned(600); ++round) {
     JpegRecipe recipe{between(1, 150), between(1, 120), colors[round % 5 == 0 ? 1 : round % 7 == 0 ? 2 : 0]};
     recipe.h = static_cast<int>(between(1, 2));
     recipe.v = static_cast<int>(between(1, 2));

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "shardkit/image.h"
+#include "support/effort.h"
 
 namespace shardkit {
 namespace {
@@ -115,7 +116,7 @@ class Random {
 TEST(Rasterize, EqualsModel) {
   Random random(11);
   MaskRasterizer rasterizer;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < test::Thinned(4000); ++round) {
     const uint32_t width = random.Between(1u, round % 9 == 0 ? 300u : 90u), height = random.Between(1u, 80u);
     const std::vector<uint8_t> stored = random.Mask(width, height);
     const Rle mask = EncodeDense(stored, height, width).value();

@@ -11,6 +11,7 @@
 #include "codec/rle_kernels.h"
 #include "noise.h"
 #include "shardkit/image.h"
+#include "support/effort.h"
 
 namespace shardkit {
 namespace {
@@ -70,7 +71,7 @@ TEST(Resize, BuildsPartsAndMirrorsAgree) {
   const auto between = [&](uint32_t low, uint32_t high) {
     return low + static_cast<uint32_t>(random() % (high - low + 1));
   };
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < test::Thinned(400); ++round) {
     const uint32_t width = between(1, 90), height = between(1, 90);
     const uint32_t out_width = between(1, 70), out_height = between(1, 70);
     const int channels = round % 2 == 0 ? 3 : 1;

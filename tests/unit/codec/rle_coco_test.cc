@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "codec/rle_kernels.h"
 #include "shardkit/rle.h"
+#include "support/effort.h"
 
 namespace shardkit {
 namespace {
@@ -84,7 +85,7 @@ TEST(RleCoco, AppendsAndKeepsWhatStandsThere) {
 
 TEST(RleCoco, RoundTripsOfEveryMagnitude) {
   std::mt19937_64 random(3);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::Thinned(3000); ++round) {
     Runs runs(random() % 200);
     const unsigned bits = 1 + random() % 32;
     const bool smooth = random() % 2 == 0;
@@ -137,7 +138,7 @@ TEST(RleCoco, Refusals) {
 
 TEST(RleCoco, RandomTextNeverDisagrees) {
   std::mt19937_64 random(4);
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < test::Thinned(20000); ++round) {
     std::string text(random() % 120, '0');
     const unsigned continued = random() % 100;
     for (char& c : text) {

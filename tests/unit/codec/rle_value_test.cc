@@ -10,6 +10,7 @@
 #include "codec/rle_kernels.h"
 #include "rle_model.h"
 #include "shardkit/rle.h"
+#include "support/effort.h"
 
 namespace shardkit {
 namespace {
@@ -112,7 +113,7 @@ TEST(RleValue, SmoothMasksTakeEdgeAndNoisyOnesPlain) {
 
 TEST(RleValue, RoundTrips) {
   std::mt19937_64 random(6);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::Thinned(200); ++round) {
     const RleList masks = RandomList(random, random() % 20, 1 + static_cast<uint32_t>(random() % 90));
     RleList parsed;
     ASSERT_TRUE(Parse(ValueOf(masks), &parsed).ok());
@@ -122,7 +123,7 @@ TEST(RleValue, RoundTrips) {
 
 TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
   std::mt19937_64 random(7);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < test::Thinned(500); ++round) {
     RleList masks;
     Rle rle{1, 1, {}};
     uint64_t left = kMaxMaskPixels;
@@ -155,7 +156,7 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
 // Both transforms, also the one the encoder would not take.
 TEST(RleValue, EitherTransformParses) {
   std::mt19937_64 random(8);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < test::Thinned(100); ++round) {
     const RleList masks = RandomList(random, 5, 80);
     for (const bool edge : {false, true}) {
       std::string payload;

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "container/native_shard_reader.h"
 #include "shardkit/validate.h"
+#include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit {
@@ -140,7 +141,7 @@ TEST(Damage, OfAHeadChunkNamesBlockAndColumn) {
 TEST(Damage, StaysInTheBufferWithoutChecksums) {
   Random random(302);
   uint64_t sum = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < test::Thinned(40); ++round) {
     const auto file_system = NewMemoryFileSystem();
     const std::string good = MakeShard(*file_system, RandomRows(random, Columns(), 10, 50));
     const auto intact = NativeShardReader::Open(*file_system, kPath, {});

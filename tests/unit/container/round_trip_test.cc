@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/validate.h"
+#include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit {
@@ -142,7 +143,7 @@ TEST(RoundTrip, DefaultLevels) {
 
 TEST(RoundTrip, RandomShards) {
   Random random(100);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < test::Thinned(150); ++round) {
     SCOPED_TRACE(round);
     const auto file_system = NewMemoryFileSystem();
     const Schema schema = RandomSchema(random, 8);

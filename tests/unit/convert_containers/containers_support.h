@@ -12,6 +12,7 @@
 #include "convert/synth_random.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/convert.h"
+#include "support/effort.h"
 
 namespace shardkit::test {
 

@@ -118,7 +118,7 @@ TEST_P(ConvertFaultTest, EveryCall) {
       {.status = absl::UnavailableError("gone"), .all_following = true, .short_write = true}};
   for (const Fault& fault : faults_to_try) {
     for (const bool keep : {false, true}) {
-      for (uint64_t number = 1;; ++number) {
+      for (uint64_t number = 1;; number += TestStep()) {
         ASSERT_LT(number, 10000u);
         const auto files = NewInput(which);
         FaultFileSystem faults(files.get());
@@ -156,7 +156,7 @@ TEST_P(ConvertFaultTest, EveryCall) {
 TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
   const Case which = Cases()[GetParam()];
   const Tree expected = Expected(which);
-  for (uint64_t number = 1;; ++number) {
+  for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 10000u);
     const auto files = NewInput(which);
     FaultFileSystem faults(files.get());
@@ -183,7 +183,7 @@ TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
 TEST_P(ConvertFaultTest, EveryPowerCut) {
   const Case which = Cases()[GetParam()];
   const Tree expected = Expected(which);
-  for (uint64_t number = 1;; ++number) {
+  for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 10000u);
     UnsyncedFileSystem disk;
     WriteTree(disk, which.input, InputTree(which.input));

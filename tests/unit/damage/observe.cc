@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <thread>
 
 #include "base/strings.h"
+#include "support/effort.h"
 
 namespace shardkit::test {
 namespace {
@@ -224,12 +224,6 @@ Subject MakeSubject(std::string name, Tree files, std::string target, Values val
   return subject;
 }
 
-// Builds with a sanitizer look at every so many bits and lengths only; that all are is the other builds' matter.
-uint64_t Step() {
-  const char* const step = std::getenv("SHARDKIT_DAMAGE_STEP");
-  return step != nullptr ? std::max(std::strtoull(step, nullptr, 10), 1ull) : 1;
-}
-
 void FlipEveryBit(const Subject& subject, const std::string& file, const Check& check) {
   const std::string path = JoinPath(kFolder, file);
   const std::string& bytes = subject.files.at(file);
@@ -239,7 +233,7 @@ void FlipEveryBit(const Subject& subject, const std::string& file, const Check& 
     WriteTree(*files, kFolder, subject.files);
     const auto damaged = files->OpenForAppending(path);
     ASSERT_TRUE(damaged.ok()) << damaged.status();
-    for (uint64_t bit = first * Step(); bit < 8 * bytes.size() && !run.enough(); bit += stride * Step()) {
+    for (uint64_t bit = first * TestStep(); bit < 8 * bytes.size() && !run.enough(); bit += stride * TestStep()) {
       const char flipped = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
       ASSERT_TRUE((*damaged)->WriteAt(bit / 8, {&flipped, 1}).ok());
       run.Look(*files, bit, StrCat("with bit ", bit % 8, " of byte ", bit / 8, " flipped"));
@@ -255,7 +249,7 @@ void CutAtEveryLength(const Subject& subject, const std::string& file, const Che
   Share([&](uint64_t first, uint64_t stride) {
     const auto files = NewMemoryFileSystem();
     WriteTree(*files, kFolder, subject.files);
-    for (uint64_t length = first * Step(); length < bytes.size() && !run.enough(); length += stride * Step()) {
+    for (uint64_t length = first * TestStep(); length < bytes.size() && !run.enough(); length += stride * TestStep()) {
       WriteFile(*files, path, std::string_view(bytes).substr(0, length));
       run.Look(*files, length, StrCat("of ", bytes.size(), " bytes cut to ", length));
     }

@@ -58,7 +58,7 @@ const Tree& ExpectedDataset() {
 }
 
 void FailEveryCall(const FaultRun& run, const Fault& fault) {
-  for (uint64_t number = 1;; ++number) {
+  for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 100000u);
     const std::unique_ptr<FileSystem> files = run.prepare();
     FaultFileSystem faults(files.get());

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "dataset/dataset_support.h"
+#include "support/effort.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {

@@ -10,7 +10,7 @@ class JobCrashTest : public testing::TestWithParam<Job> {};
 
 TEST_P(JobCrashTest, AfterEveryCall) {
   const Job& job = GetParam();
-  for (uint64_t number = 1;; ++number) {
+  for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 10000u);
     UnsyncedFileSystem disk;
     WriteTree(disk, "/", InputOf(job));

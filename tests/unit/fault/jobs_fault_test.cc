@@ -21,7 +21,7 @@ class JobFaultTest : public testing::TestWithParam<Job> {};
 TEST_P(JobFaultTest, EveryCall) {
   const Job& job = GetParam();
   for (const Fault& fault : Faults()) {
-    for (uint64_t number = 1;; ++number) {
+    for (uint64_t number = 1;; number += TestStep()) {
       ASSERT_LT(number, 10000u);
       const auto files = NewMemoryFileSystem();
       WriteTree(*files, "/", InputOf(job));

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "format/block_header.h"
 #include "format/chunk.h"
+#include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::format {
@@ -56,7 +57,7 @@ std::string Repaired(std::string bytes) {
 
 TEST(BlockHeader, RandomOnesComeBack) {
   Random random(3);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::Thinned(3000); ++round) {
     const Schema schema = RandomSchema(random, 10);
     BlockHeader header = RandomHeader(random, schema);
     std::string bytes;
@@ -201,7 +202,7 @@ std::string Head(const Column& column, const std::vector<int>& lengths, std::str
 TEST(Chunk, RandomOnesComeBackAndDamageStaysInside) {
   Random random(6);
   int accepted = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < test::Thinned(20000); ++round) {
     const Column column{
         .name = "c", .codec = random.Chance(2) ? Codec::kZstd : Codec::kNone, .nullable = random.Chance(2)};
     std::vector<int> lengths(1 + random.Below(70));

@@ -10,6 +10,7 @@
 #include "format/footer.h"
 #include "format/index_layout.h"
 #include "shardkit/ndarray.h"
+#include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::format {
@@ -142,7 +143,7 @@ TEST(Section, ChecksumAndPadding) {
 
 TEST(Metadata, RandomOnesComeBackAndEveryTruncationIsDamage) {
   Random random(7);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::Thinned(300); ++round) {
     Metadata metadata;
     for (uint64_t i = random.Below(6); i-- > 0;)
       metadata[StrCat("ż", random.Below(1000))] = std::string(random.Below(20), 'v');
@@ -170,7 +171,7 @@ TEST(Metadata, RandomOnesComeBackAndEveryTruncationIsDamage) {
 
 TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
   Random random(8);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::Thinned(200); ++round) {
     std::vector<uint64_t> hashes(random.Below(30));
     for (uint64_t& hash : hashes) hash = random.Below(20);
     const std::string index = EncodeKeyIndex(hashes);
@@ -199,7 +200,7 @@ TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
 
 TEST(Statistics, RandomOnesComeBack) {
   Random random(9);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < test::Thinned(200); ++round) {
     const Schema schema = RandomSchema(random, 5);
     std::vector<ColumnStatistics> statistics(schema.size());
     for (int i = 0; i < 10; ++i) {
@@ -272,7 +273,7 @@ TEST(Footer, RandomDamage) {
                                     {SectionKind::kBlockDirectory, directory}},
                                    counts);
   const Trailer good = *DecodeTrailer(footer.trailer(), footer.file_length());
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < test::Thinned(20000); ++round) {
     const auto mutate = [&](std::string bytes) {
       bytes[random.Below(bytes.size())] =
           static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
@@ -305,7 +306,7 @@ TEST(Footer, RandomDamage) {
 
 TEST(IndexHeader, RandomOnesComeBackAndEveryBitMatters) {
   Random random(11);
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < test::Thinned(50); ++round) {
     const IndexHeader header{.blob_column_count = static_cast<uint32_t>(random.Below(5)),
                              .shard_count = random.Below(100),
                              .block_count = random.Below(1000),
@@ -361,7 +362,7 @@ TEST(IndexEntries, FirstRecordFollowsTheColumnBefore) {
 TEST(Ndarray, RandomOnesComeBackAndEveryTruncationIsDamage) {
   Random random(12);
   const Column column{.name = "a", .type = Type::kNdarray, .dtype = Type::kI16};
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < test::Thinned(500); ++round) {
     std::vector<uint64_t> shape(random.Below(kMaxRank + 1));
     uint64_t count = 1;
     for (uint64_t& dimension : shape) count *= dimension = random.Below(4);

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "format/file_header.h"
+#include "support/effort.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::format {
@@ -43,7 +44,7 @@ std::string Message(const std::string& bytes) { return DecodeFileHeader(bytes).s
 
 TEST(FileHeader, RandomOnesComeBack) {
   Random random(1);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::Thinned(3000); ++round) {
     FileHeader header;
     header.schema = RandomSchema(random, 12);
     header.alignment = uint32_t{64} << random.Below(15);
@@ -202,7 +203,7 @@ TEST(FileHeader, DictionaryRules) {
 TEST(FileHeader, RandomDamage) {
   Random random(2);
   int accepted = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < test::Thinned(20000); ++round) {
     FileHeader header;
     header.schema = RandomSchema(random, 5);
     std::string bytes = EncodeFileHeader(header);

@@ -10,6 +10,7 @@
 #include "shardkit/image.h"
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
+#include "support/effort.h"
 
 namespace shardkit::gpu::test {
 namespace {
@@ -92,7 +93,7 @@ struct MaskBatch {
 
 TEST(MaskConversion, EqualsTheFunctionsForOneMask) {
   Random random(1);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(400); ++round) {
     MaskBatch batch;
     const bool packed = random.Coin(), fixed = random.Coin(), padded = fixed && random.Coin();
     const uint32_t width = fixed ? random.Between(1, 300) : 0, height = fixed ? random.Between(1, 120) : 0;
@@ -290,7 +291,7 @@ std::vector<uint8_t> Through(const PixelOutput& output, const std::vector<uint8_
 
 TEST(ResampleConversion, EqualsImageDecoder) {
   Random random(2);
-  for (int round = 0; round < 250; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(250); ++round) {
     ImageBatch batch;
     const int channels = random.Coin() ? 1 : 3;
     const uint32_t width = random.Between(1, 100), height = random.Between(1, 80);
@@ -381,7 +382,7 @@ TEST(ResampleConversion, RefusesWhatDoesNotFit) {
 
 TEST(NormalizeConversion, MakesPlanes) {
   Random random(4);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(100); ++round) {
     const uint64_t n = random.Between(0, 4), height = random.Between(1, 50), width = random.Between(1, 50);
     const int channels = random.Coin() ? 1 : 3;
     const auto samples = static_cast<uint64_t>(channels);

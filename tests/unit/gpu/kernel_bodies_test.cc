@@ -5,6 +5,7 @@
 
 #include "gpu_support.h"
 #include "shardkit/rle.h"
+#include "support/effort.h"
 
 namespace shardkit::gpu::test {
 namespace {
@@ -25,7 +26,7 @@ PixelOutput AnyOutput(Random& random) {
 
 TEST(NormalizeBody, EqualsTwin) {
   Random random(1);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(300); ++round) {
     NormalizeImages arguments;
     arguments.count = random.Between(0, 5);
     // Planes that are multiples of 4, of 1024, and neither.
@@ -130,7 +131,7 @@ void ExpectEqualsTwin(MaskArguments& masks, uint32_t misalignment) {
 
 TEST(RasterizeBody, NativeMasksEqualTwin) {
   Random random(2);
-  for (int round = 0; round < 120; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(120); ++round) {
     MaskArguments masks;
     masks.packed = random.Coin();
     for (uint32_t i = random.Between(0, 6); i > 0; --i) {
@@ -164,7 +165,7 @@ TEST(RasterizeBody, NativeMasksEqualTwin) {
 
 TEST(RasterizeBody, MasksThroughTablesEqualTwin) {
   Random random(3);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(300); ++round) {
     MaskArguments masks;
     masks.packed = random.Coin();
     for (uint32_t i = random.Between(0, 5); i > 0; --i) {

@@ -8,6 +8,7 @@
 
 #include "gpu/float_types.h"
 #include "gpu_support.h"
+#include "support/effort.h"
 
 namespace shardkit::gpu {
 namespace {
@@ -106,7 +107,7 @@ double ReadElement(const uint8_t* bytes, Type type, uint64_t index) {
 // Within one step of the exact value, for every pixel value.
 TEST(Normalize, IsWithinOneStep) {
   Random random(2);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < shardkit::test::Thinned(60); ++round) {
     for (const Type type : {Type::kF32, Type::kF16, Type::kBf16}) {
       const int channels = random.Coin() ? 1 : 3;
       float mean[3], deviation[3];

@@ -6,6 +6,7 @@
 
 #include "gpu_device/device_loader_support.h"
 #include "loader/geometry_support.h"
+#include "support/effort.h"
 #include "support/fault_backend.h"
 #include "support/fault_filesystem.h"
 
@@ -135,7 +136,7 @@ TEST_F(DeviceLoaderFaultTest, ErrorsOfTheLoaderComeInTheirTurn) {
 
 TEST_F(DeviceLoaderFaultTest, DestroyedMidFlight) {
   const auto device = std::make_shared<FaultBackend>();
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < Thinned(60); ++round) {
     gpu::DeviceLoaderOptions options = Options();
     options.loader.epochs = 0;
     std::vector<std::shared_ptr<const gpu::DeviceBatch>> held;

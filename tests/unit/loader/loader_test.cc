@@ -6,6 +6,7 @@
 #include <random>
 
 #include "loader/loader_support.h"
+#include "support/effort.h"
 
 namespace shardkit::test {
 namespace {
@@ -159,7 +160,7 @@ TEST_F(LoaderTest, BatchesOutliveTheLoader) {
 
 TEST_F(LoaderTest, IsCancelledAndDestroyedAtAnyMoment) {
   std::mt19937_64 random(1);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < Thinned(200); ++round) {
     LoaderOptions options = Small();
     options.epochs = 0;
     const auto loader = OpenLoader(*files_, options);

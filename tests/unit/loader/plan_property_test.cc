@@ -8,6 +8,7 @@
 
 #include "loader/plan_support.h"
 #include "shardkit/plan.h"
+#include "support/effort.h"
 
 namespace shardkit {
 namespace {
@@ -69,7 +70,7 @@ std::vector<std::vector<Identity>> DeliverAll(const Plan& plan, uint64_t epoch, 
 
 TEST(PlanProperty, EachSampleOnceOrAsSaid) {
   std::mt19937_64 random(1);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < test::Thinned(3000); ++round) {
     SCOPED_TRACE(round);
     const Configuration made = Random(random);
     const auto plan = Plan::Create(made.datasets, made.options);
@@ -122,7 +123,7 @@ TEST(PlanProperty, EachSampleOnceOrAsSaid) {
 
 TEST(PlanProperty, StepsDoNotDependOnWorldSize) {
   std::mt19937_64 random(2);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < test::Thinned(1000); ++round) {
     SCOPED_TRACE(round);
     const Configuration made = Random(random);
     const auto plan = Plan::Create(made.datasets, made.options);
@@ -134,7 +135,7 @@ TEST(PlanProperty, StepsDoNotDependOnWorldSize) {
 
 TEST(PlanProperty, ResumesAtAnyStepAtAnyWorldSize) {
   std::mt19937_64 random(3);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < test::Thinned(1000); ++round) {
     SCOPED_TRACE(round);
     Configuration made = Random(random);
     const auto plan = Plan::Create(made.datasets, made.options);
@@ -163,7 +164,7 @@ TEST(PlanProperty, ResumesAtAnyStepAtAnyWorldSize) {
 
 TEST(PlanProperty, WindowsHoldTheirShareOfTheBuffer) {
   std::mt19937_64 random(4);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < test::Thinned(1000); ++round) {
     SCOPED_TRACE(round);
     const Configuration made = Random(random);
     const auto plan = Plan::Create(made.datasets, made.options);
@@ -200,7 +201,7 @@ TEST(PlanProperty, WindowsHoldTheirShareOfTheBuffer) {
 
 TEST(PlanProperty, RanksHaveLanesOfTheirOwn) {
   std::mt19937_64 random(5);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test::Thinned(300); ++round) {
     SCOPED_TRACE(round);
     Configuration made = Random(random);
     made.options.order = SampleOrder::kShuffled;

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/strings.h"
+#include "support/effort.h"
 #include "unit/repair/repair_support.h"
 
 namespace shardkit::test {
@@ -11,7 +12,7 @@ namespace {
 
 uint64_t Rounds() {
   const char* const text = std::getenv("SHARDKIT_REPAIR_ROUNDS");
-  return text == nullptr ? 4000 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? Thinned(4000) : std::strtoull(text, nullptr, 10);
 }
 
 // Damages a shard, and remembers what the model needs to know.
