@@ -26,6 +26,8 @@ class DecompressionTest(CliTest):
         self.check("cat", "out", "--sample", "0", "-c", "txt")
         self.check("ls", "out", "--values-xxh3")
         self.check("validate", "out")
+        self.check("inspect", "out", "--sample", "0")
+        self.check("bench", "out")
 
     def test_verbs_that_write(self):
         self.check("unpack", "out", "-o", "files", remove="files")

@@ -7,7 +7,7 @@ _shardctl_options() {
                 --resume --on-error --max-decompression --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --json --help" ;;
-    inspect) echo "--sample --key --shard --block --json --help" ;;
+    inspect) echo "--sample --key --shard --block --max-decompression --json --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --max-decompression --help" ;;
     validate) echo "--deep --jobs --io --max-decompression --json --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
@@ -18,7 +18,7 @@ _shardctl_options() {
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
-                --simulate-step --cold --memory --threads --read-threads --io --on-error --trace
+                --simulate-step --cold --memory --threads --read-threads --io --max-decompression --on-error --trace
                 --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;

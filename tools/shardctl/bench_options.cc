@@ -26,6 +26,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   double step_milliseconds = 0;
   size_t on_error = 0;
   IoOption io;
+  DecompressionOption decompression;
   line.Arguments("DATASET", 0, SIZE_MAX, &arguments->paths);
   line.Count("--epochs", "N", &arguments->epochs, 1, UINT32_MAX, "epochs to read [1]");
   line.Count("--steps", "N", &arguments->steps, 1, UINT64_MAX, "stop after N batches");
@@ -41,6 +42,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   line.Count("--threads", "N", &arguments->decode_threads, 1, 1024, "decoding threads [found by the loader]");
   line.Count("--read-threads", "N", &arguments->read_threads, 1, 1024, "reading threads [found by the loader]");
   io.AddTo(&line);
+  decompression.AddTo(&line);
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a bad sample: fail, or skip it and exit with 4 [fail]");
   line.Text("--trace", "FILE", &arguments->trace, "write what each thread did when, for Perfetto or chrome://tracing");
@@ -85,6 +87,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   arguments->step_seconds = step_milliseconds / 1000;
   arguments->skip_errors = on_error == 1;
   arguments->mode = io.mode();
+  arguments->max_decompression = decompression.bytes();
   return std::nullopt;
 }
 

@@ -27,6 +27,7 @@ struct BenchArguments {
   bool cold = false;
   bool skip_errors = false;
   shardkit::ReadMode mode = shardkit::ReadMode::kBuffered;
+  uint64_t max_decompression = shardkit::kDefaultMaxDecompression;
   std::optional<std::string> trace;
   DeviceOptions device;
   bool json = false;

@@ -75,8 +75,8 @@ struct Images {
   double present = 0;
 };
 
-absl::StatusOr<Images> CollectImages(const std::string& path, const std::string& column) {
-  const auto dataset = OpenDataset(path, shardkit::ReadMode::kBuffered, {column});
+absl::StatusOr<Images> CollectImages(const std::string& path, const std::string& column, uint64_t max_decompression) {
+  const auto dataset = OpenDataset(path, shardkit::ReadMode::kBuffered, {column}, max_decompression);
   if (!dataset.ok()) return dataset.status();
   const uint64_t samples = (*dataset)->sample_count();
   const uint64_t wanted = std::min(samples, kMostImages);
@@ -198,9 +198,9 @@ double MeasureMemoryCopy() {
   return static_cast<double>(bytes) / SecondsSince(begin);
 }
 
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, int threads,
+absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression, int threads,
                                         const shardkit::Cancellation& cancellation) {
-  absl::StatusOr<Images> images = CollectImages(path, column);
+  absl::StatusOr<Images> images = CollectImages(path, column, max_decompression);
   if (!images.ok()) return images.status();
   JpegLoop loop;
   // A first pass over what there is warms up, and finds what cannot be decoded.

@@ -35,7 +35,7 @@ struct JpegCeiling {
 };
 
 // Decodes images from all over the dataset to RGB at full size with libjpeg-turbo's own interface.
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, int threads,
+absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression, int threads,
                                         const shardkit::Cancellation& cancellation);
 
 }  // namespace shardctl

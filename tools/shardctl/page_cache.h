@@ -1,6 +1,7 @@
 // Emptying the page cache of files, so that reading them is reading the device.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,8 @@
 
 namespace shardctl {
 
-// The files of a dataset, or the shard itself.
-absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path);
+// The files of a dataset, or the shard itself. What is compressed as a whole is opened with this limit.
+absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, uint64_t max_decompression);
 
 // Drops the files' pages, or, where the system allows no less, all pages of all files. Empty when hardly any page is left,
 // else why not.
