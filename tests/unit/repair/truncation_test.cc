@@ -1,4 +1,5 @@
 // Shards cut off at every length, and with every line of 64 bytes zeroed.
+#include "support/effort.h"
 #include "unit/repair/repair_support.h"
 
 namespace shardkit::test {
@@ -6,7 +7,7 @@ namespace {
 
 TEST(RepairTruncated, AtEveryLength) {
   for (const Original& original : Kinds()) {
-    for (uint64_t length = 0; length <= original.bytes.size(); ++length) {
+    for (uint64_t length = 0; length <= original.bytes.size(); length += TestStep()) {
       SCOPED_TRACE(StrCat(original.name, " of ", original.bytes.size(), " bytes cut to ", length));
       const std::string_view damaged = std::string_view(original.bytes).substr(0, length);
       const RepairReport report =
@@ -23,7 +24,7 @@ TEST(RepairTruncated, AtEveryLength) {
 
 TEST(RepairZeroed, EveryLine) {
   for (const Original& original : Kinds()) {
-    for (uint64_t begin = 0; begin < original.bytes.size(); begin += 64) {
+    for (uint64_t begin = 0; begin < original.bytes.size(); begin += 64 * TestStep()) {
       SCOPED_TRACE(StrCat(original.name, " zeroed from ", begin));
       std::string damaged = original.bytes;
       const uint64_t length = std::min<uint64_t>(64, damaged.size() - begin);
@@ -44,7 +45,7 @@ TEST(RepairZeroed, EveryLine) {
 TEST(RepairZeroed, EveryLineWithoutAFooter) {
   for (const Original& original : Kinds()) {
     const uint64_t end = original.blocks.back().offset + original.blocks.back().length;
-    for (uint64_t begin = 0; begin < end; begin += 64) {
+    for (uint64_t begin = 0; begin < end; begin += 64 * TestStep()) {
       SCOPED_TRACE(StrCat(original.name, " zeroed from ", begin));
       std::string damaged = original.bytes.substr(0, end);
       damaged.replace(begin, 64, 64, '\0');

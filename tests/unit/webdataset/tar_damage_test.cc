@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "container/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
+#include "support/effort.h"
 #include "webdataset/tar_maker.h"
 
 namespace shardkit::test {
@@ -53,7 +54,7 @@ TEST_F(TarDamageTest, EveryTruncation) {
   for (const std::string& tar :
        {MakeTar(kMembers), WriteTar(kMembers, "pax"), WriteTar(kMembers, "gnutar")}) {
     const size_t end_of_members = tar.find_last_not_of('\0');
-    for (size_t length = 0; length < tar.size(); ++length) {
+    for (size_t length = 0; length < tar.size(); length += TestStep()) {
       WriteFile(*files_, "/x.tar", tar.substr(0, length));
       const absl::Status status = ReadEverything("/x.tar");
       // One block of the end mark is enough. The last member is empty: its header ends the members.
@@ -82,7 +83,7 @@ TEST_F(TarDamageTest, MissingEndMarkNamesThePlace) {
 // tests/unit/damage has the plain tar. A header of its own kind in front of each member's says more than that does.
 TEST_F(TarDamageTest, EveryFlippedBitOfAPaxTar) {
   const std::string tar = WriteTar({{"a.txt", "first value"}, {std::string(120, 'b') + ".cls", "7"}}, "pax");
-  for (size_t bit = 0; bit < 8 * (tar.size() - 1024); ++bit) {
+  for (size_t bit = 0; bit < 8 * (tar.size() - 1024); bit += TestStep()) {
     if (tar[bit / 8] == '\0' && bit % 8 != 0) continue;  // one bit of padding stands for the others
     std::string damaged = tar;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
