@@ -53,8 +53,12 @@ const Tree& InputTree(const std::string& input) {
   if (tree.empty()) {
     const auto files = NewMemoryFileSystem();
     PrepareInput(*files);
-    if (input == "/mds") EXPECT_TRUE(ConvertTo(*files, "/in", "/mds", Container::kMds).ok());
-    if (input == "/tars") EXPECT_TRUE(ConvertTo(*files, "/in", "/tars", Container::kWebDataset).ok());
+    if (input == "/mds") {
+      EXPECT_TRUE(ConvertTo(*files, "/in", "/mds", Container::kMds).ok());
+    }
+    if (input == "/tars") {
+      EXPECT_TRUE(ConvertTo(*files, "/in", "/tars", Container::kWebDataset).ok());
+    }
     tree = ReadTree(*files, input);
   }
   return tree;
@@ -195,7 +199,9 @@ TEST_P(ConvertFaultTest, EveryPowerCut) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
       SCOPED_TRACE("call " + std::to_string(number) + ", seed " + std::to_string(seed));
       const auto left = seed == 0 ? disk.Crash() : disk.Crash(number * 1000 + seed);
-      if (finished) EXPECT_TRUE(IsComplete(*left, which));  // what was reported done is durable
+      if (finished) {
+        EXPECT_TRUE(IsComplete(*left, which));  // what was reported done is durable
+      }
       if (IsComplete(*left, which)) CheckNothingOrWhole(*left, which, expected);
       CheckLaterRun(*left, which, /*resume=*/true, expected);
       if (HasFailure()) return;

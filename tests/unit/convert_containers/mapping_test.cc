@@ -186,7 +186,7 @@ TEST(MappingTest, NamesThatTarsCannotHold) {
 }
 
 TEST(MappingTest, KeysThatTarsCannotHold) {
-  for (const std::string key : {"a.b"s, ""s, "zero\0"s, "d.e/f.g"s, "__x__"s}) {
+  for (const std::string& key : {"a.b"s, ""s, "zero\0"s, "d.e/f.g"s, "__x__"s}) {
     SCOPED_TRACE(key);
     const auto files = NewMemoryFileSystem();
     // "__x__" becomes a name that is passed over with this extension only.
@@ -259,7 +259,9 @@ TEST(MappingTest, ChosenColumns) {
   ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", options).ok());
   EXPECT_EQ(ColumnText(*files, "/mds"), "key utf8, y u8");
   for (const bool with_origin : {true, false}) {
-    if (!with_origin) ASSERT_TRUE(files->RemoveFile("/mds/shardkit.json").ok());
+    if (!with_origin) {
+      ASSERT_TRUE(files->RemoveFile("/mds/shardkit.json").ok());
+    }
     for (const Container to : {Container::kShard, Container::kWebDataset}) {
       options.to = to;
       ASSERT_TRUE(ConvertTo(*files, "/mds", "/next", options).ok());

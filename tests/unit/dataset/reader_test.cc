@@ -23,7 +23,9 @@ class DatasetReaderTest : public testing::Test {
 
 TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
   for (const bool index : {true, false}) {
-    if (!index) ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    if (!index) {
+      ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    }
     for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
       DatasetOptions options;
       options.mode = mode;

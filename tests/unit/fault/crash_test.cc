@@ -161,7 +161,9 @@ TEST(CrashTest, OfAMerge) {
   CrashAfterEveryCall(prepare, merge, 4, [&](FileSystem& left, bool finished) {
     EXPECT_TRUE(NothingOrWhole(left, "/out"));
     EXPECT_EQ(ValidateText(left, "/part0"), "");
-    if (finished) EXPECT_TRUE(Exists(left, "/out/dataset.json"));
+    if (finished) {
+      EXPECT_TRUE(Exists(left, "/out/dataset.json"));
+    }
     if (Exists(left, "/out/dataset.json")) return;
     const absl::Status again = merge(left);
     EXPECT_TRUE(again.ok()) << again;
@@ -173,13 +175,17 @@ TEST(CrashTest, OfARebuild) {
   for (const bool manifest_there : {true, false}) {
     const auto prepare = [&](UnsyncedFileSystem& files) {
       WriteTree(files, "/out", ExpectedDataset());
-      if (!manifest_there) EXPECT_TRUE(files.RemoveFile("/out/dataset.json").ok());
+      if (!manifest_there) {
+        EXPECT_TRUE(files.RemoveFile("/out/dataset.json").ok());
+      }
     };
     CrashAfterEveryCall(
         prepare, [](FileSystem& files) { return RebuildIndex(files, "/out").status(); }, 4,
         [&](FileSystem& left, bool finished) {
           EXPECT_TRUE(NothingOrWhole(left, "/out"));
-          if (manifest_there || finished) EXPECT_TRUE(Exists(left, "/out/dataset.json"));
+          if (manifest_there || finished) {
+            EXPECT_TRUE(Exists(left, "/out/dataset.json"));
+          }
           const auto again = RebuildIndex(left, "/out");
           EXPECT_TRUE(again.ok()) << again.status();
           EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset());

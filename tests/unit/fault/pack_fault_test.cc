@@ -207,8 +207,12 @@ TEST(PackFaultTest, EveryCallOfARebuild) {
       run.prepare = [&] {
         auto files = NewMemoryFileSystem();
         WriteTree(*files, "/out", ExpectedDataset());
-        if (damage == "index gone") EXPECT_TRUE(files->RemoveFile("/out/dataset.idx").ok());
-        if (damage == "manifest gone") EXPECT_TRUE(files->RemoveFile("/out/dataset.json").ok());
+        if (damage == "index gone") {
+          EXPECT_TRUE(files->RemoveFile("/out/dataset.idx").ok());
+        }
+        if (damage == "manifest gone") {
+          EXPECT_TRUE(files->RemoveFile("/out/dataset.json").ok());
+        }
         if (damage == "manifest damaged") WriteFile(*files, "/out/dataset.json", "{}");
         return files;
       };

@@ -115,7 +115,9 @@ TEST(ReadFaultTest, EveryCallOfUnpacking) {
       FaultRun run;
       run.prepare = [&] {
         auto files = NewDataset();
-        if (there_before) EXPECT_TRUE(files->CreateDirectory("/files").ok());
+        if (there_before) {
+          EXPECT_TRUE(files->CreateDirectory("/files").ok());
+        }
         return files;
       };
       run.may_succeed = IsIndex;

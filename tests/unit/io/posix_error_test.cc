@@ -186,7 +186,9 @@ TEST(PosixLimitsTest, FilesAreClosedInProgramsStartedLater) {
     EXPECT_TRUE(fcntl(number, F_GETFD) & FD_CLOEXEC);
     // Through the page cache the flag means nothing; io_uring would give up instead of waiting.
     const int flags = fcntl(number, F_GETFL);
-    if ((flags & O_DIRECT) != 0) EXPECT_FALSE(flags & O_NONBLOCK);
+    if ((flags & O_DIRECT) != 0) {
+      EXPECT_FALSE(flags & O_NONBLOCK);
+    }
   }
   if (found == 0) GTEST_SKIP() << "no /proc";
   EXPECT_EQ(found, 2u);

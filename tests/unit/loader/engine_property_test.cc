@@ -30,7 +30,9 @@ Made MakeDataset(FileSystem& files, Random& random, size_t number) {
   const auto summary = WriteDataset(files, made.path, samples, options);
   EXPECT_TRUE(summary.ok()) << summary.status();
   made.rows = RowsOf(samples);
-  if (random() % 4 == 0) EXPECT_TRUE(files.RemoveFile(made.path + "/dataset.idx").ok());
+  if (random() % 4 == 0) {
+    EXPECT_TRUE(files.RemoveFile(made.path + "/dataset.idx").ok());
+  }
   return made;
 }
 
@@ -68,7 +70,9 @@ void ExpectRow(const Batch& batch, size_t i, const Row& row, bool keys) {
       if (!present) ASSERT_EQ(bytes, std::string(4, '\0'));
     } else {
       bytes = {values + column.offsets[i], column.offsets[i + 1] - column.offsets[i]};
-      if (!present) ASSERT_TRUE(bytes.empty());
+      if (!present) {
+        ASSERT_TRUE(bytes.empty());
+      }
     }
     if (present) ASSERT_EQ(bytes, found->second) << name;
   }

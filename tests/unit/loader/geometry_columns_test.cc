@@ -134,7 +134,9 @@ class GeometryColumnsTest : public testing::Test {
     EXPECT_EQ(samples, 2 * stored_.size());
     // Of 96 fair coins.
     if (geometry.flip_probability == 0) EXPECT_EQ(flipped_, 0u);
-    if (geometry.flip_probability == 0.5) EXPECT_TRUE(flipped_ > 20 && flipped_ < 76) << flipped_;
+    if (geometry.flip_probability == 0.5) {
+      EXPECT_TRUE(flipped_ > 20 && flipped_ < 76) << flipped_;
+    }
     if (geometry.flip_probability == 1) EXPECT_EQ(flipped_, 96u);
   }
 

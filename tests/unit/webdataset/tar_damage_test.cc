@@ -22,13 +22,13 @@ class TarDamageTest : public testing::Test {
     BlockBuffer buffer;
     BlockView view;
     absl::Status status;
-    uint64_t sum = 0;
+    volatile uint8_t seen = 0;  // reads every byte
     for (size_t block = 0; block < (*reader)->blocks().size(); ++block) {
       const absl::Status read = (*reader)->ReadBlock(block, {}, &buffer, &view);
       status.Update(read);
       for (size_t c = 0; read.ok() && c < view.column_count(); ++c) {
         for (uint32_t i = 0; i < view.sample_count(); ++i) {
-          for (const char byte : view.column(c).value(i).value_or("")) sum += static_cast<uint8_t>(byte);
+          for (const char byte : view.column(c).value(i).value_or("")) seen = static_cast<uint8_t>(byte);
         }
       }
     }
