@@ -225,8 +225,9 @@ TEST(PackFaultTest, EveryCallOfARebuild) {
             EXPECT_TRUE(left.contains(name) && left.at(name) == bytes) << name;
           }
         }
-        if (damage != "manifest damaged" && damage != "index gone")
+        if (damage != "manifest damaged" && damage != "index gone") {
           EXPECT_TRUE(NothingOrWhole(files, "/out"));
+        }
         const auto again = RebuildIndex(files, "/out");
         EXPECT_TRUE(again.ok()) << again.status();
         EXPECT_TRUE(ReadTree(files, "/out") == expected) << Describe(ReadTree(files, "/out"));

@@ -57,7 +57,9 @@ LoaderOptions MakeOptions(Random& random) {
 
 // Compares sample `i` of a batch with the row of the dataset.
 void ExpectRow(const Batch& batch, size_t i, const Row& row, bool keys) {
-  if (keys) ASSERT_EQ(batch.key(i), row.at("key"));
+  if (keys) {
+    ASSERT_EQ(batch.key(i), row.at("key"));
+  }
   for (const char* const name : {"image", "label", "text"}) {
     const BatchColumn& column = *batch.Find(name);
     const auto found = row.find(name);
@@ -67,14 +69,18 @@ void ExpectRow(const Batch& batch, size_t i, const Row& row, bool keys) {
     std::string_view bytes;
     if (column.layout == BatchLayout::kTensor) {
       bytes = {values + 4 * i, 4};
-      if (!present) ASSERT_EQ(bytes, std::string(4, '\0'));
+      if (!present) {
+        ASSERT_EQ(bytes, std::string(4, '\0'));
+      }
     } else {
       bytes = {values + column.offsets[i], column.offsets[i + 1] - column.offsets[i]};
       if (!present) {
         ASSERT_TRUE(bytes.empty());
       }
     }
-    if (present) ASSERT_EQ(bytes, found->second) << name;
+    if (present) {
+      ASSERT_EQ(bytes, found->second) << name;
+    }
   }
 }
 

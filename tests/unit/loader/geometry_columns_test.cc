@@ -107,7 +107,9 @@ class GeometryColumnsTest : public testing::Test {
       EXPECT_EQ(masks.shapes[2 * item + 1], geometry.output_width);
       ASSERT_TRUE((packed ? RasterizeMaskPacked(stored.masks[m], geometry, expected) : RasterizeMask(stored.masks[m], geometry, expected)).ok());
       const uint64_t place = how.pad_masks ? (i * masks.shape[1] + m) * bytes : masks.item_offsets[item];
-      if (!how.pad_masks) ASSERT_EQ(masks.item_offsets[item + 1] - place, bytes);
+      if (!how.pad_masks) {
+        ASSERT_EQ(masks.item_offsets[item + 1] - place, bytes);
+      }
       ASSERT_TRUE(std::ranges::equal(masks.values.subspan(place, bytes), expected)) << "mask " << m;
     }
     if (!how.pad_masks) return;
@@ -133,11 +135,15 @@ class GeometryColumnsTest : public testing::Test {
     }
     EXPECT_EQ(samples, 2 * stored_.size());
     // Of 96 fair coins.
-    if (geometry.flip_probability == 0) EXPECT_EQ(flipped_, 0u);
+    if (geometry.flip_probability == 0) {
+      EXPECT_EQ(flipped_, 0u);
+    }
     if (geometry.flip_probability == 0.5) {
       EXPECT_TRUE(flipped_ > 20 && flipped_ < 76) << flipped_;
     }
-    if (geometry.flip_probability == 1) EXPECT_EQ(flipped_, 96u);
+    if (geometry.flip_probability == 1) {
+      EXPECT_EQ(flipped_, 96u);
+    }
   }
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();

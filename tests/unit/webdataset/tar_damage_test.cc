@@ -1,6 +1,7 @@
 // Tars and sidecars that were damaged: the right error, or the bytes that were there; never anything else.
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "base/strings.h"
 #include "container/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
@@ -22,13 +23,12 @@ class TarDamageTest : public testing::Test {
     BlockBuffer buffer;
     BlockView view;
     absl::Status status;
-    volatile uint8_t seen = 0;  // reads every byte
     for (size_t block = 0; block < (*reader)->blocks().size(); ++block) {
       const absl::Status read = (*reader)->ReadBlock(block, {}, &buffer, &view);
       status.Update(read);
       for (size_t c = 0; read.ok() && c < view.column_count(); ++c) {
         for (uint32_t i = 0; i < view.sample_count(); ++i) {
-          for (const char byte : view.column(c).value(i).value_or("")) seen = static_cast<uint8_t>(byte);
+          (void)Hash64(view.column(c).value(i).value_or(""));  // reads every byte
         }
       }
     }
