@@ -200,7 +200,6 @@ class BenchTest(CliTest):
             with self.subTest(signal=number.name):
                 process = self.start("bench", "out", *options)
                 time.sleep(0.5)
-                begin = time.monotonic()
                 process.send_signal(number)
                 out, err = process.communicate(timeout=60)
                 if process.returncode == -number:
@@ -208,4 +207,3 @@ class BenchTest(CliTest):
                 self.check_no_crash(support.Run(["bench"], process.returncode, out, err))
                 self.assertEqual((process.returncode, out, err),
                                  (3, b"", b"shardctl: interrupted; the measurement is not complete\n"))
-                self.assertLess(time.monotonic() - begin, 30)

@@ -171,7 +171,6 @@ class DeviceTest(CliTest):
             with self.subTest(options=options):
                 process = self.start("bench", *options)
                 time.sleep(1.5)
-                begin = time.monotonic()
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=60)
                 if process.returncode == -signal.SIGINT:
@@ -179,4 +178,3 @@ class DeviceTest(CliTest):
                 self.check_no_crash(support.Run(["bench"], process.returncode, out, err))
                 self.assertEqual((process.returncode, out, err),
                                  (3, b"", b"shardctl: interrupted; the measurement is not complete\n"))
-                self.assertLess(time.monotonic() - begin, 30)
