@@ -29,6 +29,10 @@ absl::Status CheckDecodable(const JpegInfo& info, uint64_t pixel_bytes, uint64_t
     return ResourceExhausted("JPEG: decoding ", info.width, " x ", info.height, info.coefficient_bytes > 0 ? " progressive" : "",
                              " pixels takes ", pixel_bytes + info.coefficient_bytes, " bytes of memory, over the limit of ", max_memory);
   }
+  // Arithmetic coding has any number of pixels in no bytes, even past the end of the file. What they cost is time.
+  if (info.arithmetic && uint64_t{info.width} * info.height > max_memory) {
+    return ResourceExhausted("JPEG: ", info.width, " x ", info.height, " pixels of arithmetic coding are more than the limit of ", max_memory);
+  }
   if (info.lossless) return Unimplemented("JPEG: lossless coding is not supported");
   if (info.bits != 8) return Unimplemented("JPEG: ", info.bits, " bits per sample are not supported, only 8");
   if (info.components != 1 && info.components != 3 && info.components != 4) {

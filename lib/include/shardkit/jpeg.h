@@ -93,7 +93,8 @@ class JpegDecoder {
 
   // Bytes that one image may need: the pixels it is decoded to, unless they go into the caller's memory, and its
   // coefficient_bytes. By the frame header alone, before anything is allocated. Default 224 MiB: 78 million pixels of RGB, or 39
-  // million of a progressive file with 4:2:0 chroma.
+  // million of a progressive file with 4:2:0 chroma. An arithmetic-coded image has at most as many pixels, whatever part of it is
+  // wanted: a few bytes may announce billions, and take the time of decoding them.
   void set_max_memory(uint64_t bytes) { max_memory_ = bytes; }
 
  private:

@@ -249,6 +249,13 @@ TEST_F(LimitsTest, JpegsOfManyPixels) {
     const absl::Status checked = decoder.Check(jpeg);
     EXPECT_EQ(checked.code(), progressive ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kDataLoss) << checked;
   }
+  // Arithmetic coding goes on past the end of the file, for as many pixels as are announced.
+  const std::string arithmetic = frame('\xc9');
+  ASSERT_TRUE(ProbeJpeg(arithmetic)->arithmetic);
+  EXPECT_TRUE(absl::IsResourceExhausted(decoder.Check(arithmetic)));
+  DecodedRegion last;
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      decoder.DecodeRegion(arithmetic, {.x = 0, .y = 65499, .width = 1, .height = 1, .scale = 1}, &last)));
 }
 
 TEST_F(LimitsTest, ImagesInADeepCheck) {
