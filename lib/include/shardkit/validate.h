@@ -21,7 +21,7 @@ struct ValidateOptions {
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
   // Of each thread: as ReadOptions says, and the bytes that decoding one image may take. Progressive JPEGs take 2 bytes a
-  // coefficient, other images next to nothing. What passes the second is a problem that names the limit.
+  // coefficient, other images next to nothing; of arithmetic-coded ones the pixels count. What passes the second is a problem that names the limit.
   uint64_t max_decompression = kDefaultMaxDecompression;
   uint64_t max_image_memory = uint64_t{96} << 20;
 

@@ -12,16 +12,15 @@
 namespace shardkit {
 namespace {
 
+void AppendBytes(png_structp png, png_bytep bytes, size_t length) {
+  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), length);
+}
+
 std::string MakePng(uint32_t width, uint32_t height, int color, int bits, bool interlaced) {
   std::string out;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
-  png_set_write_fn(
-      png, &out,
-      [](png_structp to, png_bytep bytes, size_t length) {
-        static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<const char*>(bytes), length);
-      },
-      nullptr);
+  png_set_write_fn(png, &out, AppendBytes, nullptr);
   png_set_IHDR(png, info, width, height, bits, color, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   if (color == PNG_COLOR_TYPE_PALETTE) {
@@ -64,8 +63,21 @@ TEST(Png, EveryKindIsReadAndEveryDamageFound) {
   }
 }
 
-// Of a few bytes that claim a million rows no memory is taken, and the error says what is missing.
+// A million rows of a million pixels are announced, and one is there: a terabyte that nobody has.
 TEST(Png, ManyPixelsNeedNoMemory) {
+  std::string huge;
+  png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(writer);
+  png_set_write_fn(writer, &huge, AppendBytes, nullptr);
+  png_set_IHDR(writer, info, 1000000, 1000000, 8, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(writer, info);
+  const std::vector<png_byte> row(1000000);
+  png_write_row(writer, row.data());
+  png_write_flush(writer);
+  png_destroy_write_struct(&writer, &info);
+  EXPECT_EQ(CheckPng(huge).message(), "png: the file ends too early");
+
   std::string png = MakePng(1, 1, PNG_COLOR_TYPE_RGB_ALPHA, 16, false);
   const std::string large = MakePng(60000, 1, PNG_COLOR_TYPE_RGB_ALPHA, 16, true);
   EXPECT_TRUE(CheckPng(large).ok()) << CheckPng(large);

@@ -1,5 +1,6 @@
 // Random datasets on their way through the containers and back.
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "convert_containers/containers_support.h"
 
@@ -143,6 +144,21 @@ TEST(EmptyTest, KeepsItsColumns) {
       }
     }
   }
+}
+
+// A first sample larger than a shard follows one without samples, whose entry has the columns all the same.
+TEST(EmptyTest, ShardsWithoutSamplesHaveColumns) {
+  const auto files = NewMemoryFileSystem();
+  WriteThree(*files, "/in", {{.name = "y", .type = Type::kU8}}, {{"1"}, {"2"}, {"3"}});
+  ConvertOptions options = SmallOptions(Container::kMds);
+  options.mds.shard_size = 1;
+  ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", options).ok());
+  nlohmann::json index = nlohmann::json::parse(ReadAll(*files, "/mds/index.json"));
+  ASSERT_EQ(index["shards"][0]["samples"], 0);
+  index["shards"].erase(index["shards"].begin() + 1, index["shards"].end());
+  WriteFile(*files, "/mds/index.json", index.dump());
+  ASSERT_TRUE(ConvertTo(*files, "/mds", "/back", SmallOptions(Container::kShard)).ok());
+  EXPECT_EQ(ColumnText(*files, "/back"), ColumnText(*files, "/in"));
 }
 
 }  // namespace
