@@ -103,7 +103,8 @@ int main(int argc, char** argv) {
   const std::string_view what = argc > 2 ? argv[1] : "";
   if (what == "drop") return Drop(std::span(argv + 2, static_cast<size_t>(argc - 2)));
   if (what == "scan" && argc == 5) return Scan(argv[2], std::string_view(argv[3]) == "direct", std::atoi(argv[4]));
-  if (what == "random" && argc == 6) return Random(argv[2], argv[3], std::strtoul(argv[4], nullptr, 10), std::atoi(argv[5]));
+  if (what == "random" && argc == 6)
+    return Random(argv[2], argv[3], std::strtoul(argv[4], nullptr, 10), std::atoi(argv[5]));
   std::fprintf(stderr, "usage: see the head of bench/cold_bench.cc\n");
   return 2;
 }

@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
   }
   std::vector<unsigned char> pixels;
   std::vector<Contender> contenders;
-  contenders.push_back({"bare TurboJPEG", [&] {
+  contenders.push_back({"bare TurboJPEG",
+                        [&] {
                           const tjhandle decoder = tjInitDecompress();
                           for (const std::string& image : images) {
                             int width = 0, height = 0, subsampling = 0, colours = 0;
@@ -37,12 +38,17 @@ int main(int argc, char** argv) {
                             tjDecompress2(decoder, bytes, image.size(), pixels.data(), width, 0, height, format, 0);
                           }
                           tjDestroy(decoder);
-                        }, {}, {}});
-  contenders.push_back({"validate --deep, 1 thread", [&] {
+                        },
+                        {},
+                        {}});
+  contenders.push_back({"validate --deep, 1 thread",
+                        [&] {
                           ValidateOptions deep;
                           deep.deep = true;
                           Must(Validate(files, argv[1], deep));
-                        }, {}, {}});
+                        },
+                        {},
+                        {}});
   RunAlternating(contenders, 5);
   for (const Contender& contender : contenders) {
     Report(contender.name, static_cast<double>(images.size()) / Median(contender.seconds), "images/s");

@@ -2,8 +2,8 @@
 //
 //   gpu_bench [--device NAME] [--dataset DIR] [--steps N] [--output FILE]
 //
-// NAME is cuda:0 unless given; host is a stand-in for machines without a GPU. Without --dataset photographs are made in a
-// temporary folder. --output writes the table to a file as well.
+// NAME is cuda:0 unless given; host is a stand-in for machines without a GPU. Without --dataset photographs are made in
+// a temporary folder. --output writes the table to a file as well.
 #include <stdlib.h>
 
 #include <cerrno>
@@ -95,8 +95,8 @@ std::string Machine(const gpu::DeviceInfo& info) {
     processor = line.substr(line.find(':') + 2);
     break;
   }
-  std::string text = "Machine: " + processor + ", " + std::to_string(std::thread::hardware_concurrency()) + " processors; " +
-                     info.name + ": " + info.description;
+  std::string text = "Machine: " + processor + ", " + std::to_string(std::thread::hardware_concurrency()) +
+                     " processors; " + info.name + ": " + info.description;
   if (info.cuda) text += ", driver for CUDA " + info.driver_version + ", built for CUDA " + info.runtime_version;
   return text + ".";
 }

@@ -1,9 +1,10 @@
-// A shuffled epoch through a loader that has warmed up, against the scan of the same dataset and against bare libjpeg-turbo.
+// A shuffled epoch through a loader that has warmed up, against the scan of the same dataset and against bare
+// libjpeg-turbo.
 //
 //   loader_bench DATASET [--column NAME] [--images] [--rounds N] [--batch N] [--diagnose]
 //
-// Without --images the values of one column are delivered as they are; with it they are decoded to RGB at their own size,
-// and the yardstick is two threads that decode the same images from memory with TurboJPEG.
+// Without --images the values of one column are delivered as they are; with it they are decoded to RGB at their own
+// size, and the yardstick is two threads that decode the same images from memory with TurboJPEG.
 #include <turbojpeg.h>
 
 #include <atomic>
@@ -64,10 +65,12 @@ void Epochs(Loader& loader, uint64_t epochs) {
 void Tell(const Loader& loader) {
   const LoaderReport report = loader.Report();
   const Diagnosis diagnosis = Diagnose(report);
-  std::fprintf(stderr, "%.0f samples/s; read busy %.3f (file %.3f) starved %.3f blocked %.3f; decode %.3f %.3f %.3f; %s: %s; %s\n",
-               static_cast<double>(report.samples) / report.seconds, report.read.busy, report.file_seconds, report.read.starved,
-               report.read.blocked, report.decode.busy, report.decode.starved, report.decode.blocked, diagnosis.stage.c_str(),
-               diagnosis.reason.c_str(), report.threads_note.c_str());
+  std::fprintf(
+      stderr,
+      "%.0f samples/s; read busy %.3f (file %.3f) starved %.3f blocked %.3f; decode %.3f %.3f %.3f; %s: %s; %s\n",
+      static_cast<double>(report.samples) / report.seconds, report.read.busy, report.file_seconds, report.read.starved,
+      report.read.blocked, report.decode.busy, report.decode.starved, report.decode.blocked, diagnosis.stage.c_str(),
+      diagnosis.reason.c_str(), report.threads_note.c_str());
 }
 
 // Decodes every n-th image from memory.
@@ -79,7 +82,8 @@ void Decode(const std::vector<std::string>& images, size_t first, size_t step) {
     int width = 0, height = 0, subsampling = 0, colours = 0;
     tjDecompressHeader3(decoder, bytes, images[i].size(), &width, &height, &subsampling, &colours);
     pixels.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
-    if (tjDecompress2(decoder, bytes, images[i].size(), pixels.data(), width, 0, height, TJPF_RGB, 0) != 0) std::exit(1);
+    if (tjDecompress2(decoder, bytes, images[i].size(), pixels.data(), width, 0, height, TJPF_RGB, 0) != 0)
+      std::exit(1);
     sink += pixels[pixels.size() / 2];
   }
   tjDestroy(decoder);
@@ -106,27 +110,37 @@ int main(int argc, char** argv) {
   if (arguments.images) {
     const size_t column = Must(dataset->FindColumn(arguments.column));
     BlockBuffer buffer;
-    for (uint64_t i = 0; i < dataset->sample_count(); ++i) images.emplace_back(*Must(dataset->ReadValue(i, column, &buffer)));
+    for (uint64_t i = 0; i < dataset->sample_count(); ++i)
+      images.emplace_back(*Must(dataset->ReadValue(i, column, &buffer)));
   }
   std::vector<Contender> contenders;
   if (arguments.images) {
-    contenders.push_back({"two bare TurboJPEG threads", [&] {
+    contenders.push_back({"two bare TurboJPEG threads",
+                          [&] {
                             for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
                               std::thread other([&] { Decode(images, 1, 2); });
                               Decode(images, 0, 2);
                               other.join();
                             }
-                          }, {}, {}, [] {}});
+                          },
+                          {},
+                          {},
+                          [] {}});
   } else {
-    contenders.push_back({"scan, 2 threads", [&] {
+    contenders.push_back({"scan, 2 threads",
+                          [&] {
                             for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) sink += ScanAll(*dataset, 2);
-                          }, {}, {}, [] {}});
+                          },
+                          {},
+                          {},
+                          [] {}});
   }
   const ColumnDecode decode = arguments.images ? ColumnDecode::kImage : ColumnDecode::kStored;
   // The warm-up round is the first epoch, in which the memory of the shuffle buffer is used for the first time.
   std::vector<std::unique_ptr<Loader>> loaders;
   const auto add = [&](const std::string& name, ReadMode mode, ColumnDecode how) {
-    loaders.push_back(Must(Loader::Open(*PosixFileSystem(), {{.path = arguments.path}}, Options(arguments, mode, how))));
+    loaders.push_back(
+        Must(Loader::Open(*PosixFileSystem(), {{.path = arguments.path}}, Options(arguments, mode, how))));
     Loader* const loader = loaders.back().get();
     // What it has read ahead while others were measured is taken out first: as much is ahead at the end.
     contenders.push_back({name, [loader] { Epochs(*loader, kEpochs); }, {}, {}, [loader] { Epochs(*loader, 2); }});

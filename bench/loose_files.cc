@@ -1,5 +1,6 @@
-// The plain loop over loose files: what any packer has to do at the least. Reads every file below DIRECTORY once into one
-// buffer, one thread, in the order of a sorted walk; with --shuffled in random order, as training on loose files does.
+// The plain loop over loose files: what any packer has to do at the least. Reads every file below DIRECTORY once into
+// one buffer, one thread, in the order of a sorted walk; with --shuffled in random order, as training on loose files
+// does.
 //
 //   loose_files DIRECTORY [--shuffled]
 //
@@ -14,8 +15,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace {

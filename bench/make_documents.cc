@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     for (int32_t& token : document) token = static_cast<int32_t>(random() % 32000);
     std::string value;
     const uint64_t shape[] = {document.size()};
-    Must(AppendNdarray(Type::kI32, shape, {reinterpret_cast<const char*>(document.data()), 4 * document.size()}, &value));
+    Must(AppendNdarray(Type::kI32, shape, {reinterpret_cast<const char*>(document.data()), 4 * document.size()},
+                       &value));
     const std::string name = std::to_string(i);
     Sample sample;
     sample.key = name;

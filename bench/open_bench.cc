@@ -2,7 +2,8 @@
 //
 //   open_bench WORK_DIRECTORY [SHARDS]
 //
-// Makes the manifest of a dataset of so many shards (default 100,000), without the shards, which are opened only when used.
+// Makes the manifest of a dataset of so many shards (default 100,000), without the shards, which are opened only when
+// used.
 
 #include <fstream>
 

@@ -1,5 +1,5 @@
-// JPEG files that are to a packer and a decoder what photographs of a web collection are: about 500 x 375 pixels, quality 92,
-// 4:2:0, median 65 kB. The same every time.
+// JPEG files that are to a packer and a decoder what photographs of a web collection are: about 500 x 375 pixels,
+// quality 92, 4:2:0, median 65 kB. The same every time.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace shardkit::bench {
 
 // Smooth noise: a grid of random levels, `cell` pixels apart, between which it is interpolated.
 inline void AddNoise(std::vector<int>& plane, uint32_t width, uint32_t height, uint32_t cell, int strength,
-              std::mt19937_64& random) {
+                     std::mt19937_64& random) {
   const uint32_t columns = width / cell + 2;
   std::vector<int> grid(size_t{columns} * (height / cell + 2));
   for (int& level : grid) level = static_cast<int>(random() % (2 * static_cast<uint64_t>(strength) + 1)) - strength;
@@ -28,8 +28,9 @@ inline void AddNoise(std::vector<int>& plane, uint32_t width, uint32_t height, u
       const int right = static_cast<int>(x % cell);
       const int* const a = upper + x / cell;
       const int* const b = a + columns;
-      plane[size_t{y} * width + x] += ((a[0] * (whole - right) + a[1] * right) * (whole - down) +
-                                       (b[0] * (whole - right) + b[1] * right) * down) / (whole * whole);
+      plane[size_t{y} * width + x] +=
+          ((a[0] * (whole - right) + a[1] * right) * (whole - down) + (b[0] * (whole - right) + b[1] * right) * down) /
+          (whole * whole);
     }
   }
 }

@@ -2,8 +2,8 @@
 //
 //   read_bench DATASET [--column NAME] [--rounds N]
 //
-// Yardstick: read(2) of the shard files in pieces of 1 MiB into one buffer, each piece hashed once with the inlined XXH3
-// built for this machine's processor (the fastest there is here).
+// Yardstick: read(2) of the shard files in pieces of 1 MiB into one buffer, each piece hashed once with the inlined
+// XXH3 built for this machine's processor (the fastest there is here).
 
 #define XXH_INLINE_ALL
 #include <fcntl.h>
@@ -66,20 +66,26 @@ int main(int argc, char** argv) {
   std::vector<Contender> contenders;
   contenders.push_back({"bare loop, 1 MiB", [&] { BareLoop(paths, buffer.get(), size_t{1} << 20); }, {}, {}});
   const auto second_buffer = std::make_unique<char[]>(size_t{4} << 20);
-  contenders.push_back({"bare loop, 2 threads, each the whole", [&] {
+  contenders.push_back({"bare loop, 2 threads, each the whole",
+                        [&] {
                           std::thread other([&] { BareLoop(paths, second_buffer.get(), size_t{1} << 20); });
                           BareLoop(paths, buffer.get(), size_t{1} << 20);
                           other.join();
-                        }, {}, {}});
+                        },
+                        {},
+                        {}});
   contenders.push_back({"scan, 1 thread", [&] { sink += ScanAll(*dataset, 0); }, {}, {}});
   contenders.push_back({"scan, 2 threads", [&] { sink += ScanAll(*dataset, 2); }, {}, {}});
   contenders.push_back({"scan, memory map, 1 thread", [&] { sink += ScanAll(*mapped, 0); }, {}, {}});
   contenders.push_back({"scan, memory map, 2 threads", [&] { sink += ScanAll(*mapped, 2); }, {}, {}});
-  contenders.push_back({"validate, 2 threads", [&] {
+  contenders.push_back({"validate, 2 threads",
+                        [&] {
                           ValidateOptions options;
                           options.threads = 2;
                           if (!Must(Validate(files, path, options)).ok()) std::exit(1);
-                        }, {}, {}});
+                        },
+                        {},
+                        {}});
   RunAlternating(contenders, rounds);
   const double bytes = static_cast<double>(dataset->manifest().bytes());
   const double samples = static_cast<double>(dataset->sample_count());
@@ -98,12 +104,20 @@ int main(int argc, char** argv) {
   for (uint64_t& sample : order) sample = random() % dataset->sample_count();
   std::vector<Contender> random_access;
   BlockBuffer memory;
-  random_access.push_back({"random values, memory map, 1 thread", [&] {
-                             for (const uint64_t sample : order) sink += Must(mapped->ReadValue(sample, column, &memory))->size();
-                           }, {}, {}});
-  random_access.push_back({"random values, positioned reads, 1 thread", [&] {
-                             for (const uint64_t sample : order) sink += Must(dataset->ReadValue(sample, column, &memory))->size();
-                           }, {}, {}});
+  random_access.push_back({"random values, memory map, 1 thread",
+                           [&] {
+                             for (const uint64_t sample : order)
+                               sink += Must(mapped->ReadValue(sample, column, &memory))->size();
+                           },
+                           {},
+                           {}});
+  random_access.push_back({"random values, positioned reads, 1 thread",
+                           [&] {
+                             for (const uint64_t sample : order)
+                               sink += Must(dataset->ReadValue(sample, column, &memory))->size();
+                           },
+                           {},
+                           {}});
   RunAlternating(random_access, 5);
   for (const Contender& contender : random_access) {
     Report(contender.name, static_cast<double>(order.size()) / Median(contender.seconds), "samples/s");

@@ -109,8 +109,8 @@ void Compare(const char* name_a, const char* name_b, A a, B b) {
   } while (Clock::now() < end || times_a.size() < 3);
   const double time_a = Median(times_a) / kMasks * 1e6;
   const double time_b = Median(times_b) / kMasks * 1e6;
-  std::printf("%-26s %9.3f us/mask   %-30s %9.3f us/mask   speed ratio %.2f\n", name_a, time_a, name_b,
-              time_b, time_b / time_a);
+  std::printf("%-26s %9.3f us/mask   %-30s %9.3f us/mask   speed ratio %.2f\n", name_a, time_a, name_b, time_b,
+              time_b / time_a);
 }
 
 int Main(int argc, char** argv) {
@@ -140,8 +140,8 @@ int Main(int argc, char** argv) {
   std::string text;
   std::string value;
   RleList parsed;
-  std::printf("%zu masks of %u x %u, %.0f runs each, %.2f characters per run, %.1f %% foreground\n", kMasks,
-              kHeight, kWidth, static_cast<double>(masks.runs.size()) / kMasks,
+  std::printf("%zu masks of %u x %u, %.0f runs each, %.2f characters per run, %.1f %% foreground\n", kMasks, kHeight,
+              kWidth, static_cast<double>(masks.runs.size()) / kMasks,
               static_cast<double>(characters) / static_cast<double>(masks.runs.size()),
               100.0 * static_cast<double>(area) / static_cast<double>(kMasks * dense.size()));
 

@@ -32,14 +32,18 @@ int main(int argc, char** argv) {
   ByteArena arena;
   std::vector<Field> fields;
   std::vector<std::optional<Value>> values;
-  contenders.push_back({"convert only", [&] {
+  contenders.push_back({"convert only",
+                        [&] {
                           for (const std::string& json : documents) {
                             arena.Clear();
                             fields.clear();
                             Must(converter.Convert(json, &arena, &fields));
                           }
-                        }, {}, {}});
-  contenders.push_back({"convert, check, compress, write", [&] {
+                        },
+                        {},
+                        {}});
+  contenders.push_back({"convert, check, compress, write",
+                        [&] {
                           const auto memory = NewMemoryFileSystem();
                           ShardOptions options;
                           options.sync = false;
@@ -60,11 +64,13 @@ int main(int argc, char** argv) {
                             Must(writer->Append(values));
                           }
                           stored = Must(writer->Finish()).file_length;
-                        }, {}, {}});
+                        },
+                        {},
+                        {}});
   RunAlternating(contenders, argc > 2 ? std::atoi(argv[2]) : 9);
   for (const Contender& contender : contenders) {
-    Report("SA-1B JSON, one core, " + contender.name, static_cast<double>(bytes) / Median(contender.processor_seconds) / 1e6,
-           "MB of JSON per processor second");
+    Report("SA-1B JSON, one core, " + contender.name,
+           static_cast<double>(bytes) / Median(contender.processor_seconds) / 1e6, "MB of JSON per processor second");
   }
   Report("SA-1B JSON bytes", static_cast<double>(bytes), "bytes");
   Report("SA-1B annotations stored", static_cast<double>(stored), "bytes");

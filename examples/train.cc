@@ -2,9 +2,9 @@
 //
 //   train DATASET CHECKPOINT [EPOCHS [STOP_AFTER_STEPS]]
 //
-// RANK and WORLD_SIZE in the environment make it one of several ranks, each with a checkpoint of its own. The "model" is
-// one number, the mean brightness it has seen; what matters is that an interrupted run that goes on from its checkpoint
-// prints the same lines as one that was never interrupted.
+// RANK and WORLD_SIZE in the environment make it one of several ranks, each with a checkpoint of its own. The "model"
+// is one number, the mean brightness it has seen; what matters is that an interrupted run that goes on from its
+// checkpoint prints the same lines as one that was never interrupted.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
   options.rank = FromEnvironment("RANK", 0);
   options.world_size = FromEnvironment("WORLD_SIZE", 1);
   options.columns = {{.name = "image", .decode = shardkit::ColumnDecode::kImage}};
-  options.geometry = {.kind = shardkit::GeometryOptions::Kind::kRandomResizedCrop, .width = 64, .flip_probability = 0.5};
+  options.geometry = {
+      .kind = shardkit::GeometryOptions::Kind::kRandomResizedCrop, .width = 64, .flip_probability = 0.5};
   options.bad_samples = shardkit::BadSamples::kSkip;
 
   Model model;

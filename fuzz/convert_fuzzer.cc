@@ -16,8 +16,7 @@ using namespace shardkit;
 using namespace shardkit::fuzz;
 
 // Whether the conversion was made. Leaves nothing behind when not.
-bool ConvertTo(FileSystem& files, const std::string& from, const std::string& to,
-               const ConvertOptions& options) {
+bool ConvertTo(FileSystem& files, const std::string& from, const std::string& to, const ConvertOptions& options) {
   const auto report = Convert(files, from, to, options);
   if (report.ok()) return true;
   const absl::StatusCode code = report.status().code();

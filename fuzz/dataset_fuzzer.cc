@@ -63,13 +63,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   (void)files->RemoveFile("/d/dataset.idx");
   const auto rows = ReadRows(*files, "/d", sound ? Records::kSound : Records::kAny);
-  if (sound)
-    Require(rows == indexed, "a dataset that validation passes reads alike with its index and without");
+  if (sound) Require(rows == indexed, "a dataset that validation passes reads alike with its index and without");
   if (!RebuildIndex(*files, "/d").ok()) return 0;
   const auto rebuilt = Validate(*files, "/d");
   RequireOk(rebuilt.status(), "validating a dataset whose index was rebuilt");
   Require(rebuilt->ok() || !sound, "a sound dataset is sound when its index was rebuilt");
-  if (rebuilt->ok())
-    Require(ReadRows(*files, "/d").has_value(), "a dataset with a rebuilt index can be read");
+  if (rebuilt->ok()) Require(ReadRows(*files, "/d").has_value(), "a dataset with a rebuilt index can be read");
   return 0;
 }

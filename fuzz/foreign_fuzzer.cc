@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "codec/decompress.h"
-#include "format/dali_index.h"
-#include "format/mds_encoding.h"
-#include "format/mds_index.h"
-#include "format/mds_layout.h"
-#include "format/tar_index_layout.h"
-#include "format/webdataset_names.h"
-#include "format/wids_index.h"
+#include "format/foreign/dali_index.h"
+#include "format/foreign/mds_encoding.h"
+#include "format/foreign/mds_index.h"
+#include "format/foreign/mds_layout.h"
+#include "format/foreign/tar_index_layout.h"
+#include "format/foreign/webdataset_names.h"
+#include "format/foreign/wids_index.h"
 #include "shardkit/ndarray.h"
 #include "support/input.h"
 #include "support/memory_bound.h"
@@ -31,8 +31,7 @@ void CheckTarIndex(Input input) {
   std::string bytes(input.rest());
   const auto found = format::DecodeTarIndex(bytes);
   if (found.ok())
-    Require(format::EncodeTarIndex(*found).substr(12, 108) == bytes.substr(12, 108),
-            "an index is encoded as it was");
+    Require(format::EncodeTarIndex(*found).substr(12, 108) == bytes.substr(12, 108), "an index is encoded as it was");
   RepairTarIndex(&bytes, "tar");
   const auto repaired = format::DecodeTarIndex(bytes);
   if (!repaired.ok()) return;
@@ -64,8 +63,7 @@ void CheckDaliIndex(std::string_view text) {
   if (!status.ok()) return;
   bool whole = false, again = false;
   const auto members = DaliMembers(text, &whole);
-  Require(DaliMembers(format::FormatDaliIndex(samples), &again) == members && again,
-          "DALI's index comes back");
+  Require(DaliMembers(format::FormatDaliIndex(samples), &again) == members && again, "DALI's index comes back");
 }
 
 void CheckWidsIndex(std::string_view text) {
@@ -86,12 +84,10 @@ void CheckMdsShard(Input input) {
   const auto offsets = format::DecodeMdsOffsets(bytes.substr(0, *table), length);
   if (!offsets.ok()) return;
   for (size_t i = 0; i < offsets->size(); ++i) {
-    Require((*offsets)[i] >= *table && (*offsets)[i] <= length,
-            "an offset lies in the file, behind the table");
+    Require((*offsets)[i] >= *table && (*offsets)[i] <= length, "an offset lies in the file, behind the table");
     Require(i == 0 || (*offsets)[i - 1] <= (*offsets)[i], "offsets do not descend");
   }
-  if (offsets->front() <= bytes.size())
-    (void)format::ParseMdsHeader(bytes.substr(*table, offsets->front() - *table));
+  if (offsets->front() <= bytes.size()) (void)format::ParseMdsHeader(bytes.substr(*table, offsets->front() - *table));
 }
 
 void CheckMdsSample(Input input) {
@@ -101,14 +97,11 @@ void CheckMdsSample(Input input) {
   }
   const std::string_view sample = input.rest();
   std::vector<uint64_t> places(columns.size() + 1);
-  if (!format::SplitMdsSample(columns, sample.substr(0, format::MdsHeadLength(columns)), sample.size(),
-                              places)
-           .ok())
+  if (!format::SplitMdsSample(columns, sample.substr(0, format::MdsHeadLength(columns)), sample.size(), places).ok())
     return;
   for (size_t i = 0; i < columns.size(); ++i) {
     Require(places[i] <= places[i + 1], "values follow each other");
-    if (columns[i].size)
-      Require(places[i + 1] - places[i] == *columns[i].size, "a value has its column's size");
+    if (columns[i].size) Require(places[i + 1] - places[i] == *columns[i].size, "a value has its column's size");
   }
   Require(places.back() == sample.size(), "the values fill the sample");
 }
@@ -130,20 +123,17 @@ void CheckNames(std::string_view name) {
   const auto ours = format::SplitWebDatasetName(name);
   const auto wids = format::SplitWidsName(name);
   if (ours)
-    Require(std::string(ours->key) + "." + std::string(ours->extension) == name,
-            "key and extension make the name");
+    Require(std::string(ours->key) + "." + std::string(ours->extension) == name, "key and extension make the name");
   // The expression's engine needs stack for every byte.
   if (name.size() > 200 || name.find_first_of(std::string_view("\n\r\0", 3)) != name.npos) return;
-  if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
-    return;
+  if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return;
   static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)"), wids_rule("((?:.*/)?.*?)(\\..*)");
   const std::string text(name);
   std::smatch parts;
   const bool matches = std::regex_match(text, parts, webdataset_rule) && !format::IsWebDatasetMeta(name);
   Require(matches == ours.has_value(), "a name is a sample's by webdataset's expression");
   if (matches)
-    Require(parts[1].str() == ours->key && parts[2].str() == ours->extension,
-            "its parts are those of the expression");
+    Require(parts[1].str() == ours->key && parts[2].str() == ours->extension, "its parts are those of the expression");
   const bool for_wids = std::regex_match(text, parts, wids_rule);
   Require(for_wids == wids.has_value(), "a name is a sample's by wids's expression");
   if (for_wids)

@@ -57,8 +57,7 @@ void CheckHeader(std::string bytes, bool repair) {
 void CheckBlock(Input input, bool repair) {
   const Schema schema = SomeSchema(input.Byte());
   std::string bytes(input.rest());
-  if (bytes.size() > format::BlockHeaderLength(schema.size()))
-    bytes.resize(format::BlockHeaderLength(schema.size()));
+  if (bytes.size() > format::BlockHeaderLength(schema.size())) bytes.resize(format::BlockHeaderLength(schema.size()));
   Seal(&bytes, repair);
   format::BlockHeader header;
   if (!format::DecodeBlockHeader(schema, bytes, &header).ok()) return;
@@ -74,8 +73,7 @@ void CheckFooter(Input input, bool repair) {
   std::string file(input.rest());
   if (file.size() < format::kTrailerBytes) return;
   const uint64_t at = file.size() - format::kTrailerBytes;
-  const uint64_t table_length =
-      std::min<uint64_t>(at, format::kSectionEntryBytes * Load<uint32_t>(file, at + 16));
+  const uint64_t table_length = std::min<uint64_t>(at, format::kSectionEntryBytes * Load<uint32_t>(file, at + 16));
   if (repair) {
     Store<uint64_t>(&file, at + 24, XXH3_64bits(file.data() + at - table_length, table_length));
     Store<uint64_t>(&file, at + 88, XXH3_64bits(file.data() + at, 88));
@@ -84,13 +82,11 @@ void CheckFooter(Input input, bool repair) {
   if (!trailer.ok()) return;
   Require(Within(trailer->footer_offset, trailer->footer_length, at), "the footer lies before the trailer");
   const auto sections = format::DecodeSectionTable(
-      std::string_view(file).substr(trailer->table_offset(), at - trailer->table_offset()), *trailer,
-      has_key);
+      std::string_view(file).substr(trailer->table_offset(), at - trailer->table_offset()), *trailer, has_key);
   if (!sections.ok()) return;
   for (const format::Section& section : *sections) {
     Require(Within(section.offset, format::PaddedLength(section), at), "a section lies in the footer");
-    const std::string_view padded =
-        std::string_view(file).substr(section.offset, format::PaddedLength(section));
+    const std::string_view padded = std::string_view(file).substr(section.offset, format::PaddedLength(section));
     (void)format::CheckSection(section, padded);
     const std::string_view bytes = padded.substr(0, section.length);
     if (section.kind == 1) (void)format::CheckKeyIndex(bytes);
@@ -108,8 +104,7 @@ void CheckSections(Input input) {
     if (metadata.ok()) Require(format::EncodeMetadata(*metadata) == bytes, "metadata is encoded as it was");
   } else if (which % 3 == 1) {
     const auto statistics = format::DecodeStatistics(schema, bytes);
-    if (statistics.ok())
-      Require(format::EncodeStatistics(*statistics) == bytes, "statistics are encoded as they were");
+    if (statistics.ok()) Require(format::EncodeStatistics(*statistics) == bytes, "statistics are encoded as they were");
   } else if (bytes.size() % 12 == 0) {
     if (!format::CheckKeyIndex(bytes).ok()) return;
     std::vector<uint64_t> hashes(bytes.size() / 12);
@@ -139,13 +134,12 @@ void CheckChunk(Input input) {
   const uint32_t count = 1 + input.Below(40);
   const bool with_values = input.Chance();
   const format::HeadLayout layout(column, count);
-  std::string head(
-      input.Bytes(column.is_blob() ? layout.values_offset : layout.values_offset + input.Byte()));
+  std::string head(input.Bytes(column.is_blob() ? layout.values_offset : layout.values_offset + input.Byte()));
   if (head.size() < layout.values_offset) head.resize(layout.values_offset);
   if (const auto size = column.fixed_size()) head.resize(layout.values_offset + *size * count);
   const std::string values(input.rest());
-  const auto view = format::ParseColumn(
-      column, count, head, with_values ? std::string_view(values) : std::string_view(), values.size());
+  const auto view = format::ParseColumn(column, count, head,
+                                        with_values ? std::string_view(values) : std::string_view(), values.size());
   if (!view.ok() || !view->loaded()) return;
   (void)format::CheckAbsentSlots(*view);
   uint64_t bytes = 0, sum = 0;
@@ -170,8 +164,7 @@ void CheckArray(Input input) {
   if (input.Chance()) column.shape = {input.Below(5), input.Below(5)};
   const auto array = ParseNdarray(column, input.rest());
   if (!array.ok()) return;
-  Require(array->data.size() == array->element_count() * ScalarSize(column.dtype),
-          "an array has its elements");
+  Require(array->data.size() == array->element_count() * ScalarSize(column.dtype), "an array has its elements");
   std::string written;
   RequireOk(AppendNdarray(array->dtype, array->shape, array->data, &written), "an array that was parsed");
   if (!column.shape) Require(written == input.rest(), "an array is encoded as it was");

@@ -24,9 +24,8 @@ void ComparePart(const DecodedRegion& part, const DecodedRegion& whole) {
           "part and whole agree on the size");
   Require(part.image.channels == whole.image.channels, "part and whole agree on the channels");
   const size_t channels = static_cast<size_t>(part.image.channels);
-  Require(
-      part.left + part.image.width <= whole.image.width && part.top + part.image.height <= whole.image.height,
-      "the part lies in the whole");
+  Require(part.left + part.image.width <= whole.image.width && part.top + part.image.height <= whole.image.height,
+          "the part lies in the whole");
   for (size_t y = 0; y < part.image.height; ++y) {
     const auto row = part.image.pixels.begin() + static_cast<ptrdiff_t>(y * part.image.width * channels);
     const auto in_whole = whole.image.pixels.begin() +
@@ -58,7 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const absl::Status checked = decoder.Check(file);
     DecodedImage image;
     const absl::Status decoded = decoder.Decode(file, &image);
-    if (!absl::IsResourceExhausted(decoded)) Require(checked.ok() == decoded.ok(), "an image decodes when it passes the check");
+    if (!absl::IsResourceExhausted(decoded))
+      Require(checked.ok() == decoded.ok(), "an image decodes when it passes the check");
     return 0;
   }
   decoder.set_max_memory(kMostMemory);
@@ -66,8 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::Status decoded = decoder.Decode(file, &image);
   if (decoded.ok()) {
     RequireOk(info.status(), "probing what decodes");
-    Require(image.width == info->width && image.height == info->height,
-            "an image has the size that probing finds");
+    Require(image.width == info->width && image.height == info->height, "an image has the size that probing finds");
   }
   if (!info.ok()) return 0;
   if (info->width > 0 && info->height > 0) {  // mostly inside

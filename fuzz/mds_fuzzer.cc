@@ -1,4 +1,5 @@
-// An MDS dataset, its index and shards (plain and compressed), any bytes each; and each shard alone; and its indexes merged.
+// An MDS dataset, its index and shards (plain and compressed), any bytes each; and each shard alone; and its indexes
+// merged.
 
 #include <cstdint>
 #include <memory>

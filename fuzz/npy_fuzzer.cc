@@ -28,8 +28,8 @@ Schema ArraySchema(Input& input) {
   Column array;
   array.name = "a";
   array.type = Type::kNdarray;
-  array.dtype = std::array{Type::kU8,  Type::kI16, Type::kF16, Type::kBf16,
-                           Type::kF32, Type::kI64, Type::kBool}[input.Below(7)];
+  array.dtype =
+      std::array{Type::kU8, Type::kI16, Type::kF16, Type::kBf16, Type::kF32, Type::kI64, Type::kBool}[input.Below(7)];
   const uint32_t form = input.Below(4);
   if (form == 1) array.shape = {2, 3};
   if (form == 2) array.type = array.dtype;  // a scalar is stored as a file, too
@@ -73,8 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(value == member, "bytes are as they were");
     return 0;
   }
-  if (column.type == Type::kNdarray)
-    RequireOk(ParseNdarray(column, value).status(), "an array that was converted");
+  if (column.type == Type::kNdarray) RequireOk(ParseNdarray(column, value).status(), "an array that was converted");
   options.to = Container::kWebDataset;
   RequireOk(Convert(*files, "/shards", "/again", options).status(), "an array to a tar");
   const auto again = ReadRows(*files, "/again");

@@ -56,8 +56,7 @@ void CheckPair(std::string_view text, char separator) {
   const auto first = ModelDigits(left), second = ModelDigits(right);
   if (separator == ':') {
     const uint64_t begin = first.value_or(0), end = second.value_or(UINT64_MAX);
-    const bool valid =
-        at != text.npos && (first || left.empty()) && (second || right.empty()) && begin <= end;
+    const bool valid = at != text.npos && (first || left.empty()) && (second || right.empty()) && begin <= end;
     const auto range = shardctl::ParseRange(text);
     // "" and ":" alone are the command's to decide: both mean everything or nothing.
     if (!left.empty() || !right.empty()) Require(range.ok() == valid, "a range is two numbers in order");
@@ -102,8 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 4: {
       const auto number = shardctl::ParseNumber(input.rest(), -1, 1000);
       if (number.ok())
-        Require(std::isfinite(*number) && *number >= -1 && *number <= 1000,
-                "a number lies within its bounds");
+        Require(std::isfinite(*number) && *number >= -1 && *number <= 1000, "a number lies within its bounds");
       break;
     }
     default:

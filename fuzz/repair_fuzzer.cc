@@ -1,4 +1,5 @@
-// Any bytes as a damaged shard: what repair writes is valid, and holds just the samples that it says it recovered; of a whole shard, all.
+// Any bytes as a damaged shard: what repair writes is valid, and holds just the samples that it says it recovered; of a
+// whole shard, all.
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +33,8 @@ void CheckOutput(FileSystem& files, const RepairReport& report) {
   const auto fixed = ShardReader::Open(files, report.output);
   RequireOk(fixed.status(), "a repaired shard, opened");
   Require((*fixed)->sample_count() == report.samples_recovered, "a repaired shard has the samples that were recovered");
-  Require((*fixed)->file_length() == report.bytes && (*fixed)->content_hash() == report.content_hash, "a repaired shard is as reported");
+  Require((*fixed)->file_length() == report.bytes && (*fixed)->content_hash() == report.content_hash,
+          "a repaired shard is as reported");
   const auto valid = Validate(files, report.output);
   RequireOk(valid.status(), "a repaired shard, validated");
   Require(valid->ok(), "a repaired shard is valid");
@@ -56,7 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       continue;
     }
     CheckAccount(*report);
-    if (whole) Require(report->lossless() && report->samples_recovered == before->samples, "of a whole shard nothing is lost");
+    if (whole)
+      Require(report->lossless() && report->samples_recovered == before->samples, "of a whole shard nothing is lost");
     if (!report->written) continue;
     CheckOutput(*files, *report);
     RequireOk(files->RemoveFile("/fixed.shard"), "removing the output");

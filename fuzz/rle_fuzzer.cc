@@ -85,8 +85,7 @@ void CheckText(Input input) {
   Require(ModelRuns(written) == model, "text of runs means these runs");
   uint64_t sum = 0;
   for (const uint32_t run : mask.runs) sum += run;
-  mask.width =
-      mask.height == 0 ? 0 : static_cast<uint32_t>(std::min<uint64_t>(sum / mask.height, 0xffffffff));
+  mask.width = mask.height == 0 ? 0 : static_cast<uint32_t>(std::min<uint64_t>(sum / mask.height, 0xffffffff));
   const bool valid = uint64_t{mask.height} * mask.width == sum && sum <= kMaxMaskPixels;
   Require(ValidateRle(mask).ok() == valid, "a mask is valid when its runs fill it");
   RleList list;
@@ -106,8 +105,7 @@ void CheckValue(std::string_view value) {
   const bool sized = ParseRleSizes(value, &sizes).ok();
   Require(sized || !parsed, "what can be parsed has sizes");
   if (!parsed) return;
-  Require(sizes.heights == masks.heights && sizes.widths == masks.widths,
-          "the head has the sizes of the masks");
+  Require(sizes.heights == masks.heights && sizes.widths == masks.widths, "the head has the sizes of the masks");
   Require(RleValueCount(value).value() == masks.size(), "the head has the number of masks");
   for (size_t i = 0; i < masks.size(); ++i) RequireOk(ValidateRle(masks[i]), "a mask that was parsed");
   std::string written;

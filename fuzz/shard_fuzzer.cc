@@ -21,8 +21,7 @@ void CompareValues(const ShardReader& shard, const BlockView& view, BlockBuffer*
     for (uint32_t i = 0; i < view.sample_count() && i < 64; ++i) {
       const auto single = shard.ReadValue(view.first_sample() + i, column, buffer);
       // The checksum of a record can be wrong though that of its chunk is right.
-      if (single.ok())
-        Require(*single == view.column(column).value(i), "a value read alone is that of its block");
+      if (single.ok()) Require(*single == view.column(column).value(i), "a value read alone is that of its block");
     }
   }
 }
@@ -39,8 +38,7 @@ bool ReadBlocks(const ShardReader& shard) {
     }
     CompareValues(shard, view, &random);
     for (size_t column = 0; column < view.column_count(); ++column) {
-      RequireOk(shard.ReadBlock(block, {&column, 1}, &projected, &part),
-                "one column of a block that was read");
+      RequireOk(shard.ReadBlock(block, {&column, 1}, &projected, &part), "one column of a block that was read");
       for (uint32_t i = 0; i < view.sample_count(); ++i) {
         Require(part.column(column).value(i) == view.column(column).value(i),
                 "a column read alone is that of its block");

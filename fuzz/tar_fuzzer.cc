@@ -26,8 +26,7 @@ void ReadAll(FileSystem& files, const std::string& path) {
 }
 
 void CompareIndexes(FileSystem& files) {
-  for (const std::string_view name : {"x.tar.shardidx", "x.idx"})
-    (void)files.RemoveFile(JoinPath("/d", name));
+  for (const std::string_view name : {"x.tar.shardidx", "x.idx"}) (void)files.RemoveFile(JoinPath("/d", name));
   const auto rows = ReadRows(files, "/d/x.tar");
   const auto dali = BuildDaliIndex(files, "/d/x.tar");
   if (dali.ok() && dali->problem_count == 0) {

@@ -63,8 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   DatasetWriterOptions options;
   const uint32_t source = input.Below(5);
   if (source > 0) {
-    options.shard.metadata["shardkit.source"] =
-        std::array{"files", "webdataset", "imagefolder", "sa1b"}[source - 1];
+    options.shard.metadata["shardkit.source"] = std::array{"files", "webdataset", "imagefolder", "sa1b"}[source - 1];
   }
   const std::optional<Schema> schema = TakeNames(input);
   if (!schema) return 0;

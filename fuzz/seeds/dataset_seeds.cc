@@ -33,17 +33,17 @@ void AddStructures(const std::string& name, const std::string& shard, SeedWriter
   seeds.Add("format", "header-" + name, Chosen(kHeader, shard.substr(0, Load<uint32_t>(shard, 12))));
   if (shard.size() > 4096) return;
   seeds.Add("format", "footer-" + name, Chosen(kFooter, std::string("\1\2", 2) + shard));
-  const auto trailer = format::DecodeTrailer(
-      std::string_view(shard).substr(shard.size() - format::kTrailerBytes), shard.size());
+  const auto trailer =
+      format::DecodeTrailer(std::string_view(shard).substr(shard.size() - format::kTrailerBytes), shard.size());
   if (!trailer.ok()) return;
   for (uint64_t entry = trailer->table_offset(); entry < shard.size() - format::kTrailerBytes;
        entry += format::kSectionEntryBytes) {
     const uint32_t kind = Load<uint32_t>(shard, entry);
     if (kind < 1 || kind > 3) continue;
     const std::string which = {static_cast<char>(std::array{0, 2, 0, 1}[kind]), '\0'};
-    seeds.Add("format", "section-" + std::to_string(kind) + "-" + name,
-              Chosen(kSections, which + shard.substr(Load<uint64_t>(shard, entry + 8),
-                                                     Load<uint64_t>(shard, entry + 16))));
+    seeds.Add(
+        "format", "section-" + std::to_string(kind) + "-" + name,
+        Chosen(kSections, which + shard.substr(Load<uint64_t>(shard, entry + 8), Load<uint64_t>(shard, entry + 16))));
   }
 }
 
@@ -70,8 +70,7 @@ void AddBlocks(SeedWriter& seeds) {
   seeds.Add("format", "chunk-inline", Chosen(kChunk, chunk + std::string(30, 'v')));
   std::string array = {0, 0};
   const std::array<uint64_t, 2> shape = {2, 3};
-  if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok())
-    seeds.Add("format", "array", Chosen(kArray, array));
+  if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok()) seeds.Add("format", "array", Chosen(kArray, array));
   format::IndexHeader index;
   index.names_length = 5;
   std::string header = format::EncodeIndexHeader(index);
@@ -85,8 +84,7 @@ void AddBlocks(SeedWriter& seeds) {
 void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   const std::filesystem::path valid = std::filesystem::path(golden) / "valid";
   for (const char* kind : {"valid", "invalid"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::filesystem::path(golden) / kind)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(golden) / kind)) {
       if (entry.path().extension() != ".shard") continue;
       const std::string shard = ReadFile(entry.path());
       const std::string name = std::string(kind) + "-" + entry.path().stem().string();

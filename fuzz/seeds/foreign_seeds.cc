@@ -23,8 +23,7 @@ std::string ReadFile(FileSystem& files, const std::string& path) {
 
 // The files that are there, as sections.
 template <size_t N>
-std::vector<std::pair<size_t, std::string>> Collect(FileSystem& files,
-                                                    const std::array<std::string_view, N>& names) {
+std::vector<std::pair<size_t, std::string>> Collect(FileSystem& files, const std::array<std::string_view, N>& names) {
   std::vector<std::pair<size_t, std::string>> sections;
   for (size_t i = 0; i < N; ++i) {
     const std::string path = JoinPath("/d", names[i]);
@@ -89,8 +88,7 @@ void AddMds(SeedWriter& seeds) {
     const auto files = NewMemoryFileSystem();
     {
       const auto writer = CreateMdsWriter(*files, "/d", content.schema, options);
-      if (!writer.ok() || !AppendRows(content.schema, content.rows, **writer).ok() ||
-          !(*writer)->Finish().ok())
+      if (!writer.ok() || !AppendRows(content.schema, content.rows, **writer).ok() || !(*writer)->Finish().ok())
         continue;
     }
     const std::string name = std::to_string(number);
@@ -103,8 +101,7 @@ void AddMds(SeedWriter& seeds) {
     seeds.Add("mds", "alone-" + name, JoinSections({{kMdsFirst, shard}}));
     std::string compressed = index;
     for (size_t at = 0; (at = compressed.find("\"zip_data\": null", at)) != compressed.npos; ++at) {
-      compressed.replace(at, 16,
-                         R"("zip_data": {"basename": "shard.00000.mds.gz", "bytes": 1, "hashes": {}})");
+      compressed.replace(at, 16, R"("zip_data": {"basename": "shard.00000.mds.gz", "bytes": 1, "hashes": {}})");
     }
     for (size_t at = 0; (at = compressed.find("\"compression\": null", at)) != compressed.npos; ++at) {
       compressed.replace(at, 19, R"("compression": "gz")");
@@ -161,8 +158,8 @@ void AddTexts(SeedWriter& seeds) {
     seeds.Add("numbers", std::string("part-") + std::to_string(number++), std::string("\3") + text);
   for (const char* text : {"\3a/bc/../d", "\1/x.tar.gz"})
     seeds.Add("numbers", std::string("path-") + std::to_string(number++), std::string("\5") + text);
-  for (const char* text : {"d/a.b.jpg", "a/b.c/d.jpg", ".hidden", "dir/.hidden.jpg", "a..b", "a.",
-                           "__k__/x.json", "__k__.json"}) {
+  for (const char* text :
+       {"d/a.b.jpg", "a/b.c/d.jpg", ".hidden", "dir/.hidden.jpg", "a..b", "a.", "__k__/x.json", "__k__.json"}) {
     seeds.Add("foreign", "6-" + std::to_string(number++), std::string("\6") + text);
   }
   seeds.Add("foreign", "7-gzip", std::string("\7\1\5\0", 4) + Gzip("hello", kLevel));

@@ -59,14 +59,10 @@ std::string MakeJpeg(const JpegKind& kind, uint32_t width, uint32_t height) {
 
 void AddJpegs(SeedWriter& seeds) {
   const std::array kinds = {
-      JpegKind{"gray", JCS_GRAYSCALE, 1, 1, false, false, 0},
-      JpegKind{"color", JCS_YCbCr, 2, 2, false, false, 0},
-      JpegKind{"wide", JCS_YCbCr, 2, 1, false, false, 1},
-      JpegKind{"tall", JCS_YCbCr, 1, 2, false, false, 0},
-      JpegKind{"progressive", JCS_YCbCr, 2, 2, true, false, 0},
-      JpegKind{"arithmetic", JCS_YCbCr, 1, 1, false, true, 0},
-      JpegKind{"black", JCS_YCCK, 1, 1, false, false, 0},
-      JpegKind{"odd", JCS_YCbCr, 4, 1, false, false, 0},
+      JpegKind{"gray", JCS_GRAYSCALE, 1, 1, false, false, 0},   JpegKind{"color", JCS_YCbCr, 2, 2, false, false, 0},
+      JpegKind{"wide", JCS_YCbCr, 2, 1, false, false, 1},       JpegKind{"tall", JCS_YCbCr, 1, 2, false, false, 0},
+      JpegKind{"progressive", JCS_YCbCr, 2, 2, true, false, 0}, JpegKind{"arithmetic", JCS_YCbCr, 1, 1, false, true, 0},
+      JpegKind{"black", JCS_YCCK, 1, 1, false, false, 0},       JpegKind{"odd", JCS_YCbCr, 4, 1, false, false, 0},
       JpegKind{"rgb", JCS_RGB, 1, 1, false, false, 2},
   };
   for (const JpegKind& kind : kinds) {
@@ -84,8 +80,7 @@ void AddMasks(SeedWriter& seeds) {
   for (uint64_t number = 0; number < 6; ++number) {
     const std::string noise = SeedBytes(number, 16 * 12);
     std::vector<uint8_t> pixels(noise.size());
-    for (size_t i = 0; i < pixels.size(); ++i)
-      pixels[i] = (i / 16 * 3 + i % 16) / 9 % 2 ^ (noise[i] > 100 ? 1 : 0);
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = (i / 16 * 3 + i % 16) / 9 % 2 ^ (noise[i] > 100 ? 1 : 0);
     const auto mask = EncodeDense(pixels, 16, 12);
     RequireOk(mask.status(), "a mask of a seed");
     std::string text = {1, 16};
@@ -109,8 +104,7 @@ void AddAnnotations(SeedWriter& seeds) {
   options.max_objects = 3;
   RequireOk(SynthesizeSa1b(*files, "/sa1b", options), "annotations of seeds");
   for (int number = 1; number <= 6; ++number) {
-    std::string json =
-        files->ReadFile("/sa1b/sa_" + std::to_string(number) + ".json", uint64_t{1} << 20).value();
+    std::string json = files->ReadFile("/sa1b/sa_" + std::to_string(number) + ".json", uint64_t{1} << 20).value();
     seeds.Add("sa1b", "sound-" + std::to_string(number), json);
     // Another form of the same, which the columns do not give back.
     for (size_t at = 0; (at = json.find(", ", at)) != json.npos; ++at) json.replace(at, 2, ",");

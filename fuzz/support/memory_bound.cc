@@ -5,8 +5,9 @@
 #include <cstdlib>
 
 // Of the sanitizers' run-time library (sanitizer/allocator_interface.h); null without one.
-extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(
-    void (*allocated)(const volatile void*, size_t), void (*freed)(const volatile void*));
+extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
+                                                                                                 size_t),
+                                                                               void (*freed)(const volatile void*));
 extern "C" __attribute__((weak)) size_t __sanitizer_get_allocated_size(const volatile void*);
 
 namespace shardkit::fuzz {

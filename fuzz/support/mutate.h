@@ -32,9 +32,8 @@ inline size_t PutBack(std::string_view bytes, uint8_t* data, size_t max_size) {
 
 // Mutates one of the files of an input of sections, then calls `repair` with all of them; now and then the
 // sections themselves.
-inline size_t MutateSections(
-    uint8_t* data, size_t size, size_t max_size, unsigned seed, size_t name_count,
-    const std::function<void(std::vector<std::pair<size_t, std::string>>&)>& repair) {
+inline size_t MutateSections(uint8_t* data, size_t size, size_t max_size, unsigned seed, size_t name_count,
+                             const std::function<void(std::vector<std::pair<size_t, std::string>>&)>& repair) {
   std::vector<std::pair<size_t, std::string>> sections;
   for (const FileSection& section : SplitSections({reinterpret_cast<const char*>(data), size}, name_count)) {
     sections.emplace_back(section.name, section.content);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "format/foreign/tar_index_layout.h"
 #include "format/index_layout.h"
-#include "format/tar_index_layout.h"
 #include "shardkit/manifest.h"
 #include "support/little_endian.h"
 #include "support/repair_checksums.h"
@@ -23,8 +23,7 @@ void RepairOffsetIndex(std::string* index, std::string_view manifest) {
   const auto pages = Load<uint64_t>(bytes, 80);
   if (pages >= format::kIndexHeaderBytes && pages <= bytes.size()) {
     uint64_t checksum = pages;
-    for (uint64_t page = format::kIndexHeaderBytes; page < pages && checksum + 8 <= bytes.size();
-         checksum += 8) {
+    for (uint64_t page = format::kIndexHeaderBytes; page < pages && checksum + 8 <= bytes.size(); checksum += 8) {
       const uint64_t length = std::min(format::kIndexPageBytes, pages - page);
       Store(&bytes, checksum, Hash(std::string_view(bytes).substr(page, length)));
       page += length;

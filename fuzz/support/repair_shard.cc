@@ -31,9 +31,7 @@ class Repair {
   }
 
  private:
-  uint64_t Hash(uint64_t offset, uint64_t length) const {
-    return XXH3_64bits(shard_.data() + offset, length);
-  }
+  uint64_t Hash(uint64_t offset, uint64_t length) const { return XXH3_64bits(shard_.data() + offset, length); }
 
   void Write(uint64_t at, uint64_t checksum) { Store(&shard_, at, checksum); }
 
@@ -57,8 +55,7 @@ class Repair {
     const uint64_t header_length = Load<uint32_t>(shard_, at + 8);
     const uint64_t columns = Load<uint32_t>(shard_, at + 12);
     const uint64_t length = Load<uint64_t>(shard_, at + 16);
-    if (header_length != format::BlockHeaderLength(columns) || !Within(at, header_length, shard_.size()))
-      return 0;
+    if (header_length != format::BlockHeaderLength(columns) || !Within(at, header_length, shard_.size())) return 0;
     for (uint64_t i = 0; i < columns; ++i) Column(at, at + 56 + 64 * i, i);
     Write(at + 48, previous_);
     previous_ = Hash(at, header_length - kChecksum);
@@ -75,9 +72,7 @@ class Repair {
     const auto values_length = Load<uint64_t>(shard_, entry + 40);
     const uint64_t room = shard_.size() - block;
     if (!Within(offset, stored, room) || !Within(values_offset, values_length, room)) return;
-    if (!Within(offset, RoundUp(stored, 64), room) ||
-        !Within(values_offset, RoundUp(values_length, 64), room))
-      return;
+    if (!Within(offset, RoundUp(stored, 64), room) || !Within(values_offset, RoundUp(values_length, 64), room)) return;
     if (values_offset != 0) {
       Records(block, column, block + offset, stored, block + values_offset, values_length);
       Write(entry + 48, Hash(block + values_offset, RoundUp(values_length, 64)));
@@ -95,8 +90,7 @@ class Repair {
     for (uint64_t i = 0; i < count && presence + 8 * (i + 1) <= head_length; ++i) {
       const auto end = Load<uint64_t>(shard_, head + presence + 8 * i);
       if (end < begin || end > values_length) return;
-      if (end - begin >= kChecksum)
-        Write(values + end - kChecksum, Hash(values + begin, end - begin - kChecksum));
+      if (end - begin >= kChecksum) Write(values + end - kChecksum, Hash(values + begin, end - begin - kChecksum));
       begin = end;
     }
   }
@@ -108,8 +102,7 @@ class Repair {
     const uint64_t table_length = format::kSectionEntryBytes * sections;
     if (footer > trailer || table_length > trailer - footer) return;
     const uint64_t table = trailer - table_length;
-    for (uint64_t entry = table; entry < trailer; entry += format::kSectionEntryBytes)
-      Section(entry, trailer);
+    for (uint64_t entry = table; entry < trailer; entry += format::kSectionEntryBytes) Section(entry, trailer);
     Write(trailer + 8, trailer - footer);
     Write(trailer + 24, Hash(table, table_length));
     XXH128_canonical_t content;

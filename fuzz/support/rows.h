@@ -28,7 +28,6 @@ enum class Records { kSound, kAny };
 std::optional<std::vector<Row>> ReadRows(const DatasetReader& dataset, Records records = Records::kSound);
 
 // Opens and reads; empty when either fails.
-std::optional<std::vector<Row>> ReadRows(FileSystem& files, const std::string& path,
-                                         Records records = Records::kSound);
+std::optional<std::vector<Row>> ReadRows(FileSystem& files, const std::string& path, Records records = Records::kSound);
 
 }  // namespace shardkit::fuzz

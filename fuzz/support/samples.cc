@@ -48,8 +48,7 @@ std::string TakeMasks(Input& input) {
     std::string pixels(input.Bytes(uint64_t{height} * width));
     pixels.resize(size_t{height} * width);
     for (char& pixel : pixels) pixel &= 1;
-    const auto mask =
-        EncodeDense({reinterpret_cast<const uint8_t*>(pixels.data()), pixels.size()}, height, width);
+    const auto mask = EncodeDense({reinterpret_cast<const uint8_t*>(pixels.data()), pixels.size()}, height, width);
     RequireOk(mask.status(), "a small mask");
     masks.Append(*mask);
   }
@@ -147,8 +146,7 @@ absl::Status AppendRows(const Schema& schema, const std::vector<Row>& rows, Data
   return absl::OkStatus();
 }
 
-void RequireRows(FileSystem& files, const std::string& path, const Schema& schema,
-                 const std::vector<Row>& rows) {
+void RequireRows(FileSystem& files, const std::string& path, const Schema& schema, const std::vector<Row>& rows) {
   const auto dataset = DatasetReader::Open(files, path, BoundedOptions());
   RequireOk(dataset.status(), "opening a dataset that was written");
   const auto read = ReadRows(**dataset);

@@ -25,7 +25,6 @@ std::vector<Row> TakeRows(Input& input, const Schema& schema);
 absl::Status AppendRows(const Schema& schema, const std::vector<Row>& rows, DatasetWriter& writer);
 
 // Fails unless the dataset has these rows, in the schema's columns by name.
-void RequireRows(FileSystem& files, const std::string& path, const Schema& schema,
-                 const std::vector<Row>& rows);
+void RequireRows(FileSystem& files, const std::string& path, const Schema& schema, const std::vector<Row>& rows);
 
 }  // namespace shardkit::fuzz

@@ -88,8 +88,9 @@ class Buffer {
   }
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
-  // Large memory comes from the system and goes back to it. malloc would, once it has seen a few large blocks freed, keep
-  // them in its arenas: with buffers of mixed sizes and several threads a process then holds a multiple of what it uses.
+  // Large memory comes from the system and goes back to it. malloc would, once it has seen a few large blocks freed,
+  // keep them in its arenas: with buffers of mixed sizes and several threads a process then holds a multiple of what it
+  // uses.
   static bool FromSystem(size_t capacity) { return capacity >= kHugePage; }
 
   static char* Allocate(size_t capacity) {
@@ -103,7 +104,8 @@ class Buffer {
     const size_t after = mapped - before - capacity;
     if (before != 0) (void)munmap(begin, before);
     if (after != 0) (void)munmap(begin + before + capacity, after);
-    // The first touch of a block's memory is a fault per page: with small pages that takes longer than hashing the block.
+    // The first touch of a block's memory is a fault per page: with small pages that takes longer than hashing the
+    // block.
     (void)madvise(begin + before, capacity, MADV_HUGEPAGE);
     return begin + before;
   }

@@ -5,7 +5,8 @@
 namespace shardkit {
 
 absl::Status Cancellation::Check(std::string_view stage) const {
-  if (cancelled()) [[unlikely]] return Cancelled("cancelled while ", stage);
+  if (cancelled()) [[unlikely]]
+    return Cancelled("cancelled while ", stage);
   return absl::OkStatus();
 }
 

@@ -14,9 +14,7 @@ namespace shardkit {
 }
 
 // `alignment` is a power of two. The caller has bounded `value` below 2^63.
-constexpr uint64_t RoundUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) & ~(alignment - 1);
-}
+constexpr uint64_t RoundUp(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 
 // True when [offset, offset + length) lies within [0, size), without wrapping.
 [[nodiscard]] constexpr bool RangeWithin(uint64_t offset, uint64_t length, uint64_t size) {

@@ -58,9 +58,7 @@ uint64_t Hash64(const void* data, size_t length) {
   return function(data, length);
 }
 
-Hash128Bytes Hash128(std::string_view bytes) {
-  return ToBytes(XXH3_128bits(bytes.data(), bytes.size()));
-}
+Hash128Bytes Hash128(std::string_view bytes) { return ToBytes(XXH3_128bits(bytes.data(), bytes.size())); }
 
 struct StreamingHash64::State {
   XXH3_state_t* xxh = XXH3_createState();
@@ -95,9 +93,7 @@ StreamingHash128::StreamingHash128() : state_(std::make_unique<State>()) {}
 StreamingHash128::~StreamingHash128() = default;
 StreamingHash128::StreamingHash128(StreamingHash128&&) noexcept = default;
 StreamingHash128& StreamingHash128::operator=(StreamingHash128&&) noexcept = default;
-void StreamingHash128::Update(std::string_view bytes) {
-  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
-}
+void StreamingHash128::Update(std::string_view bytes) { XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()); }
 Hash128Bytes StreamingHash128::Digest() const { return ToBytes(XXH3_128bits_digest(state_->xxh)); }
 
 }  // namespace shardkit

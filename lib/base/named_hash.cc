@@ -14,7 +14,8 @@ namespace {
 template <typename T>
 std::string HexOfNumber(T number) {
   unsigned char bytes[sizeof(T)];
-  for (size_t i = sizeof(T); i-- > 0; number = static_cast<T>(number >> 8)) bytes[i] = static_cast<unsigned char>(number & 0xff);
+  for (size_t i = sizeof(T); i-- > 0; number = static_cast<T>(number >> 8))
+    bytes[i] = static_cast<unsigned char>(number & 0xff);
   return internal::ToHexDigits(bytes, sizeof(T));
 }
 

@@ -14,8 +14,9 @@ class NamedHash {
  public:
   virtual ~NamedHash() = default;
 
-  // Names as Python's hashlib and xxhash write them: "xxh32", "xxh64", "xxh3_64", "xxh128" ("xxh3_128"), and with OpenSSL's
-  // libcrypto "md5", "sha1", "sha256", "sha3_256", "blake2b" and so on. Unimplemented, naming what is missing, for others.
+  // Names as Python's hashlib and xxhash write them: "xxh32", "xxh64", "xxh3_64", "xxh128" ("xxh3_128"), and with
+  // OpenSSL's libcrypto "md5", "sha1", "sha256", "sha3_256", "blake2b" and so on. Unimplemented, naming what is
+  // missing, for others.
   static absl::StatusOr<std::unique_ptr<NamedHash>> Create(std::string_view name);
 
   virtual void Update(std::string_view bytes) = 0;

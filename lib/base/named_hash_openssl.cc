@@ -23,7 +23,9 @@ class CryptoHash : public NamedHash {
     return EVP_DigestInit_ex(context_.get(), algorithm, nullptr) == 1;
   }
 
-  void Update(std::string_view bytes) override { sound_ = EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1 && sound_; }
+  void Update(std::string_view bytes) override {
+    sound_ = EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1 && sound_;
+  }
 
   std::string HexDigest() override {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -5,7 +5,9 @@
 namespace shardkit::internal {
 
 absl::StatusOr<std::unique_ptr<NamedHash>> NewCryptoHash(std::string_view name) {
-  return Unimplemented("hash \"", name, "\" is not of the xxHash family, and this build has no OpenSSL: install libssl-dev and build again");
+  return Unimplemented(
+      "hash \"", name,
+      "\" is not of the xxHash family, and this build has no OpenSSL: install libssl-dev and build again");
 }
 
 }  // namespace shardkit::internal

@@ -21,12 +21,11 @@ struct TypeEntry {
 };
 
 constexpr std::array<TypeEntry, 20> kTypes{{
-    {Type::kBytes, "bytes", 0}, {Type::kUtf8, "utf8", 0},       {Type::kJson, "json", 0}, {Type::kJpeg, "jpeg", 0},
-    {Type::kPng, "png", 0},     {Type::kI8, "i8", 1},           {Type::kI16, "i16", 2},   {Type::kI32, "i32", 4},
-    {Type::kI64, "i64", 8},     {Type::kU8, "u8", 1},           {Type::kU16, "u16", 2},   {Type::kU32, "u32", 4},
-    {Type::kU64, "u64", 8},     {Type::kF16, "f16", 2},         {Type::kBf16, "bf16", 2}, {Type::kF32, "f32", 4},
-    {Type::kF64, "f64", 8},     {Type::kBool, "bool", 1},       {Type::kNdarray, "ndarray", 0},
-    {Type::kRle, "rle", 0},
+    {Type::kBytes, "bytes", 0}, {Type::kUtf8, "utf8", 0}, {Type::kJson, "json", 0},       {Type::kJpeg, "jpeg", 0},
+    {Type::kPng, "png", 0},     {Type::kI8, "i8", 1},     {Type::kI16, "i16", 2},         {Type::kI32, "i32", 4},
+    {Type::kI64, "i64", 8},     {Type::kU8, "u8", 1},     {Type::kU16, "u16", 2},         {Type::kU32, "u32", 4},
+    {Type::kU64, "u64", 8},     {Type::kF16, "f16", 2},   {Type::kBf16, "bf16", 2},       {Type::kF32, "f32", 4},
+    {Type::kF64, "f64", 8},     {Type::kBool, "bool", 1}, {Type::kNdarray, "ndarray", 0}, {Type::kRle, "rle", 0},
 }};
 
 const TypeEntry* FindType(Type type) {
@@ -40,9 +39,7 @@ absl::Status CheckColumn(const Column& column) {
                            kMaxColumnNameBytes, " are allowed");
   }
   if (!ValidUtf8(column.name)) return InvalidArgument("a column name is not valid UTF-8");
-  const auto refuse = [&](std::string_view why) {
-    return InvalidArgument("column \"", column.name, "\": ", why);
-  };
+  const auto refuse = [&](std::string_view why) { return InvalidArgument("column \"", column.name, "\": ", why); };
   if (FindType(column.type) == nullptr) return refuse("unknown type");
   if (column.codec != Codec::kNone && column.codec != Codec::kZstd) return refuse("unknown codec");
   if (column.is_key && (column.type != Type::kUtf8 || column.nullable)) {

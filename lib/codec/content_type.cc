@@ -9,8 +9,8 @@
 namespace shardkit {
 namespace {
 
-constexpr std::array<std::string_view, 12> kTextExtensions = {
-    "txt", "cls", "caption", "csv", "tsv", "md", "xml", "html", "yaml", "yml", "log", "jsonl"};
+constexpr std::array<std::string_view, 12> kTextExtensions = {"txt", "cls",  "caption", "csv", "tsv", "md",
+                                                              "xml", "html", "yaml",    "yml", "log", "jsonl"};
 
 // A parser keeps memory in proportion to the largest document it has seen: above this it is given back.
 constexpr size_t kKeptParserCapacity = size_t{16} << 20;
@@ -24,17 +24,14 @@ std::string LowerCase(std::string_view text) {
 }
 
 bool IsTextExtension(std::string_view lower) {
-  return lower == "ndjson" ||
-         std::find(kTextExtensions.begin(), kTextExtensions.end(), lower) != kTextExtensions.end();
+  return lower == "ndjson" || std::find(kTextExtensions.begin(), kTextExtensions.end(), lower) != kTextExtensions.end();
 }
 
 }  // namespace
 
 bool HasJpegSignature(std::string_view bytes) { return bytes.substr(0, 3) == "\xff\xd8\xff"; }
 
-bool HasPngSignature(std::string_view bytes) {
-  return bytes.substr(0, 8) == std::string_view("\x89PNG\r\n\x1a\n", 8);
-}
+bool HasPngSignature(std::string_view bytes) { return bytes.substr(0, 8) == std::string_view("\x89PNG\r\n\x1a\n", 8); }
 
 bool IsValidUtf8(std::string_view bytes) { return simdjson::validate_utf8(bytes.data(), bytes.size()); }
 

@@ -26,8 +26,7 @@ void SetSize(Geometry* geometry, uint32_t width, uint32_t height) {
 }
 
 Box WholeUpright(const Geometry& geometry) {
-  return {0, 0, static_cast<double>(geometry.upright_width()),
-          static_cast<double>(geometry.upright_height())};
+  return {0, 0, static_cast<double>(geometry.upright_width()), static_cast<double>(geometry.upright_height())};
 }
 
 bool Inside(double begin, double length, uint32_t size) {
@@ -62,16 +61,15 @@ absl::Status CheckGeometry(const Geometry& geometry) {
     return InvalidArgument("geometry: orientation is ", geometry.orientation, ", not 1 to 8");
   }
   const Box& box = geometry.source;
-  if (!Inside(box.x, box.width, geometry.upright_width()) ||
-      !Inside(box.y, box.height, geometry.upright_height())) {
-    return InvalidArgument("geometry: source is ", box.width, " x ", box.height, " pixels at (", box.x, ", ",
-                           box.y, "), empty or not inside the upright image of ", geometry.upright_width(),
-                           " x ", geometry.upright_height());
+  if (!Inside(box.x, box.width, geometry.upright_width()) || !Inside(box.y, box.height, geometry.upright_height())) {
+    return InvalidArgument("geometry: source is ", box.width, " x ", box.height, " pixels at (", box.x, ", ", box.y,
+                           "), empty or not inside the upright image of ", geometry.upright_width(), " x ",
+                           geometry.upright_height());
   }
   if (geometry.content_width > geometry.output_width || geometry.content_height > geometry.output_height) {
-    return InvalidArgument("geometry: the content of ", geometry.content_width, " x ",
-                           geometry.content_height, " pixels is larger than the output of ",
-                           geometry.output_width, " x ", geometry.output_height);
+    return InvalidArgument("geometry: the content of ", geometry.content_width, " x ", geometry.content_height,
+                           " pixels is larger than the output of ", geometry.output_width, " x ",
+                           geometry.output_height);
   }
   return absl::OkStatus();
 }
@@ -113,8 +111,7 @@ Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target) {
   const double scale = target * 1.0 / longer;
   const auto resized = [&](double side) {
     // A proportion so extreme that the shorter side vanishes keeps one pixel of it.
-    return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1,
-                                std::max(target, 1u));
+    return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1, std::max(target, 1u));
   };
   geometry.content_width = resized(geometry.source.width);
   geometry.content_height = resized(geometry.source.height);
@@ -126,8 +123,8 @@ Geometry FlipHorizontal(Geometry geometry) {
   return geometry;
 }
 
-Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height,
-                           AugmentationRandom& random, const RandomCropOptions& options) {
+Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
+                           const RandomCropOptions& options) {
   Geometry geometry = OfStored(stored);
   SetSize(&geometry, width, height);
   const double image_width = geometry.upright_width();
@@ -155,8 +152,8 @@ Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t he
   } else if (image_width > image_height * options.max_ratio) {
     box_width = std::min(image_width, RoundHalfToEven(image_height * options.max_ratio));
   }
-  geometry.source = {std::floor((image_width - box_width) / 2), std::floor((image_height - box_height) / 2),
-                     box_width, box_height};
+  geometry.source = {std::floor((image_width - box_width) / 2), std::floor((image_height - box_height) / 2), box_width,
+                     box_height};
   return geometry;
 }
 

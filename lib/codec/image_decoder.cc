@@ -30,16 +30,14 @@ absl::Status CheckOutput(const Geometry& geometry, const MutableImageView& out) 
 // those libjpeg-turbo has vectorised transforms, the others are slower than full size.
 int ChooseScale(const internal::StoredGeometry& stored) {
   for (const int scale : {1, 2, 4}) {
-    if (stored.source.width * scale >= stored.width * 8.0 &&
-        stored.source.height * scale >= stored.height * 8.0) {
+    if (stored.source.width * scale >= stored.width * 8.0 && stored.source.height * scale >= stored.height * 8.0) {
       return scale;
     }
   }
   return 8;
 }
 
-void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top,
-                const std::array<uint8_t, 3>& fill) {
+void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top, const std::array<uint8_t, 3>& fill) {
   if (left >= out.width || top >= out.height) return;
   const auto channels = static_cast<size_t>(out.channels);
   const size_t bytes = (out.width - left) * channels;
@@ -75,9 +73,8 @@ struct ImageDecoder::State {
 };
 
 // The content alone, without padding.
-absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const JpegInfo& info,
-                                                const Geometry& geometry, const ImageDecodeOptions& options,
-                                                const MutableImageView& content) {
+absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const JpegInfo& info, const Geometry& geometry,
+                                                const ImageDecodeOptions& options, const MutableImageView& content) {
   const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
   const int scale = options.scaled_decode ? ChooseScale(stored) : 8;
   SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, scale, content.channels));
@@ -87,8 +84,7 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Jp
   // Mirroring is part of the resizing; the exchange of axes comes after it.
   const internal::Turn& turn = stored.turn;
   resizer.Prepare(reader.whole_width(), reader.whole_height(), box, stored.width, stored.height,
-                  turn.transpose ? turn.mirror_y : turn.mirror_x,
-                  turn.transpose ? turn.mirror_x : turn.mirror_y);
+                  turn.transpose ? turn.mirror_y : turn.mirror_x, turn.transpose ? turn.mirror_x : turn.mirror_y);
 
   const auto channels = static_cast<size_t>(content.channels);
   SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
@@ -101,8 +97,7 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Jp
   SHARDKIT_RETURN_IF_ERROR(
       internal::CheckDecodable(info, row_bytes * height + turned_pixels * channels, options.max_memory));
   region.resize(row_bytes * height);
-  SHARDKIT_RETURN_IF_ERROR(
-      reader.Read(left, resizer.top(), left + width, resizer.bottom(), region.data(), row_bytes));
+  SHARDKIT_RETURN_IF_ERROR(reader.Read(left, resizer.top(), left + width, resizer.bottom(), region.data(), row_bytes));
   const ImageView part{region.data(), width, height, content.channels, row_bytes};
   if (!turn.transpose) {
     resizer.Run(part, left, resizer.top(), content);
@@ -121,16 +116,16 @@ ImageDecoder::~ImageDecoder() = default;
 ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
 ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
-absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geometry,
-                                  const ImageDecodeOptions& options, const MutableImageView& out) {
+absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
+                                  const MutableImageView& out) {
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
   if (HasPngSignature(bytes)) return Unimplemented("image: PNG is not decoded to pixels, only JPEG");
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
   SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, options.max_memory));
   if (info.width != geometry.stored_width || info.height != geometry.stored_height) {
-    return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ",
-                           geometry.stored_height, " pixels; the JPEG has ", info.width, " x ", info.height);
+    return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
+                           " pixels; the JPEG has ", info.width, " x ", info.height);
   }
   State& state = *state_;
   MutableImageView content = out;

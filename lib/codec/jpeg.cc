@@ -16,8 +16,7 @@ namespace shardkit {
 namespace internal {
 
 absl::Status JpegError(std::string_view message) {
-  for (const std::string_view part :
-       {"nsupported", "not implemented", "not compiled", "omitted at compile"}) {
+  for (const std::string_view part : {"nsupported", "not implemented", "not compiled", "omitted at compile"}) {
     if (message.find(part) != std::string_view::npos) return Unimplemented("JPEG: ", message);
   }
   return DataLoss("JPEG: ", message);
@@ -26,12 +25,14 @@ absl::Status JpegError(std::string_view message) {
 absl::Status CheckDecodable(const JpegInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
   // Neither reaches 2^63: sides have 16 bits, and there are at most 255 components.
   if (pixel_bytes + info.coefficient_bytes > max_memory) {
-    return ResourceExhausted("JPEG: decoding ", info.width, " x ", info.height, info.coefficient_bytes > 0 ? " progressive" : "",
-                             " pixels takes ", pixel_bytes + info.coefficient_bytes, " bytes of memory, over the limit of ", max_memory);
+    return ResourceExhausted("JPEG: decoding ", info.width, " x ", info.height,
+                             info.coefficient_bytes > 0 ? " progressive" : "", " pixels takes ",
+                             pixel_bytes + info.coefficient_bytes, " bytes of memory, over the limit of ", max_memory);
   }
   // Arithmetic coding has any number of pixels in no bytes, even past the end of the file. What they cost is time.
   if (info.arithmetic && uint64_t{info.width} * info.height > max_memory) {
-    return ResourceExhausted("JPEG: ", info.width, " x ", info.height, " pixels of arithmetic coding are more than the limit of ", max_memory);
+    return ResourceExhausted("JPEG: ", info.width, " x ", info.height,
+                             " pixels of arithmetic coding are more than the limit of ", max_memory);
   }
   if (info.lossless) return Unimplemented("JPEG: lossless coding is not supported");
   if (info.bits != 8) return Unimplemented("JPEG: ", info.bits, " bits per sample are not supported, only 8");
@@ -94,9 +95,9 @@ absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageV
   constexpr size_t kMaxPitch = 0x7fffffff;
   if (out.pixels == nullptr || out.width != info.width || out.height != info.height ||
       (out.channels != 1 && out.channels != 3) || out.row_stride < row_bytes || out.row_stride > kMaxPitch) {
-    return InvalidArgument("JPEG: ", info.width, " x ", info.height, " pixels do not go into an output of ",
-                           out.width, " x ", out.height, " with ", out.channels, " channels and rows of ",
-                           out.row_stride, " bytes");
+    return InvalidArgument("JPEG: ", info.width, " x ", info.height, " pixels do not go into an output of ", out.width,
+                           " x ", out.height, " with ", out.channels, " channels and rows of ", out.row_stride,
+                           " bytes");
   }
   if (info.components != 4) {
     return DecodeWhole(bytes, info, out.channels == 1 ? TJPF_GRAY : TJPF_RGB, out.pixels, out.row_stride);
@@ -116,10 +117,10 @@ absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& in
   // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling
   // that tjDecompress2 decodes. The library never writes beyond the size given here. A scan limit, because a
   // small progressive file can ask for hours of work.
-  const int result = tjDecompress2(
-      handle_, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()),
-      out, static_cast<int>(info.width), static_cast<int>(row_stride), static_cast<int>(info.height), format,
-      TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
+  const int result = tjDecompress2(handle_, reinterpret_cast<const unsigned char*>(bytes.data()),
+                                   static_cast<unsigned long>(bytes.size()), out, static_cast<int>(info.width),
+                                   static_cast<int>(row_stride), static_cast<int>(info.height), format,
+                                   TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
   if (result != 0) return internal::JpegError(tjGetErrorStr2(handle_));
   return absl::OkStatus();
 }
@@ -136,8 +137,8 @@ absl::Status JpegDecoder::DecodeRegion(std::string_view bytes, const JpegRegionO
   const uint64_t right = options.width == 0 ? info.width : uint64_t{options.x} + options.width;
   const uint64_t bottom = options.height == 0 ? info.height : uint64_t{options.y} + options.height;
   if (options.x >= info.width || options.y >= info.height || right > info.width || bottom > info.height) {
-    return InvalidArgument("JPEG: a region of ", options.width, " x ", options.height, " at (", options.x,
-                           ", ", options.y, ") is not inside the image of ", info.width, " x ", info.height);
+    return InvalidArgument("JPEG: a region of ", options.width, " x ", options.height, " at (", options.x, ", ",
+                           options.y, ") is not inside the image of ", info.width, " x ", info.height);
   }
   const int channels = options.channels != 0 ? options.channels : info.components == 1 ? 1 : 3;
   const auto scale = static_cast<uint64_t>(options.scale);
@@ -195,8 +196,8 @@ absl::Status EncodeJpeg(const uint8_t* rgb, uint32_t width, uint32_t height, con
   }
   out->resize(size);
   unsigned char* buffer = reinterpret_cast<unsigned char*>(out->data());
-  if (tjCompress2(handle.get(), rgb, static_cast<int>(width), 0, static_cast<int>(height), TJPF_RGB, &buffer,
-                  &size, subsampling, options.quality, TJFLAG_NOREALLOC) != 0) {
+  if (tjCompress2(handle.get(), rgb, static_cast<int>(width), 0, static_cast<int>(height), TJPF_RGB, &buffer, &size,
+                  subsampling, options.quality, TJFLAG_NOREALLOC) != 0) {
     out->clear();
     return absl::InternalError(tjGetErrorStr2(handle.get()));
   }

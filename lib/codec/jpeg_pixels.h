@@ -10,8 +10,8 @@
 
 namespace shardkit::internal {
 
-// Unimplemented for what the library or this project cannot decode; ResourceExhausted when `pixel_bytes` and what the decoder itself
-// holds pass max_memory.
+// Unimplemented for what the library or this project cannot decode; ResourceExhausted when `pixel_bytes` and what the
+// decoder itself holds pass max_memory.
 absl::Status CheckDecodable(const JpegInfo& info, uint64_t pixel_bytes, uint64_t max_memory);
 
 // What libjpeg-turbo says of a file: Unimplemented when it lacks a feature, else DataLoss.

@@ -74,7 +74,8 @@ uint64_t CoefficientBytes(const JpegInfo& info, std::string_view segment) {
     across = std::max(across, factors(i).first);
     down = std::max(down, factors(i).second);
   }
-  const uint64_t columns = (info.width + 8 * across - 1) / (8 * across), rows = (info.height + 8 * down - 1) / (8 * down);
+  const uint64_t columns = (info.width + 8 * across - 1) / (8 * across),
+                 rows = (info.height + 8 * down - 1) / (8 * down);
   uint64_t blocks = 0;
   for (int i = 0; i < info.components; ++i) blocks += columns * factors(i).first * rows * factors(i).second;
   return blocks * 128;
@@ -136,8 +137,7 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
     if (marker == kEndOfImage || marker == kStartOfScan) return end();
 
     uint32_t length;
-    if (!ByteReader(bytes, false).Read16(position, &length) || length < 2 ||
-        length > bytes.size() - position) {
+    if (!ByteReader(bytes, false).Read16(position, &length) || length < 2 || length > bytes.size() - position) {
       return end();
     }
     const std::string_view segment = bytes.substr(position + 2, length - 2);

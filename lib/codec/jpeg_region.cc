@@ -17,8 +17,7 @@ JpegRegionReader::JpegRegionReader() {
   errors_.error_exit = OnError;
   errors_.emit_message = OnMessage;
   decompress_.client_data = this;
-  const absl::Status created =
-      Run([](JpegRegionReader* self) { jpeg_create_decompress(&self->decompress_); });
+  const absl::Status created = Run([](JpegRegionReader* self) { jpeg_create_decompress(&self->decompress_); });
   if (!created.ok()) {
     jpeg_destroy_decompress(&decompress_);
     throw std::bad_alloc();
@@ -54,8 +53,7 @@ void JpegRegionReader::OnProgress(j_common_ptr info) {
   constexpr int kMaxScans = 500;
   JpegRegionReader* const self = Self(info);
   if (self->decompress_.input_scan_number <= kMaxScans) return;
-  std::snprintf(self->message_, sizeof(self->message_), "Progressive JPEG image has more than %d scans",
-                kMaxScans);
+  std::snprintf(self->message_, sizeof(self->message_), "Progressive JPEG image has more than %d scans", kMaxScans);
   std::longjmp(self->jump_, 1);  // NOLINT(cert-err52-cpp)
 }
 
@@ -66,9 +64,7 @@ void JpegRegionReader::StartStep(JpegRegionReader* self) {
   jpeg_read_header(info, TRUE);
   info->scale_num = static_cast<unsigned>(self->scale_);
   info->scale_denom = 8;
-  info->out_color_space = info->num_components == 4 ? JCS_CMYK
-                          : self->channels_ == 1    ? JCS_GRAYSCALE
-                                                    : JCS_RGB;
+  info->out_color_space = info->num_components == 4 ? JCS_CMYK : self->channels_ == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_start_decompress(info);
 }
 
@@ -94,8 +90,7 @@ bool JpegRegionReader::CanCrop() const {
 
 void JpegRegionReader::CropStep(JpegRegionReader* self) {
   jpeg_decompress_struct* const info = &self->decompress_;
-  const auto mcu =
-      static_cast<uint32_t>(info->max_h_samp_factor) * static_cast<uint32_t>(info->min_DCT_scaled_size);
+  const auto mcu = static_cast<uint32_t>(info->max_h_samp_factor) * static_cast<uint32_t>(info->min_DCT_scaled_size);
   // Fancy upsampling looks at the next sample, smoothing of progressive images at the next two blocks.
   const uint32_t margin = (info->progressive_mode ? 3 : 1) * mcu;
   JDIMENSION left = self->left_ > margin ? self->left_ - margin : 0;
@@ -148,8 +143,8 @@ absl::Status JpegRegionReader::Crop(uint32_t left, uint32_t right) {
   return Run(CropStep);
 }
 
-absl::Status JpegRegionReader::Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom,
-                                    uint8_t* out, size_t stride) {
+absl::Status JpegRegionReader::Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, uint8_t* out,
+                                    size_t stride) {
   left_ = left;
   top_ = top;
   right_ = right;

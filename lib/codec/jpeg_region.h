@@ -41,8 +41,7 @@ class JpegRegionReader {
 
   // After Crop, once: columns [left, right) of rows [top, bottom), not empty and inside the whole image, row
   // by row from `out` on, `stride` bytes apart.
-  absl::Status Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, uint8_t* out,
-                    size_t stride);
+  absl::Status Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, uint8_t* out, size_t stride);
 
  private:
   // libjpeg reports errors by a jump out of whatever it is doing. These steps are what it may leave: they are
@@ -58,9 +57,7 @@ class JpegRegionReader {
   static void OnError(j_common_ptr info);
   static void OnMessage(j_common_ptr info, int level);
   static void OnProgress(j_common_ptr info);
-  static JpegRegionReader* Self(j_common_ptr info) {
-    return static_cast<JpegRegionReader*>(info->client_data);
-  }
+  static JpegRegionReader* Self(j_common_ptr info) { return static_cast<JpegRegionReader*>(info->client_data); }
 
   jpeg_decompress_struct decompress_{};
   jpeg_error_mgr errors_{};

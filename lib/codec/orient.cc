@@ -49,8 +49,7 @@ void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView
   }
   if (right == pixel) {
     const size_t bytes = out.width * static_cast<size_t>(out.channels);
-    for (uint32_t y = 0; y < out.height; ++y, from += down)
-      std::memcpy(out.pixels + y * out.row_stride, from, bytes);
+    for (uint32_t y = 0; y < out.height; ++y, from += down) std::memcpy(out.pixels + y * out.row_stride, from, bytes);
     return;
   }
   (out.channels == 1 ? CopyPixels<1> : CopyPixels<3>)(from, right, down, out);
@@ -58,8 +57,7 @@ void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView
 
 }  // namespace internal
 
-absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip,
-                              const MutableImageView& out) {
+absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip, const MutableImageView& out) {
   if (orientation < 1 || orientation > 8) {
     return InvalidArgument("orientation: ", orientation, " is not 1 to 8");
   }

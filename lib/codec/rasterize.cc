@@ -21,12 +21,10 @@ namespace {
 // One axis of the stored mask and the output positions that show it.
 struct Axis {
   std::vector<uint32_t> stored;  // of each output position, in ascending order
-  std::vector<uint32_t>
-      begin;                // begin[s]: positions whose stored one is below s; one more than the axis is long
-  bool descending = false;  // position i of the above is output position stored.size() - 1 - i
+  std::vector<uint32_t> begin;   // begin[s]: positions whose stored one is below s; one more than the axis is long
+  bool descending = false;       // position i of the above is output position stored.size() - 1 - i
 
-  void Build(uint32_t stored_size, double from, double length, uint32_t count, bool mirror_stored,
-             bool flip) {
+  void Build(uint32_t stored_size, double from, double length, uint32_t count, bool mirror_stored, bool flip) {
     stored.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
       stored[mirror_stored ? count - 1 - i : i] =
@@ -117,10 +115,8 @@ OutputArea MaskRasterizer::State::Bounds(const RleView& mask) const {
 
 // Bit 0 of the first row is pixel (area.left, area.top). Without transposition the bits are edges: each says
 // that a pixel differs from the one above it.
-void MaskRasterizer::State::Mark(const RleView& mask, const OutputArea& area, uint8_t* bits,
-                                 uint64_t row_bytes) const {
-  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x,
-                                           uint64_t last_y) {
+void MaskRasterizer::State::Mark(const RleView& mask, const OutputArea& area, uint8_t* bits, uint64_t row_bytes) const {
+  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
     for (uint32_t i = columns.begin[first_x]; i < columns.begin[last_x + 1]; ++i) {
       const uint32_t column = columns.stored[i];
       uint32_t first = rows.begin[column == first_x ? first_y : 0];
@@ -155,10 +151,10 @@ absl::Status MaskRasterizer::SetGeometry(const Geometry& geometry) {
   state.transpose = turn.transpose;
   Axis& x = turn.transpose ? state.rows : state.columns;
   Axis& y = turn.transpose ? state.columns : state.rows;
-  x.Build(geometry.upright_width(), geometry.source.x, geometry.source.width, geometry.content_width,
-          turn.mirror_x, geometry.flip);
-  y.Build(geometry.upright_height(), geometry.source.y, geometry.source.height, geometry.content_height,
-          turn.mirror_y, false);
+  x.Build(geometry.upright_width(), geometry.source.x, geometry.source.width, geometry.content_width, turn.mirror_x,
+          geometry.flip);
+  y.Build(geometry.upright_height(), geometry.source.y, geometry.source.height, geometry.content_height, turn.mirror_y,
+          false);
   return absl::OkStatus();
 }
 

@@ -87,8 +87,8 @@ void ResizeRowsPortable(const AxisFilter& filter, const uint8_t* const* from, ui
   }
 }
 
-void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
-                       size_t bytes, uint8_t* to) {
+void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
+                       uint8_t* to) {
   constexpr size_t kBlock = 64;
   std::array<int32_t, kBlock> sums;
   for (size_t x = 0; x < bytes; x += kBlock) {
@@ -99,8 +99,7 @@ void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const in
       const uint8_t* const row = from[j] + x;
       for (size_t i = 0; i < length; ++i) sums[i] += weight * row[i];
     }
-    for (size_t i = 0; i < length; ++i)
-      to[x + i] = static_cast<uint8_t>(std::min(sums[i] >> kWeightBits, 255));
+    for (size_t i = 0; i < length; ++i) to[x + i] = static_cast<uint8_t>(std::min(sums[i] >> kWeightBits, 255));
   }
 }
 
@@ -114,8 +113,7 @@ void BilinearResizer::Prepare(uint32_t width, uint32_t height, const Box& source
   vertical_.Build(height, source.y, source.height, out_height, mirror_y);
 }
 
-void BilinearResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows,
-                                 int channels) {
+void BilinearResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* const* to, size_t rows, int channels) {
   std::array<const uint8_t*, kRowGroup> source;
   for (size_t r = 0; r < rows; ++r) source[r] = from + r * stride;
   if (horizontal_.identity) {
@@ -164,8 +162,8 @@ void BilinearResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const M
       rows_[j] = direct ? source(first + j) : ring_.data() + (first + j) % capacity * row_bytes;
     }
     const size_t weights = size_t{output} * vertical_.padded_taps;
-    kernels_.blend_rows(rows_.data(), vertical_.high.data() + weights, vertical_.low.data() + weights, taps,
-                        row_bytes, out.pixels + output * out.row_stride);
+    kernels_.blend_rows(rows_.data(), vertical_.high.data() + weights, vertical_.low.data() + weights, taps, row_bytes,
+                        out.pixels + output * out.row_stride);
   }
 }
 
@@ -185,9 +183,9 @@ absl::Status Resizer::ResizeBilinear(const ImageView& image, const Box& source, 
     if (view.pixels == nullptr || view.width == 0 || view.height == 0 || view.width > kMaxImageSide ||
         view.height > kMaxImageSide || (view.channels != 1 && view.channels != 3) ||
         view.row_stride < view.width * static_cast<size_t>(view.channels)) {
-      return InvalidArgument("resize: an image of ", view.width, " x ", view.height, " pixels of ",
-                             view.channels, " channels, ", view.row_stride, " bytes per row; sizes are 1 to ",
-                             kMaxImageSide, ", channels 1 or 3");
+      return InvalidArgument("resize: an image of ", view.width, " x ", view.height, " pixels of ", view.channels,
+                             " channels, ", view.row_stride, " bytes per row; sizes are 1 to ", kMaxImageSide,
+                             ", channels 1 or 3");
     }
   }
   if (image.channels != out.channels) {
@@ -197,9 +195,8 @@ absl::Status Resizer::ResizeBilinear(const ImageView& image, const Box& source, 
   const bool inside = source.width > 0 && source.height > 0 && source.x >= 0 && source.y >= 0 &&
                       source.x + source.width <= image.width && source.y + source.height <= image.height;
   if (!inside) {
-    return InvalidArgument("resize: a box of ", source.width, " x ", source.height, " at (", source.x, ", ",
-                           source.y, ") is empty or not inside the image of ", image.width, " x ",
-                           image.height);
+    return InvalidArgument("resize: a box of ", source.width, " x ", source.height, " at (", source.x, ", ", source.y,
+                           ") is empty or not inside the image of ", image.width, " x ", image.height);
   }
   internal::BilinearResizer& resizer = state_->resizer;
   resizer.Prepare(image.width, image.height, source, out.width, out.height, false, false);

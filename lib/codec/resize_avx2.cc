@@ -20,9 +20,7 @@ namespace {
 
 constexpr int kRound = 1 << (kWeightBits - 1);
 
-SHARDKIT_AVX2_INLINE __m256i Load32(const void* from) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-}
+SHARDKIT_AVX2_INLINE __m256i Load32(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 
 // Where the vector loads of an output's window would pass the end of the row, they go to a copy of the row's
 // end with zeros behind it.
@@ -57,8 +55,8 @@ SHARDKIT_AVX2_INLINE __m256i Joined(__m256i high, __m256i low) {
 
 // Both halves of `first` added in the lower lane, those of `second` in the upper one; rounded.
 SHARDKIT_AVX2_INLINE __m256i AddHalves(__m256i first, __m256i second) {
-  const __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(first, second, 0x20),
-                                       _mm256_permute2x128_si256(first, second, 0x31));
+  const __m256i sum =
+      _mm256_add_epi32(_mm256_permute2x128_si256(first, second, 0x20), _mm256_permute2x128_si256(first, second, 0x31));
   return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kRound)), kWeightBits);
 }
 
@@ -74,14 +72,13 @@ SHARDKIT_AVX2_INLINE void StorePixel(int32_t pixel, bool last, uint8_t* out) {
 // Four pixels of three channels at a time: both 128-bit lanes get the same 12 bytes and keep a pair of pixels
 // each, [r r g g b b 0 0] in 16 bits, for one multiply-and-add with the pair's weights.
 template <size_t kRows>
-SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to,
-                             uint8_t* tail) {
+SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, uint8_t* tail) {
   static_assert(kRows == 1 || kRows == 4);
   const RowEnds ends(filter, from, kRows, 3, tail);
-  const __m256i pairs = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9,
-                                         -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
-  const __m256i weight_pairs = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4,
-                                                5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+  const __m256i pairs = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9, -1, 7, -1,
+                                         10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+  const __m256i weight_pairs =
+      _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
   // Copies, since the compiler has to take every byte stored for a change of what it reads through pointers.
   const auto width = static_cast<uint32_t>(filter.first.size());
   const uint32_t length = ends.length();
@@ -154,8 +151,7 @@ SHARDKIT_AVX2_INLINE int32_t SumOfFour(__m128i value) {
 
 // Eight pixels of one channel at a time.
 template <size_t kRows>
-SHARDKIT_AVX2 void ResizeGray(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to,
-                              uint8_t* tail) {
+SHARDKIT_AVX2 void ResizeGray(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, uint8_t* tail) {
   const RowEnds ends(filter, from, kRows, 1, tail);
   const auto width = static_cast<uint32_t>(filter.first.size());
   for (uint32_t i = 0; i < width; ++i) {
@@ -194,8 +190,8 @@ SHARDKIT_AVX2_INLINE __m256i Total(__m256i high, __m256i low) {
 
 }  // namespace
 
-SHARDKIT_AVX2 void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to,
-                                  size_t rows, int channels, uint8_t* tail) {
+SHARDKIT_AVX2 void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
+                                  int channels, uint8_t* tail) {
   size_t r = 0;
   if (rows == kRowGroup) {
     (channels == 3 ? ResizeRgb<kRowGroup> : ResizeGray<kRowGroup>)(filter, from, to, tail);
@@ -204,8 +200,8 @@ SHARDKIT_AVX2 void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const
   for (; r < rows; ++r) (channels == 3 ? ResizeRgb<1> : ResizeGray<1>)(filter, from + r, to + r, tail);
 }
 
-SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low,
-                                 uint32_t taps, size_t bytes, uint8_t* to) {
+SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
+                                 size_t bytes, uint8_t* to) {
   constexpr size_t kBlock = 32;
   if (bytes < kBlock) {
     BlendRowsPortable(from, high, low, taps, bytes, to);
@@ -233,10 +229,8 @@ SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high
         low_sums[k] = _mm256_add_epi32(low_sums[k], _mm256_madd_epi16(wide[k], low_pair));
       }
     }
-    const __m256i lower =
-        _mm256_packs_epi32(Total(high_sums[0], low_sums[0]), Total(high_sums[1], low_sums[1]));
-    const __m256i upper =
-        _mm256_packs_epi32(Total(high_sums[2], low_sums[2]), Total(high_sums[3], low_sums[3]));
+    const __m256i lower = _mm256_packs_epi32(Total(high_sums[0], low_sums[0]), Total(high_sums[1], low_sums[1]));
+    const __m256i upper = _mm256_packs_epi32(Total(high_sums[2], low_sums[2]), Total(high_sums[3], low_sums[3]));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + x), _mm256_packus_epi16(lower, upper));
   }
 }
@@ -248,12 +242,12 @@ SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high
 // The same interface for other machines; HasAvx2Kernels() keeps everybody out.
 namespace shardkit::internal {
 
-void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
-                    int channels, uint8_t* tail) {
+void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows, int channels,
+                    uint8_t* tail) {
   ResizeRowsPortable(filter, from, to, rows, channels, tail);
 }
-void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
-                   size_t bytes, uint8_t* to) {
+void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
+                   uint8_t* to) {
   BlendRowsPortable(from, high, low, taps, bytes, to);
 }
 

@@ -42,18 +42,18 @@ using ResizeRowsFunction = void (*)(const AxisFilter& filter, const uint8_t* con
                                     size_t rows, int channels, uint8_t* tail);
 void ResizeRowsPortable(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
                         int channels, uint8_t* tail);
-void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows,
-                    int channels, uint8_t* tail);
+void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows, int channels,
+                    uint8_t* tail);
 
 // Bytes of the scratch in which ends of rows are continued by zeros.
 constexpr size_t TailBytes(const AxisFilter& filter) { return kRowGroup * 4 * (2 * filter.padded_taps + 16); }
 
 // to[x] = weighted sum of from[j][x] over the `taps` rows, for x < bytes.
-using BlendRowsFunction = void (*)(const uint8_t* const* from, const int16_t* high, const int16_t* low,
-                                   uint32_t taps, size_t bytes, uint8_t* to);
-void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
-                       size_t bytes, uint8_t* to);
-void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
-                   size_t bytes, uint8_t* to);
+using BlendRowsFunction = void (*)(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps,
+                                   size_t bytes, uint8_t* to);
+void BlendRowsPortable(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
+                       uint8_t* to);
+void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high, const int16_t* low, uint32_t taps, size_t bytes,
+                   uint8_t* to);
 
 }  // namespace shardkit::internal

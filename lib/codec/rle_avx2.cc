@@ -56,9 +56,7 @@ struct Coco {
   static constexpr unsigned kMaxGroups = 6;  // longer numbers are left to the portable code
 
   // Bytes that are no character of the text have one of the two top bits set in the result.
-  SHARDKIT_AVX2_INLINE static __m256i Foreign(__m256i bytes) {
-    return _mm256_sub_epi8(bytes, _mm256_set1_epi8(48));
-  }
+  SHARDKIT_AVX2_INLINE static __m256i Foreign(__m256i bytes) { return _mm256_sub_epi8(bytes, _mm256_set1_epi8(48)); }
   // Bit i: the group in byte i is followed by another of the same number.
   SHARDKIT_AVX2_INLINE static uint32_t Continued(__m256i bytes) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(Foreign(bytes), 2)));
@@ -66,11 +64,9 @@ struct Coco {
   static constexpr bool kCanonical = false;
   SHARDKIT_AVX2_INLINE static __m256i Lanes(__m256i bytes, __m256i shuffle) {
     // 48 to 63 are 0 to 15, 64 to 79 are -16 to -1 and can only be last, 80 to 111 are 0 to 31 and are not.
-    const __m256i upper =
-        _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63)), _mm256_set1_epi8(32));
+    const __m256i upper = _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63)), _mm256_set1_epi8(32));
     const __m256i groups = _mm256_sub_epi8(_mm256_sub_epi8(bytes, _mm256_set1_epi8(48)), upper);
-    const __m256i pairs =
-        _mm256_maddubs_epi16(_mm256_set1_epi16(1 | 32 << 8), _mm256_shuffle_epi8(groups, shuffle));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi16(1 | 32 << 8), _mm256_shuffle_epi8(groups, shuffle));
     return _mm256_madd_epi16(pairs, _mm256_set1_epi32(1 | 1024 << 16));
   }
   SHARDKIT_AVX2_INLINE static uint32_t Number(const char* from, unsigned groups) {
@@ -145,9 +141,7 @@ struct Splitter {
   static constexpr size_t kReadable = 64 + kWindow;
 
  private:
-  SHARDKIT_AVX2_INLINE static uint64_t Join(uint32_t low, uint32_t high) {
-    return low | (uint64_t{high} << 32);
-  }
+  SHARDKIT_AVX2_INLINE static uint64_t Join(uint32_t low, uint32_t high) { return low | (uint64_t{high} << 32); }
 };
 
 // Cuts `bytes` into numbers; false when they are malformed or one is too long. Writes up to 8 numbers beyond
@@ -191,8 +185,7 @@ SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count) {
       __m256i value = _mm256_loadu_si256(at);
       value = _mm256_add_epi32(value, _mm256_slli_si256(value, 8));
       // The last pair of the lower half, to the upper half.
-      const __m256i lower =
-          _mm256_blend_epi32(_mm256_setzero_si256(), _mm256_permute4x64_epi64(value, 0x55), 0xf0);
+      const __m256i lower = _mm256_blend_epi32(_mm256_setzero_si256(), _mm256_permute4x64_epi64(value, 0x55), 0xf0);
       value = _mm256_add_epi32(value, lower);
       // The next eight wait for no more than one addition.
       const __m256i last_pair = _mm256_permute4x64_epi64(value, 0xff);
@@ -269,9 +262,9 @@ SHARDKIT_AVX2_INLINE bool SumEdges(uint32_t* runs, size_t count, uint32_t height
 
 // The low bytes of eight 32-bit numbers.
 SHARDKIT_AVX2_INLINE uint64_t LowBytes(__m256i value) {
-  const __m256i pick = _mm256_shuffle_epi8(
-      value, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1,
-                              -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+  const __m256i pick =
+      _mm256_shuffle_epi8(value, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8,
+                                                  12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
   const uint64_t low = static_cast<uint32_t>(_mm_cvtsi128_si32(_mm256_castsi256_si128(pick)));
   const uint64_t high = static_cast<uint32_t>(_mm_cvtsi128_si32(_mm256_extracti128_si256(pick, 1)));
   return low | (high << 32);
@@ -316,8 +309,8 @@ bool HasAvx2Kernels() {
   // Every processor with BMI2 has LZCNT, which not all compilers can ask for by name.
   static const bool has = [] {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
   }();
   return has;
 }
@@ -387,8 +380,8 @@ SHARDKIT_AVX2 uint8_t* WriteLebAvx2(const RleView& mask, size_t begin, size_t en
 }
 
 SHARDKIT_AVX2 void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t words, uint8_t* out) {
-  const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2,
-                                          2, 3, 3, 3, 3, 3, 3, 3, 3);
+  const __m256i spread =
+      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
   const __m256i one = _mm256_set1_epi8(1);
   for (size_t i = 0; i < words; ++i) {
@@ -401,8 +394,8 @@ SHARDKIT_AVX2 void ExpandRowAvx2(uint64_t* row, const uint64_t* previous, size_t
   }
 }
 
-SHARDKIT_AVX2 void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t strips,
-                                  uint64_t* words, size_t words_stride) {
+SHARDKIT_AVX2 void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
+                                  size_t words_stride) {
   const __m256i zero = _mm256_setzero_si256();
   for (size_t row = 0; row < height; ++row, pixels += stride) {
     for (size_t strip = 0; strip < strips; ++strip) {

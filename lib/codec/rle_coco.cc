@@ -27,13 +27,11 @@ absl::Status RunsFromCocoTextPortable(std::string_view text, std::vector<uint32_
       }
       group = static_cast<unsigned>(static_cast<unsigned char>(text[position])) - 48;
       if (group > 63) {
-        return DataLoss("COCO RLE text: character code ",
-                        static_cast<int>(static_cast<unsigned char>(text[position])), " at position ",
-                        position, " is outside '0' to 'o'");
+        return DataLoss("COCO RLE text: character code ", static_cast<int>(static_cast<unsigned char>(text[position])),
+                        " at position ", position, " is outside '0' to 'o'");
       }
       if (shift == kMaxGroups * 5) {
-        return DataLoss("COCO RLE text: the number at position ", start, " has more than ", kMaxGroups,
-                        " characters");
+        return DataLoss("COCO RLE text: the number at position ", start, " has more than ", kMaxGroups, " characters");
       }
       value |= static_cast<int64_t>(group & 31) << shift;
       shift += 5;
@@ -43,8 +41,7 @@ absl::Status RunsFromCocoTextPortable(std::string_view text, std::vector<uint32_
     const size_t index = runs->size() - first;
     if (index > 2) value += (*runs)[runs->size() - 2];
     if (value < 0 || value > UINT32_MAX) {
-      return DataLoss("COCO RLE text: run ", index, " at position ", start, " is ", value,
-                      ", outside 0 to 4294967295");
+      return DataLoss("COCO RLE text: run ", index, " at position ", start, " is ", value, ", outside 0 to 4294967295");
     }
     runs->push_back(static_cast<uint32_t>(value));
   }

@@ -48,15 +48,13 @@ void MarkEdges(const RleView& mask, const Box& box, uint8_t* rows, uint64_t row_
     const uint64_t bit = x - box.left;
     rows[(y - box.top) * row_bytes + bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
   };
-  internal::ForEachForegroundRun(mask,
-                                 [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
-                                   flip(first_x, first_y);
-                                   // A run that goes on into other columns begins those at row 0, which then
-                                   // is the top of the box.
-                                   if (last_x != first_x)
-                                     FlipBits(rows, first_x + 1 - box.left, last_x - box.left);
-                                   if (last_y < bottom) flip(last_x, last_y + 1);
-                                 });
+  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
+    flip(first_x, first_y);
+    // A run that goes on into other columns begins those at row 0, which then
+    // is the top of the box.
+    if (last_x != first_x) FlipBits(rows, first_x + 1 - box.left, last_x - box.left);
+    if (last_y < bottom) flip(last_x, last_y + 1);
+  });
 }
 
 // Each row of `bytes` bytes ^= the row above it, from the second on.
@@ -75,8 +73,7 @@ void FillDown(uint8_t* rows, uint64_t row_bytes, uint64_t height, uint64_t bytes
   for (; column + 8 <= bytes; column += 8) {
     uint64_t word = 0;
     uint8_t* row = rows + column;
-    for (uint64_t y = 0; y < height; ++y, row += row_bytes)
-      StoreLittle(row, word ^= LoadLittle<uint64_t>(row));
+    for (uint64_t y = 0; y < height; ++y, row += row_bytes) StoreLittle(row, word ^= LoadLittle<uint64_t>(row));
   }
   for (; column < bytes; ++column) {
     uint8_t byte = 0;
@@ -158,8 +155,8 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
 }  // namespace internal
 
 absl::Status DecodeDense(const RleView& mask, std::span<uint8_t> out) {
-  return internal::DecodeDense(
-      mask, internal::HasAvx2Kernels() ? internal::ExpandRowAvx2 : internal::ExpandRowPortable, out);
+  return internal::DecodeDense(mask, internal::HasAvx2Kernels() ? internal::ExpandRowAvx2 : internal::ExpandRowPortable,
+                               out);
 }
 
 absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out) {

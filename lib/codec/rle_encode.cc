@@ -91,8 +91,7 @@ void PackStripsPortable(const uint8_t* pixels, size_t stride, size_t height, siz
       for (size_t j = 0; j < 8; ++j) {
         const uint64_t bytes = LoadLittle<uint64_t>(pixels + 64 * strip + 8 * j);
         // The top bit of every byte that is not 0, then those eight gathered by a multiplication.
-        const uint64_t set =
-            (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
+        const uint64_t set = (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
         word |= (((set >> 7) * 0x0102040810204080) >> 56) << (8 * j);
       }
       words[strip * words_stride + row] = word;
@@ -104,12 +103,11 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
                                 PackStripsFunction pack) {
   const uint64_t total = uint64_t{height} * width;
   if (total > kMaxMaskPixels) {
-    return InvalidArgument("a mask of ", height, " x ", width, " pixels is above the limit of ",
-                           kMaxMaskPixels, " pixels");
+    return InvalidArgument("a mask of ", height, " x ", width, " pixels is above the limit of ", kMaxMaskPixels,
+                           " pixels");
   }
   if (pixels.size() != total) {
-    return InvalidArgument("a mask of ", height, " x ", width, " pixels needs ", total, " bytes, not ",
-                           pixels.size());
+    return InvalidArgument("a mask of ", height, " x ", width, " pixels needs ", total, " bytes, not ", pixels.size());
   }
   Rle rle{height, width, {}};
   RunBuilder builder(&rle.runs);
@@ -148,9 +146,8 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
 }  // namespace internal
 
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width) {
-  return internal::EncodeDense(
-      pixels, height, width,
-      internal::HasAvx2Kernels() ? internal::PackStripsAvx2 : internal::PackStripsPortable);
+  return internal::EncodeDense(pixels, height, width,
+                               internal::HasAvx2Kernels() ? internal::PackStripsAvx2 : internal::PackStripsPortable);
 }
 
 }  // namespace shardkit

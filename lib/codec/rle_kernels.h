@@ -67,8 +67,8 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
 
 // words[strip * words_stride + y] = one bit for each of 64 pixels at pixels + y * stride + strip * 64, set
 // where the byte is not 0.
-using PackStripsFunction = void (*)(const uint8_t* pixels, size_t stride, size_t height, size_t strips,
-                                    uint64_t* words, size_t words_stride);
+using PackStripsFunction = void (*)(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
+                                    size_t words_stride);
 void PackStripsPortable(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,
                         size_t words_stride);
 void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t height, size_t strips, uint64_t* words,

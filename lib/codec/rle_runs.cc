@@ -24,14 +24,14 @@ void RleList::Append(const RleView& mask) {
 absl::Status ValidateRle(const RleView& mask) {
   const uint64_t pixels = uint64_t{mask.height} * mask.width;
   if (pixels > kMaxMaskPixels) {
-    return DataLoss("a mask of ", mask.height, " x ", mask.width, " pixels is above the limit of ",
-                    kMaxMaskPixels, " pixels");
+    return DataLoss("a mask of ", mask.height, " x ", mask.width, " pixels is above the limit of ", kMaxMaskPixels,
+                    " pixels");
   }
   uint64_t sum = 0;  // cannot wrap: fewer than 2^32 runs fit in memory
   for (const uint32_t run : mask.runs) sum += run;
   if (sum != pixels) {
-    return DataLoss("the runs of a mask of ", mask.height, " x ", mask.width, " pixels sum to ", sum,
-                    " instead of ", pixels);
+    return DataLoss("the runs of a mask of ", mask.height, " x ", mask.width, " pixels sum to ", sum, " instead of ",
+                    pixels);
   }
   return absl::OkStatus();
 }
@@ -48,19 +48,18 @@ std::array<uint32_t, 4> BoundingBox(const RleView& mask) {
   uint64_t right = 0;
   uint64_t top = UINT64_MAX;
   uint64_t bottom = 0;
-  internal::ForEachForegroundRun(mask,
-                                 [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
-                                   if (left == UINT64_MAX) left = first_x;  // runs come in column order
-                                   right = last_x;
-                                   if (first_x != last_x) {
-                                     // Reaches the bottom of one column and the top of the next.
-                                     top = 0;
-                                     bottom = mask.height - 1;
-                                   } else {
-                                     top = std::min(top, first_y);
-                                     bottom = std::max(bottom, last_y);
-                                   }
-                                 });
+  internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
+    if (left == UINT64_MAX) left = first_x;  // runs come in column order
+    right = last_x;
+    if (first_x != last_x) {
+      // Reaches the bottom of one column and the top of the next.
+      top = 0;
+      bottom = mask.height - 1;
+    } else {
+      top = std::min(top, first_y);
+      bottom = std::max(bottom, last_y);
+    }
+  });
   if (left == UINT64_MAX) return {};
   return {static_cast<uint32_t>(left), static_cast<uint32_t>(top), static_cast<uint32_t>(right - left + 1),
           static_cast<uint32_t>(bottom - top + 1)};

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/cursor.h"
+#include "base/byte_cursor.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -54,18 +54,16 @@ uint8_t ChooseTransform(const RleList& masks, WriteLeb write) {
   }
   if (edge.size() <= plain.size() - plain.size() / 4) return kTransformEdge;
   const auto cost = [&](const std::string& bytes) {
-    return compressor.Compress(bytes, kTrialLevel, nullptr, &compressed).ok() ? compressed.size()
-                                                                              : bytes.size();
+    return compressor.Compress(bytes, kTrialLevel, nullptr, &compressed).ok() ? compressed.size() : bytes.size();
   };
   return cost(plain) < cost(edge) ? kTransformPlain : kTransformEdge;
 }
 
 absl::Status CheckList(const RleList& masks) {
   const size_t count = masks.size();
-  if (count > UINT32_MAX)
-    return InvalidArgument("a list of ", count, " masks is above the limit of 2^32 - 1");
-  bool sound = masks.widths.size() == count && masks.run_begin.size() == count + 1 &&
-               masks.run_begin[0] == 0 && masks.run_begin[count] == masks.runs.size();
+  if (count > UINT32_MAX) return InvalidArgument("a list of ", count, " masks is above the limit of 2^32 - 1");
+  bool sound = masks.widths.size() == count && masks.run_begin.size() == count + 1 && masks.run_begin[0] == 0 &&
+               masks.run_begin[count] == masks.runs.size();
   for (size_t i = 0; sound && i < count; ++i) {
     sound = masks.run_begin[i] <= masks.run_begin[i + 1] && masks.run_begin[i + 1] <= masks.runs.size();
   }
@@ -91,8 +89,7 @@ absl::StatusOr<Head> ParseHead(std::string_view value) {
   }
   const Head head{LoadLittle<uint32_t>(value.data()), static_cast<uint8_t>(value[4])};
   if ((value.size() - kHeadBytes) / kBytesPerMask < head.count) {
-    return DataLoss("rle value: ", value.size(), " bytes are too few for the sizes of ", head.count,
-                    " masks");
+    return DataLoss("rle value: ", value.size(), " bytes are too few for the sizes of ", head.count, " masks");
   }
   if (head.transform > kTransformEdge) {
     return DataLoss("rle value: unknown transform ", static_cast<int>(head.transform), " at byte 4");
@@ -170,7 +167,7 @@ uint8_t* WriteLebPortable(const RleView& mask, size_t begin, size_t end, bool ed
 absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleList* masks) {
   masks->runs.clear();
   masks->runs.reserve(masks->run_begin.back());
-  Cursor cursor(payload);
+  ByteCursor cursor(payload);
   for (size_t mask = 0; mask < masks->size(); ++mask) {
     const uint64_t first = masks->run_begin[mask];
     const uint64_t count = masks->run_begin[mask + 1] - first;
@@ -179,8 +176,8 @@ absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleLis
       const size_t position = cursor.position();
       uint64_t number;
       if (!cursor.ReadVarint(&number)) {
-        return DataLoss("rle value: mask ", mask, ", run ", i,
-                        ": no canonical LEB128 number at payload byte ", position);
+        return DataLoss("rle value: mask ", mask, ", run ", i, ": no canonical LEB128 number at payload byte ",
+                        position);
       }
       if (edge) {
         number = (number >> 1) ^ (0 - (number & 1));
@@ -188,16 +185,16 @@ absl::Status ParseRlePayloadPortable(std::string_view payload, bool edge, RleLis
         if (i >= 2) number += uint64_t{masks->heights[mask]} - masks->runs[first + i - 1];
       }
       if (number > kMaxMaskPixels) {
-        return DataLoss("rle value: mask ", mask, ", run ", i, " at payload byte ", position,
-                        " is outside 0 to ", kMaxMaskPixels);
+        return DataLoss("rle value: mask ", mask, ", run ", i, " at payload byte ", position, " is outside 0 to ",
+                        kMaxMaskPixels);
       }
       sum += number;
       masks->runs.push_back(static_cast<uint32_t>(number));
     }
     const uint64_t pixels = uint64_t{masks->heights[mask]} * masks->widths[mask];
     if (sum != pixels) {
-      return DataLoss("rle value: the runs of mask ", mask, " sum to ", sum, " instead of ",
-                      masks->heights[mask], " x ", masks->widths[mask], " = ", pixels);
+      return DataLoss("rle value: the runs of mask ", mask, " sum to ", sum, " instead of ", masks->heights[mask],
+                      " x ", masks->widths[mask], " = ", pixels);
     }
   }
   if (cursor.remaining() != 0) {

@@ -12,7 +12,8 @@ absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out) 
     return DataLoss("snappy: the data does not begin with its length");
   }
   if (length != out.size()) return DataLoss("snappy: holds ", length, " bytes instead of ", out.size());
-  if (!snappy::RawUncompress(compressed.data(), compressed.size(), out.data())) return DataLoss("snappy: the data is damaged");
+  if (!snappy::RawUncompress(compressed.data(), compressed.size(), out.data()))
+    return DataLoss("snappy: the data is damaged");
   return absl::OkStatus();
 }
 

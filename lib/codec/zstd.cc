@@ -53,8 +53,7 @@ absl::Status ZstdCompressor::Compress(std::string_view raw, int level, const Zst
     return InvalidArgument("zstd level ", level, " is outside ", MinZstdLevel(), " to ", MaxZstdLevel());
   }
   ZSTD_CCtx* const context = AsCompression(context_);
-  const auto* const digest =
-      dictionary == nullptr ? nullptr : static_cast<ZSTD_CDict*>(dictionary->compression_);
+  const auto* const digest = dictionary == nullptr ? nullptr : static_cast<ZSTD_CDict*>(dictionary->compression_);
   // Content size on and checksum off are zstd's defaults; the bytes of a shard depend on them, so they are
   // said.
   for (const size_t code :
@@ -98,8 +97,7 @@ absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const Zst
   const unsigned long long content = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
   if (content == ZSTD_CONTENTSIZE_UNKNOWN) return DataLoss("zstd: the frame does not say its content size");
   if (content != out.size()) {
-    return DataLoss("zstd: the frame holds ", static_cast<uint64_t>(content), " bytes instead of ",
-                    out.size());
+    return DataLoss("zstd: the frame holds ", static_cast<uint64_t>(content), " bytes instead of ", out.size());
   }
   if (context_ == nullptr) context_ = ZSTD_createDCtx();
   if (context_ == nullptr) throw std::bad_alloc();
@@ -128,14 +126,14 @@ absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::s
                            samples.size());
   }
   if (samples.empty()) return NotFound("zstd dictionary: there are no samples");
-  // libzstd learns from the first three quarters of the samples and, where those have fewer than 8 bytes together, reads
-  // past its memory (seen with 1.5.4). The first half having more is enough.
+  // libzstd learns from the first three quarters of the samples and, where those have fewer than 8 bytes together,
+  // reads past its memory (seen with 1.5.4). The first half having more is enough.
   size_t first_half = 0;
   for (const size_t length : lengths.first(lengths.size() / 2)) first_half += length;
   if (first_half < 64) return NotFound("zstd dictionary: ", lengths.size(), " samples of ", total, " bytes give none");
   std::string dictionary(capacity, '\0');
-  const size_t size = ZDICT_trainFromBuffer(dictionary.data(), dictionary.size(), samples.data(),
-                                            lengths.data(), static_cast<unsigned>(lengths.size()));
+  const size_t size = ZDICT_trainFromBuffer(dictionary.data(), dictionary.size(), samples.data(), lengths.data(),
+                                            static_cast<unsigned>(lengths.size()));
   if (ZDICT_isError(size)) {
     return NotFound("zstd dictionary: ", lengths.size(), " samples of ", samples.size(),
                     " bytes give none: ", ZDICT_getErrorName(size));

@@ -28,11 +28,11 @@ class BlockAssembler {
 };
 
 struct BlockBuffer::State {
-  Buffer stored;  // the block, or the wanted parts of it at their offsets
-  Buffer raw;     // decompressed chunks
-  Buffer record;  // single values
-  std::vector<uint64_t> places;  // of values that lie scattered: begins, then ends, column by column
-  std::string converted;         // values that had another form in the file
+  Buffer stored;                   // the block, or the wanted parts of it at their offsets
+  Buffer raw;                      // decompressed chunks
+  Buffer record;                   // single values
+  std::vector<uint64_t> places;    // of values that lie scattered: begins, then ends, column by column
+  std::string converted;           // values that had another form in the file
   std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
   StreamingHash64 hash;
@@ -41,7 +41,7 @@ struct BlockBuffer::State {
   format::BlockHeader header;
   const RandomAccessFile* mapped = nullptr;  // where the block lies in a memory map: its file
   const RandomAccessFile* shown = nullptr;   // the file last read through this buffer, whose map it may show
-  std::vector<uint8_t> wanted;  // per column: scratch
+  std::vector<uint8_t> wanted;               // per column: scratch
   BlockView view;
 
   // The shard whose memory map a value of a dataset lies in, which the dataset's cache may drop at any time.
@@ -75,8 +75,8 @@ struct MappedRange {
   }
 };
 
-// Makes the buffer forget its block, which a DatasetReader has read; room for later blocks is kept. The range is empty unless
-// the block lies in a memory map.
+// Makes the buffer forget its block, which a DatasetReader has read; room for later blocks is kept. The range is empty
+// unless the block lies in a memory map.
 MappedRange ForgetBlock(BlockBuffer& buffer);
 
 }  // namespace shardkit

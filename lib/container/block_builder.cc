@@ -44,9 +44,7 @@ absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) c
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const Column& column = schema_[i];
-    const auto refuse = [&](std::string_view why) {
-      return InvalidArgument("column \"", column.name, "\": ", why);
-    };
+    const auto refuse = [&](std::string_view why) { return InvalidArgument("column \"", column.name, "\": ", why); };
     if (!values[i]) {
       if (!column.nullable) return refuse("the value is absent but the column is not nullable");
       continue;

@@ -92,7 +92,8 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
       SHARDKIT_RETURN_IF_ERROR(
           compressor_.Compress(stored, plan.zstd_levels[i], plan.dictionaries[i].get(), &compressed_));
       // What readers refuse without being asked to take it is not worth the bytes saved.
-      const uint64_t saved = RoundUp(stored.size(), format::kChunkAlignment) - std::min(stored.size(), compressed_.size());
+      const uint64_t saved =
+          RoundUp(stored.size(), format::kChunkAlignment) - std::min(stored.size(), compressed_.size());
       if (compressed_.size() < stored.size() && format::ZstdLengthsAllowed(compressed_.size(), stored.size()) &&
           saved <= kDefaultMaxDecompression - expansion) {
         expansion += saved;

@@ -18,12 +18,12 @@ namespace shardkit {
 
 // A block ready to be written, but for what depends on the blocks before it.
 struct EncodedBlock {
-  format::BlockHeader header;              // lengths and checksums; first_sample and previous are still to be set
-  Buffer heads;                            // the head chunks with their padding
-  std::vector<Buffer> values;              // per blob column: its values chunk with padding, or empty when `file` is set
-  std::vector<Buffer> ends;                // per blob column: its ends, for the offset index
+  format::BlockHeader header;  // lengths and checksums; first_sample and previous are still to be set
+  Buffer heads;                // the head chunks with their padding
+  std::vector<Buffer> values;  // per blob column: its values chunk with padding, or empty when `file` is set
+  std::vector<Buffer> ends;    // per blob column: its ends, for the offset index
   std::vector<ColumnStatistics> statistics;  // per column
-  std::vector<uint64_t> key_hashes;        // per sample, when the schema has a key column
+  std::vector<uint64_t> key_hashes;          // per sample, when the schema has a key column
 
   // The one value too large to hold, of the blob column at this position in the schema: header.columns[file_column] has
   // its values_length, and its checksum is computed while it is written.

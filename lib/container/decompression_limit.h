@@ -16,7 +16,8 @@ inline absl::Status CheckDecompression(const ReadOptions& options, uint64_t stor
     return ResourceExhausted("decompresses to ", raw, " bytes, over the limit of ", options.max_block_memory);
   }
   if (raw - std::min(raw, stored) > options.max_decompression) {
-    return ResourceExhausted(stored, " compressed bytes decompress to ", raw, ", more than the limit of ", options.max_decompression,
+    return ResourceExhausted(stored, " compressed bytes decompress to ", raw, ", more than the limit of ",
+                             options.max_decompression,
                              " beyond them; raise it where the data is trusted (--max-decompression)");
   }
   return absl::OkStatus();

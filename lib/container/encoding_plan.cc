@@ -84,8 +84,8 @@ absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawB
       const RawColumn& raw = block.columns[*index];
       uint64_t begin = 0;
       for (uint32_t i = 0; i < block.sample_count && samples.size() < kMaxTrainingBytes; ++i) {
-        const uint64_t end = column.fixed_size() ? begin + *column.fixed_size()
-                                                 : LoadLittle<uint64_t>(raw.ends.data() + 8 * size_t{i});
+        const uint64_t end =
+            column.fixed_size() ? begin + *column.fixed_size() : LoadLittle<uint64_t>(raw.ends.data() + 8 * size_t{i});
         if (end > begin) {
           samples.append(raw.values.data() + begin, end - begin);
           lengths.push_back(end - begin);

@@ -17,8 +17,8 @@ namespace shardkit {
 // How the columns of a shard are compressed. Immutable; shared by the threads that encode.
 struct EncodingPlan {
   Schema schema;
-  std::vector<int> zstd_levels;                                       // per column
-  std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries;    // per column, null for none
+  std::vector<int> zstd_levels;                                     // per column
+  std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries;  // per column, null for none
 };
 
 // Checks the options against the schema. No dictionaries yet.
@@ -27,8 +27,8 @@ absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardO
 // Blocks to hold back for training before the first one of a shard is encoded, when any column has a dictionary.
 inline constexpr size_t kTrainingBlocks = 8;
 
-// Trains the dictionaries that `options` ask for on the values of the first blocks of a shard. A column whose values gain
-// nothing stays without one.
+// Trains the dictionaries that `options` ask for on the values of the first blocks of a shard. A column whose values
+// gain nothing stays without one.
 absl::Status TrainDictionaries(const ShardOptions& options, std::span<const RawBlock> blocks, EncodingPlan* plan);
 
 }  // namespace shardkit

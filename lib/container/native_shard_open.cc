@@ -66,8 +66,8 @@ absl::Status NativeShardReader::Initialise() {
     if (offset >= tail_offset) return tail.substr(offset - tail_offset, length);
     return ReadRange(*file_, offset, length);
   };
-  SHARDKIT_ASSIGN_OR_RETURN(trailer_, format::DecodeTrailer(
-                                          std::string_view(tail).substr(tail_length - format::kTrailerBytes), size));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      trailer_, format::DecodeTrailer(std::string_view(tail).substr(tail_length - format::kTrailerBytes), size));
   if (trailer_.header_checksum != header_.checksum) {
     return DataLoss("trailer: header checksum differs from the header's: front and back are of different shards");
   }

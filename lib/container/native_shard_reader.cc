@@ -1,7 +1,6 @@
 #include "container/native_shard_reader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -34,41 +33,6 @@ constexpr uint64_t kCachePiece = uint64_t{128} << 10;
 uint64_t Padded(uint64_t length) { return RoundUp(length, format::kChunkAlignment); }
 
 }  // namespace
-
-BlockBuffer::BlockBuffer() : state_(std::make_unique<State>()) {}
-BlockBuffer::~BlockBuffer() = default;
-BlockBuffer::BlockBuffer(BlockBuffer&&) noexcept = default;
-BlockBuffer& BlockBuffer::operator=(BlockBuffer&&) noexcept = default;
-
-uint64_t BlockBuffer::memory() const {
-  uint64_t bytes = state_->stored.capacity() + state_->raw.capacity() + state_->record.capacity() +
-                   8 * state_->places.capacity() + state_->converted.capacity() + state_->decompressor.memory();
-  if (state_->mapped != nullptr) bytes += state_->read_length;
-  for (const BlockBuffer& part : state_->batch) bytes += part.memory();
-  return bytes;
-}
-
-uint64_t NewReaderIdentity() {
-  static std::atomic<uint64_t> last = 0;
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-absl::Status BlockBuffer::CheckMapped() const {
-  if (state_->shown != nullptr) SHARDKIT_RETURN_IF_ERROR(state_->shown->CheckMapped());
-  for (const BlockBuffer& part : state_->batch) SHARDKIT_RETURN_IF_ERROR(part.CheckMapped());
-  return absl::OkStatus();
-}
-
-MappedRange ForgetBlock(BlockBuffer& buffer) {
-  BlockBuffer::State& state = buffer.state();
-  MappedRange range;
-  if (state.mapped != nullptr) range = {state.pinned, state.mapped, state.file_offset, state.read_length};
-  state.mapped = nullptr;
-  state.shown = nullptr;
-  state.owner = 0;
-  state.pinned.reset();
-  return range;
-}
 
 std::string NativeShardReader::DescribeBlock(size_t index) const {
   const BlockInfo& info = blocks_[index];
@@ -133,8 +97,8 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
   }
   if (ranges.empty()) return absl::OkStatus();
   if (total > options_.max_block_memory) {
-    return ResourceExhausted("the columns wanted have ", total, " bytes, over the limit of ",
-                             options_.max_block_memory, "; copy single values instead, or raise the limit");
+    return ResourceExhausted("the columns wanted have ", total, " bytes, over the limit of ", options_.max_block_memory,
+                             "; copy single values instead, or raise the limit");
   }
   state.stored.resize(ranges.back().second);
   for (const auto& [begin, end] : ranges) {
@@ -147,8 +111,8 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
 absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuffer::State& state) const {
   const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
-  const bool everything = std::ranges::all_of(
-      state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
+  const bool everything =
+      std::ranges::all_of(state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
   if (const auto mapped = file_->Mapped()) {
     const std::string_view block = mapped->substr(info.offset, padded);
     state.mapped = file_.get();
@@ -215,8 +179,8 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   const Schema& schema = header_.schema;
   const format::BlockHeader& header = state.header;
   BlockAssembler::Reset(&state.view, header.first_sample, header.sample_count, schema.size());
-  // Bytes of column i in state.raw. Of a map what says where values lie is copied: when the file is cut later, the values become
-  // zeros, but their places stay what they were when they were checked.
+  // Bytes of column i in state.raw. Of a map what says where values lie is copied: when the file is cut later, the
+  // values become zeros, but their places stay what they were when they were checked.
   const auto raw_of = [&](size_t i) -> uint64_t {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing) return 0;
     if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
@@ -313,7 +277,8 @@ absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) co
 
 absl::Status NativeShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                                           BlockView* view) const {
-  if (index >= blocks_.size()) return OutOfRange(path(), ": has ", blocks_.size(), " blocks; there is no block ", index);
+  if (index >= blocks_.size())
+    return OutOfRange(path(), ": has ", blocks_.size(), " blocks; there is no block ", index);
   BlockBuffer::State& state = buffer->state();
   state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(columns.empty() ? Part::kAll : Part::kNothing));
   for (const size_t column : columns) {
@@ -335,8 +300,7 @@ absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, Blo
 
 // Has the head of one column of a block in state.view.
 absl::Status NativeShardReader::EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const {
-  if (state.owner == identity_ && state.block == block &&
-      static_cast<Part>(state.wanted[column]) != Part::kNothing) {
+  if (state.owner == identity_ && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
     return absl::OkStatus();
   }
   // Columns already there are read again with the new one, so that a caller going through several columns of one block
@@ -378,7 +342,8 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
 // `begin` is the record's place in the file.
 absl::StatusOr<std::string_view> NativeShardReader::OpenRecord(std::string_view record, uint64_t begin) const {
   if (!options_.verify_checksums) {
-    if (record.size() < format::kValueChecksumBytes) return DataLoss(path(), ": record at byte ", begin, " is too short");
+    if (record.size() < format::kValueChecksumBytes)
+      return DataLoss(path(), ": record at byte ", begin, " is too short");
     return record.substr(0, record.size() - format::kValueChecksumBytes);
   }
   absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
@@ -390,7 +355,8 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, u
                                                                BlockBuffer* buffer) const {
   buffer->state().shown = file_.get();
   if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
-    return DataLoss(path(), ": a record from byte ", begin, " to ", end, " does not lie in the file; rebuild the index");
+    return DataLoss(path(), ": a record from byte ", begin, " to ", end,
+                    " does not lie in the file; rebuild the index");
   }
   std::string_view record;
   if (const auto mapped = file_->Mapped()) {
@@ -422,7 +388,8 @@ absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, 
   uint64_t total = 0;
   for (const auto& [begin, end] : places) {
     if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
-      return DataLoss(path(), ": a record from byte ", begin, " to ", end, " does not lie in the file; rebuild the index");
+      return DataLoss(path(), ": a record from byte ", begin, " to ", end,
+                      " does not lie in the file; rebuild the index");
     }
     total += end - begin + 2 * Buffer::kAlignment;
     if (total > options_.max_block_memory) {

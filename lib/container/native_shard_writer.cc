@@ -93,7 +93,8 @@ absl::StatusOr<std::unique_ptr<ShardWriter>> ShardWriter::Create(FileSystem& fil
     if (!schema.Find(name)) return InvalidArgument(path, ": there is no column \"", name, "\" to set a level for");
   }
   for (const auto& [name, size] : options.dictionaries) {
-    if (!schema.Find(name)) return InvalidArgument(path, ": there is no column \"", name, "\" to make a dictionary for");
+    if (!schema.Find(name))
+      return InvalidArgument(path, ": there is no column \"", name, "\" to make a dictionary for");
   }
   if (file_system.Stat(path).ok()) return absl::AlreadyExistsError(StrCat(path, ": already exists"));
   return std::make_unique<NativeShardWriter>(file_system, path, *std::move(plan), options);

@@ -161,8 +161,8 @@ absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellat
     entry.values_checksum = chunk_hash.Digest();
     SHARDKIT_RETURN_IF_ERROR(file_->Append(tail));
   }
-  SHARDKIT_RETURN_IF_ERROR(file_->Append(
-      std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0')));
+  SHARDKIT_RETURN_IF_ERROR(
+      file_->Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0')));
   header_bytes_.clear();
   format::EncodeBlockHeader(block.header, &header_bytes_);
   return file_->WriteAt(position_, header_bytes_);
@@ -171,8 +171,8 @@ absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellat
 void ShardFileWriter::Remember(const EncodedBlock& block) {
   const format::BlockHeader& header = block.header;
   content_hash_.Update(header_bytes_);
-  index_.blocks.push_back({position_, header.block_length, header.front_length, header.first_sample,
-                           header.sample_count, header.checksum});
+  index_.blocks.push_back(
+      {position_, header.block_length, header.front_length, header.first_sample, header.sample_count, header.checksum});
   for (size_t k = 0; k < block.ends.size(); ++k) {
     const format::ColumnEntry& entry = header.columns[schema_.blob_columns()[k]];
     // An empty values chunk has no place of its own; its ends are those of the front (spec.md, section 9.2).

@@ -35,15 +35,17 @@ class ShardFileWriter {
                                                                  const EncodingPlan& plan, const ShardOptions& options);
 
   // The same with a header that is there already. Its alignment counts, not that of the options.
-  static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(FileSystem& file_system, const std::string& path,
-                                                                           format::FileHeader header, ShardOptions options);
+  static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(FileSystem& file_system,
+                                                                           const std::string& path,
+                                                                           format::FileHeader header,
+                                                                           ShardOptions options);
   ~ShardFileWriter();
 
   // `cancellation` may be null; it is asked between the pieces of a value too large to hold.
   absl::Status Write(EncodedBlock block, const Cancellation* cancellation);
 
-  // Copies the chunks as they are, in pieces. Their checksums are compared once more: DataLoss, after which only Abort may be
-  // called, when they are not those of the header.
+  // Copies the chunks as they are, in pieces. Their checksums are compared once more: DataLoss, after which only Abort
+  // may be called, when they are not those of the header.
   absl::Status Copy(StoredBlock block, const Cancellation* cancellation);
 
   uint64_t sample_count() const { return sample_count_; }

@@ -8,10 +8,10 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "convert/source_names.h"
-#include "convert/source_unit.h"
-#include "format/mds_text.h"
-#include "format/webdataset_names.h"
+#include "convert/sources/source_names.h"
+#include "convert/sources/source_unit.h"
+#include "format/foreign/mds_text.h"
+#include "format/foreign/webdataset_names.h"
 #include "shardkit/sa1b.h"
 
 namespace shardkit {
@@ -30,7 +30,8 @@ bool NamesAreExtensions(const Metadata& metadata) {
   return SourceOf(metadata) == "files" || SourceOf(metadata) == "webdataset";
 }
 
-std::string WithExtension(const std::string& name, std::string_view extension, std::initializer_list<std::string_view> same) {
+std::string WithExtension(const std::string& name, std::string_view extension,
+                          std::initializer_list<std::string_view> same) {
   const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);  // all of it where there is no dot
   return std::ranges::find(same, last) != same.end() ? name : StrCat(name, ".", extension);
 }
@@ -122,7 +123,8 @@ class Planner {
     }
     plan_.origin.schema = dataset_.manifest().schema;
     const Type image = plan_.origin.schema[*plan_.origin.schema.Find("image")].type;
-    plan_.written = {KeyColumn(), ByteStringColumn(kImageName, image, false), ByteStringColumn(kAnnotationsName, Type::kJson, false)};
+    plan_.written = {KeyColumn(), ByteStringColumn(kImageName, image, false),
+                     ByteStringColumn(kAnnotationsName, Type::kJson, false)};
     return absl::OkStatus();
   }
 
@@ -169,8 +171,8 @@ class Planner {
       ConvertedColumn& column = *each.column;
       for (const ConvertedColumn& other : plan_.columns) {
         if (other.after.name == column.after.name) {
-          return Refuse("columns \"", other.before.name, "\" and \"", column.before.name, "\" would both be \"", column.after.name,
-                        "\": choose columns (--columns)");
+          return Refuse("columns \"", other.before.name, "\" and \"", column.before.name, "\" would both be \"",
+                        column.after.name, "\": choose columns (--columns)");
         }
       }
       if (!column.source && options_.to == Container::kWebDataset) continue;  // it has no member again
@@ -196,15 +198,18 @@ class Planner {
     return key;
   }
 
-  // Columns of which a tar has nothing, because all their values are absent; and all columns, where there are no samples to have any.
+  // Columns of which a tar has nothing, because all their values are absent; and all columns, where there are no
+  // samples to have any.
   absl::Status AddAbsentColumns(std::vector<Planned>* planned) {
     if (!foreign_ || !origin_) return absl::OkStatus();
     const bool empty = dataset_.sample_count() == 0;
-    if (!empty && (dataset_.container() != "webdataset" || !options_.columns.empty() || HasSa1bColumns(origin_->schema))) {
+    if (!empty &&
+        (dataset_.container() != "webdataset" || !options_.columns.empty() || HasSa1bColumns(origin_->schema))) {
       return absl::OkStatus();
     }
     for (const Column& column : origin_->schema.columns()) {
-      const bool wanted = options_.columns.empty() || std::ranges::find(options_.columns, column.name) != options_.columns.end();
+      const bool wanted =
+          options_.columns.empty() || std::ranges::find(options_.columns, column.name) != options_.columns.end();
       if (!wanted || (!empty && !column.nullable) || IsStored(column)) continue;
       if (column.is_key) {
         if (!plan_.key && empty) planned->push_back({column, std::nullopt});
@@ -221,8 +226,9 @@ class Planner {
   // Whether the tar has members of the column, be it in another form.
   bool IsStored(const Column& column) const {
     const std::string name = StoredName(column);
-    const std::string lossy = column.type == Type::kRle ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
-                                                        : format::WebDatasetColumn(format::WebDatasetExtension(name));
+    const std::string lossy = column.type == Type::kRle
+                                  ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
+                                  : format::WebDatasetColumn(format::WebDatasetExtension(name));
     return std::ranges::any_of(dataset_.columns(),
                                [&](const Column& stored) { return stored.name == name || stored.name == lossy; });
   }
@@ -266,7 +272,8 @@ class Planner {
       if (column.name != stored.name) continue;
       // A byte string is the same under any encoding.
       const bool bytes = IsByteString(column.type) && IsByteString(stored.type);
-      if (bytes || (column.type == stored.type && column.dtype == stored.dtype && column.shape == stored.shape)) return column;
+      if (bytes || (column.type == stored.type && column.dtype == stored.dtype && column.shape == stored.shape))
+        return column;
     }
     return plain;
   }
@@ -285,7 +292,8 @@ class Planner {
     const Column& from = column->between;
     const Type element = ElementOf(from);
     if (from.type == Type::kRle) {
-      if (!options_.lossy) return NotExact(from, "MDS has no masks as run lengths", "stores them as COCO's objects in JSON");
+      if (!options_.lossy)
+        return NotExact(from, "MDS has no masks as run lengths", "stores them as COCO's objects in JSON");
       column->second = Reform::kToCocoJson;
     } else if (element == Type::kBf16) {
       if (!options_.lossy) return NotExact(from, "MDS has no bf16", "stores the same numbers as f32");
@@ -313,16 +321,20 @@ class Planner {
     }
     Column& after = column->after;
     after = ReformedColumn(from, column->second);
-    if (!NamesAreExtensions(metadata_) || column->second != Reform::kNone) after.name = NameInTar(after, column->second);
+    if (!NamesAreExtensions(metadata_) || column->second != Reform::kNone)
+      after.name = NameInTar(after, column->second);
     const std::string extension(format::WebDatasetExtension(after.name));
     const std::string member = StrCat("k.", extension);
     const auto parts = format::SplitWebDatasetName(member);
     if (!parts || parts->key != "k" || parts->extension != extension) {
-      return Refuse("column \"", from.name, "\": \"KEY.", extension, "\" is no name of a member that WebDataset reads: choose other columns (--columns)");
+      return Refuse("column \"", from.name, "\": \"KEY.", extension,
+                    "\" is no name of a member that WebDataset reads: choose other columns (--columns)");
     }
     if (const std::string read = format::WebDatasetColumn(extension); read != after.name) {
       if (!options_.lossy) {
-        return NotExact(from, StrCat("its name is an extension in a tar, whose letters are read as small ones (\"", read, "\")"), "accepts that");
+        return NotExact(
+            from, StrCat("its name is an extension in a tar, whose letters are read as small ones (\"", read, "\")"),
+            "accepts that");
       }
       after.name = read;
     }
@@ -340,7 +352,8 @@ class Planner {
     for (const Column& column : plan_.written) {
       const auto encoding = json.find(column.name);
       if (encoding == json.end() || !encoding->is_string()) continue;
-      if (format::MakeMdsColumn(column, encoding->get<std::string>()).ok()) plan_.mds_encodings[column.name] = encoding->get<std::string>();
+      if (format::MakeMdsColumn(column, encoding->get<std::string>()).ok())
+        plan_.mds_encodings[column.name] = encoding->get<std::string>();
     }
   }
 
@@ -355,13 +368,16 @@ class Planner {
 
 }  // namespace
 
-absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& dataset, const std::optional<Manifest>& origin,
+absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& dataset,
+                                                         const std::optional<Manifest>& origin,
                                                          const ConvertOptions& options) {
   if (options.key_column && options.key_column->empty()) return std::nullopt;
   // They stay from tar to tar only.
-  if (!options.key_column && KeysAreNumbers(dataset, origin) && options.to != Container::kWebDataset) return std::nullopt;
+  if (!options.key_column && KeysAreNumbers(dataset, origin) && options.to != Container::kWebDataset)
+    return std::nullopt;
   for (const Column& column : dataset.manifest().schema.columns()) {
-    const bool chosen = options.key_column ? column.name == *options.key_column : column.is_key || WasKey(dataset, origin, column);
+    const bool chosen =
+        options.key_column ? column.name == *options.key_column : column.is_key || WasKey(dataset, origin, column);
     if (!chosen) continue;
     if (column.type == Type::kUtf8) return column.name;
     return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),

@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/conversion_plan.h"
-#include "convert/dataset_source.h"
 #include "convert/packer.h"
+#include "convert/sources/dataset_source.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -16,17 +16,19 @@ namespace {
 
 // What a run must have in common with the one that it resumes.
 std::string JobOf(const ConversionInput& input, const ConvertOptions& options) {
-  std::string job = StrCat(options.pack.dataset.job, "\nconvert to ", ContainerName(options.to), " ", input.dataset->sample_count(), " ",
-                           options.pack.partition, "/", options.pack.partition_count, options.pack.skip_errors ? " skip" : " fail",
-                           options.lossy ? " lossy" : "", "\n");
+  std::string job =
+      StrCat(options.pack.dataset.job, "\nconvert to ", ContainerName(options.to), " ", input.dataset->sample_count(),
+             " ", options.pack.partition, "/", options.pack.partition_count,
+             options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "", "\n");
   for (const ManifestShard& shard : input.dataset->manifest().shards) {
     job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
   }
   return job;
 }
 
-absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_system, const ConversionInput& input, const Schema& schema,
-                                                            const std::string& output, const ConvertOptions& options) {
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_system, const ConversionInput& input,
+                                                            const Schema& schema, const std::string& output,
+                                                            const ConvertOptions& options) {
   const DatasetWriterOptions& common = options.pack.dataset;
   const auto prepare = [&](ForeignWriterOptions& writer_options) {
     writer_options.threads = common.threads;
@@ -91,7 +93,8 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
   return PackInto(file_system, *source, output, options.pack, *writer);
 }
 
-absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input, const ConvertOptions& options) {
+absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
+                                         const ConvertOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckPackOptions(options.pack));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
   return PackNowhere(*source, options.pack);

@@ -16,8 +16,8 @@
 namespace shardkit {
 namespace {
 
-// Samples are loaded in batches of about this many bytes, so that the cost of handing a batch over is small and memory is
-// bounded. The output does not depend on the batches.
+// Samples are loaded in batches of about this many bytes, so that the cost of handing a batch over is small and memory
+// is bounded. The output does not depend on the batches.
 constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxBatchSamples = 256;
 
@@ -207,10 +207,10 @@ class Packer {
   KeyCheck keys_;
   PackProgress progress_;
   std::vector<SkippedSample> skipped_;
-  uint64_t first_ = 0;            // of the partition
-  uint64_t end_ = UINT64_MAX;     // of the partition
-  uint64_t listed_ = 0;           // position up to which samples were listed
-  uint64_t position_ = 0;         // of the first sample of the batch being stored
+  uint64_t first_ = 0;         // of the partition
+  uint64_t end_ = UINT64_MAX;  // of the partition
+  uint64_t listed_ = 0;        // position up to which samples were listed
+  uint64_t position_ = 0;      // of the first sample of the batch being stored
   uint64_t stored_samples_ = 0;
   bool at_end_ = false;
   std::deque<Loading> pending_;

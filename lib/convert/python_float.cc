@@ -15,8 +15,7 @@ size_t Write(std::string_view text, char* out) {
 
 void AppendUtf16Escape(uint32_t unit, std::string* out) {
   constexpr std::string_view kHex = "0123456789abcdef";
-  const char escape[] = {'\\',           'u', kHex[unit >> 12], kHex[unit >> 8 & 15], kHex[unit >> 4 & 15],
-                         kHex[unit & 15]};
+  const char escape[] = {'\\', 'u', kHex[unit >> 12], kHex[unit >> 8 & 15], kHex[unit >> 4 & 15], kHex[unit & 15]};
   out->append(escape, sizeof(escape));
 }
 

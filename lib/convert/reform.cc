@@ -67,7 +67,8 @@ Column ReformedColumn(const Column& column, Reform reform) {
   return out;
 }
 
-absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform, std::string_view value, ByteArena* arena) {
+absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform, std::string_view value,
+                                             ByteArena* arena) {
   switch (reform) {
     case Reform::kToNpy: {
       SHARDKIT_ASSIGN_OR_RETURN(const NdarrayView array, Parse(column, value));

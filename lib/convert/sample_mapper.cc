@@ -7,14 +7,15 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
-#include "convert/sa1b_columns.h"
-#include "convert/source_names.h"
+#include "convert/sources/sa1b_columns.h"
+#include "convert/sources/source_names.h"
 #include "shardkit/sa1b.h"
 
 namespace shardkit {
 namespace {
 
-absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena) {
+absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockView& block, uint32_t i, uint64_t ordinal,
+                                       ByteArena* arena) {
   if (plan.key) {
     const std::optional<std::string_view> key = block.column(*plan.key).value(i);
     if (!key) return InvalidArgument("the value that is to be the key is absent: choose another column (--key)");
@@ -33,7 +34,8 @@ class ColumnMapper final : public SampleMapper {
     SHARDKIT_ASSIGN_OR_RETURN(sample->key, KeyOf(plan_, block, i, ordinal, arena));
     sample->fields.clear();
     for (const ConvertedColumn& column : plan_.columns) {
-      const std::optional<std::string_view> value = column.source ? block.column(*column.source).value(i) : std::nullopt;
+      const std::optional<std::string_view> value =
+          column.source ? block.column(*column.source).value(i) : std::nullopt;
       if (!value) {
         SHARDKIT_RETURN_IF_ERROR(AddAbsent(column.after, sample));
         continue;
@@ -58,7 +60,8 @@ class ColumnMapper final : public SampleMapper {
 
   absl::Status Add(const ConvertedColumn& column, std::string_view value, ByteArena* arena, Sample* sample) {
     if (plan_.form == SampleForm::kGuessed) {
-      SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(Value(value), LastExtension(StrCat(".", column.after.name))));
+      SHARDKIT_ASSIGN_OR_RETURN(const Type type,
+                                TypeOfValue(Value(value), LastExtension(StrCat(".", column.after.name))));
       sample->fields.push_back({guessed_.Find(column.after.name, type), Value(value)});
       return absl::OkStatus();
     }
@@ -83,13 +86,24 @@ class Sa1bFilesMapper final : public SampleMapper {
     for (size_t i = 0; i < kSa1bColumnCount; ++i) positions_[i] = *plan.origin.schema.Find(Sa1bColumns()[i].name);
   }
 
-  absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena, Sample* sample) override {
-    const auto value = [&](Sa1bColumn column) { return block.column(positions_[column]).value(i).value_or(std::string_view()); };
-    const Sa1bValues values = {
-        .image_id = value(kSa1bImageId), .width = value(kSa1bWidth), .height = value(kSa1bHeight), .file_name = value(kSa1bFileName),
-        .masks = value(kSa1bMasks), .annotation_id = value(kSa1bAnnotationId), .area = value(kSa1bArea), .bbox = value(kSa1bBbox),
-        .predicted_iou = value(kSa1bPredictedIou), .stability_score = value(kSa1bStabilityScore), .crop_box = value(kSa1bCropBox),
-        .point_coords = value(kSa1bPointCoords), .source_json = value(kSa1bSourceJson)};
+  absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena,
+                   Sample* sample) override {
+    const auto value = [&](Sa1bColumn column) {
+      return block.column(positions_[column]).value(i).value_or(std::string_view());
+    };
+    const Sa1bValues values = {.image_id = value(kSa1bImageId),
+                               .width = value(kSa1bWidth),
+                               .height = value(kSa1bHeight),
+                               .file_name = value(kSa1bFileName),
+                               .masks = value(kSa1bMasks),
+                               .annotation_id = value(kSa1bAnnotationId),
+                               .area = value(kSa1bArea),
+                               .bbox = value(kSa1bBbox),
+                               .predicted_iou = value(kSa1bPredictedIou),
+                               .stability_score = value(kSa1bStabilityScore),
+                               .crop_box = value(kSa1bCropBox),
+                               .point_coords = value(kSa1bPointCoords),
+                               .source_json = value(kSa1bSourceJson)};
     sample->key = value(kSa1bKey);
     SHARDKIT_RETURN_IF_ERROR(RegenerateSa1bJson(values, &json_));
     sample->fields = {{&plan_.written[1], Value(value(kSa1bImage))}, {&plan_.written[2], Value(arena->Copy(json_))}};
@@ -106,7 +120,8 @@ class Sa1bColumnsMapper final : public SampleMapper {
  public:
   explicit Sa1bColumnsMapper(const ConversionPlan& plan) : plan_(plan) {}
 
-  absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena, Sample* sample) override {
+  absl::Status Map(const BlockView& block, uint32_t i, uint64_t /*ordinal*/, ByteArena* arena,
+                   Sample* sample) override {
     const auto image = block.column(*plan_.columns[0].source).value(i);
     const auto json = block.column(*plan_.columns[1].source).value(i);
     if (!image || !json) return DataLoss("has no ", image ? "annotations" : "image");

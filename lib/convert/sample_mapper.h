@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "convert/conversion_plan.h"
-#include "convert/source_unit.h"
+#include "convert/sources/source_unit.h"
 #include "shardkit/block.h"
 #include "shardkit/sample.h"
 
@@ -20,8 +20,8 @@ class SampleMapper {
   // `plan` and `guessed`, the columns of guessed types, outlive the mapper and the samples.
   static std::unique_ptr<SampleMapper> Create(const ConversionPlan& plan, ColumnTable& guessed);
 
-  // Replaces *sample by sample `i` of the block, whose number in the dataset is `ordinal`. Its values lie in the block or in *arena. Errors
-  // name the column.
+  // Replaces *sample by sample `i` of the block, whose number in the dataset is `ordinal`. Its values lie in the block
+  // or in *arena. Errors name the column.
   virtual absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) = 0;
 };
 

@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "convert/sample_files.h"
-#include "convert/source_names.h"
+#include "convert/sources/source_names.h"
 #include "dataset/job_directory.h"
 #include "shardkit/pack.h"
 
@@ -46,8 +46,8 @@ class Unpacker {
         for (size_t block = reader->BlockOfSample(begin - first_sample);
              block <= reader->BlockOfSample(end - 1 - first_sample); ++block) {
           while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-          const Job job{reader, source == metadata.end() ? std::string() : source->second, block, first_sample,
-                        begin, end};
+          const Job job{reader, source == metadata.end() ? std::string() : source->second, block, first_sample, begin,
+                        end};
           pending_.push_back(Pending<absl::Status>::Run(pool_, [this, job] { return WriteBlock(job); }));
         }
       }
@@ -92,7 +92,8 @@ class Unpacker {
     const std::vector<size_t>& needed = (*layout)->needed_columns();
     // Without any column needed, or for a block that can be held, everything is read.
     SHARDKIT_RETURN_IF_ERROR(job.shard->ReadBlock(
-        job.block, whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed), &buffer, &view));
+        job.block, whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed), &buffer,
+        &view));
     UnpackReport done;
     std::vector<SampleFile> files;
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
@@ -163,11 +164,10 @@ class Unpacker {
   }
 
   static absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) {
-    return FailedPrecondition(
-        ToStd(status.message()), ": sample ", local, " of ", job.shard->path(),
-        " has a file or folder of a name that an earlier sample has, or of one that this "
-        "file system takes for the same, as A and a may be; unpack to another file "
-        "system, or give --samples");
+    return FailedPrecondition(ToStd(status.message()), ": sample ", local, " of ", job.shard->path(),
+                              " has a file or folder of a name that an earlier sample has, or of one that this "
+                              "file system takes for the same, as A and a may be; unpack to another file "
+                              "system, or give --samples");
   }
 
   // `relative` ends with '/' or is empty.
@@ -215,8 +215,8 @@ void RemoveEntries(FileSystem& file_system, const std::string& directory) {
 
 }  // namespace
 
-absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset,
-                                    const std::string& directory, const UnpackOptions& options) {
+absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
+                                    const UnpackOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const bool existed, Exists(file_system, directory));
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
   const auto entries = file_system.List(directory);

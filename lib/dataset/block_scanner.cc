@@ -49,7 +49,8 @@ class Scanned : public ScannedBlock {
   ~Scanned() override { pool_->Release(std::move(buffer_)); }
 
   // Without a turn when nobody else reads.
-  absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample, ReadTurns::Turn* turn) {
+  absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample,
+                    ReadTurns::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
     buffer_.state().Pin(shard_reader_);
     if (turn != nullptr && shard_reader_->reader->forward_only()) turn->Await();
@@ -144,7 +145,8 @@ class OrderedScanner : public BlockScanner {
   }
 
   absl::Status TooManyHeld() const {
-    return FailedPrecondition("block scanner: all ", ahead_ + 1, " blocks of memory are held; release one before asking for more");
+    return FailedPrecondition("block scanner: all ", ahead_ + 1,
+                              " blocks of memory are held; release one before asking for more");
   }
 
   // Moves shard_ and block_ to the next block to be read; false at the end.

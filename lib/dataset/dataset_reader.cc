@@ -6,8 +6,8 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
-#include "dataset/foreign_dataset.h"
 #include "dataset/block_scanner.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
 #include "dataset/shard_cache.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kNoBlob = SIZE_MAX;
 
-class NativeDatasetReader : public DatasetReader {
+class AnyDatasetReader : public DatasetReader {
  public:
   absl::Status Open(FileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
@@ -43,11 +43,16 @@ class NativeDatasetReader : public DatasetReader {
     sample_count_ = sample;
     OpenShardFunction open;
     if (foreign_ != nullptr) {
-      open = [foreign = foreign_.get(), read = ReadOptions(options)](size_t shard) { return foreign->OpenShard(shard, read); };
+      open = [foreign = foreign_.get(), read = ReadOptions(options)](size_t shard) {
+        return foreign->OpenShard(shard, read);
+      };
     } else {
-      open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) { return OpenNative(file_system, directory, shard, read); };
+      open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) {
+        return OpenNative(file_system, directory, shard, read);
+      };
     }
-    shards_ = std::make_unique<ShardCache>(std::move(open), manifest_, columns_, options.columns.empty(), options.max_open_shards);
+    shards_ = std::make_unique<ShardCache>(std::move(open), manifest_, columns_, options.columns.empty(),
+                                           options.max_open_shards);
     return absl::OkStatus();
   }
 
@@ -158,7 +163,8 @@ class NativeDatasetReader : public DatasetReader {
   }
 
   absl::Status CheckColumn(size_t column) const {
-    if (column < columns_.size()) [[likely]] return absl::OkStatus();
+    if (column < columns_.size()) [[likely]]
+      return absl::OkStatus();
     return InvalidArgument(path_, ": there is no column ", column);
   }
 
@@ -167,8 +173,8 @@ class NativeDatasetReader : public DatasetReader {
                                                      columns_[column].name, "\")")));
   }
 
-  absl::StatusOr<std::unique_ptr<ShardReader>> OpenNative(FileSystem& file_system, const std::string& directory, size_t shard,
-                                                          const ReadOptions& options) const {
+  absl::StatusOr<std::unique_ptr<ShardReader>> OpenNative(FileSystem& file_system, const std::string& directory,
+                                                          size_t shard, const ReadOptions& options) const {
     const std::string path = JoinPath(directory, manifest_.shards[shard].name);
     absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system, path, options);
     if (absl::IsNotFound(opened.status())) return NotFound(path, ": shard ", shard, " of the manifest is missing");
@@ -233,7 +239,7 @@ class NativeDatasetReader : public DatasetReader {
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
   Manifest manifest_;
   std::vector<Column> columns_;
-  std::vector<size_t> blob_positions_;  // of each column among the manifest's blob columns
+  std::vector<size_t> blob_positions_;   // of each column among the manifest's blob columns
   std::vector<uint64_t> first_samples_;  // per shard
   uint64_t sample_count_ = 0;
   std::unique_ptr<IndexReader> index_;
@@ -242,7 +248,7 @@ class NativeDatasetReader : public DatasetReader {
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };
 
-absl::StatusOr<std::vector<DatasetBlock>> NativeDatasetReader::ReadBlockDirectory() const {
+absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory() const {
   std::vector<DatasetBlock> blocks;
   if (index_) blocks.reserve(index_->header().block_count);
   for (uint32_t shard = 0; shard < manifest_.shards.size(); ++shard) {
@@ -251,7 +257,8 @@ absl::StatusOr<std::vector<DatasetBlock>> NativeDatasetReader::ReadBlockDirector
       SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index_->Shard(shard));
       // Shards that share blocks would make far more entries than the index has bytes.
       if (entry.first_block != blocks.size()) {
-        return DataLoss(path_, ": the offset index contradicts itself at shard ", shard, "; run shardctl index ", path_);
+        return DataLoss(path_, ": the offset index contradicts itself at shard ", shard, "; run shardctl index ",
+                        path_);
       }
       for (uint64_t i = 0; i < entry.block_count; ++i) {
         SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->Block(entry.first_block + i));
@@ -268,19 +275,21 @@ absl::StatusOr<std::vector<DatasetBlock>> NativeDatasetReader::ReadBlockDirector
   }
   uint64_t next = 0;
   for (const DatasetBlock& block : blocks) {
-    if (block.first_sample != next) return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
+    if (block.first_sample != next)
+      return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
     next += block.sample_count;
   }
-  if (next != sample_count_) return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
+  if (next != sample_count_)
+    return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
   return blocks;
 }
 
-absl::Status NativeDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
-                                             BlockBuffer* buffer, std::span<std::string_view> values) const {
+absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
+                                          BlockBuffer* buffer, std::span<std::string_view> values) const {
   SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
   if (!index_ || blob_positions_[column] == kNoBlob) {
-    return FailedPrecondition(path_, ": reading many values at once needs the offset index and a column of codec none; ",
-                              index_problem_);
+    return FailedPrecondition(
+        path_, ": reading many values at once needs the offset index and a column of codec none; ", index_problem_);
   }
   if (values.size() != samples.size()) return InvalidArgument(path_, ": as many views as samples are needed");
   std::vector<Place> places(samples.size());
@@ -323,12 +332,12 @@ absl::StatusOr<size_t> DatasetReader::FindColumn(std::string_view name) const {
   for (size_t i = 0; i < columns().size(); ++i) {
     if (columns()[i].name == name) return i;
   }
-  return Annotate(NativeDatasetReader::NoSuchColumn(name, columns()), path());
+  return Annotate(AnyDatasetReader::NoSuchColumn(name, columns()), path());
 }
 
 absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(FileSystem& file_system, const std::string& path,
                                                                    const DatasetOptions& options) {
-  auto reader = std::make_unique<NativeDatasetReader>();
+  auto reader = std::make_unique<AnyDatasetReader>();
   SHARDKIT_RETURN_IF_ERROR(reader->Open(file_system, path, options));
   return reader;
 }

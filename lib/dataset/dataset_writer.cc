@@ -59,8 +59,8 @@ class EncoderPool {
 
 std::string Fingerprint(const Schema& schema, const DatasetWriterOptions& options) {
   const ShardOptions& shard = options.shard;
-  std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment, " ",
-                            options.shard_size, " ", options.shard_samples, "\n");
+  std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment,
+                            " ", options.shard_size, " ", options.shard_samples, "\n");
   for (const auto& [name, level] : shard.zstd_levels) text += StrCat("level ", name, " ", level, "\n");
   for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
   for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
@@ -200,7 +200,8 @@ class NativeDatasetWriter : public DatasetWriter {
     SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(mapper_.schema(), options_.shard));
     plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
     uint32_t samples = options_.shard.max_block_samples;
-    if (options_.shard_samples != 0) samples = static_cast<uint32_t>(std::min<uint64_t>(samples, options_.shard_samples));
+    if (options_.shard_samples != 0)
+      samples = static_cast<uint32_t>(std::min<uint64_t>(samples, options_.shard_samples));
     builder_ = std::make_unique<BlockBuilder>(plan_->schema, options_.shard.block_size, samples);
     return absl::OkStatus();
   }
@@ -363,8 +364,7 @@ class NativeDatasetWriter : public DatasetWriter {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem& file_system,
-                                                                     const std::string& directory,
-                                                                     const Schema& schema,
+                                                                     const std::string& directory, const Schema& schema,
                                                                      const DatasetWriterOptions& options) {
   auto writer = std::make_unique<NativeDatasetWriter>(file_system, directory, options);
   if (absl::Status status = writer->Start(schema); !status.ok()) {

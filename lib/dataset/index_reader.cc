@@ -51,7 +51,8 @@ absl::Status IndexReader::Touch(uint64_t offset, uint64_t length) const {
   const uint64_t first = (offset - kIndexHeaderBytes) / kIndexPageBytes;
   const uint64_t last = (offset + length - 1 - kIndexHeaderBytes) / kIndexPageBytes;
   for (uint64_t page = first; page <= last; ++page) {
-    if (checked_pages_[page].load(std::memory_order_acquire) != 0) [[likely]] continue;
+    if (checked_pages_[page].load(std::memory_order_acquire) != 0) [[likely]]
+      continue;
     const uint64_t begin = kIndexHeaderBytes + page * kIndexPageBytes;
     const uint64_t size = std::min(kIndexPageBytes, header_.pages_offset() - begin);
     if (Hash64(bytes_.substr(begin, size)) != LoadLittle<uint64_t>(bytes_.data() + header_.pages_offset() + 8 * page)) {
@@ -151,8 +152,9 @@ absl::Status IndexReader::CheckTables() const {
   if (header_.pages_offset() > kIndexHeaderBytes) {
     SHARDKIT_RETURN_IF_ERROR(Touch(kIndexHeaderBytes, header_.pages_offset() - kIndexHeaderBytes));
   }
-  if (bytes_.substr(header_.names_offset() + header_.names_length,
-                    header_.pages_offset() - header_.names_offset() - header_.names_length)
+  if (bytes_
+          .substr(header_.names_offset() + header_.names_length,
+                  header_.pages_offset() - header_.names_offset() - header_.names_length)
           .find_first_not_of('\0') != std::string_view::npos) {
     return DataLoss(path_, ": index: padding before the page checksums is not zero");
   }
@@ -183,10 +185,14 @@ absl::Status IndexReader::CheckTables() const {
 
 absl::StatusOr<IndexBlock> IndexReader::Block(uint64_t index) const { return Checked(LoadBlock(index)); }
 absl::StatusOr<IndexShard> IndexReader::Shard(uint64_t index) const { return Checked(LoadShard(index)); }
-absl::StatusOr<std::string_view> IndexReader::ShardName(const IndexShard& shard) const { return Checked(LoadShardName(shard)); }
+absl::StatusOr<std::string_view> IndexReader::ShardName(const IndexShard& shard) const {
+  return Checked(LoadShardName(shard));
+}
 absl::StatusOr<IndexBlock> IndexReader::BlockOfSample(uint64_t sample) const { return Checked(FindBlock(sample)); }
 absl::StatusOr<uint64_t> IndexReader::End(uint64_t position) const { return Checked(LoadEnd(position)); }
-absl::Status IndexReader::Ends(uint64_t position, std::span<uint64_t> ends) const { return Checked(LoadEnds(position, ends)); }
+absl::Status IndexReader::Ends(uint64_t position, std::span<uint64_t> ends) const {
+  return Checked(LoadEnds(position, ends));
+}
 absl::Status IndexReader::CheckAll() const { return Checked(CheckTables()); }
 absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::Record(const IndexBlock& block, uint32_t local,
                                                                   uint32_t blob_column) const {

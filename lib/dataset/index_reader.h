@@ -17,8 +17,8 @@
 
 namespace shardkit {
 
-// Thread-safe. Each page is checked when it is first used. DataLoss, naming the file, on damage, and when the file is cut while it
-// is open.
+// Thread-safe. Each page is checked when it is first used. DataLoss, naming the file, on damage, and when the file is
+// cut while it is open.
 class IndexReader {
  public:
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& path);

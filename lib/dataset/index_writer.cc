@@ -11,9 +11,7 @@
 namespace shardkit {
 namespace {
 
-std::string TemporaryIndex(const std::string& directory) {
-  return JoinPath(directory, StrCat(kIndexName, ".tmp"));
-}
+std::string TemporaryIndex(const std::string& directory) { return JoinPath(directory, StrCat(kIndexName, ".tmp")); }
 std::string TemporaryEnds(const std::string& directory) { return JoinPath(directory, "dataset.ends.tmp"); }
 
 std::string_view AsBytes(const std::vector<uint64_t>& numbers) {

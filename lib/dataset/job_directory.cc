@@ -79,7 +79,9 @@ class OwnFiles final : public JobFiles {
   Name Recognize(std::string_view name) const override {
     if (name.ends_with(".tmp")) {
       const std::string_view final_name = name.substr(0, name.size() - 4);
-      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName || final_name == "dataset.ends", {}};
+      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
+                  final_name == "dataset.ends",
+              {}};
     }
     if (IsShardName(name)) return {true, std::stoull(std::string(name))};
     return {name == kIndexName, {}};
@@ -89,7 +91,8 @@ class OwnFiles final : public JobFiles {
                                JournalEntry* entry) const override {
     const auto reader = ShardReader::Open(file_system, path);
     if (!reader.ok() && !IsLost(reader.status())) return reader.status();
-    if (!reader.ok() || ToHex((*reader)->content_hash()) != content_hash || (*reader)->file_length() != entry->shard.bytes) {
+    if (!reader.ok() || ToHex((*reader)->content_hash()) != content_hash ||
+        (*reader)->file_length() != entry->shard.bytes) {
       return false;
     }
     entry->shard.content_hash = (*reader)->content_hash();
@@ -159,7 +162,8 @@ JobDirectory::~JobDirectory() { (void)Abort(); }
 absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const {
   for (const DirectoryEntry& entry : entries) {
     // A run may have died before its journal was in place.
-    if (entry.name == kLockName || entry.name.starts_with(kJournalName) || (ours && Recognize(entry.name).ours)) continue;
+    if (entry.name == kLockName || entry.name.starts_with(kJournalName) || (ours && Recognize(entry.name).ours))
+      continue;
     return FailedPrecondition(directory_, ": is not empty (there is \"", entry.name,
                               "\"); give a new or an empty directory");
   }
@@ -249,9 +253,10 @@ absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::stri
     rest.remove_prefix(newline + 1);
     if (std::exchange(first, false)) {
       if (line != StrCat(kJournalStart, fingerprint)) {
-        return FailedPrecondition(directory_,
-                                  ": was begun with other input or options; give the same ones to resume, or run without "
-                                  "resuming to start over");
+        return FailedPrecondition(
+            directory_,
+            ": was begun with other input or options; give the same ones to resume, or run without "
+            "resuming to start over");
       }
       continue;
     }

@@ -1,5 +1,5 @@
-// A dataset's directory while the dataset is being made: the lock, the journal of finished shards, and the removal of what
-// an interrupted run has left.
+// A dataset's directory while the dataset is being made: the lock, the journal of finished shards, and the removal of
+// what an interrupted run has left.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,9 @@ class JobFiles {
   };
   virtual Name Recognize(std::string_view name) const = 0;
 
-  // Whether the shard at `path` is the one that the entry tells of, whose content hash is written out in `content_hash`; completes
-  // the entry. False when it was lost or cut short after the entry had been written, an error when that cannot be told just now.
+  // Whether the shard at `path` is the one that the entry tells of, whose content hash is written out in
+  // `content_hash`; completes the entry. False when it was lost or cut short after the entry had been written, an error
+  // when that cannot be told just now.
   virtual absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,
                                        JournalEntry* entry) const = 0;
 };
@@ -76,8 +77,8 @@ class JobDirectory {
   // After the manifest has been published.
   absl::Status Finish();
 
-  // Removes all files of the job, and the directory if the job made it. What cannot be removed keeps its journal, so that
-  // a later run knows it. Idempotent.
+  // Removes all files of the job, and the directory if the job made it. What cannot be removed keeps its journal, so
+  // that a later run knows it. Idempotent.
   absl::Status Abort();
 
   // Keeps them.

@@ -1,7 +1,7 @@
 #include "shardkit/manifest.h"
 
-#include <nlohmann/json.hpp>
 #include <simdjson.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +19,9 @@ constexpr uint64_t kManifestVersion = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 constexpr std::string_view kChecksumKey = "  \"checksum\": \"";
 
-std::string Quote(std::string_view text) { return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string Quote(std::string_view text) {
+  return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 std::string Hex64(uint64_t value) {
   std::string out(16, '0');
@@ -39,10 +41,10 @@ bool FromHex(std::string_view text, ContentHash* hash) {
 }
 
 std::string FormatColumn(const Column& column) {
-  std::string out = StrCat("    {\"name\": ", Quote(column.name), ", \"type\": \"", TypeName(column.type),
-                           "\", \"codec\": \"", CodecName(column.codec),
-                           "\", \"nullable\": ", column.nullable ? "true" : "false",
-                           ", \"key\": ", column.is_key ? "true" : "false");
+  std::string out =
+      StrCat("    {\"name\": ", Quote(column.name), ", \"type\": \"", TypeName(column.type), "\", \"codec\": \"",
+             CodecName(column.codec), "\", \"nullable\": ", column.nullable ? "true" : "false",
+             ", \"key\": ", column.is_key ? "true" : "false");
   if (column.type == Type::kNdarray) {
     out += StrCat(", \"dtype\": \"", TypeName(column.dtype), "\", \"shape\": ");
     if (column.shape) {

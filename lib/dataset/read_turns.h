@@ -28,9 +28,7 @@ class ReadTurns {
     // Returns when no block before this one of its shard is announced any more.
     void Await() {
       std::unique_lock lock(turns_->mutex_);
-      turns_->moved_.wait(lock, [this] {
-        return *turns_->announced_.lower_bound({place_.first, 0}) == place_;
-      });
+      turns_->moved_.wait(lock, [this] { return *turns_->announced_.lower_bound({place_.first, 0}) == place_; });
     }
 
     // Has been read. Idempotent.

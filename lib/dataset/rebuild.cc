@@ -6,8 +6,8 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/foreign/mds_merge.h"
 #include "dataset/job_directory.h"
-#include "dataset/mds_merge.h"
 #include "dataset/shard_collector.h"
 #include "shardkit/dataset_writer.h"
 

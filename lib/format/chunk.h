@@ -25,10 +25,11 @@ struct HeadLayout {
 // ends can be used, its bytes not). Checks that ends never descend and stay within the values, that absent values have
 // no bytes, and that presence bits past the last sample are zero. DataLoss naming the sample.
 //
-// Where the head may change after it was checked, `structure` is a copy of its presence and ends that does not: the view then reads
-// those there.
+// Where the head may change after it was checked, `structure` is a copy of its presence and ends that does not: the
+// view then reads those there.
 absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
-                                       std::string_view values, uint64_t values_length, const char* structure = nullptr);
+                                       std::string_view values, uint64_t values_length,
+                                       const char* structure = nullptr);
 
 // Compares the checksum after each present value of a blob column. DataLoss naming the sample (within the block).
 absl::Status CheckRecords(const ColumnView& view);

@@ -7,9 +7,18 @@
 namespace shardkit::format {
 
 inline constexpr std::string_view kHeaderMagic{"\x89SHK\r\n\x1a\n", 8};
-inline constexpr std::string_view kBlockMagic{"\x89" "BLK\r\n\x1a\n", 8};
-inline constexpr std::string_view kTrailerMagic{"\x89" "END\r\n\x1a\n", 8};
-inline constexpr std::string_view kIndexMagic{"\x89" "IDX\r\n\x1a\n", 8};
+inline constexpr std::string_view kBlockMagic{
+    "\x89"
+    "BLK\r\n\x1a\n",
+    8};
+inline constexpr std::string_view kTrailerMagic{
+    "\x89"
+    "END\r\n\x1a\n",
+    8};
+inline constexpr std::string_view kIndexMagic{
+    "\x89"
+    "IDX\r\n\x1a\n",
+    8};
 
 inline constexpr uint16_t kMajorVersion = 1;
 inline constexpr uint16_t kMinorVersion = 0;

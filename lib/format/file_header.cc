@@ -3,8 +3,8 @@
 #include <bit>
 #include <utility>
 
+#include "base/byte_cursor.h"
 #include "base/checked.h"
-#include "base/cursor.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
@@ -38,7 +38,7 @@ std::string EncodeSchema(const Schema& schema) {
   return out;
 }
 
-absl::StatusOr<Column> DecodeColumn(Cursor& cursor, size_t index) {
+absl::StatusOr<Column> DecodeColumn(ByteCursor& cursor, size_t index) {
   const auto damaged = [&](std::string_view what) { return DataLoss("schema: column ", index, ": ", what); };
   Column column;
   uint8_t name_length, type, codec, flags, dtype, rank;
@@ -76,7 +76,7 @@ absl::StatusOr<Column> DecodeColumn(Cursor& cursor, size_t index) {
 }
 
 absl::StatusOr<Schema> DecodeSchema(std::string_view bytes) {
-  Cursor cursor(bytes);
+  ByteCursor cursor(bytes);
   uint16_t count;
   if (!cursor.Read(&count)) return DataLoss("schema: cut short");
   if (count == 0 || count > kMaxColumns) return DataLoss("schema: ", count, " columns; 1 to 4096 are allowed");
@@ -150,7 +150,7 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   if (found_major != kMajorVersion) {
     return Unimplemented("header: major version ", found_major, " is not supported (this version reads 1)");
   }
-  Cursor cursor(bytes.substr(0, length - 8));
+  ByteCursor cursor(bytes.substr(0, length - 8));
   std::string_view skipped;
   uint16_t major = 0;
   uint32_t header_length = 0, incompatible = 0, schema_length = 0, dictionary_count = 0, reserved = 0;
@@ -178,8 +178,7 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
         !cursor.ReadBytes(size, &content)) {
       return DataLoss("header: dictionary ", i, " is cut short or has a length that is not allowed");
     }
-    if (dictionary.column >= header.schema.size() ||
-        header.schema[dictionary.column].codec != Codec::kZstd ||
+    if (dictionary.column >= header.schema.size() || header.schema[dictionary.column].codec != Codec::kZstd ||
         (i > 0 && dictionary.column <= header.dictionaries.back().column)) {
       return DataLoss("header: dictionary ", i, " belongs to column ", dictionary.column,
                       ", which is out of order or not of codec zstd");

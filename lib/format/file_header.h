@@ -36,8 +36,8 @@ inline constexpr uint64_t kFileHeaderPrefix = 40;
 // The header's bytes; sets header.length and header.checksum.
 std::string EncodeFileHeader(FileHeader& header);
 
-// Bytes of the whole header, from its first kFileHeaderPrefix bytes. DataLoss when this is no shard. The version is left
-// to DecodeFileHeader, which knows whether the header is whole: header_length has its place in every version.
+// Bytes of the whole header, from its first kFileHeaderPrefix bytes. DataLoss when this is no shard. The version is
+// left to DecodeFileHeader, which knows whether the header is whole: header_length has its place in every version.
 absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix);
 
 // `bytes` is the whole header. DataLoss on damage; Unimplemented for another major version, and for

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/byte_cursor.h"
 #include "base/checked.h"
-#include "base/cursor.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
@@ -186,7 +186,8 @@ absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view byt
     block.first_sample = LoadLittle<uint64_t>(p + 24);
     block.sample_count = LoadLittle<uint32_t>(p + 32);
     block.header_checksum = LoadLittle<uint64_t>(p + 40);
-    if (LoadLittle<uint32_t>(p + 36) != 0) return DataLoss("block directory: reserved bytes of block ", i, " are not zero");
+    if (LoadLittle<uint32_t>(p + 36) != 0)
+      return DataLoss("block directory: reserved bytes of block ", i, " are not zero");
     if (block.offset != offset || !RangeWithin(block.offset, block.length, trailer.footer_offset) ||
         block.front_length > block.length || block.length % kChunkAlignment != 0 || block.length == 0) {
       return DataLoss("block directory: offset or length of block ", i, " is wrong");
@@ -200,7 +201,8 @@ absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view byt
   if (sample != trailer.sample_count) {
     return DataLoss("block directory: ", sample, " samples, but the trailer says ", trailer.sample_count);
   }
-  if (offset != trailer.footer_offset) return DataLoss("block directory: the blocks do not end where the footer begins");
+  if (offset != trailer.footer_offset)
+    return DataLoss("block directory: the blocks do not end where the footer begins");
   return blocks;
 }
 
@@ -268,7 +270,7 @@ absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> h
 
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
   if (bytes.size() > kMaxMetadataLength) return DataLoss("metadata: over 64 MiB");
-  Cursor cursor(bytes);
+  ByteCursor cursor(bytes);
   uint32_t count;
   if (!cursor.Read(&count)) return DataLoss("metadata: cut short");
   Metadata metadata;

@@ -47,8 +47,8 @@ std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
 
-// `bytes` has 12 for each sample. Checks that hashes ascend, ordinals among equal ones too, and that each ordinal stands
-// once; not that they are those of the keys.
+// `bytes` has 12 for each sample. Checks that hashes ascend, ordinals among equal ones too, and that each ordinal
+// stands once; not that they are those of the keys.
 absl::Status CheckKeyIndex(std::string_view bytes);
 // Checks that each entry has the hash of the key of its sample. `bytes` passed CheckKeyIndex; then it is, with one hash
 // for each sample, what EncodeKeyIndex makes of them.

@@ -42,7 +42,8 @@ absl::StatusOr<IndexHeader> DecodeIndexHeader(std::string_view bytes, uint64_t f
     return DataLoss("index header checksum is wrong");
   }
   if (LoadLittle<uint16_t>(p + 8) != kMajorVersion) {
-    return Unimplemented("index: major version ", LoadLittle<uint16_t>(p + 8), " is not supported (this version reads 1)");
+    return Unimplemented("index: major version ", LoadLittle<uint16_t>(p + 8),
+                         " is not supported (this version reads 1)");
   }
   IndexHeader header;
   header.blob_column_count = LoadLittle<uint32_t>(p + 12);
@@ -62,7 +63,8 @@ absl::StatusOr<IndexHeader> DecodeIndexHeader(std::string_view bytes, uint64_t f
   const uint64_t offsets[] = {header.ends_offset(), header.blocks_offset(), header.shards_offset(),
                               header.names_offset()};
   for (size_t i = 0; i < 4; ++i) {
-    if (LoadLittle<uint64_t>(p + 40 + 8 * i) != offsets[i]) return DataLoss("index: the offset of table ", i, " is wrong");
+    if (LoadLittle<uint64_t>(p + 40 + 8 * i) != offsets[i])
+      return DataLoss("index: the offset of table ", i, " is wrong");
   }
   if (LoadLittle<uint64_t>(p + 80) != header.pages_offset() || LoadLittle<uint64_t>(p + 88) != header.file_length()) {
     return DataLoss("index: the offset of the page checksums or the file length is wrong");

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/byte_cursor.h"
 #include "base/checked.h"
-#include "base/cursor.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "format/chunk.h"
@@ -53,7 +53,7 @@ absl::StatusOr<NdarrayView> ParseNdarray(const Column& column, std::string_view 
     view.data = value;
     return view;
   }
-  Cursor cursor(value);
+  ByteCursor cursor(value);
   uint64_t rank;
   if (!cursor.Read(&rank) || rank > kMaxRank) return DataLoss("ndarray: rank is cut short or over 8");
   view.shape.resize(rank);

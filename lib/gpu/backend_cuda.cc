@@ -19,7 +19,8 @@ namespace {
 
 absl::Status ToStatus(cudaError_t error, const std::string& device, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  const std::string text = StrCat(device, ": ", call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+  const std::string text =
+      StrCat(device, ": ", call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
   // Errors of a call stay behind for whoever asks next; the caller's own code should not find ours.
   (void)cudaGetLastError();
   return error == cudaErrorMemoryAllocation ? ResourceExhausted(text) : Internal(text);
@@ -38,14 +39,16 @@ absl::StatusOr<int> CountDevices() {
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
   return Unavailable("CUDA: ", cudaGetErrorString(error), "; the driver ",
-                     driver == 0 ? "is missing" : StrCat("is for CUDA ", VersionText(driver)), ", this build is for CUDA ",
-                     VersionText(runtime), ". Install NVIDIA's driver, or use the device \"host\"");
+                     driver == 0 ? "is missing" : StrCat("is for CUDA ", VersionText(driver)),
+                     ", this build is for CUDA ", VersionText(runtime),
+                     ". Install NVIDIA's driver, or use the device \"host\"");
 }
 
 // Of the PCI device, as Linux tells it.
 std::optional<int> NumaNode(const cudaDeviceProp& properties) {
   char name[64];
-  std::snprintf(name, sizeof(name), "%04x:%02x:%02x.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID);
+  std::snprintf(name, sizeof(name), "%04x:%02x:%02x.0", properties.pciDomainID, properties.pciBusID,
+                properties.pciDeviceID);
   std::ifstream file(StrCat("/sys/bus/pci/devices/", name, "/numa_node"));
   int node = -1;
   if (file >> node && node >= 0) return node;
@@ -124,7 +127,8 @@ class CudaBackend : public Backend {
     void* memory = nullptr;
     // The pages are chosen when they are locked, which is within the call.
     const PreferNumaNode prefer(info_.numa_node);
-    SHARDKIT_RETURN_IF_ERROR(Call("cudaHostAlloc", [&] { return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable); }));
+    SHARDKIT_RETURN_IF_ERROR(
+        Call("cudaHostAlloc", [&] { return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable); }));
     return memory;
   }
   void FreePinned(void* memory, uint64_t /*bytes*/) override {
@@ -175,8 +179,8 @@ class CudaBackend : public Backend {
   }
   absl::StatusOr<double> ElapsedSeconds(Event begin, Event end) override {
     float milliseconds = 0;
-    SHARDKIT_RETURN_IF_ERROR(
-        Call("cudaEventElapsedTime", [&] { return cudaEventElapsedTime(&milliseconds, AsEvent(begin), AsEvent(end)); }));
+    SHARDKIT_RETURN_IF_ERROR(Call("cudaEventElapsedTime",
+                                  [&] { return cudaEventElapsedTime(&milliseconds, AsEvent(begin), AsEvent(end)); }));
     return static_cast<double>(milliseconds) / 1000;
   }
 
@@ -219,7 +223,8 @@ class CudaBackend : public Backend {
 absl::StatusOr<std::shared_ptr<Backend>> OpenCudaDevice(int index) {
   SHARDKIT_ASSIGN_OR_RETURN(const int count, CountDevices());
   if (index >= count) {
-    return NotFound("cuda:", index, ": this machine has ", count == 0 ? "no CUDA device" : StrCat(count, " CUDA devices, counted from 0"),
+    return NotFound("cuda:", index, ": this machine has ",
+                    count == 0 ? "no CUDA device" : StrCat(count, " CUDA devices, counted from 0"),
                     "; CUDA_VISIBLE_DEVICES may hide some");
   }
   SHARDKIT_ASSIGN_OR_RETURN(DeviceInfo info, Describe(index));

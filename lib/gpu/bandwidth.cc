@@ -79,7 +79,8 @@ absl::StatusOr<double> MeasureCopy(const std::shared_ptr<Backend>& backend, uint
   const uint64_t times = Repetitions(bytes, kCopiedAtOnce);
   const auto measure = [&] {
     return DeviceSeconds(*backend, stream->get(), [&]() -> absl::Status {
-      for (uint64_t i = 0; i < times; ++i) SHARDKIT_RETURN_IF_ERROR(backend->Copy(to, from, bytes, kind, stream->get()));
+      for (uint64_t i = 0; i < times; ++i)
+        SHARDKIT_RETURN_IF_ERROR(backend->Copy(to, from, bytes, kind, stream->get()));
       return absl::OkStatus();
     });
   };
@@ -106,7 +107,9 @@ absl::StatusOr<UploadFigures> MeasureUploads(const std::shared_ptr<Backend>& bac
                             Uploader::Create(backend, ring, {.depth = static_cast<int>(depth)}));
   SHARDKIT_ASSIGN_OR_RETURN(const auto stream, MeasuredStream::Create(*backend));
   const uint64_t times = std::max<uint64_t>(4, Repetitions(bytes, kComparedAtOnce));
-  const auto through_ring = [&] { return RingSeconds(*backend, *ring, *uploader, device->data(), bytes, times, cancellation); };
+  const auto through_ring = [&] {
+    return RingSeconds(*backend, *ring, *uploader, device->data(), bytes, times, cancellation);
+  };
   // From the same memory, so that caches have no say in the ratio.
   const auto plain = [&]() -> absl::StatusOr<double> {
     std::vector<std::shared_ptr<StagingSlot>> all(slots);

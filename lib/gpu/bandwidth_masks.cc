@@ -54,7 +54,7 @@ double SecondsOf(const std::chrono::steady_clock::time_point begin) {
 struct MaskExperiment {
   Backend& backend;
   const RleList& masks;
-  uint64_t mask_bytes = 0;    // dense, of one
+  uint64_t mask_bytes = 0;     // dense, of one
   uint64_t records_bytes = 0;  // what the kernel is told of the masks
   uint64_t run_bytes = 0;
   RasterizeMasks arguments;
@@ -100,7 +100,8 @@ struct MaskExperiment {
     return DeviceSeconds(backend, stream->get(), [&] { return backend.Launch(arguments, stream->get()); });
   }
   absl::StatusOr<double> Fill() {
-    return DeviceSeconds(backend, stream->get(), [&] { return backend.Fill(out->data(), 1, dense_bytes(), stream->get()); });
+    return DeviceSeconds(backend, stream->get(),
+                         [&] { return backend.Fill(out->data(), 1, dense_bytes(), stream->get()); });
   }
 
   absl::StatusOr<double> Runs() {
@@ -118,14 +119,16 @@ struct MaskExperiment {
       SHARDKIT_RETURN_IF_ERROR(cancellation.Check("decoding masks"));
       SHARDKIT_RETURN_IF_ERROR(DecodeDense(masks[i], {dense.get() + i * mask_bytes, mask_bytes}));
     }
-    SHARDKIT_RETURN_IF_ERROR(backend.Copy(out->data(), dense.get(), dense_bytes(), CopyKind::kHostToDevice, stream->get()));
+    SHARDKIT_RETURN_IF_ERROR(
+        backend.Copy(out->data(), dense.get(), dense_bytes(), CopyKind::kHostToDevice, stream->get()));
     SHARDKIT_RETURN_IF_ERROR(backend.SynchronizeStream(stream->get()));
     return SecondsOf(begin);
   }
 
   // That what is on the device now is what DecodeDense makes.
   absl::Status Verify() {
-    SHARDKIT_RETURN_IF_ERROR(backend.Copy(dense.get(), out->data(), dense_bytes(), CopyKind::kDeviceToHost, stream->get()));
+    SHARDKIT_RETURN_IF_ERROR(
+        backend.Copy(dense.get(), out->data(), dense_bytes(), CopyKind::kDeviceToHost, stream->get()));
     SHARDKIT_RETURN_IF_ERROR(backend.SynchronizeStream(stream->get()));
     std::vector<uint8_t> expected(mask_bytes);
     for (size_t i = 0; i < masks.size(); ++i) {
@@ -141,10 +144,11 @@ struct MaskExperiment {
 absl::Status Check(const Backend& backend, const MaskSetup& setup) {
   if (setup.count == 0 || setup.height < 16 || setup.columns == 0 || setup.columns > setup.width ||
       uint64_t{setup.height} * setup.width > kMaxMaskPixels) {
-    return InvalidArgument("masks to measure: ", setup.count, " of ", setup.width, " x ", setup.height, " with blobs of ",
-                           setup.columns, " columns; see MaskSetup");
+    return InvalidArgument("masks to measure: ", setup.count, " of ", setup.width, " x ", setup.height,
+                           " with blobs of ", setup.columns, " columns; see MaskSetup");
   }
-  const uint64_t bytes = uint64_t{setup.count} * (uint64_t{setup.height} * setup.width + uint64_t{setup.columns} * 16 + 128);
+  const uint64_t bytes =
+      uint64_t{setup.count} * (uint64_t{setup.height} * setup.width + uint64_t{setup.columns} * 16 + 128);
   return CheckMemory(backend, bytes, bytes);
 }
 

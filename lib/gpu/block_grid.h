@@ -1,6 +1,6 @@
 // A kernel is written once, for the block: a function of its place in the grid, of the memory its threads share, and of
-// `threads`, which does something in each of them and lets them wait for one another. On the device that is a thread and a
-// barrier, in tests on the host a loop.
+// `threads`, which does something in each of them and lets them wait for one another. On the device that is a thread
+// and a barrier, in tests on the host a loop.
 #pragma once
 
 #include <cstdint>
@@ -68,9 +68,9 @@ SHARDKIT_HOST_DEVICE inline uint32_t MisalignmentOf(const void* memory, uint32_t
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)) & (alignment - 1);
 }
 
-// Between `bytes` bytes of global memory, at any address, and shared memory aligned to 16, 16 bytes at a time. In shared memory
-// they stand as far behind a multiple of 16 as they do in global memory: from shared + MisalignmentOf(global, 16) on. Neither
-// side is touched beyond them.
+// Between `bytes` bytes of global memory, at any address, and shared memory aligned to 16, 16 bytes at a time. In
+// shared memory they stand as far behind a multiple of 16 as they do in global memory: from shared +
+// MisalignmentOf(global, 16) on. Neither side is touched beyond them.
 template <typename Move16, typename Move1>
 SHARDKIT_HOST_DEVICE void ForShiftedVectors(uint32_t shift, uint32_t bytes, uint32_t thread, const Move16& move16,
                                             const Move1& move1) {

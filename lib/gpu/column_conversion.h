@@ -36,12 +36,12 @@ class ColumnConversion {
  public:
   virtual ~ColumnConversion() = default;
 
-  // ResourceExhausted when output or scratch would be of more than 64 GiB; InvalidArgument for a column that is not what the
-  // conversion is for, which tells of a mistake in the program. The values themselves are not looked at.
+  // ResourceExhausted when output or scratch would be of more than 64 GiB; InvalidArgument for a column that is not
+  // what the conversion is for, which tells of a mistake in the program. The values themselves are not looked at.
   virtual absl::StatusOr<ConversionPlan> Prepare(const BatchColumn& column) const = 0;
 
-  // Queues the work. Memory of the device: `values` is the column's, `metadata` the plan's, `scratch` and `out` have the sizes
-  // the plan says; all aligned to 256 bytes. `column` and `plan` are those of Prepare.
+  // Queues the work. Memory of the device: `values` is the column's, `metadata` the plan's, `scratch` and `out` have
+  // the sizes the plan says; all aligned to 256 bytes. `column` and `plan` are those of Prepare.
   virtual absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
                               const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const = 0;
 };
@@ -49,13 +49,15 @@ class ColumnConversion {
 // Images of one size ([n, height, width, channels] u8) to planar ones.
 std::unique_ptr<ColumnConversion> NewNormalizeConversion(const PixelOutput& output);
 
-// Images of their own sizes with BatchColumn::geometries (LoaderColumn::deferred) through these geometries, whose outputs are
-// all of one size, that of `output_height` x `output_width`. `fill` is ImageDecodeOptions::fill.
-std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height, uint32_t output_width,
-                                                        int channels, const std::array<uint8_t, 3>& fill);
+// Images of their own sizes with BatchColumn::geometries (LoaderColumn::deferred) through these geometries, whose
+// outputs are all of one size, that of `output_height` x `output_width`. `fill` is ImageDecodeOptions::fill.
+std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height,
+                                                        uint32_t output_width, int channels,
+                                                        const std::array<uint8_t, 3>& fill);
 
-// Mask runs with geometries to kMasks, laid out as the loader does it (kMasks, kPackedMasks of loader.h): one after the other,
-// with `shape` when output_height and output_width (0 when masks have their own sizes) are given, or padded.
-std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, uint32_t output_height, uint32_t output_width);
+// Mask runs with geometries to kMasks, laid out as the loader does it (kMasks, kPackedMasks of loader.h): one after the
+// other, with `shape` when output_height and output_width (0 when masks have their own sizes) are given, or padded.
+std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, uint32_t output_height,
+                                                    uint32_t output_width);
 
 }  // namespace shardkit::gpu

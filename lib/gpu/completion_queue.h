@@ -22,8 +22,8 @@ class CompletionQueue {
   // Waits for all events added: until then the device may be using memory that their functions hold.
   ~CompletionQueue();
 
-  // `done` is called on the queue's thread when the event has been reached or the work before it has failed; in the order of
-  // Add. It is destroyed, with all it holds, right after.
+  // `done` is called on the queue's thread when the event has been reached or the work before it has failed; in the
+  // order of Add. It is destroyed, with all it holds, right after.
   void Add(EventPool::Handle event, std::function<void(const absl::Status&)> done);
 
  private:

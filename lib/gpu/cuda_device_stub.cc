@@ -7,7 +7,8 @@ namespace {
 
 absl::Status CompiledOut() {
   return Unavailable(
-      "CUDA: this build of Shardkit is without it. Install the CUDA Toolkit (12 or later), see that nvcc is in PATH or in "
+      "CUDA: this build of Shardkit is without it. Install the CUDA Toolkit (12 or later), see that nvcc is in PATH or "
+      "in "
       "/usr/local/cuda/bin, and build with meson setup -Dcuda=enabled; or use the device \"host\"");
 }
 

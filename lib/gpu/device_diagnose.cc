@@ -8,10 +8,10 @@
 namespace shardkit::gpu {
 
 Diagnosis Diagnose(const DeviceReport& report) {
-  constexpr double kNoWait = 0.01;   // of step time: the consumer is what bounds
-  constexpr double kBusy = 0.7;      // of the run
-  constexpr double kStaged = 0.05;   // of the bytes
-  constexpr double kMemory = 0.05;   // of the run
+  constexpr double kNoWait = 0.01;  // of step time: the consumer is what bounds
+  constexpr double kBusy = 0.7;     // of the run
+  constexpr double kStaged = 0.05;  // of the bytes
+  constexpr double kMemory = 0.05;  // of the run
   const double wait = report.wait_share();
   if (report.batches < 2) return {"none", "fewer than two batches have been delivered", "go on, and ask again"};
   if (wait < kNoWait) {
@@ -31,8 +31,9 @@ Diagnosis Diagnose(const DeviceReport& report) {
   }
   if (static_cast<double>(report.staged_bytes) > kStaged * static_cast<double>(report.uploaded_bytes) &&
       share(report.upload.busy) >= kBusy) {
-    return {"upload", StrCat(waits, "the upload stage is busy for ", PercentText(share(report.upload.busy)), ", with ", report.staged_bytes,
-                             " of ", report.uploaded_bytes, " bytes that found no page-locked memory"),
+    return {"upload",
+            StrCat(waits, "the upload stage is busy for ", PercentText(share(report.upload.busy)), ", with ",
+                   report.staged_bytes, " of ", report.uploaded_bytes, " bytes that found no page-locked memory"),
             "raise pinned_bytes, or lower batch_size"};
   }
   if (share(report.upload.busy) >= kBusy) {
@@ -40,10 +41,13 @@ Diagnosis Diagnose(const DeviceReport& report) {
             "a larger batch_size: each batch takes some calls of the device"};
   }
   if (share(report.memory_wait_seconds) >= kMemory) {
-    return {"memory", StrCat(waits, "the upload stage waits for device memory for ", PercentText(share(report.memory_wait_seconds))),
-            "raise device_bytes, or release batches earlier"};
+    return {
+        "memory",
+        StrCat(waits, "the upload stage waits for device memory for ", PercentText(share(report.memory_wait_seconds))),
+        "raise device_bytes, or release batches earlier"};
   }
-  // Of the loader, whose consumer is the upload stage: that one waits or does not, but the wait to be explained is this one.
+  // Of the loader, whose consumer is the upload stage: that one waits or does not, but the wait to be explained is this
+  // one.
   LoaderReport loader = report.loader;
   loader.consumer_wait_seconds = report.consumer_wait_seconds;
   loader.step_seconds = report.step_seconds;

@@ -13,10 +13,11 @@ DeviceEngine::DeviceEngine(DeviceParts parts)
       cursor_(parts_.loader->cursor()),
       steps_left_(parts_.loader->steps_left()),
       events_(std::make_shared<EventPool>(parts_.backend)),
-      memory_(std::make_shared<DeviceMemory>(parts_.backend, parts_.device_bytes == 0 ? UINT64_MAX : parts_.device_bytes, [this] {
-        Lock lock(mutex_);
-        changed_.notify_all();
-      })) {}
+      memory_(std::make_shared<DeviceMemory>(parts_.backend,
+                                             parts_.device_bytes == 0 ? UINT64_MAX : parts_.device_bytes, [this] {
+                                               Lock lock(mutex_);
+                                               changed_.notify_all();
+                                             })) {}
 
 absl::Status DeviceEngine::Start() {
   SHARDKIT_ASSIGN_OR_RETURN(kernel_stream_, parts_.backend->CreateStream());
@@ -128,7 +129,8 @@ void DeviceEngine::RunUploads() {
   }
 }
 
-// Device memory that the consumer holds comes back when it is done; one that waits for this very batch gets it beyond the limit.
+// Device memory that the consumer holds comes back when it is done; one that waits for this very batch gets it beyond
+// the limit.
 absl::Status DeviceEngine::WaitForDeviceMemory(uint64_t bytes) {
   Lock lock(mutex_);
   const auto go_on = [&] {
@@ -180,7 +182,8 @@ DeviceReport DeviceEngine::Report() const {
   report.uploaded_bytes = uploads.bytes;
   report.staged_bytes = uploads.staged_bytes;
   report.copy_seconds = uploads.copy_seconds;
-  report.pinned_memory = parts_.pinned->used() + parts_.pinned->kept() + parts_.staging->used() + parts_.staging->kept();
+  report.pinned_memory =
+      parts_.pinned->used() + parts_.pinned->kept() + parts_.staging->used() + parts_.staging->kept();
   report.peak_pinned_memory = parts_.pinned->peak() + parts_.staging->peak();
   report.device_memory = device_memory;
   report.peak_device_memory = peak_device_memory;

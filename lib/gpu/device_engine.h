@@ -47,8 +47,8 @@ class Layout {
 // What a DeviceEngine is made of.
 struct DeviceParts {
   std::shared_ptr<Backend> backend;
-  std::shared_ptr<PinnedPool> pinned;       // of batches
-  std::shared_ptr<PinnedPool> staging;      // of the ring
+  std::shared_ptr<PinnedPool> pinned;                          // of batches
+  std::shared_ptr<PinnedPool> staging;                         // of the ring
   std::vector<std::unique_ptr<ColumnConversion>> conversions;  // by column, none for the last ones
   std::unique_ptr<Loader> loader;
   uint64_t device_bytes = 0;
@@ -94,7 +94,8 @@ class DeviceEngine : public DeviceLoader {
   // The parts of an upload (device_upload.cc).
   struct Plans;
   absl::StatusOr<Plans> Prepare(const Batch& batch, LoadedBatch* loaded) const;
-  absl::Status Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans, DeviceBlock& work, LoadedBatch* loaded);
+  absl::Status Queue(const std::shared_ptr<const Batch>& batch, const Plans& plans, DeviceBlock& work,
+                     LoadedBatch* loaded);
 
   void CountCopy(uint64_t number, const absl::Status& outcome, double seconds);
   void CountKernels(BatchOutcome& outcome, uint64_t number, const absl::Status& status, double seconds);

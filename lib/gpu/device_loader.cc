@@ -37,7 +37,8 @@ absl::Status Check(const DeviceLoaderOptions& options) {
   for (const DeviceImages& images : options.images) {
     const auto column = std::ranges::find(options.loader.columns, images.name, &LoaderColumn::name);
     if (column == options.loader.columns.end() || column->decode != ColumnDecode::kImage) {
-      return InvalidArgument("device loader: images of column \"", images.name, "\", which is not among the columns decoded as images");
+      return InvalidArgument("device loader: images of column \"", images.name,
+                             "\", which is not among the columns decoded as images");
     }
     const PixelOutput& output = images.output;
     const bool is_float = output.type == Type::kF32 || output.type == Type::kF16 || output.type == Type::kBf16;
@@ -61,11 +62,13 @@ absl::Status Check(const DeviceLoaderOptions& options) {
 }
 
 // What the device does with a column. Sets what the loader leaves to it.
-absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const DeviceLoaderOptions& options, LoaderColumn* column) {
+absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const DeviceLoaderOptions& options,
+                                                                LoaderColumn* column) {
   const loader::OutputSize fixed = loader::FixedOutputSize(options.loader.geometry);
   if (column->decode == ColumnDecode::kMasks || column->decode == ColumnDecode::kPackedMasks) {
     column->deferred = true;
-    return NewMaskConversion(column->decode == ColumnDecode::kPackedMasks, column->pad_masks, fixed.height, fixed.width);
+    return NewMaskConversion(column->decode == ColumnDecode::kPackedMasks, column->pad_masks, fixed.height,
+                             fixed.width);
   }
   if (column->decode != ColumnDecode::kImage) return nullptr;
   const auto images = std::ranges::find(options.images, column->name, &DeviceImages::name);
@@ -85,7 +88,8 @@ absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const DeviceLoad
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceLoader>> DeviceLoader::Open(std::shared_ptr<Backend> device, FileSystem& file_system,
+absl::StatusOr<std::unique_ptr<DeviceLoader>> DeviceLoader::Open(std::shared_ptr<Backend> device,
+                                                                 FileSystem& file_system,
                                                                  std::vector<LoaderDataset> datasets,
                                                                  const DeviceLoaderOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(Check(options));
@@ -98,7 +102,8 @@ absl::StatusOr<std::unique_ptr<DeviceLoader>> DeviceLoader::Open(std::shared_ptr
   SHARDKIT_ASSIGN_OR_RETURN(parts.pinned, PinnedPool::Create(parts.backend, {.bytes = options.pinned_bytes - staging}));
   LoaderOptions loader = options.loader;
   loader.batch_memory = parts.pinned;
-  if (loader.observer == nullptr && parts.backend->info().cuda) loader.observer = std::make_shared<ProfilerRanges>(parts.backend);
+  if (loader.observer == nullptr && parts.backend->info().cuda)
+    loader.observer = std::make_shared<ProfilerRanges>(parts.backend);
   for (LoaderColumn& column : loader.columns) {
     SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<ColumnConversion> conversion, ConversionFor(options, &column));
     parts.conversions.push_back(std::move(conversion));

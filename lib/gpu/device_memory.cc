@@ -42,7 +42,8 @@ absl::StatusOr<std::shared_ptr<DeviceBlock>> DeviceMemory::Take(uint64_t bytes, 
         memory = backend_->AllocateDevice(size);
       }
       if (!memory.ok()) {
-        return Annotate(memory.status(), StrCat("device memory: ", size, " bytes beside ", used_.load(), " in use; lower batch_size or depth"));
+        return Annotate(memory.status(), StrCat("device memory: ", size, " bytes beside ", used_.load(),
+                                                " in use; lower batch_size or depth"));
       }
       data = static_cast<uint8_t*>(*memory);
     }

@@ -45,14 +45,14 @@ class DeviceBlock {
 // Thread-safe. Lives as long as any of its blocks.
 class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
-  // Blocks are kept for use as long as `most` bytes are not passed. `returned` is called, on whatever thread and with the memory's
-  // lock held, after one has come back, until Close.
+  // Blocks are kept for use as long as `most` bytes are not passed. `returned` is called, on whatever thread and with
+  // the memory's lock held, after one has come back, until Close.
   DeviceMemory(std::shared_ptr<Backend> backend, uint64_t most, std::function<void()> returned)
       : backend_(std::move(backend)), most_(most), returned_(std::move(returned)) {}
   ~DeviceMemory();
 
-  // A block for work in `stream`, which waits for the block's last uses. `bytes` > 0. ResourceExhausted when the device has no
-  // more; `most` is for the caller to look at.
+  // A block for work in `stream`, which waits for the block's last uses. `bytes` > 0. ResourceExhausted when the device
+  // has no more; `most` is for the caller to look at.
   absl::StatusOr<std::shared_ptr<DeviceBlock>> Take(uint64_t bytes, Stream stream);
 
   // Whether a block of this size fits in `most` beside those in use. Takes no lock.

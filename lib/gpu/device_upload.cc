@@ -17,8 +17,9 @@ std::vector<T> CopyOf(std::span<const T> values) {
 
 }  // namespace
 
-// Where everything of a batch comes to lie. Two blocks: one that the consumer gets, and one for work alone, which is used again
-// when the kernels are done. The small arrays of each lie together at its beginning, so that they are one copy.
+// Where everything of a batch comes to lie. Two blocks: one that the consumer gets, and one for work alone, which is
+// used again when the kernels are done. The small arrays of each lie together at its beginning, so that they are one
+// copy.
 struct DeviceEngine::Plans {
   struct Place {
     ConversionPlan conversion;
@@ -32,9 +33,9 @@ struct DeviceEngine::Plans {
     uint64_t scratch = 0;
   };
 
-  std::vector<Place> places;  // by column
-  std::vector<uint8_t> arrays;     // the first bytes of the consumer's block
-  std::vector<uint8_t> metadata;   // the first bytes of the other one
+  std::vector<Place> places;      // by column
+  std::vector<uint8_t> arrays;    // the first bytes of the consumer's block
+  std::vector<uint8_t> metadata;  // the first bytes of the other one
   uint64_t bytes = 0;
   uint64_t work_bytes = 0;
 };
@@ -131,10 +132,11 @@ absl::Status DeviceEngine::Queue(const std::shared_ptr<const Batch>& batch, cons
                       values.size(), parts_.pinned->Contains(values.data(), values.size())});
   }
   const uint64_t number = next_number_++;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<const Transfer> transfer,
-                            uploader_->Upload(pieces, batch, &stopped_, [this, number](const absl::Status& outcome, double seconds) {
-                              CountCopy(number, outcome, seconds);
-                            }));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const Transfer> transfer,
+      uploader_->Upload(pieces, batch, &stopped_, [this, number](const absl::Status& outcome, double seconds) {
+        CountCopy(number, outcome, seconds);
+      }));
   SHARDKIT_RETURN_IF_ERROR(transfer->WaitOn(kernel_stream_));
   SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(kernel_stream_));
   backend.PushRange("kernels");
@@ -142,15 +144,17 @@ absl::Status DeviceEngine::Queue(const std::shared_ptr<const Batch>& batch, cons
   for (size_t c = 0; c < batch->column_count() && status.ok(); ++c) {
     if (Conversion(c) == nullptr) continue;
     const Plans::Place& place = plans.places[c];
-    status = Conversion(c)->Launch(backend, kernel_stream_, batch->column(c), place.conversion, work.data() + place.input,
-                                           work.data() + place.metadata, work.data() + place.scratch, out.data() + place.values);
+    status =
+        Conversion(c)->Launch(backend, kernel_stream_, batch->column(c), place.conversion, work.data() + place.input,
+                              work.data() + place.metadata, work.data() + place.scratch, out.data() + place.values);
   }
   backend.PopRange();
   SHARDKIT_RETURN_IF_ERROR(status);
   SHARDKIT_ASSIGN_OR_RETURN(loaded->ready_, events_->Record(kernel_stream_));
   kernels_done_->Add(loaded->ready_, [this, begin = std::move(begin), end = loaded->ready_, outcome = loaded->outcome_,
                                       number](const absl::Status& ended) {
-    const auto elapsed = ended.ok() ? parts_.backend->ElapsedSeconds(begin.get(), end.get()) : absl::StatusOr<double>(0.0);
+    const auto elapsed =
+        ended.ok() ? parts_.backend->ElapsedSeconds(begin.get(), end.get()) : absl::StatusOr<double>(0.0);
     CountKernels(*outcome, number, ended, elapsed.value_or(0));
   });
   return absl::OkStatus();
@@ -158,7 +162,8 @@ absl::Status DeviceEngine::Queue(const std::shared_ptr<const Batch>& batch, cons
 
 absl::StatusOr<std::shared_ptr<LoadedBatch>> DeviceEngine::Upload(std::shared_ptr<const Batch> batch) {
   auto loaded = std::make_shared<LoadedBatch>(
-      parts_.backend, events_, StrCat(parts_.backend->info().name, ": batch of epoch ", batch->epoch(), ", step ", batch->step()));
+      parts_.backend, events_,
+      StrCat(parts_.backend->info().name, ": batch of epoch ", batch->epoch(), ", step ", batch->step()));
   loaded->epoch_ = batch->epoch();
   loaded->step_ = batch->step();
   loaded->samples_ = CopyOf(batch->samples());

@@ -41,7 +41,8 @@ DLDataType TypeOf(Type type) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array) {
+absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBatch> batch, size_t column,
+                                                 DeviceArray array) {
   if (column >= batch->column_count()) {
     return InvalidArgument("dlpack: column ", column, " of ", batch->column_count());
   }
@@ -93,7 +94,8 @@ absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBat
 
 }  // namespace
 
-absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array, Stream stream) {
+absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array,
+                                          Stream stream) {
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, Describe(std::move(batch), column, array));
   SHARDKIT_RETURN_IF_ERROR(made->batch->WaitOn(stream));
   DLManagedTensor& tensor = made->unversioned;

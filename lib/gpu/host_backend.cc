@@ -155,9 +155,13 @@ HostBackend::~HostBackend() {
   for (const auto& stream : ending_) stream->thread.join();
 }
 
-absl::StatusOr<void*> HostBackend::AllocateDevice(uint64_t bytes) { return AllocateAligned(bytes, kDeviceAlignment, "device"); }
+absl::StatusOr<void*> HostBackend::AllocateDevice(uint64_t bytes) {
+  return AllocateAligned(bytes, kDeviceAlignment, "device");
+}
 void HostBackend::FreeDevice(void* memory, uint64_t /*bytes*/) { std::free(memory); }
-absl::StatusOr<void*> HostBackend::AllocatePinned(uint64_t bytes) { return AllocateAligned(bytes, kPinnedAlignment, "pinned"); }
+absl::StatusOr<void*> HostBackend::AllocatePinned(uint64_t bytes) {
+  return AllocateAligned(bytes, kPinnedAlignment, "pinned");
+}
 void HostBackend::FreePinned(void* memory, uint64_t /*bytes*/) { std::free(memory); }
 
 absl::StatusOr<Stream> HostBackend::CreateStream() {
@@ -176,7 +180,8 @@ absl::StatusOr<Stream> HostBackend::CreateStream() {
 void HostBackend::DestroyStream(Stream stream) {
   if (stream == nullptr) return;
   std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(streams_, stream, [](const auto& known) { return static_cast<Stream>(known.get()); });
+  const auto found =
+      std::ranges::find(streams_, stream, [](const auto& known) { return static_cast<Stream>(known.get()); });
   if (found == streams_.end()) return;
   ending_.push_back(*found);
   streams_.erase(found);
@@ -248,7 +253,8 @@ absl::StatusOr<double> HostBackend::ElapsedSeconds(Event begin, Event end) {
   const auto first = AsEvent(begin)->last(), last = AsEvent(end)->last();
   const auto first_time = first != nullptr ? first->time() : std::nullopt;
   const auto last_time = last != nullptr ? last->time() : std::nullopt;
-  if (!first_time || !last_time) return FailedPrecondition("host: the time between events of which one has not been reached");
+  if (!first_time || !last_time)
+    return FailedPrecondition("host: the time between events of which one has not been reached");
   return std::chrono::duration<double>(*last_time - *first_time).count();
 }
 

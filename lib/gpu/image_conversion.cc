@@ -32,8 +32,8 @@ absl::Status SetImageOutput(const PixelOutput& output, uint64_t n, uint64_t heig
                             ConversionPlan* plan) {
   plan->layout = BatchLayout::kTensor;
   plan->dtype = output.type;
-  plan->shape =
-      output.planar ? std::vector<uint64_t>{n, channels, height, width} : std::vector<uint64_t>{n, height, width, channels};
+  plan->shape = output.planar ? std::vector<uint64_t>{n, channels, height, width}
+                              : std::vector<uint64_t>{n, height, width, channels};
   SHARDKIT_ASSIGN_OR_RETURN(plan->output_bytes, BoundedProduct({n, height, width, channels, ScalarSize(output.type)}));
   return absl::OkStatus();
 }
@@ -54,7 +54,8 @@ class NormalizeConversion : public ColumnConversion {
   }
 
   absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
-                      const uint8_t* values, const uint8_t* /*metadata*/, uint8_t* /*scratch*/, uint8_t* out) const override {
+                      const uint8_t* values, const uint8_t* /*metadata*/, uint8_t* /*scratch*/,
+                      uint8_t* out) const override {
     if (plan.output_bytes == 0) return absl::OkStatus();
     NormalizeImages arguments;
     arguments.pixels = values;
@@ -227,8 +228,8 @@ class ResampleConversion : public ColumnConversion {
     if (shape[0] != geometry.stored_height || shape[1] != geometry.stored_width || shape[2] != channels ||
         !RangeWithin(column.offsets[i], bytes, column.values.size())) {
       return InvalidArgument("image ", i, " is of ", shape[1], " x ", shape[0], " pixels and ", shape[2],
-                             " channels; its geometry is for ", geometry.stored_width, " x ", geometry.stored_height, ", ",
-                             channels_, " channels were asked for");
+                             " channels; its geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
+                             ", ", channels_, " channels were asked for");
     }
     return absl::OkStatus();
   }
@@ -240,10 +241,10 @@ class ResampleConversion : public ColumnConversion {
     Box box = stored.source;
     internal::ScaleSpan(8, geometry.stored_width, &box.x, &box.width);
     internal::ScaleSpan(8, geometry.stored_height, &box.y, &box.height);
-    const FilterTable::Place across =
-        horizontal->Add(geometry.stored_width, box.x, box.width, stored.width, turn.transpose ? turn.mirror_y : turn.mirror_x);
-    const FilterTable::Place down =
-        vertical->Add(geometry.stored_height, box.y, box.height, stored.height, turn.transpose ? turn.mirror_x : turn.mirror_y);
+    const FilterTable::Place across = horizontal->Add(geometry.stored_width, box.x, box.width, stored.width,
+                                                      turn.transpose ? turn.mirror_y : turn.mirror_x);
+    const FilterTable::Place down = vertical->Add(geometry.stored_height, box.y, box.height, stored.height,
+                                                  turn.transpose ? turn.mirror_x : turn.mirror_y);
     ResampleImage image;
     image.horizontal = across.index;
     image.vertical = down.index;
@@ -274,8 +275,9 @@ std::unique_ptr<ColumnConversion> NewNormalizeConversion(const PixelOutput& outp
   return std::make_unique<NormalizeConversion>(output);
 }
 
-std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height, uint32_t output_width,
-                                                        int channels, const std::array<uint8_t, 3>& fill) {
+std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height,
+                                                        uint32_t output_width, int channels,
+                                                        const std::array<uint8_t, 3>& fill) {
   return std::make_unique<ResampleConversion>(output, output_height, output_width, channels, fill);
 }
 

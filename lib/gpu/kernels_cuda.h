@@ -1,4 +1,5 @@
-// The kernels (kernels.h) queued in a stream of the current CUDA device. An error is that of the launch, not of the work.
+// The kernels (kernels.h) queued in a stream of the current CUDA device. An error is that of the launch, not of the
+// work.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -100,7 +100,8 @@ void FillImage(const ResampleImages& arguments, const PixelTable<Pixel>& table, 
 }
 
 template <typename Pixel>
-void ResizeColumns(const ResampleImages& arguments, const PixelTable<Pixel>& table, uint64_t index, std::vector<int32_t>* sums) {
+void ResizeColumns(const ResampleImages& arguments, const PixelTable<Pixel>& table, uint64_t index,
+                   std::vector<int32_t>* sums) {
   const ResampleImage& image = arguments.images[index];
   const auto channels = static_cast<size_t>(arguments.channels);
   const OutputPlace at{arguments.output_height, arguments.output_width, channels, arguments.output.planar};
@@ -219,7 +220,8 @@ void RasterizeOnHost(const RasterizeMasks& arguments) {
     uint32_t end = 0;
     for (uint64_t run = 0; run < mask.run_count; ++run) arguments.ends[mask.runs + run] = end += runs[run];
     const bool native = mask.columns == UINT64_MAX && mask.run_count != 0 && mask.height == mask.stored_height &&
-                        mask.width == mask.stored_width && mask.content_height == mask.height && mask.content_width == mask.width;
+                        mask.width == mask.stored_width && mask.content_height == mask.height &&
+                        mask.content_width == mask.width;
     if (native) {
       const RleView view(mask.height, mask.width, runs);
       if ((arguments.packed ? DecodePacked(view, out) : DecodeDense(view, out)).ok()) continue;

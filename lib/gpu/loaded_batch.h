@@ -25,8 +25,8 @@ struct LoadedColumn {
   std::vector<uint8_t> present;
 };
 
-// How the device's work for a batch has ended. Outlives the batch: whoever waits for the work must not keep its memory, nor the
-// streams of its consumer.
+// How the device's work for a batch has ended. Outlives the batch: whoever waits for the work must not keep its memory,
+// nor the streams of its consumer.
 class BatchOutcome {
  public:
   // Names the batch in errors, such as "cuda:0: batch of epoch 0, step 3".
@@ -51,7 +51,9 @@ class BatchOutcome {
 class LoadedBatch : public DeviceBatch {
  public:
   LoadedBatch(std::shared_ptr<Backend> backend, std::shared_ptr<EventPool> events, std::string name)
-      : backend_(std::move(backend)), events_(std::move(events)), outcome_(std::make_shared<BatchOutcome>(std::move(name))) {}
+      : backend_(std::move(backend)),
+        events_(std::move(events)),
+        outcome_(std::make_shared<BatchOutcome>(std::move(name))) {}
 
   ~LoadedBatch() override {
     if (block_ == nullptr) return;

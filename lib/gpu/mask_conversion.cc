@@ -50,7 +50,8 @@ class PositionTables {
     const internal::Turn turn = internal::TurnOf(geometry.orientation);
     const Box& box = geometry.source;
     mask.transpose = turn.transpose;
-    mask.columns = Add(geometry.upright_width(), box.x, box.width, geometry.content_width, turn.mirror_x, geometry.flip);
+    mask.columns =
+        Add(geometry.upright_width(), box.x, box.width, geometry.content_width, turn.mirror_x, geometry.flip);
     mask.rows = Add(geometry.upright_height(), box.y, box.height, geometry.content_height, turn.mirror_y, false);
     return mask;
   }
@@ -59,7 +60,8 @@ class PositionTables {
     const uint64_t begin = numbers_.size();
     numbers_.resize(begin + count);
     for (uint32_t i = 0; i < count; ++i) {
-      numbers_[begin + (flip ? count - 1 - i : i)] = internal::NearestStored(size, from, length, count, i, mirror_stored);
+      numbers_[begin + (flip ? count - 1 - i : i)] =
+          internal::NearestStored(size, from, length, count, i, mirror_stored);
     }
     return begin;
   }
@@ -106,7 +108,8 @@ class MaskConversion : public ColumnConversion {
         column.shape_rank != 2 || column.shapes.size() != 2 * count || column.item_offsets.size() != count + 1) {
       return InvalidArgument("no masks with geometries; set LoaderColumn::deferred");
     }
-    if (padded_ && (output_height_ == 0 || output_width_ == 0)) return InvalidArgument("padding needs masks of one size");
+    if (padded_ && (output_height_ == 0 || output_width_ == 0))
+      return InvalidArgument("padding needs masks of one size");
     const auto ascending = [](std::span<const uint64_t> offsets, uint64_t end) {
       return offsets.front() == 0 && offsets.back() == end && std::ranges::is_sorted(offsets);
     };
@@ -200,7 +203,8 @@ class MaskConversion : public ColumnConversion {
 
 }  // namespace
 
-std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, uint32_t output_height, uint32_t output_width) {
+std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, uint32_t output_height,
+                                                    uint32_t output_width) {
   return std::make_unique<MaskConversion>(packed, padded, output_height, output_width);
 }
 

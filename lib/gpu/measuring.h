@@ -32,8 +32,8 @@ inline absl::Status CheckMemory(const Backend& backend, uint64_t host_bytes, uin
   if (host_bytes == 0 && device_bytes == 0) return InvalidArgument(backend.info().name, ": a measurement of 0 bytes");
   constexpr uint64_t kMost = uint64_t{1} << 60;  // the sum below does not overflow
   if (backend.info().cuda && backend.info().memory_bytes != 0 && device_bytes > backend.info().memory_bytes) {
-    return ResourceExhausted(backend.info().name, ": it would take ", device_bytes >> 20, " MiB of the device, which has ",
-                             backend.info().memory_bytes >> 20);
+    return ResourceExhausted(backend.info().name, ": it would take ", device_bytes >> 20,
+                             " MiB of the device, which has ", backend.info().memory_bytes >> 20);
   }
   // Memory of the host device is memory of the host.
   const uint64_t bytes = std::min(host_bytes, kMost) + (backend.info().cuda ? 0 : std::min(device_bytes, kMost));
@@ -91,7 +91,8 @@ inline absl::StatusOr<std::shared_ptr<uint8_t>> PinnedMemory(const std::shared_p
   SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<PinnedPool> pool, PinnedPool::Create(backend, {.bytes = budget}));
   SHARDKIT_ASSIGN_OR_RETURN(void* const memory, pool->TryAllocate(bytes));
   std::memset(memory, 0x5a, bytes);
-  return std::shared_ptr<uint8_t>(static_cast<uint8_t*>(memory), [pool, bytes](uint8_t* given) { pool->Free(given, bytes); });
+  return std::shared_ptr<uint8_t>(static_cast<uint8_t*>(memory),
+                                  [pool, bytes](uint8_t* given) { pool->Free(given, bytes); });
 }
 
 // A stream whose work is done when it goes: what the work uses is to be declared before it.
@@ -138,7 +139,8 @@ class MeasuredEvent {
 };
 
 // Seconds that the device takes for what `queue` queues in `stream`.
-inline absl::StatusOr<double> DeviceSeconds(Backend& backend, Stream stream, const std::function<absl::Status()>& queue) {
+inline absl::StatusOr<double> DeviceSeconds(Backend& backend, Stream stream,
+                                            const std::function<absl::Status()>& queue) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto begin, MeasuredEvent::Create(backend));
   SHARDKIT_ASSIGN_OR_RETURN(const auto end, MeasuredEvent::Create(backend));
   SHARDKIT_RETURN_IF_ERROR(backend.Record(begin->get(), stream));

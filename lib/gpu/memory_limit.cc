@@ -29,7 +29,8 @@ std::optional<Mount> FindMount(const std::string& root, bool unified) {
     while (words >> separator && separator != "-") {
     }
     words >> type >> source >> options;
-    if (unified ? type == "cgroup2" : type == "cgroup" && StrCat(",", options, ",").find(",memory,") != std::string::npos) {
+    if (unified ? type == "cgroup2"
+                : type == "cgroup" && StrCat(",", options, ",").find(",memory,") != std::string::npos) {
       return mount;
     }
   }

@@ -1,5 +1,5 @@
-// Interleaved pixels to planes. A block takes kNormalizePixels pixels of one image at a time, through shared memory, so that
-// reads and writes of global memory are both in wide pieces.
+// Interleaved pixels to planes. A block takes kNormalizePixels pixels of one image at a time, through shared memory, so
+// that reads and writes of global memory are both in wide pieces.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,8 @@ uint64_t Mebibytes(uint64_t bytes) { return bytes >> 20; }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<PinnedPool>> PinnedPool::Create(std::shared_ptr<Backend> backend, const PinnedPoolOptions& options) {
+absl::StatusOr<std::shared_ptr<PinnedPool>> PinnedPool::Create(std::shared_ptr<Backend> backend,
+                                                               const PinnedPoolOptions& options) {
   if (options.bytes < kLeastBudget) {
     return InvalidArgument("pinned memory: a budget of ", options.bytes, " bytes; give at least ", kLeastBudget);
   }
@@ -33,9 +34,11 @@ absl::StatusOr<std::shared_ptr<PinnedPool>> PinnedPool::Create(std::shared_ptr<B
   const std::optional<MemoryLimit> limit = FindMemoryLimit();
   if (limit && static_cast<double>(before) + static_cast<double>(options.bytes) >
                    options.most_of_memory * static_cast<double>(limit->bytes)) {
-    return ResourceExhausted("pinned memory: ", Mebibytes(options.bytes), " MiB", before == 0 ? "" : StrCat(" on top of ", Mebibytes(before), " MiB"),
-                             " would be more than ", options.most_of_memory * 100, " % of the ", Mebibytes(limit->bytes),
-                             " MiB that this process may have (", limit->source, "); lower pinned_bytes");
+    return ResourceExhausted("pinned memory: ", Mebibytes(options.bytes), " MiB",
+                             before == 0 ? "" : StrCat(" on top of ", Mebibytes(before), " MiB"),
+                             " would be more than ", options.most_of_memory * 100, " % of the ",
+                             Mebibytes(limit->bytes), " MiB that this process may have (", limit->source,
+                             "); lower pinned_bytes");
   }
   return pool;
 }

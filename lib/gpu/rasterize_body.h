@@ -1,9 +1,9 @@
 // Runs to masks. First the position after each run, then the masks, tile by tile.
 //
-// A tile is part of one mask's output, row-major; a thread takes one of its columns (of bytes), finds the run of the first row
-// there by binary search and from there on only steps: in the stored mask the pixels of a column follow one another. Most of a
-// mask is background and costs nothing but the zeros that the tile begins with. The tile is made in shared memory, since what
-// the threads of a warp write there is adjacent, and goes out in wide pieces.
+// A tile is part of one mask's output, row-major; a thread takes one of its columns (of bytes), finds the run of the
+// first row there by binary search and from there on only steps: in the stored mask the pixels of a column follow one
+// another. Most of a mask is background and costs nothing but the zeros that the tile begins with. The tile is made in
+// shared memory, since what the threads of a warp write there is adjacent, and goes out in wide pieces.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct SumRunsShared {
 
 inline GridSize SumRunsGrid(const RasterizeMasks& arguments) { return MakeGrid(arguments.count); }
 
-SHARDKIT_HOST_DEVICE inline void SumOwnRuns(const uint32_t* runs, uint64_t count, uint32_t thread, SumRunsShared& shared) {
+SHARDKIT_HOST_DEVICE inline void SumOwnRuns(const uint32_t* runs, uint64_t count, uint32_t thread,
+                                            SumRunsShared& shared) {
   uint32_t sum = 0;
   for (uint32_t i = 0; i < kRunsPerThread; ++i) {
     const uint64_t run = uint64_t{thread} * kRunsPerThread + i;
@@ -159,8 +160,8 @@ SHARDKIT_HOST_DEVICE inline void ClearTile(uint32_t thread, RasterizeShared& sha
   }
 }
 
-// The run that holds `position`: the first whose end is behind it; there is one. The number of steps depends on `run_count`
-// alone, so that the threads of a warp take them together.
+// The run that holds `position`: the first whose end is behind it; there is one. The number of steps depends on
+// `run_count` alone, so that the threads of a warp take them together.
 SHARDKIT_HOST_DEVICE inline uint32_t RunAt(const uint32_t* ends, uint32_t run_count, uint32_t position) {
   uint32_t begin = 0;
   for (uint32_t length = run_count; length > 1;) {
@@ -181,11 +182,11 @@ SHARDKIT_HOST_DEVICE void DrawPixel(uint8_t* to, uint8_t bits) {
   }
 }
 
-// Sets what is foreground of `rows` rows of one column without tables. `to` is the first row's byte, `step` bytes lie between
-// rows; `bits` goes into each.
+// Sets what is foreground of `rows` rows of one column without tables. `to` is the first row's byte, `step` bytes lie
+// between rows; `bits` goes into each.
 template <bool kPacked>
-SHARDKIT_HOST_DEVICE void DrawColumn(const uint32_t* ends, uint32_t run_count, uint32_t position, uint32_t rows, uint8_t* to,
-                                     uint32_t step, uint8_t bits) {
+SHARDKIT_HOST_DEVICE void DrawColumn(const uint32_t* ends, uint32_t run_count, uint32_t position, uint32_t rows,
+                                     uint8_t* to, uint32_t step, uint8_t bits) {
   const uint32_t last = position + rows;
   uint32_t run = RunAt(ends, run_count, position);
   while (run < run_count) {
@@ -201,10 +202,12 @@ SHARDKIT_HOST_DEVICE void DrawColumn(const uint32_t* ends, uint32_t run_count, u
   }
 }
 
-// The same through tables. Neighbours on the output are often neighbours in the mask, so the run found last is tried first.
+// The same through tables. Neighbours on the output are often neighbours in the mask, so the run found last is tried
+// first.
 template <bool kPacked>
-SHARDKIT_HOST_DEVICE void DrawColumnThroughTables(const RasterizeMasks& arguments, const RasterizeShared& shared, uint32_t x,
-                                                  uint32_t y, uint32_t rows, uint8_t* to, uint32_t step, uint8_t bits) {
+SHARDKIT_HOST_DEVICE void DrawColumnThroughTables(const RasterizeMasks& arguments, const RasterizeShared& shared,
+                                                  uint32_t x, uint32_t y, uint32_t rows, uint8_t* to, uint32_t step,
+                                                  uint8_t bits) {
   const RasterizeMask& mask = shared.mask;
   const uint32_t* const ends = shared.ends;
   const auto run_count = static_cast<uint32_t>(mask.run_count);
@@ -214,7 +217,8 @@ SHARDKIT_HOST_DEVICE void DrawColumnThroughTables(const RasterizeMasks& argument
   bool foreground = false;
   for (uint32_t i = 0; i < rows; ++i, to += step) {
     const uint32_t along = LoadConstant(table + y + i);
-    const uint32_t position = mask.transpose != 0 ? along * mask.stored_height + across : across * mask.stored_height + along;
+    const uint32_t position =
+        mask.transpose != 0 ? along * mask.stored_height + across : across * mask.stored_height + along;
     if (position - run_begin >= run_end - run_begin) {
       const uint32_t run = RunAt(ends, run_count, position);
       run_begin = run == 0 ? 0 : LoadConstant(ends + run - 1);
@@ -227,8 +231,8 @@ SHARDKIT_HOST_DEVICE void DrawColumnThroughTables(const RasterizeMasks& argument
 
 // One column of bytes of the tile, as far as it lies in part `part` of `parts` of its rows.
 template <bool kPacked>
-SHARDKIT_HOST_DEVICE void DrawByteColumn(const RasterizeMasks& arguments, uint32_t column, uint32_t part, uint32_t parts,
-                                         RasterizeShared& shared) {
+SHARDKIT_HOST_DEVICE void DrawByteColumn(const RasterizeMasks& arguments, uint32_t column, uint32_t part,
+                                         uint32_t parts, RasterizeShared& shared) {
   constexpr uint32_t kPixels = kPacked ? 8 : 1;
   const RasterizeMask& mask = shared.mask;
   const bool tables = mask.columns != UINT64_MAX;
@@ -257,8 +261,8 @@ SHARDKIT_HOST_DEVICE void DrawByteColumn(const RasterizeMasks& arguments, uint32
     if (tables) {
       DrawColumnThroughTables<kPacked>(arguments, shared, x, begin, end - begin, to, shared.row_bytes, bits);
     } else {
-      DrawColumn<kPacked>(shared.ends, static_cast<uint32_t>(mask.run_count), x * mask.stored_height + begin, end - begin, to,
-                          shared.row_bytes, bits);
+      DrawColumn<kPacked>(shared.ends, static_cast<uint32_t>(mask.run_count), x * mask.stored_height + begin,
+                          end - begin, to, shared.row_bytes, bits);
     }
   }
 }
@@ -280,15 +284,16 @@ SHARDKIT_HOST_DEVICE void DrawTile(const RasterizeMasks& arguments, uint32_t thr
 
 // `kPacked` is RasterizeMasks::packed.
 template <bool kPacked, typename Threads>
-SHARDKIT_HOST_DEVICE void RasterizeBlock(const RasterizeMasks& arguments, const BlockPlace& place, RasterizeShared& shared,
-                                         const Threads& threads) {
+SHARDKIT_HOST_DEVICE void RasterizeBlock(const RasterizeMasks& arguments, const BlockPlace& place,
+                                         RasterizeShared& shared, const Threads& threads) {
   for (uint64_t tile = place.block.x; tile < arguments.tiles; tile += place.grid.x) {
     threads([&](uint32_t thread) {
       if (thread == 0) FindTile<kPacked>(arguments, tile, shared);
       ClearTile(thread, shared);
     });
     threads([&](uint32_t thread) { DrawTile<kPacked>(arguments, thread, shared); });
-    threads([&](uint32_t thread) { StoreShifted(shared.bytes, shared.bytes_count, thread, arguments.out + shared.out); });
+    threads(
+        [&](uint32_t thread) { StoreShifted(shared.bytes, shared.bytes_count, thread, arguments.out + shared.out); });
   }
 }
 

@@ -35,7 +35,8 @@ SHARDKIT_HOST_DEVICE inline uint8_t RoundWeighted(int32_t sum) {
 }
 
 inline GridSize HorizontalGrid(const ResampleImages& arguments) {
-  return MakeGrid(DivideUp(arguments.most_width, kResampleSide), DivideUp(arguments.most_rows, kResampleSide), arguments.count);
+  return MakeGrid(DivideUp(arguments.most_width, kResampleSide), DivideUp(arguments.most_rows, kResampleSide),
+                  arguments.count);
 }
 
 // The rows that count, each resized: pixels to scratch.
@@ -77,7 +78,8 @@ SHARDKIT_HOST_DEVICE void ResizeAlongRows(const ResampleImages& arguments, const
 }
 
 template <int kChannels, typename Threads>
-SHARDKIT_HOST_DEVICE void HorizontalBlock(const ResampleImages& arguments, const BlockPlace& place, const Threads& threads) {
+SHARDKIT_HOST_DEVICE void HorizontalBlock(const ResampleImages& arguments, const BlockPlace& place,
+                                          const Threads& threads) {
   for (uint64_t index = place.block.z; index < arguments.count; index += place.grid.z) {
     const ResampleImage& image = arguments.images[index];
     if (image.stored_width == 0) continue;
@@ -93,8 +95,8 @@ SHARDKIT_HOST_DEVICE void HorizontalBlock(const ResampleImages& arguments, const
   }
 }
 
-// A square of the output, on its way from the order in which scratch is read to the one in which the output is written: with
-// `transpose` these differ. The rows' length keeps the threads of a warp in different banks both ways.
+// A square of the output, on its way from the order in which scratch is read to the one in which the output is written:
+// with `transpose` these differ. The rows' length keeps the threads of a warp in different banks both ways.
 template <int kChannels>
 struct VerticalShared {
   uint8_t pixels[kChannels][kResampleSide][kResampleSide + 4];

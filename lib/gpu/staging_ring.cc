@@ -20,7 +20,8 @@ std::shared_ptr<StagingRing> StagingRing::Create(std::shared_ptr<PinnedPool> poo
 
 absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes, const Cancellation* cancellation) {
   if (bytes > pool_->budget()) {
-    return ResourceExhausted("staging ring: a slot of ", bytes, " bytes; the ring has ", pool_->budget(), ", raise pinned_bytes");
+    return ResourceExhausted("staging ring: a slot of ", bytes, " bytes; the ring has ", pool_->budget(),
+                             ", raise pinned_bytes");
   }
   // Of few sizes, so that slots are of use to those that come after.
   const uint64_t rounded = std::min(std::bit_ceil(std::max(bytes, kLeastSlot)), pool_->budget());

@@ -19,7 +19,8 @@ constexpr uint64_t kStagedPiece = uint64_t{4} << 20;
 
 class TransferState : public Transfer {
  public:
-  TransferState(std::shared_ptr<EventPool> events, EventPool::Handle end) : events_(std::move(events)), end_(std::move(end)) {}
+  TransferState(std::shared_ptr<EventPool> events, EventPool::Handle end)
+      : events_(std::move(events)), end_(std::move(end)) {}
 
   absl::Status WaitOn(Stream stream) const override { return events_->backend().Wait(stream, end_.get()); }
   absl::Status Synchronize() const override {
@@ -47,7 +48,10 @@ class TransferState : public Transfer {
 class StreamUploader : public Uploader {
  public:
   StreamUploader(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring, const UploaderOptions& options)
-      : backend_(std::move(backend)), ring_(std::move(ring)), depth_(options.depth), events_(std::make_shared<EventPool>(backend_)) {}
+      : backend_(std::move(backend)),
+        ring_(std::move(ring)),
+        depth_(options.depth),
+        events_(std::make_shared<EventPool>(backend_)) {}
 
   ~StreamUploader() override {
     completions_.reset();
@@ -60,9 +64,9 @@ class StreamUploader : public Uploader {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::shared_ptr<const Transfer>> Upload(std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold,
-                                                         const Cancellation* cancellation,
-                                                         std::function<void(const absl::Status&, double)> done) override {
+  absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
+      std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation,
+      std::function<void(const absl::Status&, double)> done) override {
     SHARDKIT_RETURN_IF_ERROR(TakeTurn(cancellation));
     auto transfer = Queue(pieces, cancellation, std::move(hold), std::move(done));
     if (!transfer.ok()) EndTurn();
@@ -101,7 +105,8 @@ class StreamUploader : public Uploader {
   }
 
   // On an error, what has been queued still holds all it needs.
-  absl::StatusOr<std::shared_ptr<const Transfer>> Queue(std::span<const UploadPiece> pieces, const Cancellation* cancellation,
+  absl::StatusOr<std::shared_ptr<const Transfer>> Queue(std::span<const UploadPiece> pieces,
+                                                        const Cancellation* cancellation,
                                                         std::shared_ptr<const void> hold,
                                                         std::function<void(const absl::Status&, double)> done) {
     SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(stream_));
@@ -128,8 +133,8 @@ class StreamUploader : public Uploader {
       return status;
     }
     const auto transfer = std::make_shared<TransferState>(events_, end);
-    completions_->Add(std::move(end), [this, transfer, begin = std::move(begin), hold = std::move(hold), done = std::move(done), bytes,
-                                       staged](const absl::Status& outcome) mutable {
+    completions_->Add(std::move(end), [this, transfer, begin = std::move(begin), hold = std::move(hold),
+                                       done = std::move(done), bytes, staged](const absl::Status& outcome) mutable {
       const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
       const double seconds = elapsed.ok() ? *elapsed : 0;
       transfer->End(outcome);
@@ -155,8 +160,8 @@ class StreamUploader : public Uploader {
       SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<StagingSlot> slot, ring_->Acquire(bytes, cancellation));
       std::memcpy(slot->data(), static_cast<const uint8_t*>(piece.from) + offset, bytes);
       SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle copied, events_->Take());
-      SHARDKIT_RETURN_IF_ERROR(
-          backend_->Copy(static_cast<uint8_t*>(piece.to) + offset, slot->data(), bytes, CopyKind::kHostToDevice, stream_));
+      SHARDKIT_RETURN_IF_ERROR(backend_->Copy(static_cast<uint8_t*>(piece.to) + offset, slot->data(), bytes,
+                                              CopyKind::kHostToDevice, stream_));
       if (const absl::Status status = backend_->Record(copied.get(), stream_); !status.ok()) {
         (void)backend_->SynchronizeStream(stream_);  // the slot is still being read
         return status;
@@ -179,7 +184,8 @@ class StreamUploader : public Uploader {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Uploader>> Uploader::Create(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring,
+absl::StatusOr<std::unique_ptr<Uploader>> Uploader::Create(std::shared_ptr<Backend> backend,
+                                                           std::shared_ptr<StagingRing> ring,
                                                            const UploaderOptions& options) {
   if (options.depth < 2) return InvalidArgument("uploader: a depth of ", options.depth, "; give 2 or more");
   auto uploader = std::make_unique<StreamUploader>(std::move(backend), std::move(ring), options);

@@ -21,8 +21,7 @@ constexpr size_t kSingleReadLength = size_t{8} << 20;
 
 class DirectFile final : public RandomAccessFile {
  public:
-  DirectFile(std::string path, OpenedFile file, std::shared_ptr<DirectEngine> engine,
-             std::string fallback_reason)
+  DirectFile(std::string path, OpenedFile file, std::shared_ptr<DirectEngine> engine, std::string fallback_reason)
       : file_(std::move(path), std::move(file), std::move(fallback_reason)), engine_(std::move(engine)) {}
 
   const std::string& path() const override { return file_.path(); }
@@ -81,8 +80,8 @@ absl::Status DirectDescriptor::Finish(const DirectPiece& piece, char* memory, in
   if (result < 0) {
     // These say nothing about the file: the queue was full, a signal came, the thread that asked is
     // ending, or the request in this form is not for this kernel or file system. A plain read decides.
-    const bool try_again = result == -EAGAIN || result == -EINTR || result == -ECANCELED ||
-                           result == -EINVAL || result == -EOPNOTSUPP;
+    const bool try_again =
+        result == -EAGAIN || result == -EINTR || result == -ECANCELED || result == -EINVAL || result == -EOPNOTSUPP;
     if (!try_again) {
       return PosixError(path_, StrCat("read at offset ", piece.offset), static_cast<int>(-result));
     }

@@ -58,8 +58,7 @@ class DirectEngine {
   virtual ~DirectEngine() = default;
 
   // Reads all requests, which lie within the file, with up to `depth` of them in flight.
-  virtual absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests,
-                            int depth) = 0;
+  virtual absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests, int depth) = 0;
 };
 
 // The engine of this process, shared by all files that are open; nullptr where there is none, with `reason`

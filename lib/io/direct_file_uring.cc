@@ -34,8 +34,7 @@ class Ring {
     // The best that this kernel has: completions are handled when this thread waits for them, in batches
     // and without interrupts (Linux 6.1), or at least without interrupts (5.19).
 #ifdef IORING_SETUP_DEFER_TASKRUN
-    result = io_uring_queue_init(kRingEntries, &ring->ring_,
-                                 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+    result = io_uring_queue_init(kRingEntries, &ring->ring_, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 #endif
 #ifdef IORING_SETUP_COOP_TASKRUN
     if (result == -EINVAL) {
@@ -136,8 +135,7 @@ class Ring {
     slot.busy = true;
     last_length_ = piece.length;
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // never null: there are as many entries as slots
-    io_uring_prep_read(entry, file.descriptor(), slot.memory, static_cast<unsigned>(piece.length),
-                       piece.offset);
+    io_uring_prep_read(entry, file.descriptor(), slot.memory, static_cast<unsigned>(piece.length), piece.offset);
     io_uring_sqe_set_data(entry, &slot);
     return true;
   }
@@ -198,9 +196,8 @@ class UringEngine final : public DirectEngine {
   std::unique_ptr<Ring> Take() {
     {
       std::lock_guard lock(mutex_);
-      const auto own = std::find_if(idle_.begin(), idle_.end(), [](const std::unique_ptr<Ring>& ring) {
-        return ring->OwnedByThisThread();
-      });
+      const auto own = std::find_if(idle_.begin(), idle_.end(),
+                                    [](const std::unique_ptr<Ring>& ring) { return ring->OwnedByThisThread(); });
       if (own != idle_.end()) {
         std::unique_ptr<Ring> ring = std::move(*own);
         idle_.erase(own);
@@ -239,8 +236,8 @@ std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason) {
     int error_number = 0;
     std::unique_ptr<Ring> ring = Ring::Create(&error_number);
     if (ring == nullptr) {
-      *reason = StrCat("io_uring refused by the kernel (", ErrorText(error_number),
-                       "): O_DIRECT with one read in flight");
+      *reason =
+          StrCat("io_uring refused by the kernel (", ErrorText(error_number), "): O_DIRECT with one read in flight");
       return nullptr;
     }
     engine = std::make_shared<UringEngine>(std::move(ring));

@@ -88,11 +88,11 @@ class DirectWritableFile final : public WritableFile {
   absl::Status Write(uint64_t offset) {
     size_t done = 0;
     while (done < flying_.size()) {
-      const ssize_t got = pwrite(descriptor_.get(), flying_.data() + done, flying_.size() - done,
-                                 static_cast<off_t>(offset + done));
+      const ssize_t got =
+          pwrite(descriptor_.get(), flying_.data() + done, flying_.size() - done, static_cast<off_t>(offset + done));
       if (got > 0) done += static_cast<size_t>(got);
-      // A file system that refuses direct writes after all, or a write cut short at a length that no direct one can go on
-      // from.
+      // A file system that refuses direct writes after all, or a write cut short at a length that no direct one can go
+      // on from.
       if (direct_ && ((got < 0 && errno == EINVAL) || done % Buffer::kAlignment != 0)) {
         SHARDKIT_RETURN_IF_ERROR(ClearDirect());
       } else if (got == 0 || (got < 0 && errno != EINTR)) {
@@ -129,10 +129,10 @@ class DirectWritableFile final : public WritableFile {
 
   const std::string path_;
   FileDescriptor descriptor_;
-  Buffer staging_;         // being filled
-  Buffer flying_;          // being written
-  bool direct_ = true;     // O_DIRECT is set; of the writing thread while it writes
-  uint64_t written_ = 0;   // bytes handed to the writing thread
+  Buffer staging_;        // being filled
+  Buffer flying_;         // being written
+  bool direct_ = true;    // O_DIRECT is set; of the writing thread while it writes
+  uint64_t written_ = 0;  // bytes handed to the writing thread
   std::unique_ptr<WritableFile> plain_;
   absl::Status error_;
   std::optional<Pending<absl::Status>> writing_;

@@ -23,9 +23,7 @@ std::string_view ParentOf(std::string_view path) {
 }
 
 // Somebody else may be removing the same tree; what is gone need not be removed.
-absl::Status IgnoreNotFound(absl::Status status) {
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
-}
+absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
 }  // namespace
 
@@ -46,8 +44,8 @@ absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces
   return absl::OkStatus();
 }
 
-absl::Status FileSystem::ForEachEntry(
-    const std::string& path, const std::function<absl::Status(std::string_view, FileType)>& take) {
+absl::Status FileSystem::ForEachEntry(const std::string& path,
+                                      const std::function<absl::Status(std::string_view, FileType)>& take) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, List(path));
   for (const DirectoryEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(take(entry.name, entry.type));
   return absl::OkStatus();
@@ -56,8 +54,8 @@ absl::Status FileSystem::ForEachEntry(
 absl::StatusOr<std::string> FileSystem::ReadFile(const std::string& path, uint64_t limit) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenForReading(path));
   if (file->size() > limit) {
-    return ResourceExhausted(path, ": cannot read as a whole: it has ", file->size(),
-                             " bytes, more than the ", limit, " expected here");
+    return ResourceExhausted(path, ": cannot read as a whole: it has ", file->size(), " bytes, more than the ", limit,
+                             " expected here");
   }
   std::string content(file->size(), '\0');
   SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, content));

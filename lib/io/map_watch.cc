@@ -52,8 +52,7 @@ uintptr_t page_bytes = 4096;
 
 WatchedMap* Find(uintptr_t address) {
   Watches* const watches = watches_of_handler.load(std::memory_order_acquire);
-  for (Chunk* chunk = &watches->first; chunk != nullptr;
-       chunk = chunk->next.load(std::memory_order_acquire)) {
+  for (Chunk* chunk = &watches->first; chunk != nullptr; chunk = chunk->next.load(std::memory_order_acquire)) {
     for (WatchedMap& map : chunk->maps) {
       const uintptr_t begin = map.begin.load(std::memory_order_acquire);
       if (begin == 0 || address < begin) continue;

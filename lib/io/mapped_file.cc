@@ -45,12 +45,13 @@ class MappedFile final : public RandomAccessFile {
     if (fstat(descriptor_.get(), &info) != 0) return PosixError(path_, "stat", errno);
     const uint64_t now = static_cast<uint64_t>(info.st_size);
     if (now < bytes_.size()) {
-      return DataLoss(path_, ": the file was cut while it was mapped: it had ", bytes_.size(), " bytes, now it has ", now,
-                      "; restore it and open it again");
+      return DataLoss(path_, ": the file was cut while it was mapped: it had ", bytes_.size(), " bytes, now it has ",
+                      now, "; restore it and open it again");
     }
     if (!lost) return absl::OkStatus();
     return Internal(path_, ": cannot read at offset ", *lost,
-                    " through its memory map: the device failed, or the file was cut and has grown again; see the kernel log (dmesg)");
+                    " through its memory map: the device failed, or the file was cut and has grown again; see the "
+                    "kernel log (dmesg)");
   }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {

@@ -1,6 +1,7 @@
 // Files read through a memory map.
 //
-// A file that is cut while it is mapped shows zeros where its bytes were (io/map_watch.h); CheckMapped and ReadAt report it.
+// A file that is cut while it is mapped shows zeros where its bytes were (io/map_watch.h); CheckMapped and ReadAt
+// report it.
 #pragma once
 
 #include <memory>

@@ -77,8 +77,7 @@ class MemoryReader final : public RandomAccessFile {
 
 class MemoryWriter final : public WritableFile {
  public:
-  MemoryWriter(std::string path, std::shared_ptr<MemoryFile> file)
-      : path_(std::move(path)), file_(std::move(file)) {
+  MemoryWriter(std::string path, std::shared_ptr<MemoryFile> file) : path_(std::move(path)), file_(std::move(file)) {
     std::lock_guard lock(file_->mutex);
     size_ = file_->content->size();
   }
@@ -133,10 +132,8 @@ class MemoryLock final : public FileLock {
 
 class MemoryFileSystem final : public FileSystem {
  public:
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
-                                                                   ReadMode mode) override {
-    SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file,
-                              OpenFile(path, "open for reading", Missing::kFail));
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
+    SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file, OpenFile(path, "open for reading", Missing::kFail));
     return std::make_unique<MemoryReader>(path, std::move(file), mode);
   }
 
@@ -146,8 +143,7 @@ class MemoryFileSystem final : public FileSystem {
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file,
-                              OpenFile(path, "open for appending", Missing::kCreate));
+    SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file, OpenFile(path, "open for appending", Missing::kCreate));
     return std::make_unique<MemoryWriter>(path, std::move(file));
   }
 
@@ -161,10 +157,8 @@ class MemoryFileSystem final : public FileSystem {
     if (source.node == target.node) return absl::OkStatus();
     if (Contains(*source.node, target.parent)) return PosixError(from, operation, EINVAL);
     if (target.node != nullptr) {
-      if (!source.node->is_directory() && target.node->is_directory())
-        return PosixError(from, operation, EISDIR);
-      if (source.node->is_directory() && !target.node->is_directory())
-        return PosixError(from, operation, ENOTDIR);
+      if (!source.node->is_directory() && target.node->is_directory()) return PosixError(from, operation, EISDIR);
+      if (source.node->is_directory() && !target.node->is_directory()) return PosixError(from, operation, ENOTDIR);
       if (!target.node->entries.empty()) return PosixError(from, operation, ENOTEMPTY);
     }
     target.parent->entries[target.name] = source.node;
@@ -274,13 +268,11 @@ class MemoryFileSystem final : public FileSystem {
       above.push_back(place.node);
       const auto entry = place.node->entries.find(std::string(name));
       const bool found = entry != place.node->entries.end();
-      place =
-          Place{.parent = above.back(), .name = std::string(name), .node = found ? entry->second : nullptr};
+      place = Place{.parent = above.back(), .name = std::string(name), .node = found ? entry->second : nullptr};
     }
   }
 
-  absl::StatusOr<std::shared_ptr<Node>> FindDirectory(const std::string& path,
-                                                      std::string_view operation) const {
+  absl::StatusOr<std::shared_ptr<Node>> FindDirectory(const std::string& path, std::string_view operation) const {
     SHARDKIT_ASSIGN_OR_RETURN(const Place place, Find(path, operation));
     if (place.node == nullptr) return PosixError(path, operation, ENOENT);
     if (!place.node->is_directory()) return PosixError(path, operation, ENOTDIR);

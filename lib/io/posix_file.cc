@@ -110,8 +110,8 @@ class PosixWritableFile final : public WritableFile {
       }
       if (next == pieces.size()) break;
       FillVectors(pieces, next, within, vectors);
-      const ssize_t written = pwritev(descriptor_.get(), vectors.data(), static_cast<int>(vectors.size()),
-                                      static_cast<off_t>(offset));
+      const ssize_t written =
+          pwritev(descriptor_.get(), vectors.data(), static_cast<int>(vectors.size()), static_cast<off_t>(offset));
       SHARDKIT_RETURN_IF_ERROR(CheckProgress(written));
       if (written <= 0) continue;
       offset += static_cast<uint64_t>(written);
@@ -211,8 +211,8 @@ FileDescriptor OpenDescriptor(const std::string& path, int flags) {
     number = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
   } while (number < 0 && errno == EINTR);
   FileDescriptor descriptor(number);
-  // On regular files that are read through the page cache the flag has no effect, and two calls more per file would show
-  // when millions of small ones are packed.
+  // On regular files that are read through the page cache the flag has no effect, and two calls more per file would
+  // show when millions of small ones are packed.
   if (number >= 0 && (flags & (O_ACCMODE | O_DIRECT)) != O_RDONLY) {
     const int status_flags = fcntl(number, F_GETFL);
     if (status_flags >= 0) (void)fcntl(number, F_SETFL, status_flags & ~O_NONBLOCK);
@@ -233,8 +233,7 @@ absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_fl
   struct stat info;
   if (fstat(file.descriptor.get(), &info) != 0) return PosixError(path, kOperation, errno);
   if (S_ISDIR(info.st_mode)) return PosixError(path, kOperation, EISDIR);
-  if (!S_ISREG(info.st_mode))
-    return FailedPrecondition(path, ": cannot ", kOperation, ": not a regular file");
+  if (!S_ISREG(info.st_mode)) return FailedPrecondition(path, ": cannot ", kOperation, ": not a regular file");
   file.size = static_cast<uint64_t>(info.st_size);
   return file;
 }
@@ -264,12 +263,10 @@ absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset,
 
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, OpenedFile file,
                                                            std::string fallback_reason) {
-  return std::make_unique<PosixRandomAccessFile>(std::move(path), std::move(file),
-                                                 std::move(fallback_reason));
+  return std::make_unique<PosixRandomAccessFile>(std::move(path), std::move(file), std::move(fallback_reason));
 }
 
-std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor,
-                                                   uint64_t size) {
+std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor, uint64_t size) {
   return std::make_unique<PosixWritableFile>(std::move(path), std::move(descriptor), size);
 }
 

@@ -62,7 +62,6 @@ std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, Ope
                                                            std::string fallback_reason);
 
 // Takes over a descriptor open for writing, of a file that has `size` bytes.
-std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor,
-                                                   uint64_t size);
+std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor, uint64_t size);
 
 }  // namespace shardkit

@@ -68,8 +68,8 @@ absl::Status OnTwoPaths(const std::string& from, const std::string& to, std::str
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation::OpenForReading(
-    const std::string& path, ReadMode mode) {
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation::OpenForReading(const std::string& path,
+                                                                                                ReadMode mode) {
   switch (mode) {
     case ReadMode::kMapped:
       return OpenMappedFile(path);
@@ -97,8 +97,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::Cre
   return Create(path);
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::OpenForAppending(
-    const std::string& path) {
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::OpenForAppending(const std::string& path) {
   return OpenForWriting(path, /*extra_flags=*/0, "open for appending");
 }
 
@@ -174,8 +173,7 @@ absl::Status PosixFileSystemImplementation::ForEachEntry(
     FileType type = FileType::kOther;
     if (entry->d_type != DT_UNKNOWN) {
       type = TypeOf(DTTOIF(entry->d_type));
-    } else if (struct stat info;
-               fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    } else if (struct stat info; fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
       type = TypeOf(info.st_mode);
     } else if (errno == ENOENT) {
       continue;  // removed since it was listed

@@ -7,14 +7,16 @@ namespace shardkit {
 
 namespace {
 
-absl::Status Publish(FileSystem& file_system, const std::string& path, bool large, std::span<const std::string_view> pieces) {
+absl::Status Publish(FileSystem& file_system, const std::string& path, bool large,
+                     std::span<const std::string_view> pieces) {
   const std::string temporary = StrCat(path, ".tmp");
   const std::string directory = ParentDirectory(path);
   // One that was left behind by a run that ended in the middle.
   const absl::Status removed = file_system.RemoveFile(temporary);
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   const auto publish = [&]() -> absl::Status {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto file, large ? file_system.CreateForStreaming(temporary) : file_system.Create(temporary));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto file,
+                              large ? file_system.CreateForStreaming(temporary) : file_system.Create(temporary));
     SHARDKIT_RETURN_IF_ERROR(file->AppendPieces(pieces));
     SHARDKIT_RETURN_IF_ERROR(file->Sync());
     SHARDKIT_RETURN_IF_ERROR(file->Close());

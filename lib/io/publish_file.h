@@ -10,8 +10,8 @@
 
 namespace shardkit {
 
-// Writes PATH.tmp, flushes it, makes durable what else has happened in its directory, renames, and makes that durable. Replaces the
-// file there is. On failure the temporary file is removed.
+// Writes PATH.tmp, flushes it, makes durable what else has happened in its directory, renames, and makes that durable.
+// Replaces the file there is. On failure the temporary file is removed.
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes);
 
 // The same of a file too large for the page cache to be its place, in pieces.

@@ -66,7 +66,8 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
                                                                     const GeometryOptions& geometry,
                                                                     std::optional<size_t> image_position) {
   const auto refuse = [&](std::string_view what) {
-    return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ", what);
+    return InvalidArgument("column \"", column.name, "\" of type ", TypeName(column.type), " cannot be decoded as ",
+                           what);
   };
   if (options.deferred && options.decode != ColumnDecode::kImage && options.decode != ColumnDecode::kMasks &&
       options.decode != ColumnDecode::kPackedMasks) {
@@ -81,7 +82,8 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     case ColumnDecode::kImage:
       if (column.type != Type::kJpeg && column.type != Type::kBytes) return refuse("images, only jpeg and bytes");
       if (options.channels != 1 && options.channels != 3) {
-        return InvalidArgument("column \"", column.name, "\": ", options.channels, " channels; give 1 (gray) or 3 (RGB)");
+        return InvalidArgument("column \"", column.name, "\": ", options.channels,
+                               " channels; give 1 (gray) or 3 (RGB)");
       }
       return NewImageColumn(position, column, options, geometry);
     case ColumnDecode::kMasks:
@@ -93,23 +95,26 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
       }
       return NewMasksColumn(position, column, options, geometry, image_position);
     case ColumnDecode::kTokens:
-      if (column.type != Type::kNdarray || (column.shape && column.shape->size() != 1) || ScalarSize(column.dtype) == 0) {
+      if (column.type != Type::kNdarray || (column.shape && column.shape->size() != 1) ||
+          ScalarSize(column.dtype) == 0) {
         return refuse("tokens, only one-dimensional arrays");
       }
       if (column.dtype >= Type::kF16 && column.dtype <= Type::kF64) return refuse("tokens, only whole numbers");
       if (!FitsType(options.padding_token, column.dtype)) {
-        return InvalidArgument("column \"", column.name, "\": a padding_token of ", options.padding_token, " does not fit ",
-                               TypeName(column.dtype));
+        return InvalidArgument("column \"", column.name, "\": a padding_token of ", options.padding_token,
+                               " does not fit ", TypeName(column.dtype));
       }
       if (options.context == 0) return InvalidArgument("column \"", column.name, "\": a context of 0 tokens");
       return NewTokensColumn(position, column, options);
     case ColumnDecode::kFunction:
       if (!options.function) return InvalidArgument("column \"", column.name, "\": no function was given");
       if (ScalarSize(options.dtype) == 0) {
-        return InvalidArgument("column \"", column.name, "\": a function's dtype is a scalar type, not ", TypeName(options.dtype));
+        return InvalidArgument("column \"", column.name, "\": a function's dtype is a scalar type, not ",
+                               TypeName(options.dtype));
       }
       if (!TensorFits(options)) {
-        return InvalidArgument("column \"", column.name, "\": the function's shape is of more than ", kMostTensorBytes, " bytes");
+        return InvalidArgument("column \"", column.name, "\": the function's shape is of more than ", kMostTensorBytes,
+                               " bytes");
       }
       return NewFunctionColumn(position, column, options);
   }

@@ -1,5 +1,5 @@
-// Turning the samples of a batch into its columns, in two passes: Layout, by one thread, finds sizes and places; Fill, by
-// many threads, brings in the values.
+// Turning the samples of a batch into its columns, in two passes: Layout, by one thread, finds sizes and places; Fill,
+// by many threads, brings in the values.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ struct AssemblySample {
   BatchSample identity;
 
   std::optional<std::string_view> Value(size_t column) const {
-    if (salvage == nullptr) [[likely]] return view->column(column).value(in_block);
+    if (salvage == nullptr) [[likely]]
+      return view->column(column).value(in_block);
     const auto& value = (*salvage)[in_block].values[column];
     return value ? std::optional<std::string_view>(*value) : std::nullopt;
   }
@@ -84,12 +85,13 @@ class ColumnAssembler {
       : position_(position), stored_(std::move(column)), options_(std::move(options)) {}
   virtual ~ColumnAssembler() = default;
 
-  // Sets everything of *memory but its values, for which it makes room. Reports bad samples; when there are any, the batch is
-  // laid out again without them.
+  // Sets everything of *memory but its values, for which it makes room. Reports bad samples; when there are any, the
+  // batch is laid out again without them.
   virtual void Layout(Assembly& assembly, ColumnMemory* memory) const = 0;
 
   // Samples [begin, end).
-  virtual void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch, ColumnMemory* memory) const = 0;
+  virtual void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch,
+                    ColumnMemory* memory) const = 0;
 
   // Whether filling takes long in comparison with the bytes it makes, so that it is shared out in small portions.
   virtual bool heavy() const { return false; }
@@ -114,7 +116,8 @@ class ColumnAssembler {
   const LoaderColumn options_;
 };
 
-// InvalidArgument when the column cannot be decoded as asked. Masks lie on the image at `image_position`, if there is one.
+// InvalidArgument when the column cannot be decoded as asked. Masks lie on the image at `image_position`, if there is
+// one.
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
                                                                     const GeometryOptions& geometry,

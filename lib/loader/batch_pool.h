@@ -14,16 +14,18 @@
 
 namespace shardkit::loader {
 
-// Thread-safe. Outlives the loader while batches are held. Its lock is taken before the engine's: the engine calls it only
-// while it does not hold its own, those functions apart that take no lock.
+// Thread-safe. Outlives the loader while batches are held. Its lock is taken before the engine's: the engine calls it
+// only while it does not hold its own, those functions apart that take no lock.
 //
-// A batch is charged what it is thought to take when it is begun (Reserve), and what it takes once it is laid out (Charge).
+// A batch is charged what it is thought to take when it is begun (Reserve), and what it takes once it is laid out
+// (Charge).
 class BatchPool {
  public:
   using BlockList = std::vector<std::shared_ptr<BlockEntry>>;
 
   // `returned` is called after a batch has come back, with the blocks it has held, until Close.
-  BatchPool(uint64_t limit, std::function<void(const BlockList&)> returned) : limit_(limit), returned_(std::move(returned)) {}
+  BatchPool(uint64_t limit, std::function<void(const BlockList&)> returned)
+      : limit_(limit), returned_(std::move(returned)) {}
 
   // Whether one more batch of `bytes` may be laid out. Takes no lock.
   bool HasRoom(uint64_t bytes) const { return used_ + bytes <= Limit(); }
@@ -35,8 +37,8 @@ class BatchPool {
     return used > limit_ ? used - limit_ : 0;
   }
 
-  // Lends `bytes` of the limit to blocks, until called again. Kept memory gives way, unless the pool is being used just now:
-  // the next call sees to it. Does not wait for the lock. True when there is more room than before.
+  // Lends `bytes` of the limit to blocks, until called again. Kept memory gives way, unless the pool is being used just
+  // now: the next call sees to it. Does not wait for the lock. True when there is more room than before.
   bool Lend(uint64_t bytes) {
     const bool more_room = lent_.exchange(bytes) > bytes;
     if (bytes == 0) return more_room;

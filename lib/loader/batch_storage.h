@@ -47,8 +47,8 @@ struct ColumnMemory {
   }
 
   uint64_t memory() const {
-    return values.capacity() + 8 * (offsets.capacity() + item_offsets.capacity() + shapes.capacity()) + present.capacity() +
-           views.capacity() * sizeof(std::string_view) + geometries.capacity() * sizeof(Geometry);
+    return values.capacity() + 8 * (offsets.capacity() + item_offsets.capacity() + shapes.capacity()) +
+           present.capacity() + views.capacity() * sizeof(std::string_view) + geometries.capacity() * sizeof(Geometry);
   }
 };
 
@@ -69,7 +69,8 @@ class BatchStorage : public Batch {
   size_t column_count() const override { return columns_.size(); }
   const BatchColumn& column(size_t i) const override { return columns_[i].column; }
   uint64_t memory() const override {
-    uint64_t bytes = keys_.capacity() + samples_.capacity() * sizeof(BatchSample) + key_ends_.capacity() * sizeof(size_t);
+    uint64_t bytes =
+        keys_.capacity() + samples_.capacity() * sizeof(BatchSample) + key_ends_.capacity() * sizeof(size_t);
     for (const ColumnMemory& column : columns_) bytes += column.memory();
     return bytes;
   }

@@ -36,13 +36,13 @@ struct BatchTask {
   std::vector<uint32_t> kept;
   std::vector<BadSample> skipped;
   Assembly assembly;
-  uint64_t charged = 0;       // bytes, by the pool
-  uint64_t needed = 0;        // bytes, known once it has been laid out and had to wait for room
+  uint64_t charged = 0;  // bytes, by the pool
+  uint64_t needed = 0;   // bytes, known once it has been laid out and had to wait for room
   bool begun = false;
   bool at_work = false;  // its blocks are being looked at
   std::unique_ptr<BatchStorage> storage;
-  size_t next_sample = 0;     // to be filled
-  size_t portion = 1;         // samples filled at once
+  size_t next_sample = 0;      // to be filled
+  size_t portion = 1;          // samples filled at once
   size_t samples_filling = 0;  // begun and not ended, or not begun
   bool done = false;
   absl::Status status;

@@ -17,10 +17,12 @@ bool FitsWell(uint64_t buffer, uint64_t wanted) { return buffer <= kLargeBuffer 
 // How fast the expansion thought of comes down to that of blocks read; it goes up at once.
 constexpr double kExpansionDecay = 0.05;
 
-// What the first blocks of a dataset may take beside their bytes in the file: zstd often gains a factor of four on text.
+// What the first blocks of a dataset may take beside their bytes in the file: zstd often gains a factor of four on
+// text.
 constexpr uint64_t kMostUnknown = uint64_t{16} << 20;
 
-// What is beside the bytes of a block: parts of pages, a decompressor. Smaller blocks say little of what larger ones take.
+// What is beside the bytes of a block: parts of pages, a decompressor. Smaller blocks say little of what larger ones
+// take.
 constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
 
 // The memory of a buffer of so many bytes.
@@ -151,7 +153,9 @@ void BlockTable::DropKeptMaps() {
 // Gives up the block in memory that is needed last, and not by batch `oldest`.
 bool BlockTable::DropBlock(uint64_t oldest) {
   BlockEntry* victim = nullptr;
-  const auto next_need = [](const BlockEntry& entry) { return entry.tasks.empty() ? UINT64_MAX : entry.tasks.front()->sequence; };
+  const auto next_need = [](const BlockEntry& entry) {
+    return entry.tasks.empty() ? UINT64_MAX : entry.tasks.front()->sequence;
+  };
   for (const auto& [key, entry] : entries_) {
     if (entry->state != BlockState::kReady || next_need(*entry) <= oldest || entry->charged == 0) continue;
     if (entry->holders > 0) continue;

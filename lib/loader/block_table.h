@@ -68,8 +68,8 @@ class BlockTable {
   BlockTable(uint64_t memory_limit, size_t datasets)
       : share_(memory_limit), limit_(memory_limit), expansion_(datasets, kExpansionUnknown) {}
 
-  // Lends `bytes` of the limit to batches, until called again. Blocks give way that batch `oldest` does not need and no batch
-  // is at work on: batches that had all of theirs may miss some again.
+  // Lends `bytes` of the limit to batches, until called again. Blocks give way that batch `oldest` does not need and no
+  // batch is at work on: batches that had all of theirs may miss some again.
   void Lend(uint64_t bytes, uint64_t oldest);
 
   // The entry of a block, or null.
@@ -83,9 +83,10 @@ class BlockTable {
   // The window of these entries has been passed: they go when no batch in flight needs them.
   void Retire(const std::vector<std::shared_ptr<BlockEntry>>& entries);
 
-  // The next block to read, now in state kReading and with a buffer, or null when there is none or no room. Of a shard that is
-  // forward_only() no block is read while another one is, so that they are read in the order of the batches. For the batch
-  // `oldest` room is made: other blocks are dropped, as in Lend, and wanted again, or the limit is passed.
+  // The next block to read, now in state kReading and with a buffer, or null when there is none or no room. Of a shard
+  // that is forward_only() no block is read while another one is, so that they are read in the order of the batches.
+  // For the batch `oldest` room is made: other blocks are dropped, as in Lend, and wanted again, or the limit is
+  // passed.
   std::shared_ptr<BlockEntry> BeginRead(uint64_t oldest);
 
   // Whether blocks have been dropped since the last call: batches that had all of theirs may miss some.
@@ -130,11 +131,12 @@ class BlockTable {
   bool DropBlock(uint64_t oldest);
 
   const uint64_t share_;
-  uint64_t limit_;  // what is left of it
+  uint64_t limit_;                 // what is left of it
   std::vector<double> expansion_;  // by dataset: memory of its blocks over their bytes in the file
   absl::flat_hash_map<BlockKey, std::shared_ptr<BlockEntry>> entries_;
   std::set<Place> wanted_;
-  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> in_turn_;  // dataset and shard: those forward_only() that are being read
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>>
+      in_turn_;  // dataset and shard: those forward_only() that are being read
   absl::flat_hash_map<uint64_t, BlockEntry*> by_id_;
   uint64_t wanted_bytes_ = 0;
   uint64_t next_id_ = 0;

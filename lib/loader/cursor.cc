@@ -17,10 +17,10 @@ constexpr size_t kHashDigits = 16;
 
 std::string FormatCursor(const Cursor& cursor) {
   char text[128];
-  const int length = std::snprintf(text, sizeof(text), R"({"epoch":%llu,"position":%llu,"plan":"%016llx"})",
-                                   static_cast<unsigned long long>(cursor.epoch),
-                                   static_cast<unsigned long long>(cursor.position),
-                                   static_cast<unsigned long long>(cursor.plan));
+  const int length =
+      std::snprintf(text, sizeof(text), R"({"epoch":%llu,"position":%llu,"plan":"%016llx"})",
+                    static_cast<unsigned long long>(cursor.epoch), static_cast<unsigned long long>(cursor.position),
+                    static_cast<unsigned long long>(cursor.plan));
   return std::string(text, static_cast<size_t>(length));
 }
 

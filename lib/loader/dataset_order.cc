@@ -7,7 +7,8 @@
 namespace shardkit::loader {
 namespace {
 
-// Orders of few blocks differ much in how far apart neighbouring samples come to lie. Of so many the first good one is taken.
+// Orders of few blocks differ much in how far apart neighbouring samples come to lie. Of so many the first good one is
+// taken.
 constexpr uint64_t kOrdersTried = 32;
 constexpr size_t kFewBlocks = 4096;
 constexpr double kGoodDistance = 0.99;  // of that in a perfect shuffle
@@ -23,7 +24,8 @@ DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOr
     for (uint64_t pass = 0; place < options_.count; ++pass) {
       std::vector<uint32_t> order;
       if (options_.order == SampleOrder::kShuffled) {
-        order = ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(options_.key, pass * kOrdersTried + attempt));
+        order =
+            ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(options_.key, pass * kOrdersTried + attempt));
       }
       place = AddPass(order, place);
     }
@@ -77,8 +79,8 @@ void DatasetOrder::CutIntoWindows() {
   size_t segment = 0;
   for (uint64_t begin = 0, lane = 0; begin < options_.count; ++lane) {
     const uint64_t end = begin < lanes_end ? begin + rows_ : options_.count;
-    // Unless everything fits, the first window of a lane is shorter, each lane's by another amount, so that the lanes do
-    // not all come to a new window, and a reader to its blocks, at the same time.
+    // Unless everything fits, the first window of a lane is shorter, each lane's by another amount, so that the lanes
+    // do not all come to a new window, and a reader to its blocks, at the same time.
     uint64_t limit = fits ? options_.window_bytes : first_bytes / options_.lanes * (lane % options_.lanes + 1);
     uint64_t next_limit = first_bytes;
     uint64_t bytes = 0;

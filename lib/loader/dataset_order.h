@@ -10,16 +10,16 @@
 namespace shardkit::loader {
 
 struct DatasetOrderOptions {
-  uint64_t key = 0;           // of this dataset and epoch
-  uint64_t count = 0;         // samples of the epoch
+  uint64_t key = 0;    // of this dataset and epoch
+  uint64_t count = 0;  // samples of the epoch
   uint32_t lanes = 1;
   uint64_t window_bytes = 0;  // of one lane
   uint64_t first_bytes = 0;   // of its first window; each one may then be twice as large as the one before
   SampleOrder order = SampleOrder::kShuffled;
 };
 
-// Places [0, count) are the samples block after block; lane l has the places [l * rows(), (l + 1) * rows()), and what is
-// left over belongs to no lane. Immutable, thread-safe.
+// Places [0, count) are the samples block after block; lane l has the places [l * rows(), (l + 1) * rows()), and what
+// is left over belongs to no lane. Immutable, thread-safe.
 class DatasetOrder {
  public:
   // `blocks` must outlive this and hold at least one sample when options.count > 0.

@@ -13,9 +13,9 @@ double Share(double part, const StageTimes& stage) { return stage.total() > 0 ? 
 }  // namespace
 
 Diagnosis Diagnose(const LoaderReport& report) {
-  constexpr double kNoWait = 0.01;    // of step time: the consumer is what bounds
-  constexpr double kBusy = 0.7;       // of a stage's time
-  constexpr double kIdle = 0.3;       // neither stage is busy
+  constexpr double kNoWait = 0.01;     // of step time: the consumer is what bounds
+  constexpr double kBusy = 0.7;        // of a stage's time
+  constexpr double kIdle = 0.3;        // neither stage is busy
   constexpr double kReadAgain = 0.05;  // of the blocks
   const double wait = report.wait_share();
   const double decode_busy = Share(report.decode.busy, report.decode);
@@ -30,24 +30,32 @@ Diagnosis Diagnose(const LoaderReport& report) {
   const std::string waits = StrCat("the consumer waits for ", PercentText(wait), " of the time; ");
   if (report.blocks_read > 0 &&
       static_cast<double>(report.blocks_read_again) > kReadAgain * static_cast<double>(report.blocks_read)) {
-    return {"memory", StrCat(waits, report.blocks_read_again, " of ", report.blocks_read, " blocks were dropped and read again"),
+    return {"memory",
+            StrCat(waits, report.blocks_read_again, " of ", report.blocks_read, " blocks were dropped and read again"),
             "raise memory_bytes, or lower plan.shuffle_buffer_bytes"};
   }
   if (std::max(decode_busy, read_busy) < kIdle) {
-    return {"overhead", StrCat(waits, "decoding threads are busy for ", PercentText(decode_busy), ", reading threads for ", PercentText(read_busy)),
-            "a larger batch_size, since passing small batches on takes longer than making them; or leave this machine's processors to the loader"};
+    return {"overhead",
+            StrCat(waits, "decoding threads are busy for ", PercentText(decode_busy), ", reading threads for ",
+                   PercentText(read_busy)),
+            "a larger batch_size, since passing small batches on takes longer than making them; or leave this "
+            "machine's processors to the loader"};
   }
   if (decode_busy >= kBusy || decode_busy >= read_busy) {
-    return {"decode", StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ", PercentText(decode_busy)),
-            "more processors and decode_threads; images: scaled_decode, a smaller geometry; masks: runs or packed masks; fewer columns"};
+    return {"decode",
+            StrCat(waits, "its ", report.decode.threads, " decoding threads are busy for ", PercentText(decode_busy)),
+            "more processors and decode_threads; images: scaled_decode, a smaller geometry; masks: runs or packed "
+            "masks; fewer columns"};
   }
   const double file_share = report.read.busy > 0 ? std::min(1.0, report.file_seconds / report.read.busy) : 0;
-  const std::string reading = StrCat(waits, "its ", report.read.threads, " reading threads are busy for ", PercentText(read_busy),
-                                     ", ", PercentText(file_share), " of that in file reads");
+  const std::string reading = StrCat(waits, "its ", report.read.threads, " reading threads are busy for ",
+                                     PercentText(read_busy), ", ", PercentText(file_share), " of that in file reads");
   if (file_share > 0.5) {
-    return {"read", reading, "a faster device, read.mode direct for cold data or mapped for warm, more read_threads, fewer columns"};
+    return {"read", reading,
+            "a faster device, read.mode direct for cold data or mapped for warm, more read_threads, fewer columns"};
   }
-  return {"read", reading, "checking and decompressing bound: more processors and read_threads, codec none for what does not shrink"};
+  return {"read", reading,
+          "checking and decompressing bound: more processors and read_threads, codec none for what does not shrink"};
 }
 
 }  // namespace shardkit

@@ -18,8 +18,8 @@ int Processors() { return std::max(1, static_cast<int>(std::thread::hardware_con
 
 }  // namespace
 
-Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vector<std::unique_ptr<ColumnAssembler>> columns,
-               const LoaderOptions& options)
+Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
+               std::vector<std::unique_ptr<ColumnAssembler>> columns, const LoaderOptions& options)
     : options_(options),
       datasets_(std::move(datasets)),
       plan_(std::move(plan)),
@@ -36,7 +36,8 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan, std::vec
       steps_left_(plan_->StepsFrom(cursor_.position)),
       trace_(options.trace),
       pool_(std::make_shared<BatchPool>(
-          std::min(options.memory_bytes / 8 * 3, options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
+          std::min(options.memory_bytes / 8 * 3,
+                   options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
           [this](const BatchPool::BlockList& held) { TakeBack(held); })) {
   if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
 }
@@ -62,7 +63,8 @@ Engine::~Engine() {
 void Engine::Cancel() {
   Lock lock(mutex_);
   stopped_.Cancel();
-  for (std::condition_variable* waited : {&to_plan_, &to_read_, &to_read_more_, &to_decode_, &to_deliver_}) waited->notify_all();
+  for (std::condition_variable* waited : {&to_plan_, &to_read_, &to_read_more_, &to_decode_, &to_deliver_})
+    waited->notify_all();
 }
 
 absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
@@ -72,9 +74,8 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
   {
     Lock lock(mutex_);
     consumer_waiting_ = true;
-    to_deliver_.wait(lock, [&] {
-      return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done);
-    });
+    to_deliver_.wait(lock,
+                     [&] { return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done); });
     consumer_waiting_ = false;
     if (stopped_.cancelled()) return finished_ = stopped_.Check("waiting for a batch");
     if (!tasks_.empty()) {
@@ -95,14 +96,16 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
     return finished_ = task->status;
   }
   cursor_ = task->cursor_after;
-  steps_left_ = task->steps_left_after != 0 ? task->steps_left_after
-                : options_.epochs == 0 || cursor_.epoch < options_.epochs ? plan_->StepsFrom(0) : 0;
+  steps_left_ = task->steps_left_after != 0                               ? task->steps_left_after
+                : options_.epochs == 0 || cursor_.epoch < options_.epochs ? plan_->StepsFrom(0)
+                                                                          : 0;
   return std::shared_ptr<const Batch>(task->storage.release(), [pool = pool_](BatchStorage* storage) {
     pool->Give(std::unique_ptr<BatchStorage>(storage));
   });
 }
 
-// What the report says of a batch whose turn has come, for which the consumer has waited since `begin`. With the lock held.
+// What the report says of a batch whose turn has come, for which the consumer has waited since `begin`. With the lock
+// held.
 void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
   const auto end = Clock::now();
   const double seconds = std::chrono::duration<double>(end - begin).count();
@@ -158,10 +161,10 @@ LoaderReport Engine::Report() const {
   report.peak_block_memory = blocks_.peak();
   report.auto_threads = options_.read_threads == 0 || options_.decode_threads == 0;
   if (report.auto_threads) {
-    report.threads_note = StrCat(
-        options_.decode_threads == 0 ? StrCat(decode_threads_, " decoding threads, one per processor") : "",
-        options_.decode_threads == 0 && options_.read_threads == 0 ? "; " : "",
-        options_.read_threads == 0 ? StrCat(tuner_.threads(), " reading threads, found by trying") : "");
+    report.threads_note =
+        StrCat(options_.decode_threads == 0 ? StrCat(decode_threads_, " decoding threads, one per processor") : "",
+               options_.decode_threads == 0 && options_.read_threads == 0 ? "; " : "",
+               options_.read_threads == 0 ? StrCat(tuner_.threads(), " reading threads, found by trying") : "");
   }
   return report;
 }

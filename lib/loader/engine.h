@@ -8,8 +8,8 @@
 //   reading     a wanted block and room for it
 //   laying out  all blocks of a batch, and room for the batch
 //   Next        the batch whose turn it is
-// The oldest batch in flight is always given room, so that there is no wait in a circle; where it takes more than the share of
-// batches or blocks, the other gives up what it can, so that their sum stays within the budget.
+// The oldest batch in flight is always given room, so that there is no wait in a circle; where it takes more than the
+// share of batches or blocks, the other gives up what it can, so that their sum stays within the budget.
 #pragma once
 
 #include <condition_variable>
@@ -73,9 +73,11 @@ class Engine : public Loader {
   // Planning (engine_plan.cc).
   void RunPlanner();
   bool PlanEpoch(uint64_t epoch, uint64_t position);
-  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step, std::vector<PlannedSample>* samples) const;
+  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step,
+                                      std::vector<PlannedSample>* samples) const;
   void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
-  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch, bool exact);
+  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
+                                       bool exact);
   bool RoomToPlan() const;
   void WakePlanner();
 
@@ -140,7 +142,7 @@ class Engine : public Loader {
   uint64_t blocks_read_ = 0;
   std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane; the planner's
 
-  LoaderReport report_;                                // the consumer's figures
+  LoaderReport report_;  // the consumer's figures
   std::optional<Clock::time_point> first_next_, first_end_, last_end_;
 
   // Of the consumer's thread.

@@ -122,8 +122,8 @@ BatchTask* Engine::TaskToLayOut() {
   return task;
 }
 
-// The batch turned out larger than there is room for, and its memory has not been touched. Its turn comes again when there is
-// room, or when it is the oldest. Called and left with the lock held.
+// The batch turned out larger than there is room for, and its memory has not been touched. Its turn comes again when
+// there is room, or when it is the oldest. Called and left with the lock held.
 void Engine::PutOff(Lock& lock, BatchTask& task) {
   task.needed = std::exchange(task.charged, 0);
   task.at_work = false;
@@ -134,8 +134,8 @@ void Engine::PutOff(Lock& lock, BatchTask& task) {
   lock.lock();
 }
 
-// The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of blocks:
-// the other gives up what it can do without.
+// The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of
+// blocks: the other gives up what it can do without.
 void Engine::BalanceMemory() {
   if (pool_->Lend(blocks_.over())) to_decode_.notify_all();
   blocks_.Lend(pool_->over(), Oldest());
@@ -156,7 +156,8 @@ void Engine::ChooseSamples(BatchTask& task) {
   for (const uint32_t index : task.kept) {
     const SampleReference& reference = task.references[index];
     const BlockEntry& block = *task.blocks[reference.block];
-    assembly.samples.push_back({&block.view, block.salvage.get(), reference.in_block, block.place.block, reference.identity});
+    assembly.samples.push_back(
+        {&block.view, block.salvage.get(), reference.in_block, block.place.block, reference.identity});
   }
 }
 
@@ -237,8 +238,9 @@ bool Engine::LeaveOut(BatchTask& task, const std::vector<std::pair<size_t, absl:
     const AssemblySample& bad = task.assembly.samples[failures[0].first];
     const absl::Status& status = failures[0].second;
     task.status = absl::Status(
-        status.code(), ToAbsl(StrCat(datasets_.readers[bad.identity.dataset]->path(), ": sample ", bad.identity.ordinal,
-                                     " (shard ", bad.identity.shard, ", block ", bad.block, "): ", ToStd(status.message()))));
+        status.code(),
+        ToAbsl(StrCat(datasets_.readers[bad.identity.dataset]->path(), ": sample ", bad.identity.ordinal, " (shard ",
+                      bad.identity.shard, ", block ", bad.block, "): ", ToStd(status.message()))));
     return false;
   }
   for (const auto& [sample, status] : failures) {

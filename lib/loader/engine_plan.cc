@@ -6,7 +6,8 @@
 namespace shardkit::loader {
 namespace {
 
-// Samples planned ahead: enough for blocks of thousands of tiny samples to be asked for early, few enough to bound memory.
+// Samples planned ahead: enough for blocks of thousands of tiny samples to be asked for early, few enough to bound
+// memory.
 constexpr uint64_t kMostPlannedSamples = 1 << 16;
 constexpr size_t kMostPlannedBatches = 4096;
 
@@ -82,8 +83,7 @@ std::shared_ptr<BlockEntry> Engine::BlockFor(const EpochOrder& order, const Plan
                                              bool exact) {
   const BlockKey key{epoch, sample.window, sample.dataset, sample.block};
   if (auto entry = blocks_.Find(key)) return entry;
-  const uint64_t uses =
-      exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : BlockEntry::kUnknown;
+  const uint64_t uses = exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : BlockEntry::kUnknown;
   auto entry = blocks_.Add(key, datasets_.blocks[sample.dataset][sample.block], uses);
   LaneWindow& lane = lane_windows_[sample.dataset][sample.lane];
   if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
@@ -100,7 +100,8 @@ std::shared_ptr<BlockEntry> Engine::BlockFor(const EpochOrder& order, const Plan
   return entry;
 }
 
-void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples) {
+void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
+                   const std::vector<PlannedSample>& samples) {
   // Whether the rank has all samples of its lanes, so that the uses of a block can be counted down.
   const uint64_t world_size = options_.world_size;
   const bool own_lanes = plan_->lanes() % world_size == 0 && plan_->options().batch_size % world_size == 0;
@@ -108,8 +109,9 @@ void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, con
   task->sequence = next_sequence_++;
   for (size_t i = 0; i < samples.size(); ++i) {
     const uint64_t position = task->references[i].identity.position;
-    const bool exact = (world_size == 1 || (own_lanes && position % world_size == options_.rank &&
-                                            samples[i].lane < plan_->lanes())) && position < order.size();
+    const bool exact = (world_size == 1 ||
+                        (own_lanes && position % world_size == options_.rank && samples[i].lane < plan_->lanes())) &&
+                       position < order.size();
     const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task->epoch, exact);
     if (entry->planned_by != task->sequence) {
       entry->planned_by = task->sequence;

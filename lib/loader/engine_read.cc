@@ -41,8 +41,8 @@ void Engine::RunReader(int number) {
     const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
     ForgetIncomplete();
     if (entry == nullptr) {
-      // Without work because the plan has ended or another one reads what can only be read in turn; or the stages after this one
-      // are slower.
+      // Without work because the plan has ended or another one reads what can only be read in turn; or the stages after
+      // this one are slower.
       const bool nothing = all_planned_ || blocks_.anything_wanted();
       const Wait kind = nothing && !blocks_.anything_readable() ? Wait::kStarved : Wait::kBlocked;
       const auto begin = read_counter_.BeginWait(kind);
@@ -69,7 +69,8 @@ void Engine::RunReader(int number) {
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
     const bool waited_for = blocks_.anything_readable() && (decoders_starved_ > 0 || consumer_waiting_);
-    if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for, device_wait)) {
+    if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for,
+                      device_wait)) {
       to_read_more_.notify_all();
     }
   }
@@ -89,8 +90,8 @@ void Engine::ReadBlock(BlockEntry& entry) {
   if (absl::IsDataLoss(entry.status)) Salvage(entry);
 }
 
-// A damaged block may have only one bad value: what can be read by itself is. So either policy for bad samples knows which
-// they are. Sets entry.status for what is no damage of single values.
+// A damaged block may have only one bad value: what can be read by itself is. So either policy for bad samples knows
+// which they are. Sets entry.status for what is no damage of single values.
 void Engine::Salvage(BlockEntry& entry) {
   const absl::Status damage = std::exchange(entry.status, absl::OkStatus());
   auto samples = std::make_unique<SalvagedBlock>(entry.place.sample_count);

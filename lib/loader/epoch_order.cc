@@ -20,7 +20,8 @@ uint64_t Scale(uint64_t value, uint64_t numerator, uint64_t denominator) {
 
 }  // namespace
 
-MixedOrder::MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes, uint64_t key)
+MixedOrder::MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes,
+                       uint64_t key)
     : owner_(std::move(owner)), orders_(std::move(orders)), lanes_(lanes), key_(key) {
   for (const DatasetOrder& order : orders_) {
     rows_ += order.rows();

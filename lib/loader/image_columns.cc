@@ -38,9 +38,9 @@ class ImageColumn : public ColumnAssembler {
       }
       if (options_.deferred) memory->geometries.push_back(geometry.ok() ? geometry->value_or(Geometry{}) : Geometry{});
       if (height * width * channels > options_.image.max_memory) {
-        assembly.Fail(i, Describe(ResourceExhausted("JPEG: ", width, " x ", height, " pixels take ",
-                                                    height * width * channels, " bytes of memory, over the limit of ",
-                                                    options_.image.max_memory)));
+        assembly.Fail(
+            i, Describe(ResourceExhausted("JPEG: ", width, " x ", height, " pixels take ", height * width * channels,
+                                          " bytes of memory, over the limit of ", options_.image.max_memory)));
         height = width = 0;
       }
       memory->shapes.insert(memory->shapes.end(), {height, width, channels});

@@ -31,7 +31,8 @@ absl::Status CheckOptions(const LoaderOptions& options) {
   }
   absl::flat_hash_set<std::string> names;
   for (const LoaderColumn& column : options.columns) {
-    if (!names.insert(column.name).second) return InvalidArgument("loader: column \"", column.name, "\" is named twice");
+    if (!names.insert(column.name).second)
+      return InvalidArgument("loader: column \"", column.name, "\" is named twice");
   }
   return loader::CheckGeometryOptions(options.geometry);
 }
@@ -47,7 +48,7 @@ uint64_t ShuffleBytes(const Plan& plan, const LoaderOptions& options) {
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<loader::ColumnAssembler>>> MakeColumns(const loader::OpenDatasets& datasets,
-                                                                                 const LoaderOptions& options) {
+                                                                                  const LoaderOptions& options) {
   std::vector<LoaderColumn> wanted = options.columns;
   if (wanted.empty()) {
     for (size_t i = 0; i < datasets.columns.size(); ++i) {
@@ -92,8 +93,9 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
                            options.plan.batch_size, ", and they would be dropped; keep or pad the remainder");
   }
   if (const uint64_t bytes = ShuffleBytes(*plan, options); bytes > options.memory_bytes / 2) {
-    return InvalidArgument("loader: this rank's share of the shuffle buffer, ", bytes, " bytes, is more than half of memory_bytes, ",
-                           options.memory_bytes, "; lower shuffle_buffer_bytes or raise memory_bytes");
+    return InvalidArgument("loader: this rank's share of the shuffle buffer, ", bytes,
+                           " bytes, is more than half of memory_bytes, ", options.memory_bytes,
+                           "; lower shuffle_buffer_bytes or raise memory_bytes");
   }
   LoaderOptions complete = options;
   if (!complete.cursor) complete.cursor = plan->Begin();
@@ -104,7 +106,8 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
   return engine;
 }
 
-absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
+                                                         std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options) {
   // Whether the columns of the datasets are alike matters to who loads them, and then only of the columns loaded.
   std::vector<PlanDataset> shapes;

@@ -25,8 +25,8 @@ class MaskGeometries {
       if (const auto image = assembly.samples[i].Value(*image_position_)) {
         SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(*image));
         if (info.width != stored.width || info.height != stored.height) {
-          return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ", info.width,
-                          " x ", info.height);
+          return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ",
+                          info.width, " x ", info.height);
         }
         stored.orientation = info.exif_orientation;
       }
@@ -110,11 +110,12 @@ class MaskRunsColumn : public ColumnAssembler {
     const size_t before = geometries->size();
     const uint64_t bytes_before = *bytes;
     for (size_t mask = 0; mask < sizes.size(); ++mask) {
-      const bool as_before = mask > 0 && sizes.heights[mask] == sizes.heights[mask - 1] &&
-                             sizes.widths[mask] == sizes.widths[mask - 1];
+      const bool as_before =
+          mask > 0 && sizes.heights[mask] == sizes.heights[mask - 1] && sizes.widths[mask] == sizes.widths[mask - 1];
       absl::StatusOr<Geometry> geometry = as_before ? geometries->back() : deferred_->Of(assembly, i, sizes, mask);
       absl::Status status = geometry.status();
-      if (status.ok()) status = AddMaskBytes(MaskBytes(*geometry, options_.decode == ColumnDecode::kPackedMasks), bytes);
+      if (status.ok())
+        status = AddMaskBytes(MaskBytes(*geometry, options_.decode == ColumnDecode::kPackedMasks), bytes);
       if (!status.ok()) {
         geometries->resize(before);
         *bytes = bytes_before;
@@ -191,8 +192,8 @@ class MasksColumn : public ColumnAssembler {
  private:
   uint64_t RowBytes(uint32_t width) const { return packed_ ? PackedRowBytes(width) : width; }
 
-  absl::Status LayOut(const Assembly& assembly, size_t i, std::string_view value, const OutputSize& fixed, RleList* sizes,
-                      ColumnMemory* memory) const {
+  absl::Status LayOut(const Assembly& assembly, size_t i, std::string_view value, const OutputSize& fixed,
+                      RleList* sizes, ColumnMemory* memory) const {
     SHARDKIT_RETURN_IF_ERROR(ParseRleSizes(value, sizes));
     uint64_t height = fixed.height, width = fixed.width;
     for (size_t mask = 0; mask < sizes->size(); ++mask) {

@@ -19,7 +19,8 @@ PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blo
   std::erase_if(*blocks, [](const DatasetBlock& block) { return block.sample_count == 0; });
   PlanDataset shape{{}, dataset.proportion, dataset.repeat, dataset.choose};
   shape.blocks.reserve(blocks->size());
-  for (const DatasetBlock& block : *blocks) shape.blocks.push_back({block.first_sample, block.sample_count, block.length});
+  for (const DatasetBlock& block : *blocks)
+    shape.blocks.push_back({block.first_sample, block.sample_count, block.length});
   return shape;
 }
 

@@ -19,8 +19,8 @@ struct OpenDatasets {
   std::vector<std::unique_ptr<DatasetReader>> readers;
   std::vector<std::vector<DatasetBlock>> blocks;  // of each, as in its shape
   std::vector<PlanDataset> shapes;
-  std::vector<Column> columns;                    // read from all of them, in this order
-  std::optional<size_t> key_column;               // of `columns`
+  std::vector<Column> columns;       // read from all of them, in this order
+  std::optional<size_t> key_column;  // of `columns`
 
   std::string fallback_reason() const;
 };
@@ -28,8 +28,8 @@ struct OpenDatasets {
 // The plan's view of a dataset: its blocks but the empty ones, whose places in the plan are those in *blocks then.
 PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blocks);
 
-// `wanted` are the columns, empty for all but the key; `keys` adds the key column where all datasets have one. NotFound for a
-// column that is missing, InvalidArgument for one that differs between datasets.
+// `wanted` are the columns, empty for all but the key; `keys` adds the key column where all datasets have one. NotFound
+// for a column that is missing, InvalidArgument for one that differs between datasets.
 absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read);
 

@@ -40,7 +40,8 @@ uint64_t PlanDataset::bytes() const {
   return bytes;
 }
 
-absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset> datasets, const PlanOptions& options) {
+absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset> datasets,
+                                                         const PlanOptions& options) {
   if (options.batch_size == 0 || options.batch_size > loader::kMaxEpochSamples) {
     return InvalidArgument("plan: a batch of ", options.batch_size, " samples; give 1 to 2^48");
   }
@@ -78,7 +79,8 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
   for (size_t i = 0; i < datasets_.size(); ++i) {
     const PlanDataset& dataset = datasets_[i];
     const double samples = static_cast<double>(dataset.samples());
-    bytes.push_back(samples == 0 ? 0 : static_cast<double>(dataset.bytes()) * static_cast<double>(counts_[i]) / samples);
+    bytes.push_back(samples == 0 ? 0
+                                 : static_cast<double>(dataset.bytes()) * static_cast<double>(counts_[i]) / samples);
     all_bytes += bytes.back();
   }
   std::vector<loader::DatasetOrder> orders;
@@ -94,7 +96,8 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
     options.order = options_.order;
     orders.emplace_back(datasets_[i].blocks, options);
   }
-  return std::make_shared<loader::MixedOrder>(shared_from_this(), std::move(orders), lanes_, loader::Derive(key, UINT64_MAX));
+  return std::make_shared<loader::MixedOrder>(shared_from_this(), std::move(orders), lanes_,
+                                              loader::Derive(key, UINT64_MAX));
 }
 
 uint64_t Plan::StepsFrom(uint64_t position) const {
@@ -111,8 +114,9 @@ Step Plan::StepAt(uint64_t position, uint64_t step) const {
 
 absl::Status Plan::CheckCursor(const Cursor& cursor) const {
   if (cursor.plan != fingerprint_) {
-    return InvalidArgument("the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer ",
-                           "and lanes must be those of the run that wrote it");
+    return InvalidArgument(
+        "the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer ",
+        "and lanes must be those of the run that wrote it");
   }
   if (cursor.position > samples_) {
     return InvalidArgument("the cursor's position ", cursor.position, " is past the epoch's ", samples_, " samples");

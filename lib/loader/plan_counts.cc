@@ -18,7 +18,8 @@ absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions
   uint64_t next = 0;
   for (const PlanBlock& block : dataset.blocks) {
     if (block.first_sample != next) {
-      return InvalidArgument("plan: dataset ", i, ": a block begins at sample ", block.first_sample, " instead of ", next);
+      return InvalidArgument("plan: dataset ", i, ": a block begins at sample ", block.first_sample, " instead of ",
+                             next);
     }
     next += block.sample_count;
     if (next >= kMaxEpochSamples) return InvalidArgument("plan: dataset ", i, " has 2^48 samples or more");
@@ -58,7 +59,8 @@ std::vector<uint64_t> Share(std::span<const PlanDataset> datasets, uint64_t all)
   uint64_t given = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
   for (size_t i = 0; given < all; i = (i + 1) % order.size(), ++given) ++counts[order[i]];
   for (size_t i = order.size(); given > all; --given) {  // only when the sum of doubles was off by more than one
-    do i = (i == 0 ? order.size() : i) - 1; while (counts[order[i]] == 0);
+    do i = (i == 0 ? order.size() : i) - 1;
+    while (counts[order[i]] == 0);
     --counts[order[i]];
   }
   return counts;
@@ -109,8 +111,9 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
     blocks += datasets[i].blocks.size();
     largest_mean = std::max(largest_mean, datasets[i].bytes() / datasets[i].blocks.size());
   }
-  // Two blocks in each lane's window, so that there is something to shuffle, unless that would leave few lanes for neighbours to
-  // come from; and four in each lane, because the block at either end of a lane is shared with the next one and read for both.
+  // Two blocks in each lane's window, so that there is something to shuffle, unless that would leave few lanes for
+  // neighbours to come from; and four in each lane, because the block at either end of a lane is shared with the next
+  // one and read for both.
   const uint64_t buffered = options.shuffle_buffer_bytes / largest_mean / datasets.size();
   const uint64_t fitting = buffered < 2 * kFewLanes ? std::min(buffered, kFewLanes) : buffered / 2;
   return static_cast<uint32_t>(std::bit_floor(std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}))));

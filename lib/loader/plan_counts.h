@@ -15,6 +15,7 @@ inline constexpr uint64_t kMaxEpochSamples = uint64_t{1} << 48;
 // InvalidArgument, naming the dataset by its position, on contradictory or senseless wishes.
 absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> datasets, const PlanOptions& options);
 
-uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts, const PlanOptions& options);
+uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts,
+                     const PlanOptions& options);
 
 }  // namespace shardkit::loader

@@ -6,9 +6,9 @@
 
 namespace shardkit::loader {
 
-// Climbs while somebody waits for blocks and a thread more brings more bytes per second; steps back when it does not. More
-// threads than processors are only tried while reads wait for a device, and given up when they no longer do: what comes from
-// memory is bound by the processors. Pure: time comes in from outside. One thread at a time.
+// Climbs while somebody waits for blocks and a thread more brings more bytes per second; steps back when it does not.
+// More threads than processors are only tried while reads wait for a device, and given up when they no longer do: what
+// comes from memory is bound by the processors. Pure: time comes in from outside. One thread at a time.
 class ReaderTuner {
  public:
   // Begins with `first`; at most `processors`, or `most` while reads wait. Stays at `first` when `on` is false.
@@ -17,8 +17,8 @@ class ReaderTuner {
 
   int threads() const { return threads_; }
 
-  // After a block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, and whether reading this
-  // one waited for a device. True when the number of threads has changed.
+  // After a block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, and whether
+  // reading this one waited for a device. True when the number of threads has changed.
   bool Update(double now, uint64_t bytes, bool waited_for, bool device_wait) {
     if (!on_) return false;
     ++blocks_;
@@ -51,9 +51,9 @@ class ReaderTuner {
   }
 
  private:
-  static constexpr int kBlocks = 16;         // of one measurement, at least
-  static constexpr double kSeconds = 0.02;   // the same
-  static constexpr double kGain = 1.05;      // what a thread more must bring
+  static constexpr int kBlocks = 16;        // of one measurement, at least
+  static constexpr double kSeconds = 0.02;  // the same
+  static constexpr double kGain = 1.05;     // what a thread more must bring
   static constexpr double kMostPatience = 64;
 
   const bool on_;

@@ -33,8 +33,8 @@ absl::Status CheckGeometryOptions(const GeometryOptions& options) {
   if (options.kind == GeometryOptions::Kind::kRandomResizedCrop &&
       !(crop.min_scale > 0 && crop.min_scale <= crop.max_scale && crop.max_scale <= 1 && crop.min_ratio > 0 &&
         crop.min_ratio <= crop.max_ratio && crop.max_ratio < 1e6)) {
-    return InvalidArgument("geometry: scales are 0 < min <= max <= 1 and ratios 0 < min <= max, not ", crop.min_scale, " to ",
-                           crop.max_scale, " and ", crop.min_ratio, " to ", crop.max_ratio);
+    return InvalidArgument("geometry: scales are 0 < min <= max <= 1 and ratios 0 < min <= max, not ", crop.min_scale,
+                           " to ", crop.max_scale, " and ", crop.min_ratio, " to ", crop.max_ratio);
   }
   return absl::OkStatus();
 }

@@ -10,7 +10,8 @@ namespace {
 // The first of many rows with so much room: a tree of maxima.
 class Rows {
  public:
-  Rows(size_t most, uint64_t context) : leaves_(std::bit_ceil(std::max<size_t>(most, 1))), room_(2 * leaves_, context) {}
+  Rows(size_t most, uint64_t context)
+      : leaves_(std::bit_ceil(std::max<size_t>(most, 1))), room_(2 * leaves_, context) {}
 
   size_t Take(uint64_t length) {
     size_t node = 1;

@@ -15,14 +15,14 @@ struct PackedPiece {
 };
 
 struct Packing {
-  std::vector<PackedPiece> pieces;     // document by document, in order
+  std::vector<PackedPiece> pieces;    // document by document, in order
   std::vector<uint64_t> first_piece;  // of each document, and the number of all at the end
   uint64_t rows = 0;
 };
 
 // First-fit decreasing (Johnson, 1973): longest documents first, each into the first row with room, within 11/9 of the
-// fewest rows possible plus one, and in practice within a few per thousand. A document longer than `context` (at least 1) is
-// cut into whole rows and a rest. Time: n log n.
+// fewest rows possible plus one, and in practice within a few per thousand. A document longer than `context` (at least
+// 1) is cut into whole rows and a rest. Time: n log n.
 Packing PackSequences(std::span<const uint64_t> lengths, uint64_t context);
 
 }  // namespace shardkit::loader

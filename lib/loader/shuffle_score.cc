@@ -30,7 +30,8 @@ double PerfectNeighbourDistance(const Plan& plan) {
   double mean = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (size_t j = 0; j < sizes.size(); ++j) {
-      const double share = static_cast<double>(plan.counts()[i]) / samples * static_cast<double>(plan.counts()[j]) / samples;
+      const double share =
+          static_cast<double>(plan.counts()[i]) / samples * static_cast<double>(plan.counts()[j]) / samples;
       mean += share * (i == j ? sizes[i] / 3 : std::abs(centres[i] - centres[j]));
     }
   }

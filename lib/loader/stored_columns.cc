@@ -69,7 +69,8 @@ class RaggedColumn : public ColumnAssembler {
       // Shuffled samples are far apart: the processor does not guess where the next one is.
       if (i + 1 < end) Prefetch(Value(assembly, i + 1).value_or(std::string_view()));
       const auto value = Value(assembly, i);
-      if (value && !value->empty()) std::memcpy(memory->values.data() + memory->offsets[i], value->data(), value->size());
+      if (value && !value->empty())
+        std::memcpy(memory->values.data() + memory->offsets[i], value->data(), value->size());
     }
   }
 };
@@ -159,8 +160,8 @@ class FunctionColumn : public ColumnAssembler {
       AugmentationRandom random = assembly.Random(i);
       uint8_t* const to = reinterpret_cast<uint8_t*>(memory->values.data()) + i * bytes_;
       if (bytes_ != 0) std::memset(to, 0, bytes_);
-      absl::Status status = options_.function({Value(assembly, i), sample.dataset, sample.ordinal, assembly.epoch}, random,
-                                              {to, bytes_});
+      absl::Status status =
+          options_.function({Value(assembly, i), sample.dataset, sample.ordinal, assembly.epoch}, random, {to, bytes_});
       if (!status.ok()) assembly.Fail(i, Describe(status));
     }
   }

@@ -41,7 +41,8 @@ class TimedFile : public RandomAccessFile {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RandomAccessFile>> TimedFileSystem::OpenForReading(const std::string& path, ReadMode mode) {
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> TimedFileSystem::OpenForReading(const std::string& path,
+                                                                                  ReadMode mode) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, base_.OpenForReading(path, mode));
   return std::make_unique<TimedFile>(std::move(file), read_ticks_);
 }

@@ -34,7 +34,9 @@ class TimedFileSystem : public FileSystem {
   absl::Status SyncDirectory(const std::string& path) override { return base_.SyncDirectory(path); }
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return base_.Stat(path, follow); }
   absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_.List(path); }
-  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override { return base_.ReadFile(path, limit); }
+  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
+    return base_.ReadFile(path, limit);
+  }
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_.Lock(path); }
 
  private:

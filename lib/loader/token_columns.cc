@@ -27,7 +27,8 @@ class TokensColumn : public ColumnAssembler {
       if (!array.ok()) {
         assembly.Fail(i, Describe(array.status()));
       } else if (array->shape.size() != 1) {
-        assembly.Fail(i, Describe(DataLoss("an array of ", array->shape.size(), " dimensions is no sequence of tokens")));
+        assembly.Fail(i,
+                      Describe(DataLoss("an array of ", array->shape.size(), " dimensions is no sequence of tokens")));
       } else {
         lengths.back() = array->shape[0];
       }
@@ -42,7 +43,8 @@ class TokensColumn : public ColumnAssembler {
     memory->values.resize_discard(packing.rows * options_.context * size);
     // What is left of the rows; the documents fill the rest.
     std::vector<uint64_t> filled(packing.rows);
-    for (const PackedPiece& piece : packing.pieces) filled[piece.row] = std::max(filled[piece.row], piece.begin + piece.length);
+    for (const PackedPiece& piece : packing.pieces)
+      filled[piece.row] = std::max(filled[piece.row], piece.begin + piece.length);
     for (uint64_t row = 0; row < packing.rows; ++row) {
       for (uint64_t i = filled[row]; i < options_.context; ++i) {
         // The low bytes of a two's complement number are those of the shorter type.
@@ -58,7 +60,8 @@ class TokensColumn : public ColumnAssembler {
     const size_t size = ScalarSize(stored_.dtype);
     for (size_t i = begin; i < end; ++i) {
       uint64_t tokens = 0;
-      for (uint64_t piece = memory->offsets[i]; piece < memory->offsets[i + 1]; ++piece) tokens += memory->shapes[3 * piece + 2];
+      for (uint64_t piece = memory->offsets[i]; piece < memory->offsets[i + 1]; ++piece)
+        tokens += memory->shapes[3 * piece + 2];
       if (tokens == 0) continue;
       const auto array = ParseNdarray(stored_, *Value(assembly, i));  // as in Layout, where it was good
       const char* from = array->data.data();

@@ -25,7 +25,8 @@ std::string TraceRecorder::Json() const {
   std::lock_guard lock(mutex_);
   nlohmann::json events = nlohmann::json::array();
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    events.push_back({{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", lane}, {"args", {{"name", lanes_[lane]}}}});
+    events.push_back(
+        {{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", lane}, {"args", {{"name", lanes_[lane]}}}});
   }
   for (const Event& event : events_) {
     events.push_back({{"ph", "X"},
@@ -37,7 +38,8 @@ std::string TraceRecorder::Json() const {
                       {"dur", static_cast<double>(event.duration) / 1000},
                       {"args", {{"number", event.number}}}});
   }
-  return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}, {"otherData", {{"dropped_events", dropped_}}}}
+  return nlohmann::json{
+      {"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}, {"otherData", {{"dropped_events", dropped_}}}}
       .dump();
 }
 

@@ -29,9 +29,9 @@ class TraceRecorder {
   struct Event {
     const char* name;
     size_t lane;
-    int64_t begin;     // nanoseconds
+    int64_t begin;  // nanoseconds
     int64_t duration;
-    uint64_t number;   // of the block or batch
+    uint64_t number;  // of the block or batch
   };
   // Beyond it nothing is recorded, so that memory stays bounded.
   static constexpr size_t kMostEvents = 1 << 20;
@@ -47,8 +47,8 @@ class TraceRecorder {
 // Records what its thread does while it lives, and tells the observer, if there is one.
 class StageScope {
  public:
-  StageScope(TraceRecorder& trace, const std::shared_ptr<StageObserver>& observer, const char* name, std::string_view lane,
-             uint64_t number)
+  StageScope(TraceRecorder& trace, const std::shared_ptr<StageObserver>& observer, const char* name,
+             std::string_view lane, uint64_t number)
       : trace_(trace), observer_(observer.get()), name_(name), lane_(lane), number_(number), begin_(Clock::now()) {
     if (observer_ != nullptr) observer_->Begin(name);
   }

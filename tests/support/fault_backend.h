@@ -1,5 +1,5 @@
-// A device that fails at a chosen call, to try every place where one can go wrong; and one whose copies wait until they are let
-// go. Both on the host.
+// A device that fails at a chosen call, to try every place where one can go wrong; and one whose copies wait until they
+// are let go. Both on the host.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@ namespace shardkit::test {
 // Thread-safe.
 class FaultBackend : public gpu::HostBackend {
  public:
-  // Lets the call with this number, counted from 1 over all that can fail, return an error: ResourceExhausted for memory,
-  // Internal for all else.
+  // Lets the call with this number, counted from 1 over all that can fail, return an error: ResourceExhausted for
+  // memory, Internal for all else.
   void FailCall(uint64_t number);
   // Lets the copy with this number, counted from 1, fail while it is done: the call itself succeeds.
   void FailCopyLater(uint64_t number);

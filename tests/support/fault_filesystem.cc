@@ -22,8 +22,7 @@ class FaultFileSystem::Calls {
     std::lock_guard lock(mutex_);
     calls_.push_back({calls_.size() + 1, std::string(operation), path});
     const uint64_t number = calls_.size();
-    if (number_ == 0 || number < number_ || (number > number_ && !fault_.all_following))
-      return absl::OkStatus();
+    if (number_ == 0 || number < number_ || (number > number_ && !fault_.all_following)) return absl::OkStatus();
     if (!failed_) failed_ = calls_.back();
     if (short_write != nullptr) *short_write = fault_.short_write;
     return Annotate(fault_.status, StrCat(path, ": cannot ", operation));

@@ -54,10 +54,9 @@ const Settings& settings() {
 void Log(const char* line, uint64_t number) {
   if (settings().log == nullptr) return;
   char text[100];
-  const int length = number == 0 ? snprintf(text, sizeof(text), "%s\n", line)
-                                 : snprintf(text, sizeof(text), "%s %lu\n", line, number);
-  const long file =
-      syscall(SYS_openat, AT_FDCWD, settings().log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  const int length =
+      number == 0 ? snprintf(text, sizeof(text), "%s\n", line) : snprintf(text, sizeof(text), "%s %lu\n", line, number);
+  const long file = syscall(SYS_openat, AT_FDCWD, settings().log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) return;
   syscall(SYS_write, file, text, length);
   syscall(SYS_close, file);
@@ -156,8 +155,7 @@ ssize_t pwritev64(int descriptor, const struct iovec* vectors, int count, off64_
   if (taken > 1) return next(descriptor, vectors, taken - 1, offset);
   const size_t part = Part(descriptor, vectors[0].iov_len);
   static const auto next_one = Next<decltype(&::pwrite64)>("pwrite64");
-  return part == 0 ? next(descriptor, vectors, count, offset)
-                   : next_one(descriptor, vectors[0].iov_base, part, offset);
+  return part == 0 ? next(descriptor, vectors, count, offset) : next_one(descriptor, vectors[0].iov_base, part, offset);
 }
 
 int fsync(int descriptor) {

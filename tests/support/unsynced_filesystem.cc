@@ -59,14 +59,15 @@ std::pair<std::string, std::string> SplitPath(std::string path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// Of a write the sectors that the device got to, each with probability a half. What a write appends has room made for it as far as one
-// of them reaches.
+// Of a write the sectors that the device got to, each with probability a half. What a write appends has room made for
+// it as far as one of them reaches.
 void ApplySectors(const Write& write, std::string& content, std::mt19937_64& random) {
   constexpr uint64_t kSector = 512;
   const uint64_t end = write.offset + write.bytes.size();
   for (uint64_t begin = write.offset; begin < end;) {
     const uint64_t next = std::min(end, (begin / kSector + 1) * kSector);
-    if (random() % 2 == 0) Write{begin, write.bytes.substr(begin - write.offset, next - begin)}.Apply(content, next - begin);
+    if (random() % 2 == 0)
+      Write{begin, write.bytes.substr(begin - write.offset, next - begin)}.Apply(content, next - begin);
     begin = next;
   }
 }

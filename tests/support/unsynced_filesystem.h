@@ -32,8 +32,8 @@ class UnsyncedFileSystem final : public FileSystem {
   // Makes all durable; for setting up a test.
   void SyncEverything();
 
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
-      const std::string& path, ReadMode mode = ReadMode::kBuffered) override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
+                                                                   ReadMode mode = ReadMode::kBuffered) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
@@ -54,8 +54,7 @@ class UnsyncedFileSystem final : public FileSystem {
   // Makes sure that a file exists and notes its entry when it is new. REQUIRES: the disk is locked.
   template <typename Open>
   auto OpenOrCreate(const std::string& path, Open open);
-  static void Rebuild(Survivors& survivors, uint64_t directory, const std::string& path,
-                      UnsyncedFileSystem& out);
+  static void Rebuild(Survivors& survivors, uint64_t directory, const std::string& path, UnsyncedFileSystem& out);
 
   const std::unique_ptr<FileSystem> base_;  // the state as running programs see it
   const std::shared_ptr<Disk> disk_;        // the state as the device has it

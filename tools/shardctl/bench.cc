@@ -75,8 +75,9 @@ absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shard
   }
   if (arguments.cold) result.warm_reason = DropFromPageCache(files);
   if (!result.warm_reason.empty()) Note("--cold: " + result.warm_reason + ": what follows was read from memory");
-  auto run = device == nullptr ? RunLoader(arguments, *options, cancellation)
-                               : RunDeviceLoader(arguments, *options, device, cancellation, &result.device->epoch.emplace());
+  auto run = device == nullptr
+                 ? RunLoader(arguments, *options, cancellation)
+                 : RunDeviceLoader(arguments, *options, device, cancellation, &result.device->epoch.emplace());
   if (!run.ok()) return run.status();
   result.run = *std::move(run);
   if (!result.run.fallback_reason.empty()) Note(result.run.fallback_reason);

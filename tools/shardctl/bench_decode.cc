@@ -42,8 +42,8 @@ absl::Status ParseImage(const std::string& text, GeometryOptions* geometry) {
     const bool square = value == GeometryOptions::Kind::kCenterCrop || value == GeometryOptions::Kind::kLongestSide;
     return ParsePixels(colon == std::string::npos ? text : text.substr(colon + 1), square, geometry);
   }
-  return absl::InvalidArgumentError(
-      Quote(kind) + " is not one of random-resized-crop, resize, center-crop, longest-side");
+  return absl::InvalidArgumentError(Quote(kind) +
+                                    " is not one of random-resized-crop, resize, center-crop, longest-side");
 }
 
 absl::Status ParseMasks(const std::string& kind, DecodeWish* wish) {
@@ -77,9 +77,9 @@ absl::Status ParsePart(const std::string& part, DecodeWish* wish) {
 }
 
 bool HoldsTokens(const shardkit::Column& column) {
-  constexpr shardkit::Type kIntegers[] = {
-      shardkit::Type::kI8, shardkit::Type::kI16, shardkit::Type::kI32, shardkit::Type::kI64,
-      shardkit::Type::kU8, shardkit::Type::kU16, shardkit::Type::kU32, shardkit::Type::kU64};
+  constexpr shardkit::Type kIntegers[] = {shardkit::Type::kI8,  shardkit::Type::kI16, shardkit::Type::kI32,
+                                          shardkit::Type::kI64, shardkit::Type::kU8,  shardkit::Type::kU16,
+                                          shardkit::Type::kU32, shardkit::Type::kU64};
   return column.type == shardkit::Type::kNdarray && (!column.shape.has_value() || column.shape->size() == 1) &&
          std::ranges::find(kIntegers, column.dtype) != std::end(kIntegers);
 }

@@ -26,7 +26,8 @@ inline constexpr char kDecodeHelp[] =
     "  image                          JPEGs to RGB pixels, at their own sizes\n"
     "  image:224, image:320x240       the same, a random box resized to this (RandomResizedCrop)\n"
     "  image:KIND:SIZE                KIND is random-resized-crop, resize, center-crop or longest-side (with padding)\n"
-    "  masks, masks:KIND              masks to pixels; KIND is dense (a byte each), packed (a bit) or runs (as stored);\n"
+    "  masks, masks:KIND              masks to pixels; KIND is dense (a byte each), packed (a bit) or runs (as "
+    "stored);\n"
     "                                 they follow the geometry of the image\n"
     "  tokens                         arrays of integers, packed into rows of --context tokens\n";
 

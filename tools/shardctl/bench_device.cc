@@ -17,7 +17,8 @@ using shardkit::gpu::DeviceBatch;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-shardkit::gpu::DeviceLoaderOptions DeviceLoaderOptionsOf(const BenchArguments& arguments, const shardkit::LoaderOptions& loader) {
+shardkit::gpu::DeviceLoaderOptions DeviceLoaderOptionsOf(const BenchArguments& arguments,
+                                                         const shardkit::LoaderOptions& loader) {
   // Of ImageNet, as torchvision's models are trained with.
   constexpr float kMean[3] = {0.485F, 0.456F, 0.406F};
   constexpr float kDeviation[3] = {0.229F, 0.224F, 0.225F};
@@ -28,7 +29,8 @@ shardkit::gpu::DeviceLoaderOptions DeviceLoaderOptionsOf(const BenchArguments& a
   if (arguments.device.pixels == shardkit::Type::kU8) return options;
   for (const shardkit::LoaderColumn& column : loader.columns) {
     if (column.decode != shardkit::ColumnDecode::kImage) continue;
-    options.images.push_back({column.name, shardkit::gpu::NormalizedOutput(arguments.device.pixels, kMean, kDeviation)});
+    options.images.push_back(
+        {column.name, shardkit::gpu::NormalizedOutput(arguments.device.pixels, kMean, kDeviation)});
   }
   return options;
 }
@@ -82,8 +84,9 @@ shardkit::LoaderReport ForConsumer(const DeviceEpoch& epoch, double first_arriva
 absl::StatusOr<DeviceResult> MeasureCopies(const BenchArguments& arguments, const std::shared_ptr<Backend>& device,
                                            const shardkit::Cancellation& cancellation) {
   Progress progress("experiments");
-  auto measurements = shardkit::gpu::MeasureDevice(device, arguments.device.sizes, cancellation,
-                                                   [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); });
+  auto measurements =
+      shardkit::gpu::MeasureDevice(device, arguments.device.sizes, cancellation,
+                                   [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); });
   if (!measurements.ok()) return measurements.status();
   // The memory of the loader's run is to be told, not that of copies of a gigabyte.
   ForgetPeakResident();
@@ -91,8 +94,8 @@ absl::StatusOr<DeviceResult> MeasureCopies(const BenchArguments& arguments, cons
 }
 
 absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
-                                         const std::shared_ptr<Backend>& device, const shardkit::Cancellation& cancellation,
-                                         DeviceEpoch* epoch) {
+                                         const std::shared_ptr<Backend>& device,
+                                         const shardkit::Cancellation& cancellation, DeviceEpoch* epoch) {
   BenchRun run;
   const auto begin = Clock::now();
   auto loader = shardkit::gpu::DeviceLoader::Open(device, *shardkit::PosixFileSystem(), arguments.order.datasets,

@@ -17,7 +17,8 @@ namespace shardctl {
 
 struct DeviceEpoch {
   shardkit::gpu::DeviceReport report;
-  double arrival_seconds = 0;  // for batches that Next had returned and whose arrays were on their way still, the first one apart
+  double arrival_seconds =
+      0;  // for batches that Next had returned and whose arrays were on their way still, the first one apart
 };
 
 struct DeviceResult {
@@ -27,11 +28,12 @@ struct DeviceResult {
 };
 
 // The experiments that need no dataset.
-absl::StatusOr<DeviceResult> MeasureCopies(const BenchArguments& arguments, const std::shared_ptr<shardkit::gpu::Backend>& device,
+absl::StatusOr<DeviceResult> MeasureCopies(const BenchArguments& arguments,
+                                           const std::shared_ptr<shardkit::gpu::Backend>& device,
                                            const shardkit::Cancellation& cancellation);
 
-// As RunLoader, onto the device. In the run's report the consumer is the one of the batches on the device, and its waits
-// include those for arrays on their way.
+// As RunLoader, onto the device. In the run's report the consumer is the one of the batches on the device, and its
+// waits include those for arrays on their way.
 absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
                                          const std::shared_ptr<shardkit::gpu::Backend>& device,
                                          const shardkit::Cancellation& cancellation, DeviceEpoch* epoch);

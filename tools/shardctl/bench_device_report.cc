@@ -52,8 +52,10 @@ std::string OverlapsText(const DeviceMeasurements& measurements, std::vector<std
     const auto& figures = overlap.figures;
     table.AddRow({FormatBytes(overlap.bytes), Cell(overlap.skipped, Milliseconds(figures.transfer_seconds)),
                   Cell(overlap.skipped, Milliseconds(figures.work_seconds)),
-                  Cell(overlap.skipped, Milliseconds(figures.both_seconds)), Cell(overlap.skipped, FormatFixed(figures.score, 3))});
-    if (!overlap.skipped.empty()) skipped->push_back("overlap of " + FormatBytes(overlap.bytes) + " skipped: " + overlap.skipped);
+                  Cell(overlap.skipped, Milliseconds(figures.both_seconds)),
+                  Cell(overlap.skipped, FormatFixed(figures.score, 3))});
+    if (!overlap.skipped.empty())
+      skipped->push_back("overlap of " + FormatBytes(overlap.bytes) + " skipped: " + overlap.skipped);
   }
   return table.Format();
 }
@@ -76,9 +78,10 @@ std::string DeviceEpochText(const DeviceEpoch& epoch) {
   return "to the device: " + FormatBytes(static_cast<uint64_t>(report.bytes_per_sample())) + " per sample, " +
          FormatBytes(report.uploaded_bytes) + " in all, " + FormatBytes(report.staged_bytes) +
          " of it copied once more for want of page-locked memory\n" +  //
-         "on the device: copies " + FormatFixed(report.copy_seconds, 3) + " s, kernels " + FormatFixed(report.kernel_seconds, 3) +
-         " s; page-locked memory at most " + FormatBytes(report.peak_pinned_memory) + ", device memory at most " +
-         FormatBytes(report.peak_device_memory) + "\n";
+         "on the device: copies " + FormatFixed(report.copy_seconds, 3) + " s, kernels " +
+         FormatFixed(report.kernel_seconds, 3) + " s; page-locked memory at most " +
+         FormatBytes(report.peak_pinned_memory) + ", device memory at most " + FormatBytes(report.peak_device_memory) +
+         "\n";
 }
 
 Json DeviceJson(const BenchArguments& arguments, const DeviceResult& device) {

@@ -48,16 +48,17 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   line.Text("--trace", "FILE", &arguments->trace, "write what each thread did when, for Perfetto or chrome://tracing");
   arguments->device.AddTo(&line);
   line.Flag("--json", &arguments->json, "print one JSON document");
-  line.Notes(std::string(kDecodeHelp) +
-             "After the run the same machine is measured without the loader: plain reads of the same files with as many\n"
-             "threads, memcpy, and libjpeg-turbo when images are decoded. Advice names options of the library; here\n"
-             "memory_bytes is --memory, decode_threads is --threads, read.mode is --io, pinned_bytes is --pinned.\n"
-             "\n"
-             "With --device, three things are measured first: copies of each size to the device (h2d) and from it (d2h),\n"
-             "from ordinary and from page-locked memory; the same through the loader's ring of page-locked memory; and\n"
-             "what copies and work on the device hide of each other (score 1: all of the shorter one, 0: nothing). A size\n"
-             "for which there is not the memory is skipped. A batch counts as waited for until its arrays are on the\n"
-             "device. Without a DATASET that is all. In --json it is \"device\".");
+  line.Notes(
+      std::string(kDecodeHelp) +
+      "After the run the same machine is measured without the loader: plain reads of the same files with as many\n"
+      "threads, memcpy, and libjpeg-turbo when images are decoded. Advice names options of the library; here\n"
+      "memory_bytes is --memory, decode_threads is --threads, read.mode is --io, pinned_bytes is --pinned.\n"
+      "\n"
+      "With --device, three things are measured first: copies of each size to the device (h2d) and from it (d2h),\n"
+      "from ordinary and from page-locked memory; the same through the loader's ring of page-locked memory; and\n"
+      "what copies and work on the device hide of each other (score 1: all of the shorter one, 0: nothing). A size\n"
+      "for which there is not the memory is skipped. A batch counts as waited for until its arrays are on the\n"
+      "device. Without a DATASET that is all. In --json it is \"device\".");
   line.Example("shardctl bench photos --decode image:224 --batch-size 64 --simulate-step 94.6",
                "does a training step of 94.6 ms ever wait for photographs?");
   line.Example("shardctl bench photos --decode image:224 --pixels bf16 --simulate-step 94.6 --device cuda:0",
@@ -68,7 +69,8 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   const absl::StatusOr<DecodeWish> wish = ParseDecode(decode.value_or("none"));
   if (!wish.ok()) return line.UsageError("--decode: " + std::string(wish.status().message()));
   arguments->decode = *wish;
-  if (const absl::Status status = arguments->device.Finish(OptionNames(argc, argv), !arguments->paths.empty(), *wish); !status.ok()) {
+  if (const absl::Status status = arguments->device.Finish(OptionNames(argc, argv), !arguments->paths.empty(), *wish);
+      !status.ok()) {
     return line.UsageError(std::string(status.message()));
   }
   if (arguments->paths.empty()) return std::nullopt;

@@ -51,8 +51,8 @@ Json StageJson(const StageTimes& stage) {
 
 std::vector<std::string> StageRow(const std::string& name, const StageTimes& stage) {
   const double total = stage.total();
-  return {name, std::to_string(stage.threads), Percent(Quotient(stage.busy, total)), Percent(Quotient(stage.starved, total)),
-          Percent(Quotient(stage.blocked, total))};
+  return {name, std::to_string(stage.threads), Percent(Quotient(stage.busy, total)),
+          Percent(Quotient(stage.starved, total)), Percent(Quotient(stage.blocked, total))};
 }
 
 const char* ModeName(shardkit::ReadMode mode) {
@@ -75,15 +75,18 @@ std::string CeilingsText(const BenchArguments& arguments, const BenchResult& res
   table.AddRow({"ceiling", "machine", "loader", "ratio", ""});
   table.AddRow({"storage", Rated(ceilings.storage.bytes_per_second), Rated(ratios.read_per_second),
                 FormatFixed(ratios.storage, 3),
-                Counted(static_cast<uint64_t>(result.run.report.read.threads), "thread") + ", " + ModeName(arguments.mode) +
-                    (ceilings.storage_cold ? ", cold" : arguments.mode == shardkit::ReadMode::kDirect ? "" : ", warm")});
+                Counted(static_cast<uint64_t>(result.run.report.read.threads), "thread") + ", " +
+                    ModeName(arguments.mode) +
+                    (ceilings.storage_cold                           ? ", cold"
+                     : arguments.mode == shardkit::ReadMode::kDirect ? ""
+                                                                     : ", warm")});
   table.AddRow({"memory copy", Rated(ceilings.memory_copy), Rated(ratios.bytes_per_second),
                 FormatFixed(ratios.memory_copy, 3), "1 thread"});
   if (ceilings.jpeg.has_value()) {
     table.AddRow({"libjpeg-turbo", FormatFixed(ceilings.jpeg->all_threads, 1) + " images/s",
                   FormatFixed(ratios.images_per_second, 1) + " images/s", FormatFixed(ratios.jpeg, 3),
-                  Counted(static_cast<uint64_t>(ceilings.jpeg->threads), "thread") + ", full size (one thread: " +
-                      FormatFixed(ceilings.jpeg->one_thread, 1) + ")"});
+                  Counted(static_cast<uint64_t>(ceilings.jpeg->threads), "thread") +
+                      ", full size (one thread: " + FormatFixed(ceilings.jpeg->one_thread, 1) + ")"});
   }
   return table.Format();
 }
@@ -100,9 +103,9 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   const DeviceEpoch* const epoch =
       result.device.has_value() && result.device->epoch.has_value() ? &*result.device->epoch : nullptr;
   std::string text = result.device.has_value() ? DeviceText(*result.device) + "\n" : "";
-  text += Counted(report.samples, "sample") + " in " + std::to_string(report.batches) + (report.batches == 1 ? " batch" : " batches") +
-                     ", " + FormatBytes(report.bytes) + " delivered, " + FormatBytes(report.bytes_read) + " read, in " +
-                     FormatFixed(report.seconds, 3) + " s\n";
+  text += Counted(report.samples, "sample") + " in " + std::to_string(report.batches) +
+          (report.batches == 1 ? " batch" : " batches") + ", " + FormatBytes(report.bytes) + " delivered, " +
+          FormatBytes(report.bytes_read) + " read, in " + FormatFixed(report.seconds, 3) + " s\n";
   text += FormatFixed(ratios.samples_per_second, 1) + " samples/s, " + Rated(ratios.bytes_per_second) + "\n";
   text += "first batch after " + FormatFixed(1000 * (result.run.open_seconds + report.first_batch_seconds), 1) +
           " ms, of which opening took " + FormatFixed(1000 * result.run.open_seconds, 1) + " ms\n";
@@ -122,8 +125,9 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
     text += Counted(report.blocks_read_again, "block") + " of " + std::to_string(report.blocks_read) + " read again\n";
   }
   if (report.token_positions > 0) {
-    text += "sequence packing: " + FormatFixed(100 * Rate(report.tokens, static_cast<double>(report.token_positions)), 2) +
-            " % of " + std::to_string(report.token_positions) + " positions are filled\n";
+    text +=
+        "sequence packing: " + FormatFixed(100 * Rate(report.tokens, static_cast<double>(report.token_positions)), 2) +
+        " % of " + std::to_string(report.token_positions) + " positions are filled\n";
   }
   const shardkit::Diagnosis diagnosis = DiagnosisOf(result);
   text += "\nbounded by: " + diagnosis.stage + " (" + diagnosis.reason + ")\n";
@@ -184,9 +188,8 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
                         {"threads", report.read.threads},
                         {"io", ModeName(arguments.mode)},
                         {"cold", ceilings.storage_cold}};
-  machine["memory_copy"] = {{"bytes_per_second", ceilings.memory_copy},
-                            {"loader", ratios.bytes_per_second},
-                            {"ratio", ratios.memory_copy}};
+  machine["memory_copy"] = {
+      {"bytes_per_second", ceilings.memory_copy}, {"loader", ratios.bytes_per_second}, {"ratio", ratios.memory_copy}};
   machine["jpeg"] = nullptr;
   if (ceilings.jpeg.has_value()) {
     machine["jpeg"] = {{"images_per_second", ceilings.jpeg->all_threads},

@@ -84,7 +84,8 @@ absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const 
   ceilings.memory_copy = MeasureMemoryCopy();
   for (const shardkit::LoaderColumn& column : options.columns) {
     if (column.decode != shardkit::ColumnDecode::kImage) continue;
-    const auto jpeg = MeasureJpeg(arguments.paths[0], column.name, arguments.max_decompression, report.decode.threads, cancellation);
+    const auto jpeg =
+        MeasureJpeg(arguments.paths[0], column.name, arguments.max_decompression, report.decode.threads, cancellation);
     if (!jpeg.ok()) return jpeg.status();
     ceilings.jpeg = *jpeg;
     break;

@@ -16,7 +16,7 @@ namespace shardctl {
 struct BenchRun {
   double open_seconds = 0;
   shardkit::LoaderReport report;
-  uint64_t plan_samples = 0;  // of an epoch, over all ranks
+  uint64_t plan_samples = 0;   // of an epoch, over all ranks
   uint64_t peak_resident = 0;  // bytes of the whole process
   std::string trace;
   std::string fallback_reason;

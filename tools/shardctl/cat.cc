@@ -19,8 +19,8 @@ bool IsText(const shardkit::Column& column) {
 }
 
 // False when the value is absent.
-absl::StatusOr<bool> CopyOrDecode(const shardkit::DatasetReader& dataset, uint64_t sample, size_t column,
-                                  bool decode, const shardkit::ByteSink& sink) {
+absl::StatusOr<bool> CopyOrDecode(const shardkit::DatasetReader& dataset, uint64_t sample, size_t column, bool decode,
+                                  const shardkit::ByteSink& sink) {
   const shardkit::Column& described = dataset.columns()[column];
   if (!decode || shardkit::IsByteString(described.type)) return dataset.CopyValue(sample, column, sink);
   shardkit::BlockBuffer buffer;
@@ -41,8 +41,8 @@ int Finish(const absl::StatusOr<bool>& found, const shardkit::DatasetReader& dat
   }
   if (!found.ok()) return Fail(found.status());
   if (*found) return kExitSuccess;
-  return Fail(absl::OutOfRangeError(dataset.path() + ": sample " + std::to_string(sample) +
-                                    " has no value in column " + Quote(column)));
+  return Fail(absl::OutOfRangeError(dataset.path() + ": sample " + std::to_string(sample) + " has no value in column " +
+                                    Quote(column)));
 }
 
 }  // namespace
@@ -68,11 +68,9 @@ int RunCat(int argc, char** argv) {
   line.Flag("--force", &force, "write binary values even to a terminal");
   io.AddTo(&line);
   decompression.AddTo(&line);
-  line.Notes(
-      "Without --decode exactly the stored bytes are written. A sample without the value gives exit code 1.");
+  line.Notes("Without --decode exactly the stored bytes are written. A sample without the value gives exit code 1.");
   line.Example("shardctl cat photos --key n01440764_tench --column jpg -o tench.jpg", "one photograph");
-  line.Example("shardctl cat sa1b --sample 3 --column masks --decode | jq length",
-               "how many masks has sample 3?");
+  line.Example("shardctl cat sa1b --sample 3 --column masks --decode | jq length", "how many masks has sample 3?");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!column_name.has_value()) return line.UsageError("--column is missing");
   if (!sample.given()) return line.UsageError("--sample or --key is missing");
@@ -80,7 +78,8 @@ int RunCat(int argc, char** argv) {
     return line.UsageError("--sample and --key cannot be combined");
   }
 
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened =
+      OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
   // A column of another container that is never read does not matter when another is asked for.
   if (absl::IsUnimplemented(opened.status())) {
     opened = OpenDataset(paths[0], io.mode(), {*column_name}, decompression.bytes());

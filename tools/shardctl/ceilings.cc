@@ -19,12 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kStorageSeconds = 5;       // at most
-constexpr double kWarmSeconds = 0.3;        // at least, and whole passes
-constexpr double kCopySeconds = 0.3;        // at least
-constexpr double kJpegSeconds = 0.7;        // at least, and a whole pass
-constexpr uint64_t kPiece = 8 << 20;        // bytes of a file that one thread reads in a row
-constexpr uint64_t kBufferedRead = 1 << 20;  // bytes of one read through the page cache: so much stays in the processor's
+constexpr double kStorageSeconds = 5;  // at most
+constexpr double kWarmSeconds = 0.3;   // at least, and whole passes
+constexpr double kCopySeconds = 0.3;   // at least
+constexpr double kJpegSeconds = 0.7;   // at least, and a whole pass
+constexpr uint64_t kPiece = 8 << 20;   // bytes of a file that one thread reads in a row
+constexpr uint64_t kBufferedRead =
+    1 << 20;  // bytes of one read through the page cache: so much stays in the processor's
 constexpr size_t kCopyBytes = 64 << 20;
 constexpr uint64_t kMostImages = 256;
 constexpr uint64_t kMostImageBytes = 128 << 20;
@@ -135,8 +136,8 @@ class JpegLoop {
 
 }  // namespace
 
-absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& paths, shardkit::ReadMode mode, int threads,
-                                              bool once, const shardkit::Cancellation& cancellation) {
+absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& paths, shardkit::ReadMode mode,
+                                              int threads, bool once, const shardkit::Cancellation& cancellation) {
   // Opened one by one as they come: a dataset may have more files than a process may open.
   std::vector<Piece> pieces;
   for (size_t i = 0; i < paths.size(); ++i) {
@@ -198,8 +199,8 @@ double MeasureMemoryCopy() {
   return static_cast<double>(bytes) / SecondsSince(begin);
 }
 
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression, int threads,
-                                        const shardkit::Cancellation& cancellation) {
+absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression,
+                                        int threads, const shardkit::Cancellation& cancellation) {
   absl::StatusOr<Images> images = CollectImages(path, column, max_decompression);
   if (!images.ok()) return images.status();
   JpegLoop loop;

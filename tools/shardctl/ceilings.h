@@ -17,11 +17,11 @@ struct StorageCeiling {
   uint64_t bytes = 0;  // read for it: all, perhaps several times, or as many as a few seconds allow
 };
 
-// Reads the files from front to back, `threads` at a time each with the next piece, and looks at nothing. The loader's way
-// of reading without anything it does with the bytes. `once`: no pass over them is repeated, because the next one would
-// find them in memory. Cancelled when told so.
-absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& files, shardkit::ReadMode mode, int threads,
-                                              bool once, const shardkit::Cancellation& cancellation);
+// Reads the files from front to back, `threads` at a time each with the next piece, and looks at nothing. The loader's
+// way of reading without anything it does with the bytes. `once`: no pass over them is repeated, because the next one
+// would find them in memory. Cancelled when told so.
+absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& files, shardkit::ReadMode mode,
+                                              int threads, bool once, const shardkit::Cancellation& cancellation);
 
 // Bytes per second of memcpy on one thread, in buffers larger than the caches.
 double MeasureMemoryCopy();
@@ -30,12 +30,12 @@ struct JpegCeiling {
   double one_thread = 0;   // images per second
   double all_threads = 0;  // of `threads` at once
   int threads = 0;
-  size_t images = 0;       // that were decoded over and over; 0: none that can be
-  double present = 0;      // share of the samples that have an image
+  size_t images = 0;   // that were decoded over and over; 0: none that can be
+  double present = 0;  // share of the samples that have an image
 };
 
 // Decodes images from all over the dataset to RGB at full size with libjpeg-turbo's own interface.
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression, int threads,
-                                        const shardkit::Cancellation& cancellation);
+absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression,
+                                        int threads, const shardkit::Cancellation& cancellation);
 
 }  // namespace shardctl

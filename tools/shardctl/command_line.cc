@@ -60,8 +60,7 @@ namespace {
 // other.
 std::string RowName(const std::string& names, const std::string& placeholder) {
   const size_t comma = names.find(',');
-  std::string row =
-      comma == std::string::npos ? "    " + names : names.substr(0, 2) + ", " + names.substr(comma + 1);
+  std::string row = comma == std::string::npos ? "    " + names : names.substr(0, 2) + ", " + names.substr(comma + 1);
   if (!placeholder.empty()) row += " " + placeholder;
   return row;
 }
@@ -98,8 +97,8 @@ void CommandLine::Flag(const std::string& names, bool* value, const std::string&
   });
 }
 
-void CommandLine::Text(const std::string& names, const std::string& placeholder,
-                       std::optional<std::string>* value, const std::string& description, bool may_be_empty) {
+void CommandLine::Text(const std::string& names, const std::string& placeholder, std::optional<std::string>* value,
+                       const std::string& description, bool may_be_empty) {
   rows_.push_back({RowName(names, placeholder), description});
   parser_->Add(names, false, false, [value, may_be_empty](const std::string& given) -> absl::Status {
     if (given.empty() && !may_be_empty) return absl::InvalidArgumentError("must not be empty");
@@ -108,8 +107,8 @@ void CommandLine::Text(const std::string& names, const std::string& placeholder,
   });
 }
 
-void CommandLine::Texts(const std::string& names, const std::string& placeholder,
-                        std::vector<std::string>* values, const std::string& description) {
+void CommandLine::Texts(const std::string& names, const std::string& placeholder, std::vector<std::string>* values,
+                        const std::string& description) {
   rows_.push_back({RowName(names, placeholder), description});
   parser_->Add(names, false, true, [values](const std::string& given) -> absl::Status {
     values->push_back(given);
@@ -126,7 +125,17 @@ void CommandLine::Size(const std::string& names, uint64_t* bytes, const std::str
   });
 }
 
-void CommandLine::Count(const std::string& names, const std::string& placeholder, uint64_t* count,
+void CommandLine::Count(const std::string& names, const std::string& placeholder, uint64_t* count, uint64_t minimum,
+                        uint64_t maximum, const std::string& description) {
+  rows_.push_back({RowName(names, placeholder), description});
+  parser_->Add(names, false, false, [=](const std::string& given) {
+    const absl::StatusOr<uint64_t> number = ParseCount(given, minimum, maximum);
+    if (number.ok()) *count = *number;
+    return number.status();
+  });
+}
+
+void CommandLine::Count(const std::string& names, const std::string& placeholder, std::optional<uint64_t>* count,
                         uint64_t minimum, uint64_t maximum, const std::string& description) {
   rows_.push_back({RowName(names, placeholder), description});
   parser_->Add(names, false, false, [=](const std::string& given) {
@@ -136,19 +145,8 @@ void CommandLine::Count(const std::string& names, const std::string& placeholder
   });
 }
 
-void CommandLine::Count(const std::string& names, const std::string& placeholder,
-                        std::optional<uint64_t>* count, uint64_t minimum, uint64_t maximum,
-                        const std::string& description) {
-  rows_.push_back({RowName(names, placeholder), description});
-  parser_->Add(names, false, false, [=](const std::string& given) {
-    const absl::StatusOr<uint64_t> number = ParseCount(given, minimum, maximum);
-    if (number.ok()) *count = *number;
-    return number.status();
-  });
-}
-
-void CommandLine::Number(const std::string& names, const std::string& placeholder, double* number,
-                         double minimum, double maximum, const std::string& description) {
+void CommandLine::Number(const std::string& names, const std::string& placeholder, double* number, double minimum,
+                         double maximum, const std::string& description) {
   rows_.push_back({RowName(names, placeholder), description});
   parser_->Add(names, false, false, [=](const std::string& given) {
     const absl::StatusOr<double> value = ParseNumber(given, minimum, maximum);
@@ -158,8 +156,7 @@ void CommandLine::Number(const std::string& names, const std::string& placeholde
 }
 
 void CommandLine::Choice(const std::string& names, const std::string& placeholder,
-                         const std::vector<std::string>& words, size_t* index,
-                         const std::string& description) {
+                         const std::vector<std::string>& words, size_t* index, const std::string& description) {
   rows_.push_back({RowName(names, placeholder), description});
   parser_->Add(names, false, false, [=](const std::string& given) -> absl::Status {
     std::string list;

@@ -30,17 +30,16 @@ class CommandLine {
   void Size(const std::string& names, uint64_t* bytes, const std::string& description);
   void Count(const std::string& names, const std::string& placeholder, uint64_t* count, uint64_t minimum,
              uint64_t maximum, const std::string& description);
-  void Count(const std::string& names, const std::string& placeholder, std::optional<uint64_t>* count,
-             uint64_t minimum, uint64_t maximum, const std::string& description);
-  void Number(const std::string& names, const std::string& placeholder, double* number, double minimum,
-              double maximum, const std::string& description);
+  void Count(const std::string& names, const std::string& placeholder, std::optional<uint64_t>* count, uint64_t minimum,
+             uint64_t maximum, const std::string& description);
+  void Number(const std::string& names, const std::string& placeholder, double* number, double minimum, double maximum,
+              const std::string& description);
   // One of the words; `index` says which.
   void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
               size_t* index, const std::string& description);
 
   // The arguments that are no options, at least `minimum` and at most `maximum` of them.
-  void Arguments(const std::string& placeholder, size_t minimum, size_t maximum,
-                 std::vector<std::string>* values);
+  void Arguments(const std::string& placeholder, size_t minimum, size_t maximum, std::vector<std::string>* values);
 
   void Example(const std::string& command, const std::string& purpose);
 

@@ -27,10 +27,12 @@ void PrintSummary(const ConvertArguments& arguments, const shardkit::PackReport&
     text = "would convert " + Counted(report.samples, "sample") + ", " + FormatBytes(report.input_bytes) +
            "; nothing was written\n";
   } else {
-    text = "converted " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") + ") into " +
-           Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " + FormatBytes(manifest.bytes()) + "\n";
+    text = "converted " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
+           ") into " + Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " +
+           FormatBytes(manifest.bytes()) + "\n";
     // What an earlier, interrupted run converted was not counted by this one.
-    if (report.samples != manifest.samples()) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
+    if (report.samples != manifest.samples())
+      text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " of values, " + FormatFixed(seconds, 1) + " s";
     if (seconds > 0) text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
     text += "\n";

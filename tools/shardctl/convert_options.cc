@@ -53,28 +53,29 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   DecompressionOption decompression;
   line.Arguments("IN", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the new dataset; must be empty or missing");
-  line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to, "what to write: shard, webdataset (tars) or mds");
+  line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to,
+              "what to write: shard, webdataset (tars) or mds");
   line.Texts("--columns", "A,B", &columns, "only these columns, and the key");
   line.Text("--key", "COLUMN", &options.key_column,
-            "the utf8 column that is the key; '' for none [the key, or of MDS a column \"key\"]", /*may_be_empty=*/true);
+            "the utf8 column that is the key; '' for none [the key, or of MDS a column \"key\"]",
+            /*may_be_empty=*/true);
   line.Flag("--lossy", &options.lossy,
             "map what has no exact counterpart as well as can be, instead of refusing it (format-spec/interop.md)");
-  line.Text("--shard-size", "SIZE", &shard_size,
-            "close a shard before it would pass this [256MiB; mds 64MiB]");
+  line.Text("--shard-size", "SIZE", &shard_size, "close a shard before it would pass this [256MiB; mds 64MiB]");
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
   line.Text("--block-size", "SIZE", &block_size, "to shard: close a block when it reaches this [4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
   line.Text("--compression", "NAME", &compression, "to mds: none, zstd or zstd:LEVEL [none]");
-  line.Texts("--hash", "NAME", &hashes,
-             "to mds: hashes of the shards in index.json, as xxh64, xxh3_64, xxh128, sha1, sha256, md5; may be repeated");
+  line.Texts(
+      "--hash", "NAME", &hashes,
+      "to mds: hashes of the shards in index.json, as xxh64, xxh3_64, xxh128, sha1, sha256, md5; may be repeated");
   line.Texts("--encoding", "COL=NAME", &encodings,
              "to mds: encoding of a column that is stored as the same bytes, as label=int; may be repeated");
   line.Flag("--no-index", &no_index, "to webdataset: write no X.tar.shardidx beside the tars");
   jobs.AddTo(&line, "threads that read and compress; the output is the same for any number");
   line.Text("--partition", "I/N", &partition, "convert part I, counted from 0, of N equal parts of the samples");
-  line.Flag(
-      "--resume", &options.pack.dataset.resume,
-      "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  line.Flag("--resume", &options.pack.dataset.resume,
+            "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read or stored: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);

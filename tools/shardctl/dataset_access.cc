@@ -43,22 +43,20 @@ absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& datas
     shardkit::BlockBuffer buffer;
     const absl::StatusOr<std::optional<uint64_t>> found = dataset.FindKey(*key, &buffer);
     if (!found.ok()) return found.status();
-    if (!found->has_value())
-      return absl::OutOfRangeError(dataset.path() + ": no sample has the key " + Quote(*key));
+    if (!found->has_value()) return absl::OutOfRangeError(dataset.path() + ": no sample has the key " + Quote(*key));
     return **found;
   }
   const uint64_t count = dataset.sample_count();
   if (*sample >= count) {
     const std::string there = count == 0 ? "it has no samples" : "the last is " + std::to_string(count - 1);
-    return absl::OutOfRangeError(dataset.path() + ": there is no sample " + std::to_string(*sample) + ": " +
-                                 there);
+    return absl::OutOfRangeError(dataset.path() + ": there is no sample " + std::to_string(*sample) + ": " + there);
   }
   return *sample;
 }
 
-absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
-    const std::string& path, shardkit::ReadMode mode, const std::vector<std::string>& columns,
-    uint64_t max_decompression) {
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::string& path, shardkit::ReadMode mode,
+                                                                     const std::vector<std::string>& columns,
+                                                                     uint64_t max_decompression) {
   shardkit::DatasetOptions options;
   options.max_decompression = max_decompression;
   options.mode = mode;
@@ -76,8 +74,8 @@ void NoteFallback(const shardkit::DatasetReader& dataset) {
 
 std::optional<size_t> KeyColumn(const shardkit::DatasetReader& dataset) {
   const std::vector<shardkit::Column>& columns = dataset.columns();
-  const auto found = std::find_if(columns.begin(), columns.end(),
-                                  [](const shardkit::Column& column) { return column.is_key; });
+  const auto found =
+      std::find_if(columns.begin(), columns.end(), [](const shardkit::Column& column) { return column.is_key; });
   if (found == columns.end()) return std::nullopt;
   return static_cast<size_t>(found - columns.begin());
 }

@@ -59,8 +59,7 @@ struct SampleOption {
 
 absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
     const std::string& path, shardkit::ReadMode mode = shardkit::ReadMode::kBuffered,
-    const std::vector<std::string>& columns = {},
-    uint64_t max_decompression = shardkit::kDefaultMaxDecompression);
+    const std::vector<std::string>& columns = {}, uint64_t max_decompression = shardkit::kDefaultMaxDecompression);
 
 // Says once that another way of reading is in use than the one asked for.
 void NoteFallback(const shardkit::DatasetReader& dataset);

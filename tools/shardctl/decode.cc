@@ -28,8 +28,7 @@ absl::Status DecodeMasks(std::string_view value, const shardkit::ByteSink& sink)
   return sink(text + (masks.size() == 0 ? "]\n" : "\n]\n"));
 }
 
-absl::Status DecodeArray(const shardkit::Column& column, std::string_view value,
-                         const shardkit::ByteSink& sink) {
+absl::Status DecodeArray(const shardkit::Column& column, std::string_view value, const shardkit::ByteSink& sink) {
   const absl::StatusOr<shardkit::NdarrayView> array = shardkit::ParseNdarray(column, value);
   if (!array.ok()) return array.status();
   const size_t size = shardkit::ScalarSize(array->dtype);
@@ -48,8 +47,7 @@ absl::Status DecodeArray(const shardkit::Column& column, std::string_view value,
 
 }  // namespace
 
-absl::Status DecodeValue(const shardkit::Column& column, std::string_view value,
-                         const shardkit::ByteSink& sink) {
+absl::Status DecodeValue(const shardkit::Column& column, std::string_view value, const shardkit::ByteSink& sink) {
   if (column.type == shardkit::Type::kRle) return DecodeMasks(value, sink);
   if (column.type == shardkit::Type::kNdarray) return DecodeArray(column, value, sink);
   if (shardkit::ScalarSize(column.type) > 0) return sink(ScalarText(column.type, value.data()) + "\n");

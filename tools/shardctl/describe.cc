@@ -36,8 +36,7 @@ std::string_view Front(std::string_view text, size_t limit) {
 Description DescribeText(std::string_view value, uint64_t length) {
   const std::string_view front = Front(value, kTextBytes);
   const bool cut = front.size() < length;
-  return {Quote(front) + (cut ? "... (" + FormatBytes(length) + ")" : ""),
-          Json{{"text", front}, {"truncated", cut}}};
+  return {Quote(front) + (cut ? "... (" + FormatBytes(length) + ")" : ""), Json{{"text", front}, {"truncated", cut}}};
 }
 
 Description DescribeBytes(std::string_view value, uint64_t length) {
@@ -55,12 +54,9 @@ Description DescribeBytes(std::string_view value, uint64_t length) {
 Description DescribeJpeg(std::string_view value, uint64_t length) {
   const absl::StatusOr<shardkit::JpegInfo> info = shardkit::ProbeJpeg(value);
   if (!info.ok()) return Malformed(info.status());
-  const std::string_view process = info->lossless      ? "lossless"
-                                   : info->progressive ? "progressive"
-                                                       : "sequential";
+  const std::string_view process = info->lossless ? "lossless" : info->progressive ? "progressive" : "sequential";
   std::string text = std::to_string(info->width) + "x" + std::to_string(info->height) + ", " +
-                     Counted(static_cast<uint64_t>(info->components), "component") + ", " +
-                     std::string(process);
+                     Counted(static_cast<uint64_t>(info->components), "component") + ", " + std::string(process);
   if (info->bits != 8) text += ", " + std::to_string(info->bits) + " bits";
   if (info->arithmetic) text += ", arithmetic coding";
   if (info->exif_orientation != 0) text += ", EXIF orientation " + std::to_string(info->exif_orientation);
@@ -71,8 +67,7 @@ Description DescribeJpeg(std::string_view value, uint64_t length) {
                      {"bits", info->bits},
                      {"process", process},
                      {"arithmetic", info->arithmetic},
-                     {"exif_orientation",
-                      info->exif_orientation == 0 ? Json(nullptr) : Json(info->exif_orientation)}}};
+                     {"exif_orientation", info->exif_orientation == 0 ? Json(nullptr) : Json(info->exif_orientation)}}};
 }
 
 // The dimensions stand in the IHDR chunk, which every PNG begins with (PNG specification, 5.2 and 11.2.2).
@@ -89,15 +84,14 @@ Description DescribePng(std::string_view value, uint64_t length) {
   const uint32_t width = big_endian(16);
   const uint32_t height = big_endian(20);
   const int bits = static_cast<uint8_t>(value[24]);
-  return {std::to_string(width) + "x" + std::to_string(height) + ", " + std::to_string(bits) +
-              " bits per channel, " + FormatBytes(length),
+  return {std::to_string(width) + "x" + std::to_string(height) + ", " + std::to_string(bits) + " bits per channel, " +
+              FormatBytes(length),
           Json{{"width", width}, {"height", height}, {"bits", bits}}};
 }
 
 Description DescribeMasks(std::string_view value) {
   shardkit::RleList masks;
-  if (const absl::Status status = shardkit::ParseRleValue(value, &masks); !status.ok())
-    return Malformed(status);
+  if (const absl::Status status = shardkit::ParseRleValue(value, &masks); !status.ok()) return Malformed(status);
   if (masks.size() == 0) return {"0 masks", Json{{"masks", 0}}};
   std::vector<uint64_t> areas;
   bool one_size = true;
@@ -107,16 +101,16 @@ Description DescribeMasks(std::string_view value) {
   }
   std::sort(areas.begin(), areas.end());
   const uint64_t median = areas[areas.size() / 2];
-  const std::string size = one_size ? std::to_string(masks.widths[0]) + "x" + std::to_string(masks.heights[0])
-                                    : "of several sizes";
+  const std::string size =
+      one_size ? std::to_string(masks.widths[0]) + "x" + std::to_string(masks.heights[0]) : "of several sizes";
   Json json{{"masks", masks.size()},
             {"width", one_size ? Json(masks.widths[0]) : Json(nullptr)},
             {"height", one_size ? Json(masks.heights[0]) : Json(nullptr)},
             {"runs", masks.runs.size()},
             {"area", {{"min", areas.front()}, {"median", median}, {"max", areas.back()}}}};
-  return {Counted(masks.size(), "mask") + " " + size + ", " + Counted(masks.runs.size(), "run") +
-              ", area min " + std::to_string(areas.front()) + ", median " + std::to_string(median) +
-              ", max " + std::to_string(areas.back()),
+  return {Counted(masks.size(), "mask") + " " + size + ", " + Counted(masks.runs.size(), "run") + ", area min " +
+              std::to_string(areas.front()) + ", median " + std::to_string(median) + ", max " +
+              std::to_string(areas.back()),
           json};
 }
 
@@ -126,8 +120,7 @@ Description DescribeArray(const shardkit::Column& column, std::string_view value
   const size_t size = shardkit::ScalarSize(array->dtype);
   const size_t count = array->data.size() / size;
   std::string shape = "[";
-  for (size_t i = 0; i < array->shape.size(); ++i)
-    shape += (i == 0 ? "" : ", ") + std::to_string(array->shape[i]);
+  for (size_t i = 0; i < array->shape.size(); ++i) shape += (i == 0 ? "" : ", ") + std::to_string(array->shape[i]);
   std::string text = std::string(shardkit::TypeName(array->dtype)) + shape + "]";
   Json front = Json::array();
   for (size_t i = 0; i < std::min(count, kElements); ++i) {

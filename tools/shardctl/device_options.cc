@@ -8,7 +8,8 @@
 namespace shardctl {
 namespace {
 
-constexpr shardkit::Type kPixelTypes[] = {shardkit::Type::kU8, shardkit::Type::kF32, shardkit::Type::kF16, shardkit::Type::kBf16};
+constexpr shardkit::Type kPixelTypes[] = {shardkit::Type::kU8, shardkit::Type::kF32, shardkit::Type::kF16,
+                                          shardkit::Type::kBf16};
 
 absl::Status Refuse(const std::string& option, const std::string& why) {
   return absl::InvalidArgumentError(option + ": " + why);
@@ -38,7 +39,8 @@ absl::Status DeviceOptions::Finish(const std::vector<std::string>& options, bool
   if (!datasets) {
     if (!name.has_value()) return absl::InvalidArgumentError("DATASET is missing");
     for (const std::string& option : options) {
-      if (option != "--device" && option != "--device-sizes" && option != "--json") return Refuse(option, "goes with a DATASET");
+      if (option != "--device" && option != "--device-sizes" && option != "--json")
+        return Refuse(option, "goes with a DATASET");
     }
   }
   if (pinned_given_ != UINT64_MAX) pinned_bytes = pinned_given_;

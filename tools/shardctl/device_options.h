@@ -18,8 +18,8 @@ class DeviceOptions {
  public:
   void AddTo(CommandLine* line);
 
-  // What was parsed, put together. `options` are the words that were given as options, `datasets` says whether any was named.
-  // InvalidArgument, naming the option.
+  // What was parsed, put together. `options` are the words that were given as options, `datasets` says whether any was
+  // named. InvalidArgument, naming the option.
   absl::Status Finish(const std::vector<std::string>& options, bool datasets, const DecodeWish& decode);
 
   std::optional<std::string> name;

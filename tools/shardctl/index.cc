@@ -66,10 +66,9 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
     target.tars.push_back(path);
     return target;
   }
-  return absl::InvalidArgumentError(
-      path +
-      ": is a file, and the offset index belongs to datasets: give the directory that "
-      "holds the shards");
+  return absl::InvalidArgumentError(path +
+                                    ": is a file, and the offset index belongs to datasets: give the directory that "
+                                    "holds the shards");
 }
 
 absl::StatusOr<Target> FindTars(const std::string& path) {
@@ -97,8 +96,7 @@ int Merge(const std::vector<std::string>& parts, const std::string& output, bool
 }
 
 absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
-  const absl::StatusOr<shardkit::Manifest> manifest =
-      shardkit::RebuildIndex(*shardkit::PosixFileSystem(), path);
+  const absl::StatusOr<shardkit::Manifest> manifest = shardkit::RebuildIndex(*shardkit::PosixFileSystem(), path);
   if (!manifest.ok()) return manifest.status();
   datasets->push_back(ManifestJson(path, *manifest));
   if (!json) Stdout().Write("indexed " + ManifestText(path, *manifest));
@@ -163,8 +161,7 @@ int RunIndex(int argc, char** argv) {
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
   line.Example("shardctl index photos", "rebuild photos/dataset.idx and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
-  line.Example("shardctl index --merge corpus corpus.0 corpus.1",
-               "one dataset of two that were packed apart");
+  line.Example("shardctl index --merge corpus corpus.0 corpus.1", "one dataset of two that were packed apart");
   line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if ((output.has_value() ? 1 : 0) + (wids.has_value() ? 1 : 0) + (dali ? 1 : 0) > 1) {

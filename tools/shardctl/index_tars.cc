@@ -39,8 +39,7 @@ void NoteProblems(const std::string& path, const shardkit::TarIndexReport& repor
 
 absl::Status IndexTar(const std::string& path, bool dali, bool json, Json* tars) {
   const auto build = dali ? shardkit::BuildDaliIndex : shardkit::BuildTarIndex;
-  const absl::StatusOr<shardkit::TarIndexReport> report =
-      build(*shardkit::PosixFileSystem(), path, CancelOnSignal());
+  const absl::StatusOr<shardkit::TarIndexReport> report = build(*shardkit::PosixFileSystem(), path, CancelOnSignal());
   if (!report.ok()) return report.status();
   NoteProblems(path, *report);
   tars->push_back(TarJson(path, *report));
@@ -71,8 +70,8 @@ absl::StatusOr<std::vector<std::string>> CollectTars(const std::vector<std::stri
   return tars;
 }
 
-int WriteWids(const std::vector<std::string>& paths, const std::string& output,
-              const shardkit::WidsOptions& options, bool json) {
+int WriteWids(const std::vector<std::string>& paths, const std::string& output, const shardkit::WidsOptions& options,
+              bool json) {
   const absl::StatusOr<std::vector<std::string>> tars = CollectTars(paths);
   if (!tars.ok()) return Fail(tars.status());
   const absl::StatusOr<shardkit::WidsReport> report =
@@ -83,14 +82,11 @@ int WriteWids(const std::vector<std::string>& paths, const std::string& output,
   }
   if (!report.ok()) return Fail(report.status());
   if (json) {
-    PrintJson(Json{{"index", output},
-                   {"shards", report->shards},
-                   {"samples", report->samples},
-                   {"bytes", report->bytes}});
+    PrintJson(
+        Json{{"index", output}, {"shards", report->shards}, {"samples", report->samples}, {"bytes", report->bytes}});
   } else {
-    Stdout().Write("listed " + Counted(report->shards, "tar") + " with " +
-                   Counted(report->samples, "sample") + ", " + FormatBytes(report->bytes) + ", in " +
-                   Printable(output) + "\n");
+    Stdout().Write("listed " + Counted(report->shards, "tar") + " with " + Counted(report->samples, "sample") + ", " +
+                   FormatBytes(report->bytes) + ", in " + Printable(output) + "\n");
   }
   return kExitSuccess;
 }

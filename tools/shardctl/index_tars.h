@@ -20,7 +20,7 @@ absl::Status IndexTar(const std::string& path, bool dali, bool json, Json* tars)
 absl::StatusOr<std::vector<std::string>> CollectTars(const std::vector<std::string>& paths);
 
 // Writes the wids index of the tars that the paths name to `output` and returns the exit code.
-int WriteWids(const std::vector<std::string>& paths, const std::string& output,
-              const shardkit::WidsOptions& options, bool json);
+int WriteWids(const std::vector<std::string>& paths, const std::string& output, const shardkit::WidsOptions& options,
+              bool json);
 
 }  // namespace shardctl

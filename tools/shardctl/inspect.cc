@@ -16,8 +16,8 @@ namespace {
 int InspectOneShard(const shardkit::DatasetReader& dataset, uint64_t index, uint64_t max_decompression, bool json) {
   const auto& shards = dataset.manifest().shards;
   if (index >= shards.size()) {
-    return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(index) +
-                                      ": it has " + std::to_string(shards.size())));
+    return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(index) + ": it has " +
+                                      std::to_string(shards.size())));
   }
   const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> shard = dataset.OpenShard(index);
   if (!shard.ok()) return Fail(shard.status());
@@ -46,8 +46,7 @@ int RunInspect(int argc, char** argv) {
   line.Notes("Sizes marked ~ come from a histogram and are at most so much, and at least half of it.");
   line.Example("shardctl inspect photos", "what is in it: columns, types, sizes, ratios");
   line.Example("shardctl inspect photos --key n01440764_tench", "every value of one sample");
-  line.Example("shardctl inspect photos --shard 2 --block 0",
-               "where a block lies and what each column takes in it");
+  line.Example("shardctl inspect photos --shard 2 --block 0", "where a block lies and what each column takes in it");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (sample.sample.has_value() && sample.key.has_value()) {
     return line.UsageError("--sample and --key cannot be combined");

@@ -36,8 +36,7 @@ ColumnUse Measure(const shardkit::ColumnView& column, uint32_t samples) {
 
 }  // namespace
 
-int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, uint64_t block_index,
-                 bool json) {
+int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, uint64_t block_index, bool json) {
   const auto& shards = dataset.manifest().shards;
   if (shard_index >= shards.size()) {
     return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(shard_index) +
@@ -78,8 +77,7 @@ int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, u
                                    {"min_length", use.min_length},
                                    {"max_length", use.max_length}});
     table.AddRow({Printable(column.name), TypeText(column), std::to_string(use.present),
-                  std::to_string(use.value_bytes), std::to_string(use.min_length),
-                  std::to_string(use.max_length)});
+                  std::to_string(use.value_bytes), std::to_string(use.min_length), std::to_string(use.max_length)});
   }
   if (json) {
     PrintJson(document);

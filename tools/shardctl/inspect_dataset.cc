@@ -53,8 +53,8 @@ std::string BoundText(shardkit::RangeKind kind, uint64_t bits) {
   return FormatFixed(std::bit_cast<double>(bits), 6);
 }
 
-Json StatisticsJson(const shardkit::Column& column, const shardkit::ColumnStatistics& statistics,
-                    uint64_t samples, bool dictionary) {
+Json StatisticsJson(const shardkit::Column& column, const shardkit::ColumnStatistics& statistics, uint64_t samples,
+                    bool dictionary) {
   Json document = ColumnJson(column);
   document["dictionary"] = dictionary;
   document["present"] = statistics.present_count;
@@ -92,8 +92,7 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
   document["index"] = nullptr;
   if (facts.is_directory) {
     const std::string problem = dataset.index_problem();
-    document["index"] = {{"used", problem.empty()},
-                         {"problem", problem.empty() ? Json(nullptr) : Json(problem)}};
+    document["index"] = {{"used", problem.empty()}, {"problem", problem.empty() ? Json(nullptr) : Json(problem)}};
   }
   PrintJson(document);
 }
@@ -105,14 +104,13 @@ std::string CodecText(const shardkit::Column& column, bool dictionary) {
 
 std::string RatioText(const shardkit::ColumnStatistics& statistics) {
   if (statistics.present_count == 0 || statistics.stored_bytes == 0) return "-";
-  return FormatFixed(
-      static_cast<double>(statistics.value_bytes) / static_cast<double>(statistics.stored_bytes), 2);
+  return FormatFixed(static_cast<double>(statistics.value_bytes) / static_cast<double>(statistics.stored_bytes), 2);
 }
 
 void PrintColumns(const shardkit::DatasetReader& dataset, const Facts& facts) {
   Table table("lllrrrrrrrrrl");
-  table.AddRow({"column", "type", "codec", "present", "absent", "raw", "stored", "ratio", "min", "median",
-                "p95", "max", "range"});
+  table.AddRow({"column", "type", "codec", "present", "absent", "raw", "stored", "ratio", "min", "median", "p95", "max",
+                "range"});
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
     const shardkit::ColumnStatistics& statistics = facts.statistics[i];
@@ -146,12 +144,10 @@ void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
   const shardkit::Manifest& manifest = dataset.manifest();
   Stdout().Write(Printable(dataset.path()) + ": " + (facts.is_directory ? "dataset" : "shard") + " of " +
                  Counted(dataset.sample_count(), "sample") + ", " + FormatBytes(manifest.bytes()) + " in " +
-                 Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") +
-                 "\n");
+                 Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") + "\n");
   if (facts.is_directory) {
     const std::string problem = dataset.index_problem();
-    Stdout().Write("offset index: " + (problem.empty() ? "in use" : "not in use: " + Printable(problem)) +
-                   "\n");
+    Stdout().Write("offset index: " + (problem.empty() ? "in use" : "not in use: " + Printable(problem)) + "\n");
   } else if (!manifest.shards.empty()) {
     Stdout().Write("content hash: " + shardkit::ToHex(manifest.shards[0].content_hash) + "\n");
   }

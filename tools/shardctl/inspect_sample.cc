@@ -20,8 +20,8 @@ struct Front {
 
 // A value, or of a byte string the front alone, so that one of many gigabytes takes no more memory than a
 // small one.
-absl::StatusOr<std::optional<Front>> ReadFront(const shardkit::DatasetReader& dataset, uint64_t sample,
-                                               size_t column, shardkit::BlockBuffer* buffer) {
+absl::StatusOr<std::optional<Front>> ReadFront(const shardkit::DatasetReader& dataset, uint64_t sample, size_t column,
+                                               shardkit::BlockBuffer* buffer) {
   Front front;
   if (!shardkit::IsByteString(dataset.columns()[column].type)) {
     const absl::StatusOr<std::optional<std::string_view>> value = dataset.ReadValue(sample, column, buffer);
@@ -58,8 +58,7 @@ int InspectSample(const shardkit::DatasetReader& dataset, uint64_t sample, bool 
     const shardkit::Column& column = dataset.columns()[i];
     const absl::StatusOr<std::optional<Front>> value = ReadFront(dataset, sample, i, &buffer);
     if (!value.ok()) return Fail(value.status());
-    Json entry{
-        {"name", column.name}, {"type", shardkit::TypeName(column.type)}, {"present", value->has_value()}};
+    Json entry{{"name", column.name}, {"type", shardkit::TypeName(column.type)}, {"present", value->has_value()}};
     if (value->has_value()) {
       const Description description = DescribeValue(column, (*value)->bytes, (*value)->length);
       entry["length"] = (*value)->length;
@@ -74,8 +73,8 @@ int InspectSample(const shardkit::DatasetReader& dataset, uint64_t sample, bool 
     PrintJson(document);
   } else {
     Stdout().Write(Printable(dataset.path()) + ": sample " + std::to_string(sample) + ", shard " +
-                   std::to_string(location->shard) + ", its sample " + std::to_string(location->local) +
-                   "\n\n" + table.Format());
+                   std::to_string(location->shard) + ", its sample " + std::to_string(location->local) + "\n\n" +
+                   table.Format());
   }
   return kExitSuccess;
 }

@@ -8,7 +8,8 @@
 
 namespace shardctl {
 
-// After Cancelled: what was left behind depends on how the job was asked to treat an interruption. Returns the exit code.
+// After Cancelled: what was left behind depends on how the job was asked to treat an interruption. Returns the exit
+// code.
 int ReportInterruption(bool dry_run, bool resume);
 
 // Lists them on standard error. Returns the exit code, success when there are none.

@@ -6,9 +6,7 @@
 
 namespace shardctl {
 
-std::string FormatJson(const Json& document) {
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string FormatJson(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 void PrintJson(const Json& document) {
   Stdout().Write(document.dump(2, ' ', false, Json::error_handler_t::replace));

@@ -52,8 +52,7 @@ int ListShards(const shardkit::DatasetReader& dataset, bool json) {
 // Prints samples one after another, so that a listing of any length takes no memory.
 class Lister {
  public:
-  Lister(const shardkit::DatasetReader& dataset, const Listing& listing)
-      : dataset_(dataset), listing_(listing) {}
+  Lister(const shardkit::DatasetReader& dataset, const Listing& listing) : dataset_(dataset), listing_(listing) {}
 
   absl::Status Run() {
     key_ = KeyColumn(dataset_);
@@ -144,8 +143,7 @@ class Lister {
       entry["lengths"] = Json::object();
       for (size_t c = 0; c < dataset_.columns().size(); ++c) {
         const std::optional<std::string_view> value = view.column(c).value(i);
-        entry["lengths"][dataset_.columns()[c].name] =
-            value.has_value() ? Json(value->size()) : Json(nullptr);
+        entry["lengths"][dataset_.columns()[c].name] = value.has_value() ? Json(value->size()) : Json(nullptr);
       }
     }
     Stdout().Write((first_entry_ ? "\n    " : ",\n    ") + FormatJson(entry));
@@ -189,8 +187,7 @@ int RunLs(int argc, char** argv) {
   line.Flag("-l,--long", &listing.detailed,
             "show the length of every value in bytes (reads all values; without it the keys alone are read)");
   line.Flag("--shards", &shards, "list shards instead of samples");
-  line.Flag("--values-xxh3", &listing.hashes,
-            "print the XXH3-64 of every stored value, one JSON object per sample");
+  line.Flag("--values-xxh3", &listing.hashes, "print the XXH3-64 of every stored value, one JSON object per sample");
   line.Count("--offset", "N", &listing.first, 0, UINT64_MAX, "begin with sample N [0]");
   line.Count("--limit", "N", &limit, 0, UINT64_MAX, "list at most N samples");
   io.AddTo(&line);
@@ -209,7 +206,8 @@ int RunLs(int argc, char** argv) {
   }
   listing.end = limit > UINT64_MAX - listing.first ? UINT64_MAX : listing.first + limit;
 
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
+      OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
   if (!dataset.ok()) return Fail(dataset.status());
   if (shards) return ListShards(**dataset, listing.json);
   const std::optional<size_t> key = KeyColumn(**dataset);

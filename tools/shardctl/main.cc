@@ -39,8 +39,7 @@ std::string Help() {
       "shardctl - pack, inspect, check and unpack shards of training data\n\n"
       "Usage: shardctl COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n";
   for (const Verb& verb : kVerbs) {
-    text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') +
-            std::string(verb.summary) + "\n";
+    text += "  " + std::string(verb.name) + std::string(12 - verb.name.size(), ' ') + std::string(verb.summary) + "\n";
   }
   text +=
       "\nOptions:\n  -h, --help    show this help; shardctl COMMAND --help shows that of a command\n"

@@ -93,8 +93,7 @@ absl::StatusOr<uint64_t> ParseCount(std::string_view text, uint64_t minimum, uin
   if (number.has_value() && *number >= minimum && *number <= maximum) return *number;
   std::string wanted = "a whole number of " + std::to_string(minimum) + " or more is wanted";
   if (maximum != UINT64_MAX) {
-    wanted =
-        "a whole number from " + std::to_string(minimum) + " to " + std::to_string(maximum) + " is wanted";
+    wanted = "a whole number from " + std::to_string(minimum) + " to " + std::to_string(maximum) + " is wanted";
   }
   return absl::InvalidArgumentError(wanted + ", not " + Quote(text));
 }
@@ -121,8 +120,8 @@ absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text) 
     end = colon + 1 == text.size() ? UINT64_MAX : Digits(text.substr(colon + 1));
   }
   if (!begin.has_value() || !end.has_value() || *begin > *end) {
-    return absl::InvalidArgumentError(
-        Quote(text) + " is not a range: write A:B with A not above B, A: or :B; B is not included");
+    return absl::InvalidArgumentError(Quote(text) +
+                                      " is not a range: write A:B with A not above B, A: or :B; B is not included");
   }
   return std::pair(*begin, *end);
 }

@@ -48,13 +48,12 @@ void PrintSummary(const PackArguments& arguments, std::string_view source, const
   } else {
     // What an earlier, interrupted run packed was not counted by this one.
     const bool all = report.samples == manifest.samples();
-    text = "packed " + Counted(manifest.samples(), "sample") + " (" +
-           Counted(manifest.schema.size(), "column") + ") from " + std::string(source) + " into " +
-           Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") + "\n";
+    text = "packed " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
+           ") from " + std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
+           Counted(manifest.blocks(), "block") + "\n";
     if (!all) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " in -> " + FormatBytes(manifest.bytes()) + " stored" +
-            (all ? Ratio(report.input_bytes, manifest.bytes()) : " in all") + ", " + FormatFixed(seconds, 1) +
-            " s";
+            (all ? Ratio(report.input_bytes, manifest.bytes()) : " in all") + ", " + FormatFixed(seconds, 1) + " s";
     if (seconds > 0) {
       text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
     }
@@ -63,8 +62,8 @@ void PrintSummary(const PackArguments& arguments, std::string_view source, const
   Stdout().Write(text);
 }
 
-void PrintJsonSummary(const PackArguments& arguments, std::string_view source,
-                      const shardkit::PackReport& report, double seconds) {
+void PrintJsonSummary(const PackArguments& arguments, std::string_view source, const shardkit::PackReport& report,
+                      double seconds) {
   const shardkit::Manifest& manifest = report.manifest;
   Json document;
   document["source"] = source;
@@ -77,8 +76,7 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source,
   document["shards"] = manifest.shards.size();
   document["blocks"] = manifest.blocks();
   document["columns"] = Json::array();
-  for (const shardkit::Column& column : manifest.schema.columns())
-    document["columns"].push_back(ColumnJson(column));
+  for (const shardkit::Column& column : manifest.schema.columns()) document["columns"].push_back(ColumnJson(column));
   document["skipped"] = SkippedJson(report.skipped);
   document["seconds"] = seconds;
   PrintJson(document);
@@ -150,7 +148,8 @@ int RunPack(int argc, char** argv) {
                         : shardkit::Pack(file_system, **source, *arguments.output, options);
   progress.Clear();
   if (!report.ok()) {
-    return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, arguments.resume) : Fail(report.status());
+    return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, arguments.resume)
+                                              : Fail(report.status());
   }
 
   if (arguments.json) {

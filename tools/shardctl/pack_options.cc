@@ -36,8 +36,7 @@ absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOpt
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options) {
   // A column's name may hold '=', a codec's may not.
   const size_t equals = text.rfind('=');
-  const absl::Status wrong =
-      absl::InvalidArgumentError(Quote(text) + " is not COLUMN=none or COLUMN=zstd[:LEVEL]");
+  const absl::Status wrong = absl::InvalidArgumentError(Quote(text) + " is not COLUMN=none or COLUMN=zstd[:LEVEL]");
   if (equals == std::string::npos || equals == 0) return wrong;
   const std::string column = text.substr(0, equals);
   const std::string codec = text.substr(equals + 1);
@@ -77,23 +76,19 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
               "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "
               "[auto]");
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must not hold one yet");
-  line.Size("--shard-size", &arguments->dataset.shard_size,
-            "close a shard before it would pass this [256MiB]");
+  line.Size("--shard-size", &arguments->dataset.shard_size, "close a shard before it would pass this [256MiB]");
   line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
              "put exactly this many samples in each shard");
-  line.Size("--block-size", &arguments->dataset.shard.block_size,
-            "close a block when it reaches this [4MiB]");
-  line.Texts(
-      "--codec", "COL=CODEC", &codecs,
-      "codec of a column: none, zstd or zstd:LEVEL with a level from 1 to 22 [rle 1, others 3]; may be "
-      "repeated");
+  line.Size("--block-size", &arguments->dataset.shard.block_size, "close a block when it reaches this [4MiB]");
+  line.Texts("--codec", "COL=CODEC", &codecs,
+             "codec of a column: none, zstd or zstd:LEVEL with a level from 1 to 22 [rle 1, others 3]; may be "
+             "repeated");
   line.Texts("--dictionary", "COL[=SIZE]", &dictionaries,
              "train a dictionary of at most SIZE [112KiB] for a column of codec zstd; may be repeated");
   jobs.AddTo(&line, "threads that read, check and compress; the output is the same for any number");
   line.Text("--partition", "I/N", &partition, "pack part I, counted from 0, of N equal parts of the samples");
-  line.Flag(
-      "--resume", &arguments->resume,
-      "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  line.Flag("--resume", &arguments->resume,
+            "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
@@ -102,8 +97,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Notes(
       "SIZE is a number of bytes, or has a unit: KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of "
       "1024).");
-  line.Example("shardctl pack photos/ -o photos.shards",
-               "what lies below photos/ becomes the dataset photos");
+  line.Example("shardctl pack photos/ -o photos.shards", "what lies below photos/ becomes the dataset photos");
   line.Example("shardctl pack sa_000000.tar sa_000001.tar -o sa1b --on-error skip",
                "SA-1B as it is downloaded; pairs that are damaged are listed and left out");
   line.Example("shardctl pack corpus/ -o corpus.0 --partition 0/4 --codec txt=zstd:6",

@@ -12,8 +12,8 @@ namespace shardctl {
 // The files of a dataset, or the shard itself. What is compressed as a whole is opened with this limit.
 absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, uint64_t max_decompression);
 
-// Drops the files' pages, or, where the system allows no less, all pages of all files. Empty when hardly any page is left,
-// else why not.
+// Drops the files' pages, or, where the system allows no less, all pages of all files. Empty when hardly any page is
+// left, else why not.
 std::string DropFromPageCache(const std::vector<std::string>& files);
 
 }  // namespace shardctl

@@ -121,19 +121,22 @@ class PlanPrinter {
     const shardkit::PlanOptions& options = plan_.options();
     uint64_t blocks = 0;
     for (const shardkit::PlanDataset& dataset : plan_.datasets()) blocks += dataset.blocks.size();
-    std::string text = Counted(plan_.samples_per_epoch(), "sample") + " of " + Counted(plan_.datasets().size(), "dataset") +
-                       " in " + Counted(blocks, "block") + ", " + OrderName(options.order) + ", seed " +
-                       std::to_string(options.seed) + ", epoch " + std::to_string(range_.cursor.epoch) + "\n" +
-                       Counted(plan_.StepsFrom(0), "step") + " of " + Counted(options.batch_size, "sample") + ", ";
-    text += arguments_.order.rank.has_value() ? "rank " + std::to_string(*arguments_.order.rank) + " of "
-                                              : "all ranks of ";
+    std::string text = Counted(plan_.samples_per_epoch(), "sample") + " of " +
+                       Counted(plan_.datasets().size(), "dataset") + " in " + Counted(blocks, "block") + ", " +
+                       OrderName(options.order) + ", seed " + std::to_string(options.seed) + ", epoch " +
+                       std::to_string(range_.cursor.epoch) + "\n" + Counted(plan_.StepsFrom(0), "step") + " of " +
+                       Counted(options.batch_size, "sample") + ", ";
+    text +=
+        arguments_.order.rank.has_value() ? "rank " + std::to_string(*arguments_.order.rank) + " of " : "all ranks of ";
     text += std::to_string(arguments_.order.world_size) + "; " + Counted(plan_.lanes(), "lane") + ", shuffle buffer " +
             FormatBytes(options.shuffle_buffer_bytes) + "\n\n";
     text += "shuffle score   " + FormatFixed(scores_.shuffle, 3) + "  (1: a perfect shuffle, 0: as stored)\n";
-    text += "WebDataset      " + FormatFixed(scores_.webdataset, 3) + "  (shards shuffled, a buffer of as many bytes)\n";
+    text +=
+        "WebDataset      " + FormatFixed(scores_.webdataset, 3) + "  (shards shuffled, a buffer of as many bytes)\n";
     if (scores_.clumping.has_value()) {
-      text += "label clumping  " + FormatFixed(*scores_.clumping, 3) + "  (1: a perfect shuffle, more: in clumps; WebDataset " +
-              FormatFixed(*scores_.webdataset_clumping, 3) + ")\n";
+      text += "label clumping  " + FormatFixed(*scores_.clumping, 3) +
+              "  (1: a perfect shuffle, more: in clumps; WebDataset " + FormatFixed(*scores_.webdataset_clumping, 3) +
+              ")\n";
     }
     if (scores_.samples < plan_.samples_per_epoch()) {
       text += "(scores of the first " + std::to_string(scores_.samples) + " samples of the epoch)\n";

@@ -30,8 +30,7 @@ struct Arguments {
 void PrintRest(const std::string& path, size_t losses) {
   if (losses <= kLossesShown) return;
   const size_t rest = losses - kLossesShown;
-  PrintError("shardctl: " + path + ": and " + std::to_string(rest) +
-             (rest == 1 ? " more loss" : " more losses"));
+  PrintError("shardctl: " + path + ": and " + std::to_string(rest) + (rest == 1 ? " more loss" : " more losses"));
 }
 
 int Finish(const Arguments& arguments, bool written, bool lossless) {
@@ -50,8 +49,7 @@ int ReportError(const absl::Status& status) {
 }
 
 int RepairOneShard(const Arguments& arguments, const shardkit::RepairOptions& options, Progress* progress) {
-  const auto report =
-      shardkit::RepairShard(*shardkit::PosixFileSystem(), arguments.path, arguments.output, options);
+  const auto report = shardkit::RepairShard(*shardkit::PosixFileSystem(), arguments.path, arguments.output, options);
   progress->Clear();
   if (!report.ok()) return ReportError(report.status());
   if (arguments.json) {
@@ -71,10 +69,8 @@ int RepairOneShard(const Arguments& arguments, const shardkit::RepairOptions& op
   return Finish(arguments, report->written, report->lossless());
 }
 
-int RepairWholeDataset(const Arguments& arguments, const shardkit::RepairOptions& options,
-                       Progress* progress) {
-  const auto report =
-      shardkit::RepairDataset(*shardkit::PosixFileSystem(), arguments.path, arguments.output, options);
+int RepairWholeDataset(const Arguments& arguments, const shardkit::RepairOptions& options, Progress* progress) {
+  const auto report = shardkit::RepairDataset(*shardkit::PosixFileSystem(), arguments.path, arguments.output, options);
   progress->Clear();
   if (!report.ok()) return ReportError(report.status());
   size_t losses = 0, damaged = 0;
@@ -93,8 +89,7 @@ int RepairWholeDataset(const Arguments& arguments, const shardkit::RepairOptions
     document["samples_lost"] = report->samples_lost();
     document["notes"] = report->notes;
     document["shards"] = Json::array();
-    for (const shardkit::RepairReport& shard : report->shards)
-      document["shards"].push_back(ShardRepairJson(shard));
+    for (const shardkit::RepairReport& shard : report->shards) document["shards"].push_back(ShardRepairJson(shard));
     PrintJson(document);
   } else {
     for (const std::string& note : report->notes) Note(arguments.path + ": " + note);
@@ -105,9 +100,9 @@ int RepairWholeDataset(const Arguments& arguments, const shardkit::RepairOptions
                    RecoveryText(report->samples_recovered(), report->samples_lost(), end_known) + ", " +
                    std::to_string(damaged) + " of " + Counted(report->shards.size(), "shard") + " damaged\n");
     if (report->written) {
-      Stdout().Write(Printable(arguments.output) + ": " + Counted(report->manifest.samples(), "sample") +
-                     ", " + Counted(report->manifest.shards.size(), "shard") + ", " +
-                     FormatBytes(report->manifest.bytes()) + "\n");
+      Stdout().Write(Printable(arguments.output) + ": " + Counted(report->manifest.samples(), "sample") + ", " +
+                     Counted(report->manifest.shards.size(), "shard") + ", " + FormatBytes(report->manifest.bytes()) +
+                     "\n");
     }
   }
   Stdout().Flush();
@@ -117,16 +112,14 @@ int RepairWholeDataset(const Arguments& arguments, const shardkit::RepairOptions
 }  // namespace
 
 int RunRepair(int argc, char** argv) {
-  CommandLine line("repair", "recover what is whole of a damaged shard or dataset",
-                   "[OPTION]... PATH -o OUT");
+  CommandLine line("repair", "recover what is whole of a damaged shard or dataset", "[OPTION]... PATH -o OUT");
   std::vector<std::string> paths;
   std::optional<std::string> output, schema_from;
   Arguments arguments;
   shardkit::RepairOptions options;
   DecompressionOption decompression;
   line.Arguments("PATH", 1, 1, &paths);
-  line.Text("-o,--output", "OUT", &output,
-            "the new shard, or the directory of the new dataset; must not exist");
+  line.Text("-o,--output", "OUT", &output, "the new shard, or the directory of the new dataset; must not exist");
   line.Text("--schema-from", "PATH", &schema_from,
             "where the header is damaged: take the columns from this shard, dataset or dataset.json");
   line.Flag("--keep-samples", &options.keep_samples,
@@ -138,8 +131,7 @@ int RunRepair(int argc, char** argv) {
       "changed.\n"
       "Exit code 4 when samples were lost, 1 when nothing could be recovered.");
   line.Example("shardctl repair photos/00000003.shard -o fixed.shard", "every whole block into a new shard");
-  line.Example("mv fixed.shard photos/00000003.shard && shardctl index photos",
-               "put it in the old one's place");
+  line.Example("mv fixed.shard photos/00000003.shard && shardctl index photos", "put it in the old one's place");
   line.Example("shardctl repair photos -o photos-fixed", "all shards at once, with a new manifest and index");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!output.has_value()) return line.UsageError("-o OUT is missing");

@@ -22,12 +22,9 @@ std::string KeysText(const std::vector<std::string>& keys) {
 }
 
 std::string LossText(const shardkit::RepairLoss& loss) {
-  std::string text =
-      "lost " + RangeText(loss.first_sample, loss.sample_count, "sample") + KeysText(loss.keys);
-  if (loss.first_block && loss.block_count != 0)
-    text += ", " + RangeText(*loss.first_block, loss.block_count, "block");
-  if (loss.first_block && loss.block_count == 0)
-    text += ", from block " + std::to_string(*loss.first_block) + " on";
+  std::string text = "lost " + RangeText(loss.first_sample, loss.sample_count, "sample") + KeysText(loss.keys);
+  if (loss.first_block && loss.block_count != 0) text += ", " + RangeText(*loss.first_block, loss.block_count, "block");
+  if (loss.first_block && loss.block_count == 0) text += ", from block " + std::to_string(*loss.first_block) + " on";
   return text + ": " + loss.reason;
 }
 

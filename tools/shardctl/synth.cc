@@ -24,11 +24,9 @@ struct Common {
   bool json = false;
   shardkit::SynthProgress last;
 
-  void AddTo(CommandLine* line, uint64_t* count, const std::string& counted, uint64_t* seed,
-             bool* overwrite) {
+  void AddTo(CommandLine* line, uint64_t* count, const std::string& counted, uint64_t* seed, bool* overwrite) {
     line->Text("-o,--output", "DIR", &output, "directory to write to; created with its parents");
-    line->Count("--count", "N", count, 0, UINT32_MAX,
-                "number of " + counted + " [" + std::to_string(*count) + "]");
+    line->Count("--count", "N", count, 0, UINT32_MAX, "number of " + counted + " [" + std::to_string(*count) + "]");
     line->Count("--seed", "S", seed, 0, UINT64_MAX, "what the contents are made from [1]");
     line->Count("-j,--jobs", "N", &threads, 1, 1024,
                 "threads; the files are the same for any number [one per processor]");
@@ -68,8 +66,7 @@ int RunSa1b(int argc, char** argv) {
   line.Count("--min-objects", "N", &min_objects, 0, 250, "least annotations of a picture [60]");
   line.Count("--max-objects", "N", &max_objects, 0, 250, "most annotations of a picture [150]");
   line.Count("--quality", "Q", &quality, 1, 100, "of the JPEG files [90]");
-  line.Example("shardctl synth sa1b -o pairs --count 200",
-               "200 pairs of the size and with as many masks as SA-1B has");
+  line.Example("shardctl synth sa1b -o pairs --count 200", "200 pairs of the size and with as many masks as SA-1B has");
   line.Example("shardctl synth sa1b -o small --width 320 --height 240", "small ones");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!common.output.has_value()) return line.UsageError("-o DIR is missing");
@@ -108,8 +105,7 @@ int RunFiles(int argc, char** argv) {
              "files in each subdirectory; 0 for none [1000]");
   line.Choice("--content", "KIND", {"random", "text"}, &content,
               "random bytes, which nothing compresses, or lines of made-up words [random]");
-  line.Example("shardctl synth files -o small4k --count 50000 --size 4KiB",
-               "many small files, to measure with");
+  line.Example("shardctl synth files -o small4k --count 50000 --size 4KiB", "many small files, to measure with");
   line.Example("shardctl synth files -o text --content text --extension txt", "files that compress");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!common.output.has_value()) return line.UsageError("-o DIR is missing");

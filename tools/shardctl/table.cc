@@ -5,8 +5,8 @@
 namespace shardctl {
 
 size_t TextWidth(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 void Table::AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }

@@ -16,8 +16,7 @@
 namespace shardctl {
 
 int RunUnpack(int argc, char** argv) {
-  CommandLine line("unpack", "turn a dataset back into the files it was packed from",
-                   "[OPTION]... PATH -o DIR");
+  CommandLine line("unpack", "turn a dataset back into the files it was packed from", "[OPTION]... PATH -o DIR");
   std::vector<std::string> paths;
   std::optional<std::string> output;
   std::optional<std::string> range;
@@ -47,7 +46,7 @@ int RunUnpack(int argc, char** argv) {
   }
   options.threads = jobs.jobs();
   options.cancellation = CancelOnSignal();
-  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = 
+  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
       OpenDataset(paths[0], shardkit::ReadMode::kBuffered, {}, decompression.bytes());
   if (!dataset.ok()) return Fail(dataset.status());
 
@@ -57,9 +56,9 @@ int RunUnpack(int argc, char** argv) {
   options.progress = [&](uint64_t done, uint64_t total) {
     // How many bytes that was is not known until the end: the share of the stored ones is near enough for a
     // rate.
-    progress.Update(done, total,
-                    static_cast<uint64_t>(static_cast<double>(stored) / static_cast<double>(samples) *
-                                          static_cast<double>(done)));
+    progress.Update(
+        done, total,
+        static_cast<uint64_t>(static_cast<double>(stored) / static_cast<double>(samples) * static_cast<double>(done)));
   };
   const absl::StatusOr<shardkit::UnpackReport> report =
       shardkit::Unpack(*shardkit::PosixFileSystem(), **dataset, *output, options);
@@ -76,8 +75,8 @@ int RunUnpack(int argc, char** argv) {
                    {"files", report->files},
                    {"bytes", report->bytes}});
   } else {
-    Stdout().Write("unpacked " + Counted(report->samples, "sample") + " into " +
-                   Counted(report->files, "file") + ", " + FormatBytes(report->bytes) + "\n");
+    Stdout().Write("unpacked " + Counted(report->samples, "sample") + " into " + Counted(report->files, "file") + ", " +
+                   FormatBytes(report->bytes) + "\n");
   }
   return kExitSuccess;
 }

@@ -63,8 +63,7 @@ void NoteReadMode(const std::string& path, shardkit::ReadMode mode) {
 }  // namespace
 
 int RunValidate(int argc, char** argv) {
-  CommandLine line("validate", "check every checksum and every rule of datasets and shards",
-                   "[OPTION]... PATH...");
+  CommandLine line("validate", "check every checksum and every rule of datasets and shards", "[OPTION]... PATH...");
   std::vector<std::string> paths;
   shardkit::ValidateOptions options;
   bool json = false;
@@ -77,11 +76,9 @@ int RunValidate(int argc, char** argv) {
   io.AddTo(&line);
   decompression.AddTo(&line);
   line.Flag("--json", &json, "print the report, problems included, as one JSON document");
-  line.Notes(
-      "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.");
+  line.Notes("Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.");
   line.Example("shardctl validate photos", "is every byte of the dataset what was written?");
-  line.Example("shardctl validate --deep --json photos/*.shard | jq .ok",
-               "the shards one by one, every value decoded");
+  line.Example("shardctl validate --deep --json photos/*.shard | jq .ok", "the shards one by one, every value decoded");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
 
   options.threads = jobs.jobs();

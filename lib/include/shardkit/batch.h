@@ -18,7 +18,8 @@ namespace shardkit {
 // How a column of a batch of n samples lies in memory. All arrays are dense and in the order of the samples.
 enum class BatchLayout {
   kTensor,    // shape [n, …]
-  kRagged,    // sample i has elements [offsets[i], offsets[i + 1]); `shapes` as well for arrays and images of their own size
+  kRagged,    // sample i has elements [offsets[i], offsets[i + 1]); `shapes` as well for arrays and images of their own
+              // size
   kMasks,     // sample i has masks [offsets[i], offsets[i + 1]); see BatchColumn
   kMaskRuns,  // the same, as run lengths
   kTokens,    // documents packed into rows: shape [rows, context]
@@ -41,8 +42,8 @@ struct BatchColumn {
   // n + 1 entries, first 0, except for kTensor. Elements for kRagged, masks or pieces of documents for the others.
   std::span<const uint64_t> offsets;
 
-  // One entry per item and one at the end, in elements of `values`: runs of a mask (kMaskRuns), pixels or packed bytes of
-  // a mask (kMasks when they have their own sizes). An item is a mask.
+  // One entry per item and one at the end, in elements of `values`: runs of a mask (kMaskRuns), pixels or packed bytes
+  // of a mask (kMasks when they have their own sizes). An item is a mask.
   std::span<const uint64_t> item_offsets;
 
   // `shape_rank` numbers per sample (kRagged: {height, width, channels} of images, the shape of arrays, 1s in front of
@@ -53,9 +54,9 @@ struct BatchColumn {
   // kViews: the value of each sample as stored, null where it is absent. The batch keeps the blocks they lie in.
   std::span<const std::string_view> views;
 
-  // Of a column with LoaderColumn::deferred: what is still to be done with each image (kRagged, one per sample; that of a sample
-  // without one is Geometry{}, whose sizes are 0) or with each mask (kMaskRuns, one per mask: without an image, the masks of
-  // one sample may differ in size).
+  // Of a column with LoaderColumn::deferred: what is still to be done with each image (kRagged, one per sample; that of
+  // a sample without one is Geometry{}, whose sizes are 0) or with each mask (kMaskRuns, one per mask: without an
+  // image, the masks of one sample may differ in size).
   std::span<const Geometry> geometries;
 
   // One byte per sample, 0 where the sample lacks the value (then it is zeros, or empty). Empty when all have it.
@@ -73,8 +74,9 @@ class BatchMemory {
  public:
   virtual ~BatchMemory() = default;
 
-  // `bytes` of memory, a multiple of 4096 above 0, aligned to 4096, not cleared; or null when there is none to be had, and then
-  // ordinary memory is used instead. Called while the loader's threads wait for one another: must not wait for a batch.
+  // `bytes` of memory, a multiple of 4096 above 0, aligned to 4096, not cleared; or null when there is none to be had,
+  // and then ordinary memory is used instead. Called while the loader's threads wait for one another: must not wait for
+  // a batch.
   virtual void* Allocate(size_t bytes) = 0;
   // What Allocate gave for as many bytes.
   virtual void Free(void* memory, size_t bytes) = 0;
@@ -85,7 +87,7 @@ class BatchMemory {
 struct BatchSample {
   uint32_t dataset = 0;  // in the order given to the loader
   uint32_t shard = 0;
-  uint64_t ordinal = 0;  // in the dataset
+  uint64_t ordinal = 0;   // in the dataset
   uint64_t position = 0;  // in the epoch's order; past its end for padding
 };
 
@@ -103,8 +105,8 @@ class Batch {
   virtual ~Batch() = default;
 
   virtual uint64_t epoch() const = 0;
-  virtual uint64_t step() const = 0;          // since the loader's start in this epoch, from 0
-  virtual size_t size() const = 0;            // samples
+  virtual uint64_t step() const = 0;  // since the loader's start in this epoch, from 0
+  virtual size_t size() const = 0;    // samples
   virtual std::span<const BatchSample> samples() const = 0;
   virtual std::string_view key(size_t i) const = 0;  // empty without LoaderOptions::keys or a key column
   virtual std::span<const BadSample> skipped() const = 0;

@@ -22,9 +22,10 @@ class ColumnView {
              uint64_t tail)
       : presence_(presence), ends_(ends), values_(values), fixed_size_(fixed_size), tail_(tail), count_(sample_count) {}
 
-  // Values that stand anywhere: value i is bytes [begins[i], ends[i]) from `values` on, both native numbers of 64 bits. For shards
-  // of other containers, whose samples lie one after the other. `values` is not null.
-  static ColumnView Scattered(uint32_t sample_count, const char* presence, const char* begins, const char* ends, const char* values) {
+  // Values that stand anywhere: value i is bytes [begins[i], ends[i]) from `values` on, both native numbers of 64 bits.
+  // For shards of other containers, whose samples lie one after the other. `values` is not null.
+  static ColumnView Scattered(uint32_t sample_count, const char* presence, const char* begins, const char* ends,
+                              const char* values) {
     ColumnView view(sample_count, presence, ends, values, 0, 0);
     view.begins_ = begins;
     return view;
@@ -55,7 +56,8 @@ class ColumnView {
     return {values_ + begin, length < tail_ ? 0 : length - tail_};
   }
 
-  // Where the record of value i ends, from the start of the values. Only for columns whose values are not of a fixed size.
+  // Where the record of value i ends, from the start of the values. Only for columns whose values are not of a fixed
+  // size.
   uint64_t end(uint32_t i) const { return Number(ends_, i); }
 
  private:

@@ -52,10 +52,10 @@ struct DatasetBlock {
 class ScannedBlock {
  public:
   virtual ~ScannedBlock() = default;
-  virtual const BlockView& view() const = 0;          // columns in the order of DatasetReader::columns()
-  virtual uint64_t first_sample() const = 0;          // ordinal in the dataset
+  virtual const BlockView& view() const = 0;  // columns in the order of DatasetReader::columns()
+  virtual uint64_t first_sample() const = 0;  // ordinal in the dataset
   virtual size_t shard() const = 0;
-  virtual size_t block() const = 0;                   // within the shard
+  virtual size_t block() const = 0;  // within the shard
 
   // As BlockBuffer::CheckMapped, for the values of view().
   virtual absl::Status CheckMapped() const = 0;
@@ -66,8 +66,8 @@ class BlockScanner {
  public:
   virtual ~BlockScanner() = default;
 
-  // The next block, or null at the end. After an error the scanner is finished. At most ScanOptions::blocks_ahead + 1 blocks
-  // may be held by the caller: one more would wait for itself, so that Next returns FailedPrecondition instead.
+  // The next block, or null at the end. After an error the scanner is finished. At most ScanOptions::blocks_ahead + 1
+  // blocks may be held by the caller: one more would wait for itself, so that Next returns FailedPrecondition instead.
   virtual absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() = 0;
 };
 
@@ -76,8 +76,9 @@ class DatasetReader {
  public:
   virtual ~DatasetReader() = default;
 
-  // `path` is a dataset's directory or a shard; or, of other containers, what format-spec/interop.md lists. Opens the manifest and, if it is there and belongs to the manifest, the
-  // offset index; shards are opened when first used. Memory and time are proportional to the number of shards only.
+  // `path` is a dataset's directory or a shard; or, of other containers, what format-spec/interop.md lists. Opens the
+  // manifest and, if it is there and belongs to the manifest, the offset index; shards are opened when first used.
+  // Memory and time are proportional to the number of shards only.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 
@@ -107,13 +108,13 @@ class DatasetReader {
   virtual absl::StatusOr<std::shared_ptr<const ShardReader>> OpenShard(size_t shard) const = 0;
 
   // One value of sample `sample`, column at position `column` of columns(); empty when absent. Borrows *buffer (or, in
-  // kMapped mode, the map, for as long as the shard stays open) until its next use. With the offset index a blob takes one
-  // read.
+  // kMapped mode, the map, for as long as the shard stays open) until its next use. With the offset index a blob takes
+  // one read.
   virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                                     BlockBuffer* buffer) const = 0;
 
-  // Blob values of many samples with up to `depth` reads in flight; absent ones are null views. Without the index, or for
-  // another kind of column, FailedPrecondition. The views borrow *buffer together.
+  // Blob values of many samples with up to `depth` reads in flight; absent ones are null views. Without the index, or
+  // for another kind of column, FailedPrecondition. The views borrow *buffer together.
   virtual absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, int depth, BlockBuffer* buffer,
                                   std::span<std::string_view> values) const = 0;
 
@@ -126,8 +127,8 @@ class DatasetReader {
   // All blocks in order. From the offset index where it is used; else every shard is opened.
   virtual absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const = 0;
 
-  // Block `block` of shard `shard` with columns(). The view borrows *buffer (or the memory map, which *buffer keeps open)
-  // until its next use. OutOfRange for a place that is not there.
+  // Block `block` of shard `shard` with columns(). The view borrows *buffer (or the memory map, which *buffer keeps
+  // open) until its next use. OutOfRange for a place that is not there.
   virtual absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;

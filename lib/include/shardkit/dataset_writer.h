@@ -61,8 +61,8 @@ class DatasetWriter {
   virtual ~DatasetWriter() = default;
 
   // Creates `directory` when it is missing and locks it. AlreadyExists when it holds a complete dataset;
-  // FailedPrecondition when another writer is at work there or it holds foreign files. Leftovers of an interrupted run are
-  // removed (or taken up, with options.resume).
+  // FailedPrecondition when another writer is at work there or it holds foreign files. Leftovers of an interrupted run
+  // are removed (or taken up, with options.resume).
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
@@ -73,9 +73,10 @@ class DatasetWriter {
   // The schema so far: the one given to Create, or, resumed, that of the interrupted run, widened as samples came.
   virtual const Schema& schema() const = 0;
 
-  // Copies the sample. A field whose column is new, or does not fit the type of the column of that name, widens the schema
-  // and starts a new shard. `next_position` is given back by resume_position(). InvalidArgument for a sample that breaks
-  // the rules (nothing was written: the caller may go on without it); after any other error only Abort may be called.
+  // Copies the sample. A field whose column is new, or does not fit the type of the column of that name, widens the
+  // schema and starts a new shard. `next_position` is given back by resume_position(). InvalidArgument for a sample
+  // that breaks the rules (nothing was written: the caller may go on without it); after any other error only Abort may
+  // be called.
   virtual absl::Status Append(const Sample& sample, uint64_t next_position) = 0;
 
   // Remembers a sample that was passed over.

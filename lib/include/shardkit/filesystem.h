@@ -24,10 +24,10 @@ namespace shardkit {
 
 // How a file is read.
 //
-// A file must not change while it is open. One that is cut while it is mapped shows zeros where its bytes were, and what reads it
-// reports DataLoss. For that the first map of a process, which may be that of a dataset's offset index in any mode, installs a handler
-// of SIGBUS. It calls the handler that was there before for every SIGBUS that is not of a page of such a map; one that is installed
-// later has to call it in turn, and threads that read must not block SIGBUS.
+// A file must not change while it is open. One that is cut while it is mapped shows zeros where its bytes were, and
+// what reads it reports DataLoss. For that the first map of a process, which may be that of a dataset's offset index in
+// any mode, installs a handler of SIGBUS. It calls the handler that was there before for every SIGBUS that is not of a
+// page of such a map; one that is installed later has to call it in turn, and threads that read must not block SIGBUS.
 enum class ReadMode {
   kBuffered,  // positioned reads through the page cache, with read-ahead hints (the default)
   kMapped,    // memory map: Mapped() is set and views need no copy
@@ -62,15 +62,16 @@ class RandomAccessFile {
   // The whole file, in kMapped mode; valid while this object lives. Empty optional otherwise.
   virtual std::optional<std::string_view> Mapped() const { return std::nullopt; }
 
-  // Whether what Mapped() has shown until now were the file's bytes: to be asked after they were used. DataLoss when the file was cut
-  // since it was opened, Internal when its device did not deliver them; then they may have been zeros. OK in other modes.
+  // Whether what Mapped() has shown until now were the file's bytes: to be asked after they were used. DataLoss when
+  // the file was cut since it was opened, Internal when its device did not deliver them; then they may have been zeros.
+  // OK in other modes.
   virtual absl::Status CheckMapped() const;
 
   // Says that a range is wanted soon (posix_fadvise, madvise); never fails and may do nothing.
   virtual void WillNeed(uint64_t offset, uint64_t length) const;
 
-  // Says that a range of Mapped() is not wanted any more: its pages need not count as this process's memory. It stays valid.
-  // Never fails and may do nothing.
+  // Says that a range of Mapped() is not wanted any more: its pages need not count as this process's memory. It stays
+  // valid. Never fails and may do nothing.
   virtual void WontNeed(uint64_t offset, uint64_t length) const;
 
   // Why another mode than the one asked for is in use ("O_DIRECT refused by tmpfs: buffered reads"), or
@@ -131,15 +132,17 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
-      const std::string& path, ReadMode mode = ReadMode::kBuffered) = 0;
+  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
+                                                                           ReadMode mode = ReadMode::kBuffered) = 0;
 
   // A new empty file; AlreadyExists when there is one.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
 
-  // As Create, for a large file that is written once from front to back: it may bypass the page cache, which the pages of
-  // a shard would only push other data out of. The default is Create.
-  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) { return Create(path); }
+  // As Create, for a large file that is written once from front to back: it may bypass the page cache, which the pages
+  // of a shard would only push other data out of. The default is Create.
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) {
+    return Create(path);
+  }
 
   // An existing file, or a new one, positioned at its end.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) = 0;
@@ -166,8 +169,8 @@ class FileSystem {
   virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
 
   // Calls `take` for each entry that List would return, one at a time, so that a directory of millions of entries need
-  // not stand in memory. `name` is valid during the call. Stops at the first error of `take` and returns it. The default
-  // goes through List.
+  // not stand in memory. `name` is valid during the call. Stops at the first error of `take` and returns it. The
+  // default goes through List.
   virtual absl::Status ForEachEntry(const std::string& path,
                                     const std::function<absl::Status(std::string_view name, FileType type)>& take);
 

@@ -17,8 +17,8 @@
 
 namespace shardkit {
 
-// Lies beside the shards and says what the samples were before: the types, key and metadata that the container has no place for.
-// Other programs pass it over. The form is that of dataset.json, without shards.
+// Lies beside the shards and says what the samples were before: the types, key and metadata that the container has no
+// place for. Other programs pass it over. The form is that of dataset.json, without shards.
 inline constexpr std::string_view kOriginName = "shardkit.json";
 
 // The wids index that a written WebDataset has.
@@ -49,11 +49,12 @@ struct MdsWriterOptions : ForeignWriterOptions {
   // "zstd", "zstd:LEVEL" or empty for none.
   std::string compression;
 
-  // Names of hash algorithms, of the shards as they are and compressed: as NamedHash, "xxh64", "xxh3_64", "xxh128", "sha1", "sha256", "md5", ….
+  // Names of hash algorithms, of the shards as they are and compressed: as NamedHash, "xxh64", "xxh3_64", "xxh128",
+  // "sha1", "sha256", "md5", ….
   std::vector<std::string> hashes;
 
-  // Encodings by column, where another than that of the column's type is wanted and is stored as the same bytes: "int" for i64,
-  // "str_int" for utf8, any for bytes.
+  // Encodings by column, where another than that of the column's type is wanted and is stored as the same bytes: "int"
+  // for i64, "str_int" for utf8, any for bytes.
   std::map<std::string, std::string> encodings;
 };
 
@@ -62,19 +63,22 @@ struct WebDatasetWriterOptions : ForeignWriterOptions {
   bool index = true;
 };
 
-// Writes shard.00000.mds, … and index.json as MDSWriter of mosaicml-streaming does: the same bytes for the same samples and settings,
-// but that zstd's depend on the library's version. InvalidArgument, naming the column, for a type that MDS does not have or an encoding,
-// compression or hash that is not written. Holds up to `threads` + 2 whole shards in memory. The schema cannot be widened: a field that is
-// not in it is InvalidArgument. A key column is stored as any other. Otherwise as DatasetWriter::Create.
+// Writes shard.00000.mds, … and index.json as MDSWriter of mosaicml-streaming does: the same bytes for the same samples
+// and settings, but that zstd's depend on the library's version. InvalidArgument, naming the column, for a type that
+// MDS does not have or an encoding, compression or hash that is not written. Holds up to `threads` + 2 whole shards in
+// memory. The schema cannot be widened: a field that is not in it is InvalidArgument. A key column is stored as any
+// other. Otherwise as DatasetWriter::Create.
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
-                                                               const Schema& schema, const MdsWriterOptions& options = {});
+                                                               const Schema& schema,
+                                                               const MdsWriterOptions& options = {});
 
-// Writes 000000.tar, …, and wids.json, an index of them in the form of wids (without MD5; none where wids would read other samples, as
-// those of names over 100 bytes). Fields are byte strings, members of the tar in their order,
-// named KEY.COLUMN (as columns are named when tars are read); absent ones have no member. InvalidArgument for a field of another type,
-// and for a sample that would not come back as it is: see Append's errors. Columns that the schema lacks may come.
-// Otherwise as DatasetWriter::Create.
-absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem& file_system, const std::string& directory,
+// Writes 000000.tar, …, and wids.json, an index of them in the form of wids (without MD5; none where wids would read
+// other samples, as those of names over 100 bytes). Fields are byte strings, members of the tar in their order, named
+// KEY.COLUMN (as columns are named when tars are read); absent ones have no member. InvalidArgument for a field of
+// another type, and for a sample that would not come back as it is: see Append's errors. Columns that the schema lacks
+// may come. Otherwise as DatasetWriter::Create.
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem& file_system,
+                                                                      const std::string& directory,
                                                                       const Schema& schema,
                                                                       const WebDatasetWriterOptions& options = {});
 

@@ -143,8 +143,8 @@ struct RandomCropOptions {
 // when none does, the largest box in the middle whose ratio is in range. Draws at most 22 numbers: two for
 // each try (area, ratio), then two (y, x). The box is the same on machines whose C libraries agree on exp,
 // log and sqrt to well within what rounding to pixels leaves over.
-Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height,
-                           AugmentationRandom& random, const RandomCropOptions& options = {});
+Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
+                           const RandomCropOptions& options = {});
 
 struct Point {
   double x = 0;
@@ -184,8 +184,7 @@ class Resizer {
 
 // Copies the stored `image` upright (EXIF 1 to 8) into `out` and then, with `flip`, mirrors it left to right.
 // `out` has the upright size and does not overlap `image`; InvalidArgument for another size or orientation.
-absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip,
-                              const MutableImageView& out);
+absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip, const MutableImageView& out);
 
 // An image of few bytes can claim gigabytes of pixels. Enough for 78 million pixels of RGB.
 inline constexpr uint64_t kDefaultImageMemory = uint64_t{224} << 20;
@@ -196,8 +195,8 @@ struct ImageDecodeOptions {
   bool scaled_decode = true;
   // Value of the padding, per channel; the first for gray output.
   std::array<uint8_t, 3> fill = {0, 0, 0};
-  // Bytes that decoding one image may take beyond `out`, and of outputs whose size the image decides, `out` too. Images that
-  // need more are refused (ResourceExhausted).
+  // Bytes that decoding one image may take beyond `out`, and of outputs whose size the image decides, `out` too. Images
+  // that need more are refused (ResourceExhausted).
   uint64_t max_memory = kDefaultImageMemory;
 };
 

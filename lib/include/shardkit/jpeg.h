@@ -22,8 +22,8 @@ struct JpegInfo {
   bool progressive = false;  // SOF2, SOF6, SOF10 or SOF14
   bool lossless = false;     // SOF3, SOF7, SOF11 or SOF15
   bool arithmetic = false;   // arithmetic entropy coding
-  // What a decoder holds of the whole image at once, whatever part of it is wanted: its DCT coefficients, 2 bytes each, when the
-  // first scan has not all of them (progressive files, and sequential ones with a scan per component); else 0.
+  // What a decoder holds of the whole image at once, whatever part of it is wanted: its DCT coefficients, 2 bytes each,
+  // when the first scan has not all of them (progressive files, and sequential ones with a scan per component); else 0.
   uint64_t coefficient_bytes = 0;
   int exif_orientation = 0;  // 1 to 8; 0 when the file does not say
 };
@@ -92,15 +92,14 @@ class JpegDecoder {
   absl::Status Check(std::string_view bytes);
 
   // Bytes that one image may need: the pixels it is decoded to, unless they go into the caller's memory, and its
-  // coefficient_bytes. By the frame header alone, before anything is allocated. Default 224 MiB: 78 million pixels of RGB, or 39
-  // million of a progressive file with 4:2:0 chroma. An arithmetic-coded image has at most as many pixels, whatever part of it is
-  // wanted: a few bytes may announce billions, and take the time of decoding them.
+  // coefficient_bytes. By the frame header alone, before anything is allocated. Default 224 MiB: 78 million pixels of
+  // RGB, or 39 million of a progressive file with 4:2:0 chroma. An arithmetic-coded image has at most as many pixels,
+  // whatever part of it is wanted: a few bytes may announce billions, and take the time of decoding them.
   void set_max_memory(uint64_t bytes) { max_memory_ = bytes; }
 
  private:
   struct RegionState;
-  absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out,
-                           size_t row_stride);
+  absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out, size_t row_stride);
   void* handle_ = nullptr;
   std::unique_ptr<RegionState> region_;  // made when first needed
   std::vector<uint8_t> scratch_;

@@ -53,7 +53,7 @@ struct GeometryOptions {
   uint32_t height = 0;  // pixels; 0 is `width`
   uint32_t resize = 0;  // pixels; 0 is `width`
   RandomCropOptions crop;
-  double flip_probability = 0;  // 0 to 1
+  double flip_probability = 0;     // 0 to 1
   bool apply_orientation = false;  // turn the image (and masks) upright as its EXIF orientation says
 };
 
@@ -75,10 +75,10 @@ struct FunctionInput {
   uint64_t epoch = 0;
 };
 
-// Fills `out`, whose bytes are zero, with the tensor of one sample. Called from many threads at once. An error makes the
-// sample a bad one.
-using DecodeFunction = std::function<absl::Status(const FunctionInput& input, AugmentationRandom& random,
-                                                  std::span<uint8_t> out)>;
+// Fills `out`, whose bytes are zero, with the tensor of one sample. Called from many threads at once. An error makes
+// the sample a bad one.
+using DecodeFunction =
+    std::function<absl::Status(const FunctionInput& input, AugmentationRandom& random, std::span<uint8_t> out)>;
 
 // Called on a loader's thread with each batch before it is delivered, from many threads at once. May change values in
 // place. An error is delivered in the batch's stead.
@@ -88,10 +88,10 @@ struct LoaderColumn {
   std::string name;
   ColumnDecode decode = ColumnDecode::kStored;
 
-  // kImage, kMasks, kPackedMasks: the geometry is left to whoever takes the batch, such as a GPU. Images come as stored: whole,
-  // ragged, at full scale and not turned. Masks come as runs (kMaskRuns); packing and pad_masks are left as well.
-  // BatchColumn::geometries says what to do with each image and each mask. What makes a sample a bad one (its geometry, masks
-  // of another size than their image, more pixels than memory) does so here too.
+  // kImage, kMasks, kPackedMasks: the geometry is left to whoever takes the batch, such as a GPU. Images come as
+  // stored: whole, ragged, at full scale and not turned. Masks come as runs (kMaskRuns); packing and pad_masks are left
+  // as well. BatchColumn::geometries says what to do with each image and each mask. What makes a sample a bad one (its
+  // geometry, masks of another size than their image, more pixels than memory) does so here too.
   bool deferred = false;
 
   // kImage.
@@ -103,7 +103,7 @@ struct LoaderColumn {
   bool pad_masks = false;
 
   // kTokens.
-  uint32_t context = 4096;     // tokens of a row
+  uint32_t context = 4096;  // tokens of a row
   int64_t padding_token = 0;
 
   // kFunction: what it makes of each value, without the dimension of the batch.
@@ -144,8 +144,8 @@ struct LoaderOptions {
   // Where the values of batches lie; null is ordinary memory. Batches keep it.
   std::shared_ptr<BatchMemory> batch_memory;
 
-  // Memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it. A step that
-  // needs more by itself is given it.
+  // Memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it. A step
+  // that needs more by itself is given it.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
   // 0 is auto: as many decoding threads as processors, and of reading threads as many as are found to help.
@@ -156,8 +156,8 @@ struct LoaderOptions {
   std::shared_ptr<StageObserver> observer;
 };
 
-// One thread at a time, except Cancel, Report, Trace and AddTraceEvent. Destroying it stops its threads within one unit of work each (reading a block,
-// decoding some samples).
+// One thread at a time, except Cancel, Report, Trace and AddTraceEvent. Destroying it stops its threads within one unit
+// of work each (reading a block, decoding some samples).
 class Loader {
  public:
   virtual ~Loader() = default;
@@ -186,8 +186,8 @@ class Loader {
   // Events so far in Chrome's trace format (JSON), which Perfetto opens; empty without LoaderOptions::trace.
   virtual std::string Trace() const = 0;
 
-  // Adds something that happens around the loader, between two times, to the trace. `name` is a literal, `lane` the row it is
-  // shown in, `number` what tells it from others of its kind.
+  // Adds something that happens around the loader, between two times, to the trace. `name` is a literal, `lane` the row
+  // it is shown in, `number` what tells it from others of its kind.
   virtual void AddTraceEvent(const char* name, std::string_view lane, std::chrono::steady_clock::time_point begin,
                              std::chrono::steady_clock::time_point end, uint64_t number) = 0;
 
@@ -196,7 +196,8 @@ class Loader {
 };
 
 // The plan a loader would follow, without one: opens the datasets, reads block directories only.
-absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
+                                                         std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options);
 
 }  // namespace shardkit

@@ -20,8 +20,8 @@ struct StageTimes {
 };
 
 struct LoaderReport {
-  StageTimes read;    // from the files, checksums and decompression included
-  StageTimes decode;  // to batches
+  StageTimes read;          // from the files, checksums and decompression included
+  StageTimes decode;        // to batches
   double file_seconds = 0;  // the part of read.busy spent in reads of files; the rest is checking and decompressing
 
   double seconds = 0;                // since the first Next()
@@ -31,8 +31,8 @@ struct LoaderReport {
 
   uint64_t batches = 0;
   uint64_t samples = 0;
-  uint64_t bytes = 0;        // of batches delivered
-  uint64_t bytes_read = 0;   // of blocks, as stored
+  uint64_t bytes = 0;       // of batches delivered
+  uint64_t bytes_read = 0;  // of blocks, as stored
   uint64_t blocks_read = 0;
   uint64_t blocks_read_again = 0;  // dropped for want of memory and read again
   uint64_t skipped = 0;

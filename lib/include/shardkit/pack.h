@@ -38,8 +38,8 @@ struct PackOptions {
 };
 
 struct PackReport {
-  Manifest manifest;      // of a dry run only the columns known beforehand
-  uint64_t samples = 0;   // stored, or of a dry run loaded, by this call (not by a run it resumed)
+  Manifest manifest;     // of a dry run only the columns known beforehand
+  uint64_t samples = 0;  // stored, or of a dry run loaded, by this call (not by a run it resumed)
   uint64_t input_bytes = 0;
   std::vector<SkippedSample> skipped;
 };
@@ -66,9 +66,9 @@ struct UnpackReport {
   uint64_t bytes = 0;
 };
 
-// Writes the files a dataset was packed from, byte for byte, below `directory`, which must be empty or missing. Datasets
-// of other origin: KEY.COLUMN for byte strings, KEY.COLUMN.npy for arrays, KEY.COLUMN.json for the rest. Names that would
-// lead out of the directory are refused. Existing files are not overwritten.
+// Writes the files a dataset was packed from, byte for byte, below `directory`, which must be empty or missing.
+// Datasets of other origin: KEY.COLUMN for byte strings, KEY.COLUMN.npy for arrays, KEY.COLUMN.json for the rest. Names
+// that would lead out of the directory are refused. Existing files are not overwritten.
 absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader& dataset, const std::string& directory,
                                     const UnpackOptions& options = {});
 

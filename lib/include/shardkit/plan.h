@@ -8,9 +8,10 @@
 //   - The samples in that order are cut into as many equal lanes (canonical streams) as Plan::lanes() says. Position g
 //     belongs to lane g % lanes, so that neighbours come from different places, and a world size that divides the
 //     lanes (and the batch size) gives every rank lanes of its own.
-//   - Each lane is cut, at the edges of blocks, into windows of the lane's share of the shuffle buffer. Within a window the
-//     samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with smaller windows, so
-//     that the first batch does not wait for the whole buffer.
+//   - Each lane is cut, at the edges of blocks, into windows of the lane's share of the shuffle buffer. Within a window
+//   the
+//     samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with smaller
+//     windows, so that the first batch does not wait for the whole buffer.
 //   - What does not fill a row of lanes comes last.
 //   - With several datasets each lane mixes theirs evenly, in the proportion of their sizes.
 #pragma once
@@ -43,7 +44,7 @@ enum class Remainder {
 struct PlanBlock {
   uint64_t first_sample = 0;  // ordinal in the dataset
   uint32_t sample_count = 0;
-  uint64_t bytes = 0;         // what it takes in memory; the length in the file is a good stand-in
+  uint64_t bytes = 0;  // what it takes in memory; the length in the file is a good stand-in
 };
 
 // One of the datasets that are mixed.
@@ -63,11 +64,11 @@ struct PlanDataset {
 struct PlanOptions {
   uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
-  uint64_t batch_size = 1;                          // samples of a step, over all ranks; at least 1
+  uint64_t batch_size = 1;  // samples of a step, over all ranks; at least 1
   Remainder remainder = Remainder::kKeep;
   uint64_t shuffle_buffer_bytes = uint64_t{256} << 20;  // over all lanes, that is, over all ranks
-  uint32_t lanes = 0;                               // 1 to 65536; 0 chooses a power of two up to 64 from the buffer
-  uint64_t epoch_samples = 0;                       // with proportions: samples of an epoch; 0 is the sum of all datasets'
+  uint32_t lanes = 0;                                   // 1 to 65536; 0 chooses a power of two up to 64 from the buffer
+  uint64_t epoch_samples = 0;  // with proportions: samples of an epoch; 0 is the sum of all datasets'
 };
 
 // A sample and where it stands.
@@ -76,8 +77,8 @@ struct PlannedSample {
   uint32_t block = 0;     // within the dataset
   uint32_t in_block = 0;  // sample within the block
   uint32_t lane = 0;
-  uint64_t ordinal = 0;   // in the dataset
-  uint64_t window = 0;    // windows are numbered through the dataset's lanes, from 0
+  uint64_t ordinal = 0;  // in the dataset
+  uint64_t window = 0;   // windows are numbered through the dataset's lanes, from 0
 };
 
 // Where a run stands: small, free of world size, and valid for the same datasets, seed and order only, which `plan`, a

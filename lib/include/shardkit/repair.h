@@ -62,7 +62,7 @@ struct RepairLoss {
   uint64_t block_count = 0;             // 0 when not known, or when other samples of the block were kept
   std::string reason;                   // "its header is damaged or gone", …
   std::vector<std::string> columns;     // with damaged chunks or values, as far as that is known
-  std::vector<std::string> keys;  // of the samples, in their order, when the block's keys can still be read
+  std::vector<std::string> keys;        // of the samples, in their order, when the block's keys can still be read
 };
 
 struct RepairReport {
@@ -98,12 +98,11 @@ struct RepairReport {
 // AlreadyExists when there is an `output`; InvalidArgument when it is the input, or when `schema_from` is of
 // no use; DataLoss when this is no shard, or its header is gone and nothing tells the columns; Unimplemented
 // for a later version's shard; Cancelled; errors of I/O. Damage is reported, not returned.
-absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path,
-                                         const std::string& output, const RepairOptions& options = {});
+absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path, const std::string& output,
+                                         const RepairOptions& options = {});
 
 struct DatasetRepairReport {
-  std::vector<RepairReport>
-      shards;  // in the dataset's order; those that were whole have no problems and no losses
+  std::vector<RepairReport> shards;  // in the dataset's order; those that were whole have no problems and no losses
   std::vector<std::string> notes;
   bool written = false;  // false when there was nothing to recover: then there is no output
   Manifest manifest;     // of the output
@@ -119,7 +118,6 @@ struct DatasetRepairReport {
 // named anew, as pack names them. Shards of which nothing is left are left out, missing ones count as lost.
 // Errors as RepairShard, and those of DatasetWriter::Create for `output`.
 absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
-                                                  const std::string& output,
-                                                  const RepairOptions& options = {});
+                                                  const std::string& output, const RepairOptions& options = {});
 
 }  // namespace shardkit

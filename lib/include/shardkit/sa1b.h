@@ -42,8 +42,8 @@ class Sa1bConverter {
 
 // The values of one sample's annotation columns, as stored; an absent one has a null data().
 struct Sa1bValues {
-  std::string_view image_id, width, height, file_name, masks, annotation_id, area, bbox, predicted_iou,
-      stability_score, crop_box, point_coords, source_json;
+  std::string_view image_id, width, height, file_name, masks, annotation_id, area, bbox, predicted_iou, stability_score,
+      crop_box, point_coords, source_json;
 };
 
 // The text of the annotation file: source_json when present, else regenerated. Replaces *json. DataLoss when the

@@ -19,7 +19,8 @@
 
 namespace shardkit {
 
-// What stands in few bytes may decompress to very many. Writers keep blocks within this, so that every reader takes them.
+// What stands in few bytes may decompress to very many. Writers keep blocks within this, so that every reader takes
+// them.
 inline constexpr uint64_t kDefaultMaxDecompression = uint64_t{128} << 20;
 
 struct ReadOptions {
@@ -33,8 +34,9 @@ struct ReadOptions {
   // and ValidateShard work within a few MiB whatever the size of a value.
   uint64_t max_block_memory = uint64_t{8} << 30;
 
-  // ResourceExhausted when the chunks wanted of a block decompress to more bytes than this beyond those they are stored in. The same for
-  // what is wanted of a compressed tar, and for a compressed MDS shard, which is decompressed whole, against the bytes of their files.
+  // ResourceExhausted when the chunks wanted of a block decompress to more bytes than this beyond those they are stored
+  // in. The same for what is wanted of a compressed tar, and for a compressed MDS shard, which is decompressed whole,
+  // against the bytes of their files.
   uint64_t max_decompression = kDefaultMaxDecompression;
 };
 
@@ -50,8 +52,9 @@ class BlockBuffer {
   // Bytes of memory it holds: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
   uint64_t memory() const;
 
-  // For values that kMapped mode showed of the map itself, to be asked after they were used and while the shard is open, or the dataset
-  // they were read from: DataLoss when the file has been cut meanwhile, so that they may have been zeros. OK in other modes.
+  // For values that kMapped mode showed of the map itself, to be asked after they were used and while the shard is
+  // open, or the dataset they were read from: DataLoss when the file has been cut meanwhile, so that they may have been
+  // zeros. OK in other modes.
   absl::Status CheckMapped() const;
 
   struct State;
@@ -64,8 +67,8 @@ class BlockBuffer {
 // Receives consecutive pieces of a value. A returned error ends the copy and is passed on.
 using ByteSink = std::function<absl::Status(std::string_view piece)>;
 
-// Thread-safe after Open; each thread brings its own BlockBuffer. Damage is DataLoss with the path, the byte offset and,
-// where they are known, block, column and sample.
+// Thread-safe after Open; each thread brings its own BlockBuffer. Damage is DataLoss with the path, the byte offset
+// and, where they are known, block, column and sample.
 class ShardReader {
  public:
   virtual ~ShardReader() = default;
@@ -115,8 +118,8 @@ class ShardReader {
   // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
-  // Whether reading what lies before the bytes read last costs reading all that lies before those again, as in a compressed
-  // tar. Who reads many blocks of such a shard lets one thread at a time do it, in their order.
+  // Whether reading what lies before the bytes read last costs reading all that lies before those again, as in a
+  // compressed tar. Who reads many blocks of such a shard lets one thread at a time do it, in their order.
   virtual bool forward_only() const { return false; }
 
   // Hints that block `index` is wanted soon.

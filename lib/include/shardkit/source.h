@@ -99,16 +99,18 @@ struct SourceOptions {
   FileSystem* file_system = PosixFileSystem();
   // Values of at least this many bytes are handed on as files instead of being loaded.
   uint64_t stream_above = uint64_t{16} << 20;
-  // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one sample.
+  // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one
+  // sample.
   uint64_t max_decompression = kDefaultMaxDecompression;
   // A tar's half pairs wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
 };
 
-// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds"; inputs are directories or tar files (plain or compressed),
-// taken in the order given; of the last two kinds, datasets, which are read as shardkit/convert.h says. "auto" looks at the inputs: index.json of MDS -> mds; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that
-// hold nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown
-// kind or an input that does not suit it.
+// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds"; inputs are directories or tar files (plain
+// or compressed), taken in the order given; of the last two kinds, datasets, which are read as shardkit/convert.h says.
+// "auto" looks at the inputs: index.json of MDS -> mds; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold
+// nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown kind or
+// an input that does not suit it.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options = {});
 

@@ -41,9 +41,8 @@ struct SynthSa1bOptions {
 // written under temporary names (".sa_N.jpg.partial") and renamed when whole; a failed or cancelled run
 // removes the temporary files and leaves the pairs that were finished. Nothing is synced. InvalidArgument for
 // impossible options, AlreadyExists for a file in the way, Cancelled.
-absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& directory,
-                            const SynthSa1bOptions& options, const SynthProgressCallback& progress = {},
-                            const Cancellation* cancellation = nullptr);
+absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& directory, const SynthSa1bOptions& options,
+                            const SynthProgressCallback& progress = {}, const Cancellation* cancellation = nullptr);
 
 enum class SynthContent {
   kRandom,  // uniform bytes: nothing compresses
@@ -64,8 +63,7 @@ struct SynthFilesOptions {
 
 // Writes files 000000/000000000.bin, 000000/000000001.bin, ... below `directory`. Otherwise as
 // SynthesizeSa1b.
-absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directory,
-                             const SynthFilesOptions& options, const SynthProgressCallback& progress = {},
-                             const Cancellation* cancellation = nullptr);
+absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directory, const SynthFilesOptions& options,
+                             const SynthProgressCallback& progress = {}, const Cancellation* cancellation = nullptr);
 
 }  // namespace shardkit

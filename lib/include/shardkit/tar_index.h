@@ -40,10 +40,11 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
 // X.tar has X.idx, the name that readers of DALI are given.
 inline constexpr std::string_view kDaliIndexSuffix = ".idx";
 
-// Writes the index of X.tar for DALI's readers.webdataset, version 1.2, as DALI's own wds2idx does, to X.idx: whole or not at all.
-// Among the problems are members that DALI takes for samples though they are none. InvalidArgument for a compressed tar, one whose
-// name does not end in .tar, an X.idx that is something else, and for a tar of which an index cannot tell: without samples, with
-// members that DALI leaves out though they belong to a sample, with white space in a name. DataLoss when the tar is damaged.
+// Writes the index of X.tar for DALI's readers.webdataset, version 1.2, as DALI's own wds2idx does, to X.idx: whole or
+// not at all. Among the problems are members that DALI takes for samples though they are none. InvalidArgument for a
+// compressed tar, one whose name does not end in .tar, an X.idx that is something else, and for a tar of which an index
+// cannot tell: without samples, with members that DALI leaves out though they belong to a sample, with white space in a
+// name. DataLoss when the tar is damaged.
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation = nullptr);
 
@@ -58,12 +59,13 @@ struct WidsReport {
   uint64_t bytes = 0;  // of all tars
 };
 
-// Writes the index of these tars, in this order, for wids, to `output`: whole or not at all. It ends in .json, and takes the place of
-// nothing but such an index. Tars are named relative to its folder; both are absolute paths, or none is. InvalidArgument for a
-// compressed tar, and for one that wids would cut into other samples than webdataset does, naming the member; DataLoss when a tar
-// is damaged; Unimplemented when this build has no MD5.
-absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::vector<std::string>& tars, const std::string& output,
-                                          const WidsOptions& options = {}, const Cancellation* cancellation = nullptr);
+// Writes the index of these tars, in this order, for wids, to `output`: whole or not at all. It ends in .json, and
+// takes the place of nothing but such an index. Tars are named relative to its folder; both are absolute paths, or none
+// is. InvalidArgument for a compressed tar, and for one that wids would cut into other samples than webdataset does,
+// naming the member; DataLoss when a tar is damaged; Unimplemented when this build has no MD5.
+absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::vector<std::string>& tars,
+                                          const std::string& output, const WidsOptions& options = {},
+                                          const Cancellation* cancellation = nullptr);
 
 // Whether a file's name is that of a tar: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
 bool IsTarPath(std::string_view path);

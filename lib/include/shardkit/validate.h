@@ -20,8 +20,9 @@ struct ValidateOptions {
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
-  // Of each thread: as ReadOptions says, and the bytes that decoding one image may take. Progressive JPEGs take 2 bytes a
-  // coefficient, other images next to nothing; of arithmetic-coded ones the pixels count. What passes the second is a problem that names the limit.
+  // Of each thread: as ReadOptions says, and the bytes that decoding one image may take. Progressive JPEGs take 2 bytes
+  // a coefficient, other images next to nothing; of arithmetic-coded ones the pixels count. What passes the second is a
+  // problem that names the limit.
   uint64_t max_decompression = kDefaultMaxDecompression;
   uint64_t max_image_memory = uint64_t{96} << 20;
 
@@ -44,11 +45,11 @@ struct ValidateReport {
   bool ok() const { return problem_count == 0; }
 };
 
-// Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index, content hash;
-// for a dataset also manifest and offset index against the shards. Damage is reported, not returned; an error status
-// means that the check itself could not be done (NotFound, I/O, Cancelled).
-// A dataset of MDS or WebDataset: every value is read, as are the hashes of its files where there are any, and the names of a tar's
-// members are looked at. Those containers have no checksums of parts; a tar has none at all unless it has an index of ours.
+// Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index, content
+// hash; for a dataset also manifest and offset index against the shards. Damage is reported, not returned; an error
+// status means that the check itself could not be done (NotFound, I/O, Cancelled). A dataset of MDS or WebDataset:
+// every value is read, as are the hashes of its files where there are any, and the names of a tar's members are looked
+// at. Those containers have no checksums of parts; a tar has none at all unless it has an index of ours.
 absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options = {});
 

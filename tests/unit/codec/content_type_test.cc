@@ -60,14 +60,13 @@ TEST(ContentType, Guess) {
   EXPECT_EQ(GuessType("\xff", "json"), Type::kBytes);
   EXPECT_EQ(GuessType("{\"a\": 1}", "txt"), Type::kUtf8);
   EXPECT_EQ(GuessType("{\"a\": 1}", ""), Type::kBytes);
-  for (const char* extension : {"txt", "cls", "caption", "csv", "tsv", "md", "xml", "html", "yaml", "yml",
-                                "log", "jsonl", "ndjson", "TXT"}) {
+  for (const char* extension :
+       {"txt", "cls", "caption", "csv", "tsv", "md", "xml", "html", "yaml", "yml", "log", "jsonl", "ndjson", "TXT"}) {
     EXPECT_EQ(GuessType("7", extension), Type::kUtf8) << extension;
     EXPECT_EQ(GuessType("\xff", extension), Type::kBytes) << extension;
     EXPECT_EQ(GuessType("", extension), Type::kUtf8) << extension;
   }
-  for (const char* extension : {"jpg", "JPEG", "jpe", "jfif"})
-    EXPECT_EQ(GuessType("", extension), Type::kJpeg);
+  for (const char* extension : {"jpg", "JPEG", "jpe", "jfif"}) EXPECT_EQ(GuessType("", extension), Type::kJpeg);
   EXPECT_EQ(GuessType("", "png"), Type::kPng);
   EXPECT_EQ(GuessType("", "json"), Type::kUtf8);
   EXPECT_EQ(GuessType("", "npy"), Type::kBytes);

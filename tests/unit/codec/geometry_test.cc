@@ -16,12 +16,10 @@ TEST(AugmentationRandom, NeverChanges) {
     uint64_t seed, epoch, sample;
     std::array<uint64_t, 3> numbers;
   };
-  for (const Case& c : {Case{0, 0, 0, {0x2130748aaac80268, 0x0cc78fb979ce5090, 0xab9aa3dafba6b4ac}},
-                        Case{1, 2, 3, {0x214d4c07ecfeaac5, 0x6ff419cb83dfe1e6, 0xf475ff91157f0556}},
-                        Case{UINT64_MAX,
-                             UINT64_MAX,
-                             UINT64_MAX,
-                             {0xe78ef51182b3d298, 0x662576c0b0257537, 0x73b9f40fd2461434}}}) {
+  for (const Case& c :
+       {Case{0, 0, 0, {0x2130748aaac80268, 0x0cc78fb979ce5090, 0xab9aa3dafba6b4ac}},
+        Case{1, 2, 3, {0x214d4c07ecfeaac5, 0x6ff419cb83dfe1e6, 0xf475ff91157f0556}},
+        Case{UINT64_MAX, UINT64_MAX, UINT64_MAX, {0xe78ef51182b3d298, 0x662576c0b0257537, 0x73b9f40fd2461434}}}) {
     AugmentationRandom random(c.seed, c.epoch, c.sample);
     for (const uint64_t number : c.numbers) EXPECT_EQ(random.Next(), number);
   }
@@ -155,8 +153,7 @@ TEST(Geometry, Check) {
   EXPECT_TRUE(refused([&](Geometry& g) { g.source.x = nan; }));
   EXPECT_TRUE(refused([&](Geometry& g) { g.source.height = nan; }));
   EXPECT_FALSE(refused([](Geometry& g) { g.source.width = 30 + 1e-9; }));
-  for (const StoredSize& stored :
-       {StoredSize{0, 5}, StoredSize{5, 0}, StoredSize{5, 5, 9}, StoredSize{5, 5, -1}}) {
+  for (const StoredSize& stored : {StoredSize{0, 5}, StoredSize{5, 0}, StoredSize{5, 5, 9}, StoredSize{5, 5, -1}}) {
     AugmentationRandom random(1, 1, 1);
     for (const Geometry& geometry :
          {FullImage(stored), Resize(stored, 3, 3), CenterCrop(stored, 3, 3), ResizeLongestSide(stored, 3),
@@ -173,9 +170,9 @@ TEST(Geometry, PointsAndBoxes) {
     int orientation;
     Point corner, end;
   };
-  for (const Case& c : {Case{1, {0, 0}, {40, 30}}, Case{2, {40, 0}, {0, 30}}, Case{3, {40, 30}, {0, 0}},
-                        Case{4, {0, 30}, {40, 0}}, Case{5, {0, 0}, {30, 40}}, Case{6, {30, 0}, {0, 40}},
-                        Case{7, {30, 40}, {0, 0}}, Case{8, {0, 40}, {30, 0}}}) {
+  for (const Case& c :
+       {Case{1, {0, 0}, {40, 30}}, Case{2, {40, 0}, {0, 30}}, Case{3, {40, 30}, {0, 0}}, Case{4, {0, 30}, {40, 0}},
+        Case{5, {0, 0}, {30, 40}}, Case{6, {30, 0}, {0, 40}}, Case{7, {30, 40}, {0, 0}}, Case{8, {0, 40}, {30, 0}}}) {
     Geometry geometry = FullImage({40, 30, c.orientation});
     EXPECT_EQ(MapPoint(geometry, {0, 0}), c.corner) << c.orientation;
     EXPECT_EQ(MapPoint(geometry, {40, 30}), c.end) << c.orientation;

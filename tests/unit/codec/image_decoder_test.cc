@@ -58,8 +58,7 @@ Image StepByStep(std::string_view jpeg, const Geometry& geometry, int channels, 
 
 int LargestDifference(const Image& a, const Image& b) {
   int largest = 0;
-  for (size_t i = 0; i < a.pixels.size(); ++i)
-    largest = std::max(largest, std::abs(a.pixels[i] - b.pixels[i]));
+  for (size_t i = 0; i < a.pixels.size(); ++i) largest = std::max(largest, std::abs(a.pixels[i] - b.pixels[i]));
   return largest;
 }
 
@@ -197,7 +196,8 @@ TEST(ImageDecoder, Errors) {
   EXPECT_EQ(code(jpeg, FullImage({30, 40}), {}, Image(30, 40, 3)), kInvalid);
   EXPECT_EQ(code(jpeg, CenterCrop({40, 30}, 16, 20), {}, Image(20, 20, 3)), kInvalid);
   EXPECT_EQ(code(jpeg, crop, {.max_memory = 100}, small), absl::StatusCode::kResourceExhausted);
-  // Straight into the output nothing else is needed, but for the coefficients of a progressive file: 3 x 2 MCUs of 6 blocks.
+  // Straight into the output nothing else is needed, but for the coefficients of a progressive file: 3 x 2 MCUs of 6
+  // blocks.
   const std::string progressive = MakeJpeg({.width = 40, .height = 30, .progressive = true});
   constexpr uint64_t kCoefficients = uint64_t{3} * 2 * 6 * 128;
   EXPECT_EQ(code(jpeg, geometry, {.max_memory = 0}, out), absl::StatusCode::kOk);

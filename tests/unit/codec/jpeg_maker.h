@@ -88,8 +88,7 @@ inline Image DecodeWholeScaled(std::string_view bytes, int scale, J_COLOR_SPACE 
   jpeg_error_mgr errors;
   info.err = jpeg_std_error(&errors);
   jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()),
-               static_cast<unsigned long>(bytes.size()));
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()));
   jpeg_read_header(&info, TRUE);
   info.scale_num = static_cast<unsigned>(scale);
   info.scale_denom = 8;

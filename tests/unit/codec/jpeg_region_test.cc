@@ -24,8 +24,8 @@ constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 // Random regions, some at the edges and some one pixel wide or high, against `whole`, the image at that
 // scale.
-void CompareRegions(JpegDecoder& decoder, std::string_view jpeg, const Image& whole, int scale, int channels,
-                    int count, std::mt19937_64& random) {
+void CompareRegions(JpegDecoder& decoder, std::string_view jpeg, const Image& whole, int scale, int channels, int count,
+                    std::mt19937_64& random) {
   const JpegInfo info = ProbeJpeg(jpeg).value();
   const auto below = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
   DecodedRegion region;
@@ -51,8 +51,8 @@ void CompareRegions(JpegDecoder& decoder, std::string_view jpeg, const Image& wh
       const uint8_t* const expected = whole.At(region.left, region.top + y);
       const uint8_t* const found = region.image.pixels.data() + y * bytes;
       ASSERT_TRUE(std::equal(expected, expected + bytes, found))
-          << "row " << y << " of a region of " << options.width << " x " << options.height << " at ("
-          << options.x << ", " << options.y << "), scale " << scale;
+          << "row " << y << " of a region of " << options.width << " x " << options.height << " at (" << options.x
+          << ", " << options.y << "), scale " << scale;
     }
   }
 }
@@ -77,15 +77,14 @@ TEST(JpegRegion, EveryKindAndScale) {
                                   progressive, restart_rows, 90,         kind.chroma_h, kind.chroma_v};
           const std::string jpeg = MakeJpeg(recipe);
           SCOPED_TRACE(::testing::Message()
-                       << "color " << kind.color << " " << kind.h << "x" << kind.v << " chroma "
-                       << kind.chroma_h << "x" << kind.chroma_v << " progressive " << progressive << " "
-                       << width << "x" << height);
+                       << "color " << kind.color << " " << kind.h << "x" << kind.v << " chroma " << kind.chroma_h << "x"
+                       << kind.chroma_v << " progressive " << progressive << " " << width << "x" << height);
           for (int scale = 1; scale <= 8; ++scale) {
             const bool gray = kind.color == JCS_GRAYSCALE;
-            CompareRegions(decoder, jpeg, DecodeWholeScaled(jpeg, scale, gray ? JCS_GRAYSCALE : JCS_RGB),
-                           scale, 0, 12, random);
-            CompareRegions(decoder, jpeg, DecodeWholeScaled(jpeg, scale, gray ? JCS_RGB : JCS_GRAYSCALE),
-                           scale, gray ? 3 : 1, 6, random);
+            CompareRegions(decoder, jpeg, DecodeWholeScaled(jpeg, scale, gray ? JCS_GRAYSCALE : JCS_RGB), scale, 0, 12,
+                           random);
+            CompareRegions(decoder, jpeg, DecodeWholeScaled(jpeg, scale, gray ? JCS_RGB : JCS_GRAYSCALE), scale,
+                           gray ? 3 : 1, 6, random);
             if (HasFatalFailure()) return;
           }
         }
@@ -107,8 +106,7 @@ TEST(JpegRegion, CmykAndYcck) {
       Image gray(101, 77, 1);
       for (size_t i = 0; i < gray.pixels.size(); ++i) {
         const uint8_t* const rgb = whole.pixels.data() + 3 * i;
-        gray.pixels[i] =
-            static_cast<uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
+        gray.pixels[i] = static_cast<uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
       }
       CompareRegions(decoder, jpeg, gray, 8, 1, 20, random);
       Image into(101, 77, 1);
@@ -197,8 +195,7 @@ TEST(JpegRegion, Damage) {
   for (const bool progressive : {false, true}) {
     const std::string jpeg = MakeJpeg({.width = 48, .height = 160, .progressive = progressive});
     for (size_t length = 0; length < jpeg.size(); ++length) {
-      ASSERT_EQ(decoder.DecodeRegion(std::string_view(jpeg).substr(0, length), {}, &region).code(),
-                kDataLoss);
+      ASSERT_EQ(decoder.DecodeRegion(std::string_view(jpeg).substr(0, length), {}, &region).code(), kDataLoss);
     }
     // The region ends with row 15: nothing after the third row of MCUs (row 47) is looked at in one scan.
     const JpegRegionOptions top{.height = 16};
@@ -208,8 +205,7 @@ TEST(JpegRegion, Damage) {
               progressive ? kDataLoss : absl::StatusCode::kOk);
     const JpegRegionOptions bottom{.y = 144};
     ASSERT_TRUE(decoder.DecodeRegion(jpeg, bottom, &region).ok());
-    EXPECT_EQ(decoder.DecodeRegion(std::string_view(jpeg).substr(0, most), bottom, &region).code(),
-              kDataLoss);
+    EXPECT_EQ(decoder.DecodeRegion(std::string_view(jpeg).substr(0, most), bottom, &region).code(), kDataLoss);
   }
   // With restart markers every row of MCUs stands alone, so that damage is seen where it is and not behind
   // it. Rows 0 to 2 belong to a region of row 0 and what may be read below it; row 9 does not.
@@ -253,18 +249,12 @@ TEST(JpegRegion, DamageNeverCrashes) {
 }
 
 TEST(JpegRegion, TooManyScans) {
-  const std::string many = MakeJpeg({.width = 16,
-                                     .height = 16,
-                                     .color = JCS_GRAYSCALE,
-                                     .h = 1,
-                                     .v = 1,
-                                     .progressive = true,
-                                     .many_scans = true});
+  const std::string many = MakeJpeg(
+      {.width = 16, .height = 16, .color = JCS_GRAYSCALE, .h = 1, .v = 1, .progressive = true, .many_scans = true});
   JpegDecoder decoder;
   DecodedRegion region;
   DecodedImage image;
-  EXPECT_EQ(decoder.DecodeRegion(many, {}, &region).message(),
-            "JPEG: Progressive JPEG image has more than 500 scans");
+  EXPECT_EQ(decoder.DecodeRegion(many, {}, &region).message(), "JPEG: Progressive JPEG image has more than 500 scans");
   EXPECT_EQ(decoder.DecodeRegion(many, {}, &region), decoder.Decode(many, &image));
 }
 
@@ -293,8 +283,8 @@ TEST(JpegRegion, RealFiles) {
       const absl::Status status = decoder.Decode(jpeg, &decoded);
       EXPECT_EQ(decoder.DecodeRegion(jpeg, {}, &region).code(), status.code());
       if (!status.ok()) continue;
-      CompareRegions(decoder, jpeg, Image(decoded.width, decoded.height, decoded.channels, decoded.pixels), 8,
-                     0, 6, random);
+      CompareRegions(decoder, jpeg, Image(decoded.width, decoded.height, decoded.channels, decoded.pixels), 8, 0, 6,
+                     random);
       if (ProbeJpeg(jpeg)->components == 4) continue;
       const J_COLOR_SPACE space = decoded.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
       for (const int scale : {4, 2, 1, 3}) {

@@ -60,13 +60,11 @@ std::string Exif(bool little, uint16_t orientation) {
   const std::string tail(3, '\0');
   const std::string value(1, static_cast<char>(orientation));
   if (little) {
-    return std::string("Exif\0\0II\x2a\0\x08\0\0\0\x02\0", 16) +
-           std::string("\x0f\x01\x02\0\0\0\0\0\0\0\0\0", 12) + std::string("\x12\x01\x03\0\x01\0\0\0", 8) +
-           value + tail;
+    return std::string("Exif\0\0II\x2a\0\x08\0\0\0\x02\0", 16) + std::string("\x0f\x01\x02\0\0\0\0\0\0\0\0\0", 12) +
+           std::string("\x12\x01\x03\0\x01\0\0\0", 8) + value + tail;
   }
-  return std::string("Exif\0\0MM\0\x2a\0\0\0\x08\0\x02", 16) +
-         std::string("\x01\x0f\0\x02\0\0\0\0\0\0\0\0", 12) + std::string("\x01\x12\0\x03\0\0\0\x01\0", 9) +
-         value + tail.substr(1);
+  return std::string("Exif\0\0MM\0\x2a\0\0\0\x08\0\x02", 16) + std::string("\x01\x0f\0\x02\0\0\0\0\0\0\0\0", 12) +
+         std::string("\x01\x12\0\x03\0\0\0\x01\0", 9) + value + tail.substr(1);
 }
 
 absl::StatusCode ProbeCode(std::string_view bytes) { return ProbeJpeg(bytes).status().code(); }
@@ -100,8 +98,7 @@ TEST(ProbeJpeg, FrameHeaders) {
     EXPECT_EQ(info->arithmetic, c.arithmetic);
     EXPECT_EQ(info->exif_orientation, 0);
   }
-  for (const uint8_t marker : {0xc4, 0xc8, 0xcc})
-    EXPECT_FALSE(ProbeJpeg(kStart + Frame(marker, 8, 6, 7, 3)).ok());
+  for (const uint8_t marker : {0xc4, 0xc8, 0xcc}) EXPECT_FALSE(ProbeJpeg(kStart + Frame(marker, 8, 6, 7, 3)).ok());
 }
 
 TEST(ProbeJpeg, Orientation) {
@@ -138,8 +135,7 @@ TEST(ProbeJpeg, JunkAndFillBetweenSegments) {
 
 TEST(ProbeJpeg, Refusals) {
   EXPECT_EQ(ProbeJpeg("").status().message(), "JPEG: no signature (FF D8 FF) at byte 0");
-  EXPECT_EQ(ProbeJpeg(kStart + kEnd).status().message(),
-            "JPEG: no frame header in 4 bytes, read up to byte 4");
+  EXPECT_EQ(ProbeJpeg(kStart + kEnd).status().message(), "JPEG: no frame header in 4 bytes, read up to byte 4");
   EXPECT_EQ(ProbeCode(kStart + Segment(0xda, "x") + Frame(0xc0, 8, 2, 3, 1)), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ProbeCode(kStart + Frame(0xc0, 8, 0, 3, 1)), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ProbeCode(kStart + Frame(0xc0, 8, 2, 0, 1)), absl::StatusCode::kDataLoss);
@@ -196,16 +192,13 @@ TEST(Jpeg, DecoderRefusals) {
   EXPECT_TRUE(decoder.Decode(jpeg, &image).ok());
   EXPECT_EQ(decoder.Decode(kStart + Frame(0xc3, 8, 2, 3, 1), &image).message(),
             "JPEG: lossless coding is not supported");
-  EXPECT_EQ(decoder.Decode(kStart + Frame(0xc1, 12, 2, 3, 1), &image).code(),
-            absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(decoder.Decode(kStart + Frame(0xc0, 8, 2, 3, 2), &image).code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(decoder.Decode(kStart + Frame(0xc1, 12, 2, 3, 1), &image).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(decoder.Decode(kStart + Frame(0xc0, 8, 2, 3, 2), &image).code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(decoder.Decode(kStart + Frame(0xc5, 8, 2, 3, 1) + kEnd, &image).code(),
             absl::StatusCode::kUnimplemented);  // hierarchical
   // Every truncation is noticed, and the decoder still works afterwards.
   for (size_t length = 0; length < jpeg.size(); ++length) {
-    ASSERT_EQ(decoder.Decode(std::string_view(jpeg).substr(0, length), &image).code(),
-              absl::StatusCode::kDataLoss);
+    ASSERT_EQ(decoder.Decode(std::string_view(jpeg).substr(0, length), &image).code(), absl::StatusCode::kDataLoss);
   }
   EXPECT_TRUE(decoder.Decode(jpeg, &image).ok());
 }
@@ -232,8 +225,7 @@ TEST(Jpeg, CmykIsInverted) {
   const std::unique_ptr<void, int (*)(tjhandle)> handle(tjInitCompress(), tjDestroy);
   unsigned char* buffer = nullptr;
   unsigned long size = 0;
-  ASSERT_EQ(tjCompress2(handle.get(), cmyk.data(), 16, 0, 16, TJPF_CMYK, &buffer, &size, TJSAMP_444, 100, 0),
-            0);
+  ASSERT_EQ(tjCompress2(handle.get(), cmyk.data(), 16, 0, 16, TJPF_CMYK, &buffer, &size, TJSAMP_444, 100, 0), 0);
   const std::string jpeg(reinterpret_cast<char*>(buffer), size);
   tjFree(buffer);
   EXPECT_EQ(ProbeJpeg(jpeg)->components, 4);

@@ -45,9 +45,8 @@ std::vector<uint8_t> Model(const std::vector<uint8_t>& stored, const Geometry& g
       const uint32_t mirrored = geometry.flip ? geometry.content_width - 1 - x : x;
       const double column = std::floor(box.x + (mirrored + 0.5) * box.width / geometry.content_width);
       const double row = std::floor(box.y + (y + 0.5) * box.height / geometry.content_height);
-      const auto [sx, sy] =
-          Stored(geometry, std::min(static_cast<uint32_t>(column), geometry.upright_width() - 1),
-                 std::min(static_cast<uint32_t>(row), geometry.upright_height() - 1));
+      const auto [sx, sy] = Stored(geometry, std::min(static_cast<uint32_t>(column), geometry.upright_width() - 1),
+                                   std::min(static_cast<uint32_t>(row), geometry.upright_height() - 1));
       out[size_t{y} * geometry.output_width + x] = stored[size_t{sy} * geometry.stored_width + sx];
     }
   }
@@ -66,9 +65,7 @@ std::vector<uint8_t> Pack(const std::vector<uint8_t>& dense, uint32_t width) {
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
-  uint32_t Between(uint32_t low, uint32_t high) {
-    return low + static_cast<uint32_t>(engine_() % (high - low + 1));
-  }
+  uint32_t Between(uint32_t low, uint32_t high) { return low + static_cast<uint32_t>(engine_() % (high - low + 1)); }
   double Real(double low, double high) { return std::uniform_real_distribution<>(low, high)(engine_); }
 
   // Noise of any density, long runs, or a blob.
@@ -78,8 +75,7 @@ class Random {
     const double density = Real(0.0, 1.0);
     const double center_x = Real(0.0, width), center_y = Real(0.0, height), radius = Real(1.0, height);
     for (size_t i = 0; i < pixels.size(); ++i) {
-      const double x = static_cast<double>(i % width) - center_x,
-                   y = static_cast<double>(i / width) - center_y;
+      const double x = static_cast<double>(i % width) - center_x, y = static_cast<double>(i / width) - center_y;
       pixels[i] = kind == 0   ? Real(0.0, 1.0) < density
                   : kind == 1 ? x * x + y * y < radius * radius
                   : kind == 2 ? x > 0
@@ -183,8 +179,7 @@ TEST(Rasterize, Refusals) {
     EXPECT_EQ(rasterizer.Dense(mask, std::span(out).first(11)).code(), kInvalid);
     EXPECT_EQ(rasterizer.Packed(mask, out).code(), kInvalid);
     EXPECT_EQ(rasterizer.Dense(Rle{4, 3, {5, 7}}, out).code(), kInvalid);
-    for (const Rle& bad :
-         {Rle{3, 4, {5, 8}}, Rle{3, 4, {5, 6}}, Rle{3, 4, {}}, Rle{3, 4, {0, 0xffffffff, 13}}}) {
+    for (const Rle& bad : {Rle{3, 4, {5, 8}}, Rle{3, 4, {5, 6}}, Rle{3, 4, {}}, Rle{3, 4, {0, 0xffffffff, 13}}}) {
       EXPECT_EQ(rasterizer.Dense(bad, out).code(), absl::StatusCode::kDataLoss);
       EXPECT_EQ(rasterizer.Packed(bad, std::span(out).first(3)).code(), absl::StatusCode::kDataLoss);
     }

@@ -50,9 +50,7 @@ TEST(Resize, EqualsPillow) {
                       Noise(size_t{width} * height * static_cast<size_t>(channels), vector["seed"]));
     const auto box = vector["box"].get<std::array<double, 4>>();
     Image out(vector["out_width"], vector["out_height"], channels);
-    ASSERT_TRUE(
-        resizer.ResizeBilinear(image.view, {box[0], box[1], box[2] - box[0], box[3] - box[1]}, out.view)
-            .ok());
+    ASSERT_TRUE(resizer.ResizeBilinear(image.view, {box[0], box[1], box[2] - box[0], box[3] - box[1]}, out.view).ok());
     if (vector.contains("hash")) {
       EXPECT_EQ(Fnv1a(out.pixels), vector["hash"].get<std::string>());
       continue;
@@ -82,9 +80,8 @@ TEST(Resize, BuildsPartsAndMirrorsAgree) {
       box.width = std::uniform_real_distribution<>(0.005, width - box.x)(random);
       box.height = std::uniform_real_distribution<>(0.005, height - box.y)(random);
     }
-    const Image image(
-        width, height, channels,
-        Noise(size_t{width} * height * static_cast<size_t>(channels), static_cast<uint32_t>(round)));
+    const Image image(width, height, channels,
+                      Noise(size_t{width} * height * static_cast<size_t>(channels), static_cast<uint32_t>(round)));
     Image expected(out_width, out_height, channels);
     Resizer resizer;
     ASSERT_TRUE(resizer.ResizeBilinear(image.view, box, expected.view).ok());
@@ -107,8 +104,7 @@ TEST(Resize, BuildsPartsAndMirrorsAgree) {
             for (uint32_t x = 0; x < out_width; ++x) {
               const uint8_t* const pixel =
                   expected.At(mirror_x ? out_width - 1 - x : x, mirror_y ? out_height - 1 - y : y);
-              const uint8_t* const found =
-                  out.get() + y * expected.view.row_stride + x * static_cast<size_t>(channels);
+              const uint8_t* const found = out.get() + y * expected.view.row_stride + x * static_cast<size_t>(channels);
               ASSERT_TRUE(std::equal(pixel, pixel + channels, found)) << round << " " << x << " " << y;
             }
           }
@@ -154,8 +150,8 @@ TEST(Resize, Refusals) {
   Resizer resizer;
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const Box& box : {Box{0, 0, 0, 4}, Box{0, 0, 4, -1}, Box{-0.5, 0, 4, 4}, Box{5, 0, 4, 4},
-                         Box{0, 4.5, 4, 4}, Box{nan, 0, 4, 4}, Box{0, 0, nan, 4}}) {
+  for (const Box& box : {Box{0, 0, 0, 4}, Box{0, 0, 4, -1}, Box{-0.5, 0, 4, 4}, Box{5, 0, 4, 4}, Box{0, 4.5, 4, 4},
+                         Box{nan, 0, 4, 4}, Box{0, 0, nan, 4}}) {
     EXPECT_EQ(resizer.ResizeBilinear(image.view, box, out.view).code(), kInvalid);
   }
   const Box box{0, 0, 8, 8};

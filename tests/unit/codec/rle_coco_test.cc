@@ -23,8 +23,7 @@ std::string TextOf(const Runs& runs) {
 
 std::string PortableTextOf(const Runs& runs) {
   std::string text(runs.size() * internal::kMaxCocoCharacters + internal::kKernelSlack, '\0');
-  text.resize(
-      static_cast<size_t>(internal::WriteCocoPortable(runs, 0, runs.size(), text.data()) - text.data()));
+  text.resize(static_cast<size_t>(internal::WriteCocoPortable(runs, 0, runs.size(), text.data()) - text.data()));
   return text;
 }
 
@@ -131,8 +130,7 @@ TEST(RleCoco, Refusals) {
       bad[static_cast<size_t>(i)] = '\x7f';
       ExpectError(bad, StrCat("COCO RLE text: character code 127 at position ", i, " is outside '0' to 'o'"));
     }
-    ExpectError(good + "PP",
-                StrCat("COCO RLE text: the number at position ", length, " is cut short by the end"));
+    ExpectError(good + "PP", StrCat("COCO RLE text: the number at position ", length, " is cut short by the end"));
   }
 }
 
@@ -148,8 +146,7 @@ TEST(RleCoco, RandomTextNeverDisagrees) {
     }
     // Runs that only grow, so that many texts are valid.
     if (round % 2 == 0) {
-      for (char& c : text)
-        c = static_cast<char>(c & ~16) < '0' ? c : static_cast<char>(((c - 48) & ~16) + 48);
+      for (char& c : text) c = static_cast<char>(c & ~16) < '0' ? c : static_cast<char>(((c - 48) & ~16) + 48);
     }
     Runs runs;
     if (Parse(text, &runs).ok()) {

@@ -16,9 +16,7 @@ using testing::Model;
 
 // A heap block of exactly the size wanted, so that AddressSanitizer sees a write one byte beyond.
 struct Exact {
-  explicit Exact(size_t n) : bytes(new uint8_t[n]), span(bytes.get(), n) {
-    std::memset(bytes.get(), 0xcc, n);
-  }
+  explicit Exact(size_t n) : bytes(new uint8_t[n]), span(bytes.get(), n) { std::memset(bytes.get(), 0xcc, n); }
   std::unique_ptr<uint8_t[]> bytes;
   std::span<uint8_t> span;
 };
@@ -122,8 +120,7 @@ TEST(RleDense, Refusals) {
   const absl::Status status = DecodeDense(RleView(3, 4, too_long), out);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(status.message(), "the runs of a mask of 3 x 4 pixels sum to 13 instead of 12");
-  EXPECT_EQ(DecodePacked(RleView(3, 4, too_long), std::span(out).first(3)).code(),
-            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodePacked(RleView(3, 4, too_long), std::span(out).first(3)).code(), absl::StatusCode::kDataLoss);
 
   EXPECT_EQ(EncodeDense(out, 3, 5).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(EncodeDense(out, 0xffffffff, 2).status().code(), absl::StatusCode::kInvalidArgument);

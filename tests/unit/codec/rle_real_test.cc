@@ -143,9 +143,8 @@ TEST(RleReal, Sa1bFiles) {
       EXPECT_EQ(Area(rle), annotation["area"].get<uint64_t>());
       const auto box = BoundingBox(rle);
       const auto expected = annotation["bbox"].get<std::array<double, 4>>();
-      EXPECT_EQ(
-          (std::array<double, 4>{double(box[0]), double(box[1]), double(box[2]) - 1, double(box[3]) - 1}),
-          expected);
+      EXPECT_EQ((std::array<double, 4>{double(box[0]), double(box[1]), double(box[2]) - 1, double(box[3]) - 1}),
+                expected);
       if (count % 40 != 0) return;
       std::vector<uint8_t> dense(size_t{rle.height} * rle.width);
       ASSERT_TRUE(DecodeDense(rle, dense).ok());

@@ -45,8 +45,7 @@ void ExpectError(std::string_view value, std::string_view message) {
 }
 
 // A value by hand: masks of {height, width, run count}, then the payload.
-std::string Handmade(std::vector<std::array<uint32_t, 3>> masks, uint8_t transform,
-                     std::string_view payload) {
+std::string Handmade(std::vector<std::array<uint32_t, 3>> masks, uint8_t transform, std::string_view payload) {
   std::string value;
   AppendLittle(value, static_cast<uint32_t>(masks.size()));
   value += static_cast<char>(transform);
@@ -144,10 +143,8 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
     if (std::ranges::max(masks.runs) > internal::kMaxLebAvx2Run) continue;
     for (const bool edge : {false, true}) {
       std::vector<uint8_t> a(rle.runs.size() * internal::kMaxLebBytes + internal::kKernelSlack), b(a);
-      a.resize(static_cast<size_t>(internal::WriteLebPortable(rle, 0, rle.runs.size(), edge, a.data()) -
-                                   a.data()));
-      b.resize(
-          static_cast<size_t>(internal::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) - b.data()));
+      a.resize(static_cast<size_t>(internal::WriteLebPortable(rle, 0, rle.runs.size(), edge, a.data()) - a.data()));
+      b.resize(static_cast<size_t>(internal::WriteLebAvx2(rle, 0, rle.runs.size(), edge, b.data()) - b.data()));
       ASSERT_EQ(a, b);
     }
   }
@@ -188,9 +185,8 @@ TEST(RleValue, EdgeRunsThatWrap) {
       payload += static_cast<char>(number);
     }
     const uint32_t width = static_cast<uint32_t>(kMaxMaskPixels / height);
-    ExpectError(
-        Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
-        StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
+    ExpectError(Handmade({{height, width, static_cast<uint32_t>(runs.size())}}, 1, payload),
+                StrCat("rle value: mask 0, run ", run, " at payload byte ", position, " is outside 0 to 4294967295"));
   };
   for (const uint32_t height : {1u, 3u, 65537u}) {
     for (size_t count = 1; count < 40; ++count) {
@@ -209,9 +205,7 @@ TEST(RleValue, EdgeRunsThatWrap) {
 // Heights and numbers around the limits of what the kernels take.
 TEST(RleValue, EdgeNumbersOfEveryMagnitude) {
   std::mt19937_64 random(10);
-  const auto below_power = [&](unsigned bits) {
-    return static_cast<uint32_t>(random() >> (63 - random() % bits));
-  };
+  const auto below_power = [&](unsigned bits) { return static_cast<uint32_t>(random() >> (63 - random() % bits)); };
   int accepted = 0, refused = 0;
   for (int round = 0; round < 50000; ++round) {
     const uint32_t height = below_power(32) | 1;
@@ -266,10 +260,8 @@ TEST(RleValue, Refusals) {
               "rle value: mask 1 of 65536 x 65536 pixels is above the limit of 4294967295 pixels");
   ExpectError(Handmade({{2, 3, 2}, {2, 3, 0xffffffff}, {2, 3, 1}}, 0, "\1\5"),
               "rle value: masks 0 to 1 have 4294967297 runs, but only 2 bytes follow");
-  ExpectError(Handmade({{2, 3, 2}}, 0, "\1\4"),
-              "rle value: the runs of mask 0 sum to 5 instead of 2 x 3 = 6");
-  ExpectError(Handmade({{2, 3, 2}}, 1, "\2\xc"),
-              "rle value: the runs of mask 0 sum to 7 instead of 2 x 3 = 6");
+  ExpectError(Handmade({{2, 3, 2}}, 0, "\1\4"), "rle value: the runs of mask 0 sum to 5 instead of 2 x 3 = 6");
+  ExpectError(Handmade({{2, 3, 2}}, 1, "\2\xc"), "rle value: the runs of mask 0 sum to 7 instead of 2 x 3 = 6");
   ExpectError(Handmade({{2, 3, 2}}, 0, std::string("\1\5\0", 3)), "rle value: 1 bytes follow the last run");
   ExpectError(Handmade({{2, 3, 2}}, 0, "\1\x85"),
               "rle value: mask 0, run 1: no canonical LEB128 number at payload byte 1");
@@ -279,13 +271,11 @@ TEST(RleValue, Refusals) {
               "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
   ExpectError(Handmade({{2, 3, 3}}, 1, std::string("\2\6\0", 3)),  // 1, 3, and 2 - 3
               "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
-  ExpectError(
-      Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
-      "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
+  ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\xfe\xff\xff\xff\x0f", 7)),  // 0, 0, 2^32 - 1
+              "rle value: the runs of mask 0 sum to 4294967295 instead of 2147483648 x 1 = 2147483648");
   ExpectError(Handmade({{0x80000000, 1, 3}}, 1, std::string("\0\0\x80\x80\x80\x80\x10", 7)),  // 0, 0, 2^32
               "rle value: mask 0, run 2 at payload byte 2 is outside 0 to 4294967295");
-  ExpectError(Handmade({{2, 3, 1}}, 1, "\1"),
-              "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
+  ExpectError(Handmade({{2, 3, 1}}, 1, "\1"), "rle value: mask 0, run 0 at payload byte 0 is outside 0 to 4294967295");
 }
 
 TEST(RleValue, ListsThatDoNotFitTogether) {

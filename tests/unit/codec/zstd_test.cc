@@ -14,14 +14,13 @@ std::string Sentences(size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::string text;
   for (size_t i = 0; i < count; ++i) {
-    text += StrCat("{\"id\": ", random() % 100000, ", \"label\": \"class-", random() % 40,
-                   "\", \"score\": 0.", random() % 1000, "}\n");
+    text += StrCat("{\"id\": ", random() % 100000, ", \"label\": \"class-", random() % 40, "\", \"score\": 0.",
+                   random() % 1000, "}\n");
   }
   return text;
 }
 
-absl::StatusCode Decompress(std::string_view compressed, size_t size,
-                            const ZstdDictionary* dictionary = nullptr) {
+absl::StatusCode Decompress(std::string_view compressed, size_t size, const ZstdDictionary* dictionary = nullptr) {
   std::string out(size, '\0');
   return ZstdDecompressor().Decompress(compressed, dictionary, out).code();
 }
@@ -45,8 +44,7 @@ TEST(Zstd, RoundTripAtEveryLevel) {
     EXPECT_EQ(second, compressed);
   }
   std::string unused;
-  EXPECT_EQ(compressor.Compress(raw, MaxZstdLevel() + 1, nullptr, &unused).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(compressor.Compress(raw, MaxZstdLevel() + 1, nullptr, &unused).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Zstd, Nothing) {
@@ -125,8 +123,7 @@ TEST(Zstd, DictionariesRefused) {
   EXPECT_EQ(TrainZstdDictionary("", {}, 1024).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(TrainZstdDictionary("abcdef", one, 1024).status().code(), absl::StatusCode::kInvalidArgument);
   const size_t overflowing[] = {SIZE_MAX, 7};
-  EXPECT_EQ(TrainZstdDictionary("abcdef", overflowing, 1024).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TrainZstdDictionary("abcdef", overflowing, 1024).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ Schema Columns() {
 }
 
 std::string MakeShard(FileSystem& file_system, const std::vector<Row>& rows) {
-  EXPECT_TRUE(
-      WriteShard(file_system, kPath, Columns(), rows, {.max_block_samples = 4, .alignment = 64}).ok());
+  EXPECT_TRUE(WriteShard(file_system, kPath, Columns(), rows, {.max_block_samples = 4, .alignment = 64}).ok());
   return ReadWhole(file_system, kPath);
 }
 
@@ -77,18 +76,16 @@ TEST(Damage, OfAValueIsLocated) {
       BlockBuffer buffer;
       BlockView view;
       const BlockInfo& block = (*shard)->blocks()[i / 4];
-      const std::string place =
-          StrCat(kPath, ": block ", i / 4, " (samples ", block.first_sample, " to ",
-                 block.first_sample + block.sample_count - 1, ") at byte ", block.offset, ": ");
+      const std::string place = StrCat(kPath, ": block ", i / 4, " (samples ", block.first_sample, " to ",
+                                       block.first_sample + block.sample_count - 1, ") at byte ", block.offset, ": ");
       EXPECT_EQ((*shard)->ReadBlock(i / 4, {}, &buffer, &view).message(),
                 StrCat(place, "column 1 \"blob\": values chunk checksum is wrong; sample ", i % 4,
                        " of the block: value checksum is wrong"));
       const auto value = (*shard)->ReadValue(i, 1, &buffer);
-      EXPECT_EQ(value.status().message(), StrCat("sample ", i, ", column \"blob\": ", kPath, ": byte ", at,
-                                                 ": value checksum is wrong"));
-      EXPECT_EQ(
-          (*shard)->CopyValue(i, 1, [](std::string_view) { return absl::OkStatus(); }).status().message(),
-          StrCat(place, "sample ", i, ", column \"blob\": value checksum is wrong"));
+      EXPECT_EQ(value.status().message(),
+                StrCat("sample ", i, ", column \"blob\": ", kPath, ": byte ", at, ": value checksum is wrong"));
+      EXPECT_EQ((*shard)->CopyValue(i, 1, [](std::string_view) { return absl::OkStatus(); }).status().message(),
+                StrCat(place, "sample ", i, ", column \"blob\": value checksum is wrong"));
       // Exactly this value is lost.
       for (int other = 0; other < 10; ++other) {
         const auto intact = (*shard)->ReadValue(other, 1, &buffer);
@@ -125,8 +122,7 @@ TEST(Damage, OfAHeadChunkNamesBlockAndColumn) {
       EXPECT_TRUE(absl::IsDataLoss(status)) << status;
       const std::string message(ToStd(status.message()));
       EXPECT_TRUE(message.starts_with(StrCat("/bad.shard: block ", k, " ")));
-      EXPECT_TRUE(
-          message.ends_with(StrCat(": column ", c, " \"", Columns()[c].name, "\": chunk checksum is wrong")))
+      EXPECT_TRUE(message.ends_with(StrCat(": column ", c, " \"", Columns()[c].name, "\": chunk checksum is wrong")))
           << message;
       // The other columns can be read.
       for (size_t d = 0; d < 4; ++d) {
@@ -177,8 +173,8 @@ TEST(Misuse, IsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument((*shard)->ReadBlock(0, beyond, &buffer, &view)));
   EXPECT_TRUE(absl::IsOutOfRange((*shard)->ReadValue(10, 0, &buffer).status()));
   EXPECT_TRUE(absl::IsInvalidArgument((*shard)->ReadValue(0, 4, &buffer).status()));
-  EXPECT_TRUE(absl::IsOutOfRange(
-      (*shard)->CopyValue(10, 1, [](std::string_view) { return absl::OkStatus(); }).status()));
+  EXPECT_TRUE(
+      absl::IsOutOfRange((*shard)->CopyValue(10, 1, [](std::string_view) { return absl::OkStatus(); }).status()));
   EXPECT_TRUE(absl::IsNotFound(ShardReader::Open(*file_system, "/none").status()));
   EXPECT_TRUE(absl::IsAlreadyExists(ShardWriter::Create(*file_system, kPath, Columns()).status()));
 

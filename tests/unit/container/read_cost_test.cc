@@ -31,35 +31,24 @@ class CountingFile final : public RandomAccessFile {
 class CountingFileSystem final : public FileSystem {
  public:
   explicit CountingFileSystem(FileSystem* base) : base_(base) {}
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
-                                                                   ReadMode mode) override {
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
     auto file = base_->OpenForReading(path, mode);
     if (!file.ok()) return file.status();
     return std::make_unique<CountingFile>(*std::move(file), &bytes);
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return base_->Create(path);
-  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override { return base_->Create(path); }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     return base_->OpenForAppending(path);
   }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return base_->Rename(from, to);
-  }
+  absl::Status Rename(const std::string& from, const std::string& to) override { return base_->Rename(from, to); }
   absl::Status Link(const std::string& from, const std::string& to) override { return base_->Link(from, to); }
   absl::Status RemoveFile(const std::string& path) override { return base_->RemoveFile(path); }
   absl::Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
   absl::Status CreateDirectory(const std::string& path) override { return base_->CreateDirectory(path); }
   absl::Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
-    return base_->Stat(path, follow);
-  }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
-    return base_->List(path);
-  }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
-    return base_->Lock(path);
-  }
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return base_->Stat(path, follow); }
+  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_->List(path); }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_->Lock(path); }
 
   std::atomic<uint64_t> bytes = 0;
 
@@ -76,8 +65,7 @@ class ReadCost : public testing::Test {
                                {.name = "label", .type = Type::kI64},
                                {.name = "other", .type = Type::kBytes}});
     for (int i = 0; i < 24; ++i) {
-      rows_.push_back(
-          {random.Bytes(2000), random.Bytes(size_t{1} << 20), random.Bytes(8), random.Bytes(50000)});
+      rows_.push_back({random.Bytes(2000), random.Bytes(size_t{1} << 20), random.Bytes(8), random.Bytes(50000)});
     }
     EXPECT_TRUE(WriteShard(*memory_, "/s.shard", schema_, rows_, {.block_size = 8 << 20}).ok());
   }
@@ -96,8 +84,7 @@ class ReadCost : public testing::Test {
 };
 
 TEST_F(ReadCost, ProjectionReadsOnlyItsColumns) {
-  for (const std::vector<size_t>& columns :
-       std::vector<std::vector<size_t>>{{0}, {0, 2}, {2}, {3}, {0, 2, 3}, {1}}) {
+  for (const std::vector<size_t>& columns : std::vector<std::vector<size_t>>{{0}, {0, 2}, {2}, {3}, {0, 2, 3}, {1}}) {
     const auto shard = Open();
     const auto statistics = shard->ReadStatistics();
     ASSERT_TRUE(statistics.ok()) << statistics.status();

@@ -24,8 +24,7 @@ std::unique_ptr<ShardReader> OpenShard(FileSystem& file_system, const ReadOption
 void ExpectRow(const Row& wanted, const BlockView& view, uint32_t i, std::span<const size_t> columns) {
   for (const size_t c : columns) {
     const std::optional<std::string_view> value = view.column(c).value(i);
-    ASSERT_EQ(value.has_value(), wanted[c].has_value())
-        << "sample " << view.first_sample() + i << " column " << c;
+    ASSERT_EQ(value.has_value(), wanted[c].has_value()) << "sample " << view.first_sample() + i << " column " << c;
     if (value) {
       ASSERT_EQ(*value, *wanted[c]) << "sample " << view.first_sample() + i << " column " << c;
     }
@@ -45,12 +44,11 @@ void CheckBlocks(const ShardReader& shard, const std::vector<Row>& rows, Random&
   uint64_t sample = 0;
   for (size_t k = 0; k < shard.blocks().size(); ++k) {
     for (const bool projected : {false, true}) {
-      const absl::Status status = shard.ReadBlock(
-          k, projected ? std::span<const size_t>(some) : std::span<const size_t>(), &buffer, &view);
+      const absl::Status status =
+          shard.ReadBlock(k, projected ? std::span<const size_t>(some) : std::span<const size_t>(), &buffer, &view);
       ASSERT_TRUE(status.ok()) << status;
       ASSERT_EQ(view.first_sample(), sample);
-      for (uint32_t i = 0; i < view.sample_count(); ++i)
-        ExpectRow(rows[sample + i], view, i, projected ? some : all);
+      for (uint32_t i = 0; i < view.sample_count(); ++i) ExpectRow(rows[sample + i], view, i, projected ? some : all);
       for (const size_t c : all) {
         if (projected && std::ranges::find(some, c) == some.end()) {
           ASSERT_FALSE(view.column(c).loaded());
@@ -130,8 +128,7 @@ TEST(RoundTrip, DefaultLevels) {
   }
   const auto write = [&](std::map<std::string, int> levels) {
     const auto file_system = NewMemoryFileSystem();
-    const auto summary =
-        WriteShard(*file_system, std::string(kPath), schema, rows, {.zstd_levels = std::move(levels)});
+    const auto summary = WriteShard(*file_system, std::string(kPath), schema, rows, {.zstd_levels = std::move(levels)});
     EXPECT_TRUE(summary.ok()) << summary.status();
     return ReadWhole(*file_system, std::string(kPath));
   };
@@ -147,8 +144,7 @@ TEST(RoundTrip, RandomShards) {
     SCOPED_TRACE(round);
     const auto file_system = NewMemoryFileSystem();
     const Schema schema = RandomSchema(random, 8);
-    const std::vector<Row> rows =
-        RandomRows(random, schema, random.Chance(10) ? 0 : 1 + random.Below(200), 150);
+    const std::vector<Row> rows = RandomRows(random, schema, random.Chance(10) ? 0 : 1 + random.Below(200), 150);
     ShardOptions options{.block_size = uint64_t{1} << random.Below(16),
                          .max_block_samples = static_cast<uint32_t>(1 + random.Below(100)),
                          .alignment = uint32_t{64} << random.Below(8),
@@ -174,10 +170,9 @@ TEST(RoundTrip, RandomShards) {
 TEST(RoundTrip, HugeCountOfSmallSamples) {
   Random random(101);
   const auto file_system = NewMemoryFileSystem();
-  const Schema schema =
-      *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
-                       {.name = "x", .type = Type::kU16, .nullable = true},
-                       {.name = "b", .type = Type::kBytes, .nullable = true}});
+  const Schema schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+                                         {.name = "x", .type = Type::kU16, .nullable = true},
+                                         {.name = "b", .type = Type::kBytes, .nullable = true}});
   const std::vector<Row> rows = RandomRows(random, schema, 150000, 3);
   ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {}).ok());
   EXPECT_EQ(OpenShard(*file_system)->blocks().size(), 3u);

@@ -13,16 +13,14 @@
 namespace shardkit {
 namespace {
 
-constexpr Type kScalars[] = {Type::kI8,   Type::kI16, Type::kI32, Type::kI64, Type::kU8,
-                             Type::kU16,  Type::kU32, Type::kU64, Type::kF16, Type::kF32,
-                             Type::kBf16, Type::kF64, Type::kBool};
+constexpr Type kScalars[] = {Type::kI8,  Type::kI16, Type::kI32, Type::kI64,  Type::kU8,  Type::kU16, Type::kU32,
+                             Type::kU64, Type::kF16, Type::kF32, Type::kBf16, Type::kF64, Type::kBool};
 constexpr Type kOthers[] = {Type::kBytes, Type::kUtf8, Type::kJson,   Type::kJpeg,
                             Type::kPng,   Type::kRle,  Type::kNdarray};
 
 std::string Text(Random& random, size_t length) {
   std::string text;
-  while (text.size() < length)
-    text += random.Chance(9) ? "żó" : std::string(1, "abcdefgh ,"[random.Below(10)]);
+  while (text.size() < length) text += random.Chance(9) ? "żó" : std::string(1, "abcdefgh ,"[random.Below(10)]);
   return text;
 }
 
@@ -66,8 +64,8 @@ Schema RandomSchema(Random& random, size_t max_columns) {
   for (size_t i = 0; i < columns.size(); ++i) {
     Column& column = columns[i];
     column.name = StrCat("c", i, Text(random, random.Below(20)));
-    column.type = random.Chance(2) ? kScalars[random.Below(std::size(kScalars))]
-                                   : kOthers[random.Below(std::size(kOthers))];
+    column.type =
+        random.Chance(2) ? kScalars[random.Below(std::size(kScalars))] : kOthers[random.Below(std::size(kOthers))];
     column.codec = random.Chance(2) ? Codec::kZstd : Codec::kNone;
     column.nullable = random.Chance(2);
     if (column.type != Type::kNdarray) continue;
@@ -77,10 +75,8 @@ Schema RandomSchema(Random& random, size_t max_columns) {
     for (uint64_t& dimension : *column.shape) dimension = random.Below(4);
   }
   if (random.Chance(2)) {
-    columns[random.Below(columns.size())] = {.name = "key",
-                                             .type = Type::kUtf8,
-                                             .codec = random.Chance(2) ? Codec::kZstd : Codec::kNone,
-                                             .is_key = true};
+    columns[random.Below(columns.size())] = {
+        .name = "key", .type = Type::kUtf8, .codec = random.Chance(2) ? Codec::kZstd : Codec::kNone, .is_key = true};
   }
   auto schema = Schema::Create(std::move(columns));
   EXPECT_TRUE(schema.ok()) << schema.status();
@@ -99,13 +95,10 @@ std::optional<std::string> RandomValue(Random& random, const Column& column, siz
     case Type::kRle:
       return Masks(random, longest);
     case Type::kNdarray: {
-      if (column.shape)
-        return Elements(random, column.dtype, *column.fixed_size() / ScalarSize(column.dtype));
+      if (column.shape) return Elements(random, column.dtype, *column.fixed_size() / ScalarSize(column.dtype));
       const uint64_t shape[] = {length / 16, random.Below(4)};
       std::string value;
-      EXPECT_TRUE(
-          AppendNdarray(column.dtype, shape, Elements(random, column.dtype, shape[0] * shape[1]), &value)
-              .ok());
+      EXPECT_TRUE(AppendNdarray(column.dtype, shape, Elements(random, column.dtype, shape[0] * shape[1]), &value).ok());
       return value;
     }
     default:
@@ -124,9 +117,8 @@ std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, 
   return rows;
 }
 
-absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path,
-                                        const Schema& schema, const std::vector<Row>& rows,
-                                        const ShardOptions& options) {
+absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path, const Schema& schema,
+                                        const std::vector<Row>& rows, const ShardOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, ShardWriter::Create(file_system, path, schema, options));
   for (const Row& row : rows) {
     const std::vector<std::optional<Value>> values(row.begin(), row.end());

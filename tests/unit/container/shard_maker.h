@@ -38,9 +38,8 @@ std::optional<std::string> RandomValue(Random& random, const Column& column, siz
 using Row = std::vector<std::optional<std::string>>;
 std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, size_t longest);
 
-absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path,
-                                        const Schema& schema, const std::vector<Row>& rows,
-                                        const ShardOptions& options);
+absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path, const Schema& schema,
+                                        const std::vector<Row>& rows, const ShardOptions& options);
 
 std::string ReadWhole(FileSystem& file_system, const std::string& path);
 void WriteWhole(FileSystem& file_system, const std::string& path, std::string_view bytes);

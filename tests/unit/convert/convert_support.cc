@@ -183,16 +183,14 @@ Sa1bValues ValuesOf(const std::vector<Field>& fields) {
 }
 
 std::string SmallSa1bJson(int annotations, int image_id) {
-  std::string json =
-      StrCat(R"({"image": {"image_id": )", image_id, R"(, "width": 6, "height": 4, "file_name": "sa_)",
-             image_id, R"(.jpg"}, "annotations": [)");
+  std::string json = StrCat(R"({"image": {"image_id": )", image_id, R"(, "width": 6, "height": 4, "file_name": "sa_)",
+                            image_id, R"(.jpg"}, "annotations": [)");
   for (int i = 0; i < annotations; ++i) {
     // Runs 5, 3, 16.
-    json += StrCat(
-        i == 0 ? "" : ", ", R"({"bbox": [1.0, 1.0, 0.0, 2.0], "area": 3, "segmentation": )",
-        R"({"size": [4, 6], "counts": "53`0"}, "predicted_iou": 0.953125, "point_coords": [[1.5, 2.0]], )",
-        R"("crop_box": [0.0, 0.0, 6.0, 4.0], "id": )", 100 + i,
-        R"(, "stability_score": 0.9742233753204346})");
+    json +=
+        StrCat(i == 0 ? "" : ", ", R"({"bbox": [1.0, 1.0, 0.0, 2.0], "area": 3, "segmentation": )",
+               R"({"size": [4, 6], "counts": "53`0"}, "predicted_iou": 0.953125, "point_coords": [[1.5, 2.0]], )",
+               R"("crop_box": [0.0, 0.0, 6.0, 4.0], "id": )", 100 + i, R"(, "stability_score": 0.9742233753204346})");
   }
   return json + "]}";
 }

@@ -47,8 +47,7 @@ struct TarEntry {
 };
 
 // `filter`: "", "gzip", "zstd", …; `format`: "pax", "gnutar", "ustar".
-std::string MakeTar(const std::vector<TarEntry>& entries, const char* filter = "",
-                    const char* format = "pax");
+std::string MakeTar(const std::vector<TarEntry>& entries, const char* filter = "", const char* format = "pax");
 
 // Everything a source gives, copied out.
 struct LoadedField {

@@ -14,12 +14,8 @@ using testing::Test;
 
 class FilesSourceTest : public Test {
  protected:
-  void Add(const std::string& path, std::string_view bytes) {
-    WriteFile(*file_system_, "/in/" + path, bytes);
-  }
-  test::Loaded Load(SourceOptions options = {}) {
-    return LoadAll(file_system_.get(), "files", {"/in"}, options);
-  }
+  void Add(const std::string& path, std::string_view bytes) { WriteFile(*file_system_, "/in/" + path, bytes); }
+  test::Loaded Load(SourceOptions options = {}) { return LoadAll(file_system_.get(), "files", {"/in"}, options); }
 
   std::unique_ptr<FileSystem> file_system_ = NewMemoryFileSystem();
 };
@@ -90,8 +86,7 @@ TEST_F(FilesSourceTest, NamesTheFormatCannotHoldFailAlone) {
   EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"good"});
   ASSERT_EQ(loaded.failures.size(), 2u);
   EXPECT_EQ(loaded.failures[0].position, 0u);
-  EXPECT_NE(Message(loaded.failures[0].status).find("/in/bad\xff.txt: the name is not valid UTF-8"),
-            std::string::npos);
+  EXPECT_NE(Message(loaded.failures[0].status).find("/in/bad\xff.txt: the name is not valid UTF-8"), std::string::npos);
   EXPECT_NE(Message(loaded.failures[1].status).find("/in/ext.\xff: the extension is not valid UTF-8"),
             std::string::npos);
 }
@@ -156,8 +151,7 @@ TEST(FilesSourceDiskTest, WhatIsNoFileFailsItsSample) {
             folder / "in/b.jpg" + ": a symbolic link to a file that does not exist");
   EXPECT_EQ(Message(loaded.failures[1].status),
             folder / "in/d.txt" + ": not a regular file (a socket, pipe or device)");
-  EXPECT_EQ(Message(loaded.failures[2].status),
-            folder / "in/e" + ": a symbolic link to a directory that contains it");
+  EXPECT_EQ(Message(loaded.failures[2].status), folder / "in/e" + ": a symbolic link to a directory that contains it");
 }
 
 TEST(FilesSourceDiskTest, AFileThatVanishesFailsItsSample) {

@@ -16,9 +16,7 @@ class ImageFolderTest : public testing::Test {
   std::unique_ptr<FileSystem> file_system_ = NewMemoryFileSystem();
 };
 
-int64_t Label(const test::LoadedSample& sample) {
-  return LoadLittle<int64_t>(sample.fields.at("label").bytes.data());
-}
+int64_t Label(const test::LoadedSample& sample) { return LoadLittle<int64_t>(sample.fields.at("label").bytes.data()); }
 
 TEST_F(ImageFolderTest, LabelsAreClassesInByteOrder) {
   Add("/in/dog/x/1.jpg", test::kJpegBytes);
@@ -71,8 +69,7 @@ TEST_F(ImageFolderTest, WhatIsNoImageFails) {
   const test::Loaded loaded = Load();
   EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"a/3"});
   ASSERT_EQ(loaded.failures.size(), 3u);
-  EXPECT_EQ(Message(loaded.failures[0].status),
-            "/in/a/1.txt: not an image; `--from files` packs any kind of file");
+  EXPECT_EQ(Message(loaded.failures[0].status), "/in/a/1.txt: not an image; `--from files` packs any kind of file");
   EXPECT_EQ(Message(loaded.failures[1].status), "/in/a/2.jpg: an empty file is not an image");
   EXPECT_EQ(Message(loaded.failures[2].status),
             "/in/stray.jpg: lies outside of the class directories; imagefolder expects INPUT/CLASS/IMAGE");

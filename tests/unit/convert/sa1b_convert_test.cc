@@ -68,8 +68,7 @@ TEST(Sa1bConvertTest, ColumnsHoldTheNumbers) {
   ASSERT_EQ(masks.size(), 2u);
   EXPECT_EQ(masks.heights[1], 4u);
   EXPECT_EQ(masks.widths[1], 6u);
-  EXPECT_EQ(std::vector<uint32_t>(masks.runs.begin(), masks.runs.begin() + 3),
-            (std::vector<uint32_t>{5, 3, 16}));
+  EXPECT_EQ(std::vector<uint32_t>(masks.runs.begin(), masks.runs.begin() + 3), (std::vector<uint32_t>{5, 3, 16}));
 }
 
 TEST(Sa1bConvertTest, NoAnnotationsMakeEmptyArrays) {
@@ -249,14 +248,9 @@ TEST(Sa1bRegenerateTest, ColumnsThatDoNotFitTogetherAreDataLoss) {
   std::string text;
   const Sa1bValues good = test::ValuesOf(two.fields);
   const Sa1bValues other = test::ValuesOf(three.fields);
-  std::string_view Sa1bValues::*const arrays[] = {&Sa1bValues::annotation_id,
-                                                  &Sa1bValues::area,
-                                                  &Sa1bValues::bbox,
-                                                  &Sa1bValues::predicted_iou,
-                                                  &Sa1bValues::stability_score,
-                                                  &Sa1bValues::crop_box,
-                                                  &Sa1bValues::point_coords,
-                                                  &Sa1bValues::masks};
+  std::string_view Sa1bValues::*const arrays[] = {
+      &Sa1bValues::annotation_id,   &Sa1bValues::area,     &Sa1bValues::bbox,         &Sa1bValues::predicted_iou,
+      &Sa1bValues::stability_score, &Sa1bValues::crop_box, &Sa1bValues::point_coords, &Sa1bValues::masks};
   for (const auto member : arrays) {
     Sa1bValues values = good;
     values.*member = other.*member;

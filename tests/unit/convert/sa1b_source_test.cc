@@ -118,26 +118,18 @@ TEST_F(Sa1bSourceTest, LargeImagesOfATarStayInIt) {
 }
 
 TEST_F(Sa1bSourceTest, LeftoverHalvesOfATarFailAtItsEnd) {
-  const test::Loaded loaded = LoadTar({{"sa_2.jpg", kJpeg},
-                                       {"sa_1.json", "{}"},
-                                       {"sa_3.jpg", kJpeg},
-                                       {"sa_3.json", SmallSa1bJson(1)},
-                                       {"x.txt", "x"}});
+  const test::Loaded loaded = LoadTar(
+      {{"sa_2.jpg", kJpeg}, {"sa_1.json", "{}"}, {"sa_3.jpg", kJpeg}, {"sa_3.json", SmallSa1bJson(1)}, {"x.txt", "x"}});
   EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"sa_3"});
   ASSERT_EQ(loaded.failures.size(), 3u);
-  EXPECT_EQ(Message(loaded.failures[0].status),
-            "/t.tar: member 'x.txt': neither .jpg nor .json: not a file of SA-1B");
-  EXPECT_EQ(Message(loaded.failures[1].status),
-            "/t.tar: member 'sa_2.jpg': the tar has no 'sa_2.json' to go with it");
-  EXPECT_EQ(Message(loaded.failures[2].status),
-            "/t.tar: member 'sa_1.json': the tar has no 'sa_1.jpg' to go with it");
+  EXPECT_EQ(Message(loaded.failures[0].status), "/t.tar: member 'x.txt': neither .jpg nor .json: not a file of SA-1B");
+  EXPECT_EQ(Message(loaded.failures[1].status), "/t.tar: member 'sa_2.jpg': the tar has no 'sa_2.json' to go with it");
+  EXPECT_EQ(Message(loaded.failures[2].status), "/t.tar: member 'sa_1.json': the tar has no 'sa_1.jpg' to go with it");
 }
 
 TEST_F(Sa1bSourceTest, MembersThatComeTwiceFail) {
-  const test::Loaded loaded = LoadTar({{"sa_1.jpg", kJpeg},
-                                       {"sa_1.jpg", kJpeg},
-                                       {"sa_1.json", SmallSa1bJson(1)},
-                                       {"sa_1.json", SmallSa1bJson(1)}});
+  const test::Loaded loaded = LoadTar(
+      {{"sa_1.jpg", kJpeg}, {"sa_1.jpg", kJpeg}, {"sa_1.json", SmallSa1bJson(1)}, {"sa_1.json", SmallSa1bJson(1)}});
   EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"sa_1"});
   ASSERT_EQ(loaded.failures.size(), 2u);
   EXPECT_EQ(Message(loaded.failures[0].status),

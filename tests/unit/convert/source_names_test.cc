@@ -1,4 +1,4 @@
-#include "convert/source_names.h"
+#include "convert/sources/source_names.h"
 
 #include "unit/convert/convert_support.h"
 
@@ -45,15 +45,12 @@ TEST(SourceNamesTest, DividesAtTheLastDotOrNowhere) {
 }
 
 TEST(SourceNamesTest, KnowsImagesByTheirExtension) {
-  for (const char* const name : {"a.jpg", "a.JPEG", "a.b.png", "a.PgM", "a.webp"})
-    EXPECT_TRUE(HasImageExtension(name));
-  for (const char* const name : {"a", "jpg", "a.jpgx", "a.txt", "a.jp"})
-    EXPECT_FALSE(HasImageExtension(name));
+  for (const char* const name : {"a.jpg", "a.JPEG", "a.b.png", "a.PgM", "a.webp"}) EXPECT_TRUE(HasImageExtension(name));
+  for (const char* const name : {"a", "jpg", "a.jpgx", "a.txt", "a.jp"}) EXPECT_FALSE(HasImageExtension(name));
 }
 
 TEST(SourceNamesTest, RefusesNamesThatCannotBeUnpacked) {
-  for (const char* const name : {"a", "a/b", "a/..b", "...", "a/.x"})
-    EXPECT_TRUE(CheckMemberName(name).ok()) << name;
+  for (const char* const name : {"a", "a/b", "a/..b", "...", "a/.x"}) EXPECT_TRUE(CheckMemberName(name).ok()) << name;
   for (const char* const name : {"", "/a", "../a", "a/../b", "a/..", "a//b", "a/./b", "a/"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckMemberName(name))) << name;
   }

@@ -1,4 +1,4 @@
-#include "convert/source_walk.h"
+#include "convert/sources/source_walk.h"
 
 #include <unistd.h>
 

@@ -44,8 +44,7 @@ void ExpectPlain(const test::Loaded& loaded) {
 
 TEST_F(TarSourceTest, EveryFormatAndCompression) {
   for (const char* const format : {"pax", "gnutar", "ustar"}) ExpectPlain(Load(MakeTar(kPlain, "", format)));
-  for (const char* const filter : {"gzip", "bzip2", "xz", "zstd", "lz4"})
-    ExpectPlain(Load(MakeTar(kPlain, filter)));
+  for (const char* const filter : {"gzip", "bzip2", "xz", "zstd", "lz4"}) ExpectPlain(Load(MakeTar(kPlain, filter)));
 }
 
 TEST_F(TarSourceTest, LongNamesAndNamesBeyondAscii) {
@@ -62,10 +61,8 @@ TEST_F(TarSourceTest, LongNamesAndNamesBeyondAscii) {
 TEST_F(TarSourceTest, LargeMembersOfAPlainTarStayInIt) {
   SourceOptions options;
   options.stream_above = 1000;
-  const std::vector<TarEntry> entries = {{"a.bin", std::string(1500, 'q')},
-                                         {"a.cls", "1"},
-                                         {"b.bin", "small"},
-                                         {"c.bin", std::string(70000, 'r')}};
+  const std::vector<TarEntry> entries = {
+      {"a.bin", std::string(1500, 'q')}, {"a.cls", "1"}, {"b.bin", "small"}, {"c.bin", std::string(70000, 'r')}};
   for (const char* const format : {"pax", "gnutar"}) {
     const test::Loaded loaded = Load(MakeTar(entries, "", format), options);
     ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"a", "b", "c"})) << loaded.status;
@@ -115,14 +112,12 @@ TEST_F(TarSourceTest, OnlyRegularFilesCanBePacked) {
 }
 
 TEST_F(TarSourceTest, NamesThatCannotBeUnpackedAreFailures) {
-  EXPECT_NE(FailureOf({{"/etc/a.jpg", "1"}}).find("member '/etc/a.jpg': an absolute name"),
-            std::string::npos);
+  EXPECT_NE(FailureOf({{"/etc/a.jpg", "1"}}).find("member '/etc/a.jpg': an absolute name"), std::string::npos);
   EXPECT_NE(FailureOf({{"../a.jpg", "1"}}).find("a name with the component '..'"), std::string::npos);
 }
 
 TEST_F(TarSourceTest, AFailureLeavesItsNeighboursAlone) {
-  const test::Loaded loaded =
-      Load(MakeTar({{"a.jpg", "1"}, {"b.jpg", "", 's', "a"}, {"b.cls", "2"}, {"c.jpg", "3"}}));
+  const test::Loaded loaded = Load(MakeTar({{"a.jpg", "1"}, {"b.jpg", "", 's', "a"}, {"b.cls", "2"}, {"c.jpg", "3"}}));
   EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a", "c"}));
   ASSERT_EQ(loaded.failures.size(), 1u);
   EXPECT_EQ(loaded.failures[0].position, 1u);

@@ -63,8 +63,7 @@ absl::StatusOr<DatasetSummary> WriteSamples(absl::StatusOr<std::unique_ptr<Datas
 
 void WriteShards(FileSystem& files, const std::string& directory, const std::vector<Column>& columns,
                  const Samples& samples, const DatasetWriterOptions& options) {
-  const auto written =
-      WriteSamples(DatasetWriter::Create(files, directory, MakeSchema(columns), options), samples);
+  const auto written = WriteSamples(DatasetWriter::Create(files, directory, MakeSchema(columns), options), samples);
   ASSERT_TRUE(written.ok()) << written.status();
 }
 
@@ -208,8 +207,7 @@ void DatasetGenerator::Make(Target target) {
   if (!target.tar) names.insert(names.end(), {"Upper", "a/b", "X.JPG", "/"});
   const bool has_key = Chance(75);
   const std::string key_name = Chance(70) ? "key" : "Name of it";
-  if (has_key)
-    columns_.push_back({.name = key_name, .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true});
+  if (has_key) columns_.push_back({.name = key_name, .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true});
   for (uint64_t count = 1 + Below(7); count-- > 0;) {
     const size_t place = Below(names.size());
     Column column = MakeRandomColumn(names[place], target);
@@ -228,8 +226,7 @@ void DatasetGenerator::Make(Target target) {
     Row row;
     for (const Column& column : columns_) {
       if (column.is_key) {
-        row[column.name] =
-            (Chance(30) ? "d\xc3\xa9/e.f/" : "") + std::string("k") + std::to_string(i * 37 % 100);
+        row[column.name] = (Chance(30) ? "d\xc3\xa9/e.f/" : "") + std::string("k") + std::to_string(i * 37 % 100);
       } else if (!Chance(absent[column.name])) {
         row[column.name] = MakeRandomValue(column, target);
       }
@@ -239,8 +236,7 @@ void DatasetGenerator::Make(Target target) {
 }
 
 DatasetWriterOptions DatasetGenerator::Options() {
-  DatasetWriterOptions options =
-      SmallShards(Chance(50) ? 1 + Below(10) : 0, static_cast<uint32_t>(1 + Below(8)));
+  DatasetWriterOptions options = SmallShards(Chance(50) ? 1 + Below(10) : 0, static_cast<uint32_t>(1 + Below(8)));
   options.shard_size = Chance(50) ? 3000 : 1 << 20;
   options.shard.metadata["a"] = "b";
   return options;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "convert/synth_random.h"
+#include "convert/synth/synth_random.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/convert.h"
 #include "support/effort.h"
@@ -29,8 +29,7 @@ std::string ArrayValue(Type dtype, const std::vector<uint64_t>& shape, std::stri
 std::string MaskValue(uint32_t height, uint32_t width, uint32_t ones);
 
 Column MakeColumn(std::string name, Type type, bool nullable = false);
-Column MakeArrayColumn(std::string name, Type dtype,
-                       std::optional<std::vector<uint64_t>> shape = std::nullopt);
+Column MakeArrayColumn(std::string name, Type dtype, std::optional<std::vector<uint64_t>> shape = std::nullopt);
 
 // Writes a dataset of our own container; fails the test when that does not work.
 void WriteShards(FileSystem& files, const std::string& directory, const std::vector<Column>& columns,

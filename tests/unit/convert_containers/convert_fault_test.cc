@@ -11,16 +11,15 @@ constexpr uint64_t kSamples = 10;
 Samples InputSamples() {
   Samples samples;
   for (uint64_t i = 0; i < kSamples; ++i) {
-    samples.push_back({{"key", "k" + std::to_string(i)},
-                       {"text", std::string(i * 50 % 333, 't')},
-                       {"n", Bytes(uint32_t(i))}});
+    samples.push_back(
+        {{"key", "k" + std::to_string(i)}, {"text", std::string(i * 50 % 333, 't')}, {"n", Bytes(uint32_t(i))}});
   }
   return samples;
 }
 
 void PrepareInput(FileSystem& files) {
-  WriteShards(files, "/in", {KeyColumn(), MakeColumn("text", Type::kUtf8), MakeColumn("n", Type::kU32)},
-              InputSamples(), SmallShards(6, 2));
+  WriteShards(files, "/in", {KeyColumn(), MakeColumn("text", Type::kUtf8), MakeColumn("n", Type::kU32)}, InputSamples(),
+              SmallShards(6, 2));
 }
 
 struct Case {
@@ -31,11 +30,10 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  return {
-      {Container::kMds, "/in", "", "index.json"},           {Container::kMds, "/in", "zstd:3", "index.json"},
-      {Container::kWebDataset, "/in", "", "shardkit.json"}, {Container::kShard, "/mds", "", "dataset.json"},
-      {Container::kShard, "/tars", "", "dataset.json"},     {Container::kMds, "/tars", "", "index.json"},
-      {Container::kWebDataset, "/mds", "", "shardkit.json"}};
+  return {{Container::kMds, "/in", "", "index.json"},           {Container::kMds, "/in", "zstd:3", "index.json"},
+          {Container::kWebDataset, "/in", "", "shardkit.json"}, {Container::kShard, "/mds", "", "dataset.json"},
+          {Container::kShard, "/tars", "", "dataset.json"},     {Container::kMds, "/tars", "", "index.json"},
+          {Container::kWebDataset, "/mds", "", "shardkit.json"}};
 }
 
 ConvertOptions Options(const Case& which, bool resume, bool keep) {

@@ -8,8 +8,7 @@ namespace {
 using namespace std::string_literals;
 
 // `cause` and the column's name stand in the message, and nothing was written.
-void ExpectRefused(FileSystem& files, Container to, bool lossy, const std::string& column,
-                   const std::string& cause) {
+void ExpectRefused(FileSystem& files, Container to, bool lossy, const std::string& column, const std::string& cause) {
   ConvertOptions options = SmallOptions(to);
   options.lossy = lossy;
   const absl::Status status = ConvertTo(files, "/in", "/out", options);
@@ -80,8 +79,8 @@ TEST(MappingTest, MasksToEither) {
     const std::string column = to == Container::kMds ? "m" : "m.json";
     const Mapped mapped = MapLossy(*files, to, column);
     EXPECT_EQ(mapped.values[0], R"([{"counts":"042","size":[2,3]}])");
-    EXPECT_EQ(mapped.columns, to == Container::kMds ? "key utf8, m json, text utf8"
-                                                    : "key utf8*, text.txt bytes?, m.json bytes?");
+    EXPECT_EQ(mapped.columns,
+              to == Container::kMds ? "key utf8, m json, text utf8" : "key utf8*, text.txt bytes?, m.json bytes?");
     ASSERT_TRUE(ConvertTo(*files, "/out", "/back", Container::kShard).ok());
     EXPECT_EQ(ScanRows(*files, "/back")[0].at(column), mapped.values[0]);
   }
@@ -91,14 +90,12 @@ TEST(MappingTest, AbsentValuesToMds) {
   const auto files = NewMemoryFileSystem();
   const std::vector<Column> columns = {KeyColumn(), MakeColumn("t", Type::kUtf8, true),
                                        MakeColumn("n", Type::kI32, true)};
-  WriteShards(*files, "/in", columns,
-              {{{"key", "a"}, {"t", "x"}, {"n", "1234"}}, {{"key", "b"}, {"n", "5678"}}});
+  WriteShards(*files, "/in", columns, {{{"key", "a"}, {"t", "x"}, {"n", "1234"}}, {{"key", "b"}, {"n", "5678"}}});
   ConvertOptions options = SmallOptions(Container::kMds);
   const absl::Status status = ConvertTo(*files, "/in", "/out", options);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_EQ(
-      Message(status),
-      "/in: sample 1: column \"t\": is absent, and MDS has no absent values; --lossy stores an empty one");
+  EXPECT_EQ(Message(status),
+            "/in: sample 1: column \"t\": is absent, and MDS has no absent values; --lossy stores an empty one");
   EXPECT_FALSE(Exists(*files, "/out"));
   EXPECT_EQ(MapLossy(*files, Container::kMds, "t").values, (std::vector<std::string>{"x", ""}));
 
@@ -120,8 +117,7 @@ TEST(MappingTest, ArraysThatMdsCannotHold) {
     WriteThree(*files, "/in", {MakeArrayColumn("x", Type::kF32, shape)}, {{elements}});
     for (const bool lossy : {false, true}) ExpectRefused(*files, Container::kMds, lossy, "x", cause);
     const auto other = NewMemoryFileSystem();
-    WriteThree(*other, "/in", {MakeArrayColumn("x", Type::kF32)},
-               {{ArrayValue(Type::kF32, shape, elements)}});
+    WriteThree(*other, "/in", {MakeArrayColumn("x", Type::kF32)}, {{ArrayValue(Type::kF32, shape, elements)}});
     const absl::Status status = ConvertTo(*other, "/in", "/out", Container::kMds);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find(cause), std::string::npos) << status;
@@ -173,13 +169,11 @@ TEST(MappingTest, NamesThatTarsCannotHold) {
     const auto files = NewMemoryFileSystem();
     WriteThree(*files, "/in", {MakeColumn("Label", Type::kBytes)}, {{"1"}});
     ExpectRefused(*files, Container::kWebDataset, false, "Label", "read as small ones (\"label\"); --lossy");
-    EXPECT_EQ(MapLossy(*files, Container::kWebDataset, "label").values,
-              (std::vector<std::string>{"1", "1", "1"}));
+    EXPECT_EQ(MapLossy(*files, Container::kWebDataset, "label").values, (std::vector<std::string>{"1", "1", "1"}));
   }
   for (const bool lossy : {false, true}) {
     const auto files = NewMemoryFileSystem();
-    WriteThree(*files, "/in",
-               {MakeColumn("a", Type::kJpeg), MakeColumn(lossy ? "A.jpg" : "a.jpg", Type::kJpeg)},
+    WriteThree(*files, "/in", {MakeColumn("a", Type::kJpeg), MakeColumn(lossy ? "A.jpg" : "a.jpg", Type::kJpeg)},
                {{"1"}, {"2"}});
     ExpectRefused(*files, Container::kWebDataset, lossy, "a", "would both be \"a.jpg\"");
   }
@@ -190,9 +184,9 @@ TEST(MappingTest, KeysThatTarsCannotHold) {
     SCOPED_TRACE(key);
     const auto files = NewMemoryFileSystem();
     // "__x__" becomes a name that is passed over with this extension only.
-    WriteShards(*files, "/in", {KeyColumn(), MakeColumn(key == "__x__" ? "y__" : "y", Type::kBytes)},
-                {{{"key", "good"}, {key == "__x__" ? "y__" : "y", "1"}},
-                 {{"key", key}, {key == "__x__" ? "y__" : "y", "1"}}});
+    WriteShards(
+        *files, "/in", {KeyColumn(), MakeColumn(key == "__x__" ? "y__" : "y", Type::kBytes)},
+        {{{"key", "good"}, {key == "__x__" ? "y__" : "y", "1"}}, {{"key", key}, {key == "__x__" ? "y__" : "y", "1"}}});
     const absl::Status status = ConvertTo(*files, "/in", "/out", Container::kWebDataset);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find("\"" + key + "\""), std::string::npos) << status;
@@ -203,11 +197,9 @@ TEST(MappingTest, KeysThatTarsCannotHold) {
 
 TEST(MappingTest, NeighboursWithOneKey) {
   const auto files = NewMemoryFileSystem();
-  WriteShards(*files, "/in", {KeyColumn(), MakeColumn("y", Type::kBytes)},
-              {{{"key", "a"}, {"y", "1"}},
-               {{"key", "b"}, {"y", "2"}},
-               {{"key", "b"}, {"y", "3"}},
-               {{"key", "a"}, {"y", "4"}}});
+  WriteShards(
+      *files, "/in", {KeyColumn(), MakeColumn("y", Type::kBytes)},
+      {{{"key", "a"}, {"y", "1"}}, {{"key", "b"}, {"y", "2"}}, {{"key", "b"}, {"y", "3"}}, {{"key", "a"}, {"y", "4"}}});
   const absl::Status status = ConvertTo(*files, "/in", "/out", Container::kWebDataset);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_NE(Message(status).find("\"b\": is also that of the sample before it"), std::string::npos) << status;
@@ -222,14 +214,12 @@ TEST(MappingTest, SamplesWithoutAnyValue) {
               {{{"key", "a"}, {"y", "1"}}, {{"key", "b"}}});
   const absl::Status status = ConvertTo(*files, "/in", "/out", Container::kWebDataset);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_NE(Message(status).find("\"b\": a sample without values has no place in a tar"), std::string::npos)
-      << status;
+  EXPECT_NE(Message(status).find("\"b\": a sample without values has no place in a tar"), std::string::npos) << status;
 }
 
 TEST(MappingTest, TheKey) {
   const auto files = NewMemoryFileSystem();
-  WriteShards(*files, "/in",
-              {KeyColumn(), MakeColumn("name", Type::kUtf8, true), MakeColumn("n", Type::kI32)},
+  WriteShards(*files, "/in", {KeyColumn(), MakeColumn("name", Type::kUtf8, true), MakeColumn("n", Type::kI32)},
               {{{"key", "a"}, {"name", "x"}, {"n", "1234"}}, {{"key", "b"}, {"n", "1234"}}});
   ConvertOptions options = SmallOptions(Container::kWebDataset);
   options.key_column = "name";

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "convert_containers/containers_support.h"
-#include "format/mds_text.h"
-#include "format/python_json.h"
+#include "format/foreign/mds_text.h"
+#include "format/foreign/python_json.h"
 
 namespace shardkit::test {
 namespace {
@@ -50,13 +50,12 @@ TEST(MdsGoldenTest, ASmallDataset) {
       R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "raw_data": {"basename": "shard.00000.mds", )"
       R"("bytes": 242, "hashes": {"sha1": "4b4a52163ea62e89a86aeaa79781a055ca39394d", "xxh64": "6c06ca55fe8dbf2a"}}, )"
       R"("samples": 2, "size_limit": 400, "version": 2, "zip_data": null}], "version": 2})");
-  EXPECT_EQ(
-      tree.at("shard.00000.mds"),
-      "\x02\0\0\0\xd3\0\0\0\xe0\0\0\0\xf2\0\0\0"s
-      R"({"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], )"
-      R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "size_limit": 400, "version": 2})"
-      "\x01\0\0\0\x01\0\0\0\0\0\0\0a\x06\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff\xc3\xbc"
-      "ber\n"s);
+  EXPECT_EQ(tree.at("shard.00000.mds"),
+            "\x02\0\0\0\xd3\0\0\0\xe0\0\0\0\xf2\0\0\0"s
+            R"({"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], )"
+            R"("compression": null, "format": "mds", "hashes": ["sha1", "xxh64"], "size_limit": 400, "version": 2})"
+            "\x01\0\0\0\x01\0\0\0\0\0\0\0a\x06\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff\xc3\xbc"
+            "ber\n"s);
 }
 
 // The md5 is the peer's, and covers arrays with and without shapes, of wide dimensions too.
@@ -69,25 +68,25 @@ TEST(MdsGoldenTest, NamesAndArrays) {
   for (int i = 0; i < 6; ++i) six += Bytes(static_cast<float>(i)), negative += Bytes(-static_cast<float>(i));
   MdsWriterOptions options;
   options.hashes = {"md5"};
-  const Tree tree = WriteMds(
-      {MakeColumn(horse, Type::kUtf8), MakeColumn(e_acute, Type::kBytes), MakeColumn(control, Type::kU8),
-       MakeArrayColumn("Z", Type::kU16), MakeArrayColumn("a", Type::kF32, {{2, 3}}),
-       MakeColumn("z", Type::kJson), MakeColumn(last, Type::kJpeg)},
-      {{{horse, "x"},
-        {e_acute, "yz"},
-        {control, "\x07"},
-        {"Z", ArrayValue(Type::kU16, {2, 2}, four)},
-        {"a", six},
-        {"z", "{}"},
-        {last, "\xff\xd8"}},
-       {{horse, ""},
-        {e_acute, ""},
-        {control, "\xff"},
-        {"Z", ArrayValue(Type::kU16, {300}, three_hundred)},
-        {"a", negative},
-        {"z", "[1]"},
-        {last, ""}}},
-      options);
+  const Tree tree =
+      WriteMds({MakeColumn(horse, Type::kUtf8), MakeColumn(e_acute, Type::kBytes), MakeColumn(control, Type::kU8),
+                MakeArrayColumn("Z", Type::kU16), MakeArrayColumn("a", Type::kF32, {{2, 3}}),
+                MakeColumn("z", Type::kJson), MakeColumn(last, Type::kJpeg)},
+               {{{horse, "x"},
+                 {e_acute, "yz"},
+                 {control, "\x07"},
+                 {"Z", ArrayValue(Type::kU16, {2, 2}, four)},
+                 {"a", six},
+                 {"z", "{}"},
+                 {last, "\xff\xd8"}},
+                {{horse, ""},
+                 {e_acute, ""},
+                 {control, "\xff"},
+                 {"Z", ArrayValue(Type::kU16, {300}, three_hundred)},
+                 {"a", negative},
+                 {"z", "[1]"},
+                 {last, ""}}},
+               options);
   EXPECT_EQ(
       tree.at("index.json"),
       R"({"shards": [{"column_encodings": ["uint8", "ndarray:uint16", "ndarray:float32:2,3", "json", "bytes", "jpeg", "str"], )"
@@ -143,8 +142,7 @@ TEST(MdsGoldenTest, CompressedShardsHoldTheSame) {
     options.compression = compression;
     const auto files = NewMemoryFileSystem();
     ASSERT_TRUE(
-        WriteSamples(CreateMdsWriter(*files, "/out", MakeSchema({MakeColumn("b", Type::kBytes)}), options),
-                     samples)
+        WriteSamples(CreateMdsWriter(*files, "/out", MakeSchema({MakeColumn("b", Type::kBytes)}), options), samples)
             .ok());
     const auto index = nlohmann::json::parse(ReadAll(*files, "/out/index.json"));
     for (const auto& shard : index.at("shards")) {
@@ -164,9 +162,8 @@ TEST(MdsGoldenTest, CompressedShardsHoldTheSame) {
 // json.dumps(value, sort_keys=True)
 TEST(PythonJsonTest, AsPythonWritesIt) {
   using nlohmann::json;
-  EXPECT_EQ(
-      format::FormatPythonJson(json::parse(R"({"b": [1, -2, [], {}], "a": null, "é": true, "B": "x"})")),
-      R"({"B": "x", "a": null, "b": [1, -2, [], {}], "\u00e9": true})");
+  EXPECT_EQ(format::FormatPythonJson(json::parse(R"({"b": [1, -2, [], {}], "a": null, "é": true, "B": "x"})")),
+            R"({"B": "x", "a": null, "b": [1, -2, [], {}], "\u00e9": true})");
   EXPECT_EQ(format::FormatPythonJson(json("\x00\x08\x09\x0a\x0b\x0c\x0d\x1f\x7f\"\\/"s)),
             R"("\u0000\b\t\n\u000b\f\r\u001f\u007f\"\\/")");
   EXPECT_EQ(format::FormatPythonJson(json("\xe2\x82\xac\xf0\x9f\x90\x8e\xef\xbf\xbd")),

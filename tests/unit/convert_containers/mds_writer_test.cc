@@ -67,8 +67,7 @@ TEST(MdsWriterTest, Encodings) {
   refused("any", "ndarray:float32:2", "stores values of another type");
   refused("none", "str", "there is no such column");
   const std::map<std::string, std::vector<std::string>> accepted = {
-      {"bytes",
-       {"bytes", "str", "json", "jpeg", "png", "pil", "jpeg_array", "list[pil]", "str_int", "ndarray"}},
+      {"bytes", {"bytes", "str", "json", "jpeg", "png", "pil", "jpeg_array", "list[pil]", "str_int", "ndarray"}},
       {"text", {"str", "str_int", "str_float", "str_decimal", "json"}},
       {"i64", {"int", "int64"}},
       {"i32", {"int32"}},
@@ -143,8 +142,7 @@ TEST(MdsWriterTest, ValuesThatAreFiles) {
   WriteFile(*files, "/array", array);
   WriteFile(*files, "/short", "1234");
   const auto file = [&](const std::string& path) { return FileValue(*files->OpenForReading(path)); };
-  const Column b = MakeColumn("b", Type::kBytes), a = MakeArrayColumn("a", Type::kU8),
-               n = MakeColumn("n", Type::kI32);
+  const Column b = MakeColumn("b", Type::kBytes), a = MakeArrayColumn("a", Type::kU8), n = MakeColumn("n", Type::kI32);
   auto writer = CreateMdsWriter(*files, "/out", MakeSchema({b, a, n}));
   ASSERT_TRUE(writer.ok()) << writer.status();
   Sample sample;
@@ -155,8 +153,7 @@ TEST(MdsWriterTest, ValuesThatAreFiles) {
   sample.fields = {{&b, file("/bytes")}, {&a, file("/short")}, {&n, file("/short")}};
   ExpectRefused((*writer)->Append(sample, 2), "column \"a\"");
   ASSERT_TRUE((*writer)->Finish().ok());
-  EXPECT_TRUE(ScanRows(*files, "/out") ==
-              std::vector<Row>({{{"a", array}, {"b", "file's bytes"}, {"n", "1234"}}}));
+  EXPECT_TRUE(ScanRows(*files, "/out") == std::vector<Row>({{{"a", array}, {"b", "file's bytes"}, {"n", "1234"}}}));
 }
 
 TEST(MdsWriterTest, SamplesThatDoNotFit) {
@@ -168,8 +165,7 @@ TEST(MdsWriterTest, SamplesThatDoNotFit) {
   Sample sample;
   ExpectRefused((*writer)->Append(sample, 1), "column \"n\": is absent");
   sample.fields = {{&n, Value("123")}};
-  ExpectRefused((*writer)->Append(sample, 1),
-                "column \"n\": a value of 3 bytes; those of encoding int32 have 4");
+  ExpectRefused((*writer)->Append(sample, 1), "column \"n\": a value of 3 bytes; those of encoding int32 have 4");
   sample.fields = {{&n, Value("1234")}, {&other, Value("x")}};
   ExpectRefused((*writer)->Append(sample, 1), "column \"other\": the dataset has no such column");
   sample.fields = {{&text, Value("1234")}};
@@ -181,9 +177,7 @@ TEST(MdsWriterTest, SamplesThatDoNotFit) {
 TEST(MdsWriterTest, Directories) {
   const auto files = NewMemoryFileSystem();
   const Schema schema = MakeSchema({MakeColumn("x", Type::kBytes)});
-  const auto create = [&](const std::string& directory) {
-    return CreateMdsWriter(*files, directory, schema).status();
-  };
+  const auto create = [&](const std::string& directory) { return CreateMdsWriter(*files, directory, schema).status(); };
   WriteFile(*files, "/foreign/shard.1.mds", "not ours: five digits are missing");
   EXPECT_TRUE(absl::IsFailedPrecondition(create("/foreign")));
   // Nor is it removed where there is a job.

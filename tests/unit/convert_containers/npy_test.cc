@@ -83,10 +83,9 @@ TEST(NpyTest, NothingElseIsTakenBack) {
   };
   EXPECT_TRUE(ParseNpy(Type::kI16, with_shape("(2, 3, )")).ok());
   EXPECT_TRUE(ParseNpy(Type::kI16, with_shape("(3, 2, )")).ok());
-  for (const std::string shape :
-       {"(2, 3)", "(2,3)", "(02, 3, )", "(+2, 3, )", "(-2, 3, )", "(2, 4, )", "(6, )x", "()", "(",
-        "(18446744073709551616, )", "(18446744073709551615, 18446744073709551615, )",
-        "(9223372036854775808, 2, 6, )", "(6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, )"}) {
+  for (const std::string shape : {"(2, 3)", "(2,3)", "(02, 3, )", "(+2, 3, )", "(-2, 3, )", "(2, 4, )", "(6, )x", "()",
+                                  "(", "(18446744073709551616, )", "(18446744073709551615, 18446744073709551615, )",
+                                  "(9223372036854775808, 2, 6, )", "(6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, )"}) {
     SCOPED_TRACE(shape);
     ExpectRefused(Type::kI16, with_shape(shape));
   }
@@ -109,10 +108,9 @@ TEST(ReformTest, ValuesThatAreNotOfTheirColumn) {
   ByteArena arena;
   for (const Reform reform : {Reform::kToNpy, Reform::kBf16ToF32}) {
     EXPECT_TRUE(absl::IsDataLoss(ReformValue(MakeColumn("x", Type::kBf16), reform, "abc", &arena).status()));
-    EXPECT_TRUE(absl::IsDataLoss(
-        ReformValue(MakeArrayColumn("x", Type::kBf16, {{2}}), reform, "abc", &arena).status()));
     EXPECT_TRUE(
-        absl::IsDataLoss(ReformValue(MakeArrayColumn("x", Type::kBf16), reform, "abc", &arena).status()));
+        absl::IsDataLoss(ReformValue(MakeArrayColumn("x", Type::kBf16, {{2}}), reform, "abc", &arena).status()));
+    EXPECT_TRUE(absl::IsDataLoss(ReformValue(MakeArrayColumn("x", Type::kBf16), reform, "abc", &arena).status()));
   }
   EXPECT_FALSE(ReformValue(MakeColumn("x", Type::kRle), Reform::kToCocoJson, "abc", &arena).ok());
 }

@@ -114,16 +114,14 @@ TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
     changes[i](options);
     const absl::Status status = ConvertTo(*files, "/in", "/out", options);
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_NE(Message(status).find("/out: was begun with other input or options"), std::string::npos)
-        << status;
+    EXPECT_NE(Message(status).find("/out: was begun with other input or options"), std::string::npos) << status;
     EXPECT_TRUE(ReadTree(*files, "/out") == left) << Describe(ReadTree(*files, "/out"));
   }
   // Another input of the same number of samples.
   Samples samples = InputSamples();
   samples[0]["text"] = "other";
   WriteShards(*files, "/other", InputColumns(), samples, SmallShards(10, 3));
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(ConvertTo(*files, "/other", "/out", Options(GetParam(), true, true))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ConvertTo(*files, "/other", "/out", Options(GetParam(), true, true))));
   EXPECT_TRUE(ConvertTo(*files, "/in", "/out", Options(GetParam(), true, true)).ok());
 }
 

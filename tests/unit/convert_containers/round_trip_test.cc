@@ -28,8 +28,8 @@ ConvertOptions OptionsFor(Container to, DatasetGenerator& generator, const Datas
   ConvertOptions options = SmallOptions(to);
   options.pack.dataset = native;
   options.pack.dataset.shard.metadata.clear();
-  for (ForeignWriterOptions* foreign : {static_cast<ForeignWriterOptions*>(&options.mds),
-                                        static_cast<ForeignWriterOptions*>(&options.webdataset)}) {
+  for (ForeignWriterOptions* foreign :
+       {static_cast<ForeignWriterOptions*>(&options.mds), static_cast<ForeignWriterOptions*>(&options.webdataset)}) {
     foreign->shard_size = 1 + generator.Below(20000);
     foreign->shard_samples = generator.Chance(50) ? 1 + generator.Below(9) : 0;
   }
@@ -69,9 +69,8 @@ void Travel(uint64_t seed, const Journey& journey) {
   EXPECT_TRUE(ColumnsOf(*files, at) == ColumnsOf(*files, "/0")) << ColumnText(*files, at) << "\nis not\n"
                                                                 << ColumnText(*files, "/0");
   EXPECT_TRUE(ScanRows(*files, at) == generator.samples());
-  EXPECT_TRUE(ReadTree(*files, at) == ReadTree(*files, "/0"))
-      << Describe(ReadTree(*files, at)) << "\nis not\n"
-      << Describe(ReadTree(*files, "/0"));
+  EXPECT_TRUE(ReadTree(*files, at) == ReadTree(*files, "/0")) << Describe(ReadTree(*files, at)) << "\nis not\n"
+                                                              << Describe(ReadTree(*files, "/0"));
 }
 
 class RoundTripTest : public testing::TestWithParam<size_t> {};
@@ -106,8 +105,7 @@ TEST(PartitionTest, PartsAreTheWhole) {
         ASSERT_TRUE(ConvertTo(*files, "/in", base, options).ok());
         directories.push_back(base + "back");
         ASSERT_TRUE(ConvertTo(*files, base, directories.back(), SmallOptions(Container::kShard)).ok());
-        EXPECT_TRUE(ColumnsOf(*files, directories.back()) == ColumnsOf(*files, "/in"))
-            << ColumnText(*files, "/in");
+        EXPECT_TRUE(ColumnsOf(*files, directories.back()) == ColumnsOf(*files, "/in")) << ColumnText(*files, "/in");
         for (Row& row : ScanRows(*files, directories.back())) samples.push_back(std::move(row));
       }
       EXPECT_TRUE(samples == generator.samples());

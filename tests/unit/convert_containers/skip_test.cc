@@ -79,9 +79,8 @@ TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
       }
       ASSERT_TRUE(report.ok()) << report.status();
       if (report->skipped.empty()) continue;  // the last run found a finished dataset
-      const std::vector<uint64_t> expected = to == Container::kShard
-                                                 ? std::vector<uint64_t>{4, 5, 6, 7}
-                                                 : std::vector<uint64_t>{0, 3, 4, 6, 7, 9};
+      const std::vector<uint64_t> expected =
+          to == Container::kShard ? std::vector<uint64_t>{4, 5, 6, 7} : std::vector<uint64_t>{0, 3, 4, 6, 7, 9};
       EXPECT_EQ(Positions(report->skipped), expected);
       EXPECT_EQ(ScanRows(*files, "/out").size(), 10 - expected.size());
       if (HasFailure()) return;

@@ -1,7 +1,7 @@
 // Tars that are written: their bytes, when a next one begins, and their index.
 #include <numeric>
 
-#include "container/tar_shard_writer.h"
+#include "container/foreign/tar_shard_writer.h"
 #include "convert_containers/containers_support.h"
 #include "shardkit/tar_index.h"
 
@@ -42,8 +42,7 @@ Header ParseHeader(std::string_view block) {
   return header;
 }
 
-std::string WriteTar(FileSystem& files,
-                     const std::vector<std::pair<std::string, std::vector<TarMember>>>& samples,
+std::string WriteTar(FileSystem& files, const std::vector<std::pair<std::string, std::vector<TarMember>>>& samples,
                      bool index = true) {
   auto writer = TarShardWriter::Create(files, "/x.tar");
   EXPECT_TRUE(writer.ok()) << writer.status();
@@ -66,8 +65,8 @@ std::string WriteTar(FileSystem& files,
 TEST(TarWriterTest, HeadersAndPadding) {
   const auto files = NewMemoryFileSystem();
   const std::string large(1000, 'l');
-  const std::string tar = WriteTar(*files, {{"d/a", {{"jpg", Value("image")}, {"", Value("")}}},
-                                            {"\xc3\xa4", {{"seg.png", Value(large)}}}});
+  const std::string tar = WriteTar(
+      *files, {{"d/a", {{"jpg", Value("image")}, {"", Value("")}}}, {"\xc3\xa4", {{"seg.png", Value(large)}}}});
   ASSERT_EQ(tar.size(), 10240u);
   const std::vector<std::pair<std::string, std::string>> expected = {
       {"d/a.jpg", "image"}, {"d/a.", ""}, {"\xc3\xa4.seg.png", large}};
@@ -151,8 +150,7 @@ TEST(TarWriterTest, ValuesThatAreFiles) {
     out.file = *files->OpenForReading(path);
     return out;
   };
-  const std::string streamed =
-      WriteTar(*files, {{"a", {{"bin", value("/large")}, {"txt", value("/empty")}}}});
+  const std::string streamed = WriteTar(*files, {{"a", {{"bin", value("/large")}, {"txt", value("/empty")}}}});
   const std::string index = ReadAll(*files, "/x.tar.shardidx");
   const auto other = NewMemoryFileSystem();
   EXPECT_TRUE(WriteTar(*other, {{"a", {{"bin", Value(large)}, {"txt", Value("")}}}}) == streamed);
@@ -222,8 +220,7 @@ TEST(TarWriterTest, AtMost4095Extensions) {
 }
 
 // Samples in each tar.
-std::vector<uint64_t> Division(uint64_t shard_size, uint64_t shard_samples, size_t value_bytes,
-                               size_t key_bytes = 1) {
+std::vector<uint64_t> Division(uint64_t shard_size, uint64_t shard_samples, size_t value_bytes, size_t key_bytes = 1) {
   const auto files = NewMemoryFileSystem();
   WebDatasetWriterOptions options;
   options.shard_size = shard_size;
@@ -231,10 +228,9 @@ std::vector<uint64_t> Division(uint64_t shard_size, uint64_t shard_samples, size
   Samples samples;
   for (char c = 'a'; c < 'h'; ++c)
     samples.push_back({{"key", std::string(key_bytes, c)}, {"x", std::string(value_bytes, c)}});
-  const auto written =
-      WriteSamples(CreateWebDatasetWriter(*files, "/out",
-                                          MakeSchema({KeyColumn(), MakeColumn("x", Type::kBytes)}), options),
-                   samples);
+  const auto written = WriteSamples(
+      CreateWebDatasetWriter(*files, "/out", MakeSchema({KeyColumn(), MakeColumn("x", Type::kBytes)}), options),
+      samples);
   EXPECT_TRUE(written.ok()) << written.status();
   std::vector<uint64_t> division;
   for (const ManifestShard& shard : written->manifest.shards) {
@@ -272,8 +268,7 @@ TEST(TarWriterTest, TypesOfFields) {
   sample.fields = {{&number, Value("1234")}};
   const absl::Status status = (*writer)->Append(sample, 1);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_NE(Message(status).find("column \"n\": a tar holds byte strings, no i32"), std::string::npos)
-      << status;
+  EXPECT_NE(Message(status).find("column \"n\": a tar holds byte strings, no i32"), std::string::npos) << status;
   sample.fields = {{&late, Value("{}")}};
   ASSERT_TRUE((*writer)->Append(sample, 1).ok());  // a column that the schema lacks
   ASSERT_TRUE((*writer)->Finish().ok());

@@ -10,10 +10,9 @@ namespace {
 
 TEST(TypesTest, OfMdsWithoutAWordOnWhatItWas) {
   const auto files = NewMemoryFileSystem();
-  WriteThree(
-      *files, "/in",
-      {MakeColumn("image", Type::kJpeg), MakeArrayColumn("a", Type::kF32), MakeColumn("n", Type::kI64, true)},
-      {{"x"}, {ArrayValue(Type::kF32, {1}, "1234")}, {"12345678"}});
+  WriteThree(*files, "/in",
+             {MakeColumn("image", Type::kJpeg), MakeArrayColumn("a", Type::kF32), MakeColumn("n", Type::kI64, true)},
+             {{"x"}, {ArrayValue(Type::kF32, {1}, "1234")}, {"12345678"}});
   ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", Container::kMds).ok());
   ASSERT_TRUE(files->RemoveFile("/mds/shardkit.json").ok());
   ASSERT_TRUE(ConvertTo(*files, "/mds", "/out", Container::kShard).ok());
@@ -76,8 +75,7 @@ TEST(TypesTest, EncodingsOfMdsStay) {
 // Chosen for a dataset of ours, they stay from MDS to MDS; back here the columns are what they were.
 TEST(TypesTest, ChosenEncodings) {
   const auto files = NewMemoryFileSystem();
-  WriteThree(*files, "/in", {MakeColumn("n", Type::kI64), MakeColumn("p", Type::kBytes)},
-             {{"12345678"}, {"any"}});
+  WriteThree(*files, "/in", {MakeColumn("n", Type::kI64), MakeColumn("p", Type::kBytes)}, {{"12345678"}, {"any"}});
   ConvertOptions options = SmallOptions(Container::kMds);
   options.mds.encodings = {{"n", "int"}, {"p", "pil"}, {"text", "str_int"}};
   ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", options).ok());

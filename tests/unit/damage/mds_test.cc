@@ -8,8 +8,7 @@ namespace shardkit::test {
 namespace {
 
 const MdsFields& Fields() {
-  static const MdsFields fields = {
-      {"array", "ndarray:uint8", {}}, {"number", "int16", 2}, {"text", "str", {}}};
+  static const MdsFields fields = {{"array", "ndarray:uint8", {}}, {"number", "int16", 2}, {"text", "str", {}}};
   return fields;
 }
 
@@ -92,8 +91,7 @@ TEST(MdsDamage, OfAShardWithHashesIsFound) {
   options.mds.hashes = {"xxh64"};
   ASSERT_TRUE(Convert(*files, "/in", "/out", options).ok());
   const Subject subject = MakeSubject("hashed", ReadTree(*files, "/out"), "", ValuesOfRows());
-  FlipEveryBit(subject, "shard.00000.mds",
-               [&](uint64_t, const Observation& seen) { EXPECT_TRUE(seen.found); });
+  FlipEveryBit(subject, "shard.00000.mds", [&](uint64_t, const Observation& seen) { EXPECT_TRUE(seen.found); });
 }
 
 TEST(MdsDamage, OfTheIndex) {
@@ -101,8 +99,7 @@ TEST(MdsDamage, OfTheIndex) {
   FlipEveryBit(subject, "index.json", [&](uint64_t, const Observation& seen) {
     ExpectFoundOrUnharmed(seen);
     // The index alone says how many samples there are, until a shard is opened.
-    for (const std::string& lie : seen.lies)
-      EXPECT_TRUE(lie == "another number of samples" && !seen.error.ok()) << lie;
+    for (const std::string& lie : seen.lies) EXPECT_TRUE(lie == "another number of samples" && !seen.error.ok()) << lie;
   });
   CutAtEveryLength(subject, "index.json", [&](uint64_t, const Observation& seen) {
     ExpectFoundOrUnharmed(seen);
@@ -124,8 +121,7 @@ TEST(MdsDamage, OfACompressedShard) {
   size_t silent = 0;
   FlipEveryBit(subject, "shard.00000.mds.zstd", [&](uint64_t, const Observation& seen) {
     EXPECT_TRUE(seen.lies.empty());
-    EXPECT_TRUE(seen.error.ok() || absl::IsDataLoss(seen.error) || absl::IsUnimplemented(seen.error))
-        << seen.error;
+    EXPECT_TRUE(seen.error.ok() || absl::IsDataLoss(seen.error) || absl::IsUnimplemented(seen.error)) << seen.error;
     for (const auto& change : seen.changed) EXPECT_EQ(change.first.first, 0u) << "a value of another shard";
     silent += seen.changed.empty() ? 0 : 1;
   });

@@ -55,8 +55,7 @@ class Observer {
   }
 
   void TakeBlock(const BlockView& view, uint64_t first_sample, std::optional<size_t> only) {
-    if (first_sample + view.sample_count() > subject_.values.size())
-      return Lie("more samples than there are");
+    if (first_sample + view.sample_count() > subject_.values.size()) return Lie("more samples than there are");
     for (size_t c = 0; c < view.column_count(); ++c) {
       for (uint32_t i = 0; i < view.sample_count(); ++i) {
         Take(first_sample + i, only.value_or(c), view.column(c).value(i));
@@ -180,16 +179,13 @@ class Run {
     std::string text =
         StrCat(subject_.name, ": ", file_, " ", what, ": read ", ToStd(observation.error.message()), "; ");
     for (const std::string& lie : observation.lies) text += lie + "; ";
-    text +=
-        StrCat(observation.changed.size(), " values changed; ", observation.problems.size(),
-               " problems, first ", observation.problems.empty() ? "none" : observation.problems[0].message);
+    text += StrCat(observation.changed.size(), " values changed; ", observation.problems.size(), " problems, first ",
+                   observation.problems.empty() ? "none" : observation.problems[0].message);
     ADD_FAILURE() << text;
   }
 
  private:
-  static int Failures() {
-    return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
-  }
+  static int Failures() { return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count(); }
 
   const Subject& subject_;
   const std::string& file_;
@@ -218,8 +214,7 @@ Subject MakeSubject(std::string name, Tree files, std::string target, Values val
     const Observation whole = Observe(*memory, subject, turn);
     EXPECT_TRUE(whole.unharmed() && !whole.found)
         << subject.name << ": " << whole.error << "; " << (whole.lies.empty() ? "" : whole.lies[0]) << "; "
-        << whole.changed.size() << " values differ; "
-        << (whole.problems.empty() ? "" : whole.problems[0].message);
+        << whole.changed.size() << " values differ; " << (whole.problems.empty() ? "" : whole.problems[0].message);
   }
   return subject;
 }
@@ -260,8 +255,7 @@ void ExpectNothingElse(const Observation& observation) {
   EXPECT_TRUE(observation.lies.empty());
   EXPECT_TRUE(observation.changed.empty());
   EXPECT_TRUE(observation.found);
-  EXPECT_TRUE(observation.error.ok() || absl::IsDataLoss(observation.error) ||
-              absl::IsUnimplemented(observation.error))
+  EXPECT_TRUE(observation.error.ok() || absl::IsDataLoss(observation.error) || absl::IsUnimplemented(observation.error))
       << observation.error;
 }
 

@@ -10,13 +10,11 @@
 namespace shardkit::test {
 namespace {
 
-constexpr std::string_view kPlaces[] = {"header",          "block",      "trailer",   "section table",
-                                        "block directory", "statistics", "key index", "metadata",
-                                        "manifest",        "index"};
+constexpr std::string_view kPlaces[] = {"header",     "block",     "trailer",  "section table", "block directory",
+                                        "statistics", "key index", "metadata", "manifest",      "index"};
 
 bool NamesAPlace(const Problem& problem) {
-  return problem.message.starts_with(problem.path) &&
-         std::ranges::any_of(kPlaces, [&](std::string_view place) {
+  return problem.message.starts_with(problem.path) && std::ranges::any_of(kPlaces, [&](std::string_view place) {
            return problem.message.find(place, problem.path.size()) != std::string::npos;
          });
 }
@@ -33,8 +31,7 @@ Subject MakeShard(std::string name, std::vector<Column> columns, Values rows, Sh
   options.alignment = 64;
   const auto written = WriteShard(*files, "/s.shard", *Schema::Create(std::move(columns)), rows, options);
   EXPECT_TRUE(written.ok()) << written.status();
-  return MakeSubject(std::move(name), {{"s.shard", ReadWhole(*files, "/s.shard")}}, "s.shard",
-                     std::move(rows));
+  return MakeSubject(std::move(name), {{"s.shard", ReadWhole(*files, "/s.shard")}}, "s.shard", std::move(rows));
 }
 
 void ExpectEveryDamageFound(const Subject& subject) {
@@ -47,12 +44,11 @@ void ExpectEveryDamageFound(const Subject& subject) {
 
 // The second of its two blocks has no blob.
 TEST(ShardDamage, WithAKeyAndMetadata) {
-  ExpectEveryDamageFound(
-      MakeShard("keyed",
-                {{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
-                 {.name = "blob", .type = Type::kBytes, .nullable = true}},
-                {{"a/1", "first value"}, {"a/2", ""}, {"b", std::nullopt}},
-                {.max_block_samples = 2, .metadata = {{"made", "here"}}}));
+  ExpectEveryDamageFound(MakeShard("keyed",
+                                   {{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+                                    {.name = "blob", .type = Type::kBytes, .nullable = true}},
+                                   {{"a/1", "first value"}, {"a/2", ""}, {"b", std::nullopt}},
+                                   {.max_block_samples = 2, .metadata = {{"made", "here"}}}));
 }
 
 TEST(ShardDamage, WithoutAKey) {
@@ -77,9 +73,8 @@ TEST(ShardDamage, WithADictionary) {
     for (int word = 0; word < 4; ++word) text += StrCat("the same words, number ", (i * 7 + word) % 13, "; ");
     rows.push_back({text});
   }
-  const Subject subject =
-      MakeShard("dictionary", {{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}}, rows,
-                {.dictionaries = {{"text", 256}}});
+  const Subject subject = MakeShard("dictionary", {{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}}, rows,
+                                    {.dictionaries = {{"text", 256}}});
   const auto files = NewMemoryFileSystem();
   WriteTree(*files, "/", subject.files);
   const auto shard = ShardReader::Open(*files, "/s.shard");

@@ -19,8 +19,7 @@ Subject NewSubject(const std::string& name, const std::string& tar) {
 void ExpectNothingChanged(const Observation& seen) {
   EXPECT_TRUE(seen.changed.empty());
   EXPECT_TRUE(seen.lies.empty());
-  EXPECT_TRUE(seen.error.ok() || absl::IsDataLoss(seen.error) || absl::IsUnimplemented(seen.error))
-      << seen.error;
+  EXPECT_TRUE(seen.error.ok() || absl::IsDataLoss(seen.error) || absl::IsUnimplemented(seen.error)) << seen.error;
   EXPECT_TRUE(seen.error.ok() || seen.found);
 }
 

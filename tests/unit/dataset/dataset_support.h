@@ -66,8 +66,7 @@ Row RowOf(const OwnedSample& sample);
 std::vector<Row> RowsOf(const std::vector<OwnedSample>& samples);
 
 // Scans a range; checks that ordinals follow one another. `first` receives the ordinal of the first row.
-std::vector<Row> ScanRows(const DatasetReader& dataset, const ScanOptions& options = {},
-                          uint64_t* first = nullptr);
+std::vector<Row> ScanRows(const DatasetReader& dataset, const ScanOptions& options = {}, uint64_t* first = nullptr);
 std::vector<Row> ScanRows(FileSystem& file_system, const std::string& path);
 
 // Small blocks of few samples, so that a few samples make many blocks.

@@ -135,8 +135,7 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
 }
 
 TEST(ManifestTest, ALaterVersionIsSaidToBeOne) {
-  const auto parsed =
-      ParseManifest(Edited(FormatManifest(MakeManifest()), "\"version\": 1", "\"version\": 2"));
+  const auto parsed = ParseManifest(Edited(FormatManifest(MakeManifest()), "\"version\": 1", "\"version\": 2"));
   EXPECT_TRUE(absl::IsUnimplemented(parsed.status())) << parsed.status();
 }
 

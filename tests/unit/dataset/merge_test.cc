@@ -24,8 +24,7 @@ TEST_F(MergeTest, EqualsWhatIsPackedAtOnce) {
   WriteParts();
   const auto merged = MergeDatasets(*files_, {"/0", "/1"}, "/merged");
   ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadTree(*files_, "/whole"))
-      << Describe(ReadTree(*files_, "/merged"));
+  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadTree(*files_, "/whole")) << Describe(ReadTree(*files_, "/merged"));
   EXPECT_EQ(files_->Stat("/merged/00000005.shard")->inode, files_->Stat("/1/00000001.shard")->inode);
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
 }
@@ -34,19 +33,14 @@ TEST_F(MergeTest, EqualsWhatIsPackedAtOnce) {
 class NoLinks final : public FileSystem {
  public:
   explicit NoLinks(FileSystem* base) : base_(base) {}
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
-                                                                   ReadMode mode) override {
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
     return base_->OpenForReading(path, mode);
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return base_->Create(path);
-  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override { return base_->Create(path); }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     return base_->OpenForAppending(path);
   }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return base_->Rename(from, to);
-  }
+  absl::Status Rename(const std::string& from, const std::string& to) override { return base_->Rename(from, to); }
   absl::Status Link(const std::string& from, const std::string&) override {
     return absl::FailedPreconditionError(from + ": cannot link: other device");
   }
@@ -54,15 +48,9 @@ class NoLinks final : public FileSystem {
   absl::Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
   absl::Status CreateDirectory(const std::string& path) override { return base_->CreateDirectory(path); }
   absl::Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
-    return base_->Stat(path, follow);
-  }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
-    return base_->List(path);
-  }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
-    return base_->Lock(path);
-  }
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return base_->Stat(path, follow); }
+  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_->List(path); }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_->Lock(path); }
 
  private:
   FileSystem* const base_;
@@ -88,8 +76,8 @@ TEST_F(MergeTest, SchemasAreWidened) {
   const auto merged = MergeDatasets(*files_, {"/a", "/b"}, "/merged");
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->schema[1].type, Type::kBytes);
-  EXPECT_EQ(ScanRows(*files_, "/merged"), (std::vector<Row>{{{"key", "1"}, {"image", "i"}},
-                                                            {{"key", "2"}, {"image", "p"}, {"text", "t"}}}));
+  EXPECT_EQ(ScanRows(*files_, "/merged"),
+            (std::vector<Row>{{{"key", "1"}, {"image", "i"}}, {{"key", "2"}, {"image", "p"}, {"text", "t"}}}));
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
 }
 

@@ -75,11 +75,10 @@ TEST_F(DatasetReaderTest, ReadsManyValuesAtOnce) {
     }
     BlockBuffer buffer;
     const std::vector<uint64_t> outside = {1, 100};
-    EXPECT_TRUE(
-        absl::IsOutOfRange(dataset->ReadValues(outside, image, 1, &buffer, std::span(values).first(2))));
+    EXPECT_TRUE(absl::IsOutOfRange(dataset->ReadValues(outside, image, 1, &buffer, std::span(values).first(2))));
     // Not a blob: a chunk of many values would have to be decompressed for each.
-    EXPECT_TRUE(absl::IsFailedPrecondition(
-        dataset->ReadValues(wanted, *dataset->FindColumn("text"), 1, &buffer, values)));
+    EXPECT_TRUE(
+        absl::IsFailedPrecondition(dataset->ReadValues(wanted, *dataset->FindColumn("text"), 1, &buffer, values)));
     EXPECT_TRUE(dataset->ReadValues({}, image, 1, &buffer, {}).ok());
   }
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
@@ -140,8 +139,7 @@ TEST_F(DatasetReaderTest, AShardIsADatasetOfOne) {
   const auto dataset = Open({}, "/data/00000001.shard");
   EXPECT_EQ(dataset->sample_count(), 9u);
   EXPECT_FALSE(dataset->index_problem().empty());
-  EXPECT_EQ(ScanRows(*dataset),
-            RowsOf(std::vector<OwnedSample>(samples_.begin() + 9, samples_.begin() + 18)));
+  EXPECT_EQ(ScanRows(*dataset), RowsOf(std::vector<OwnedSample>(samples_.begin() + 9, samples_.begin() + 18)));
   BlockBuffer buffer;
   EXPECT_EQ(*dataset->FindKey(samples_[10].key, &buffer), 1u);
 }

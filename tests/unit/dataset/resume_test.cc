@@ -122,8 +122,7 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   // Killed between the manifest and the tidying up.
   WriteFile(*files_, "/data/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n");
   WriteFile(*files_, "/data/.shardkit-pack.lock", "");
-  EXPECT_TRUE(
-      absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
   writer = Create(Options(true));
   EXPECT_EQ(writer->resume_position(), UINT64_MAX);
   const auto summary = writer->Finish();
@@ -175,8 +174,8 @@ TEST_F(ResumeTest, AJournalCutAnywhereIsTakenUpAsFarAsItGoes) {
   ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
   WriteTree(*files_, "/data", left);
   WriteFile(*files_, "/data/.shardkit-pack.journal", "something else\n");
-  EXPECT_TRUE(absl::IsFailedPrecondition(
-      DatasetWriter::Create(*files_, "/data", TestSchema(), Options(true)).status()));
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(true)).status()));
 }
 
 TEST_F(ResumeTest, RemembersSkippedSamplesOnce) {

@@ -30,8 +30,8 @@ class ValidateTest : public testing::Test {
     auto header = format::DecodeIndexHeader(bytes.substr(0, format::kIndexHeaderBytes), bytes.size());
     ASSERT_TRUE(header.ok()) << header.status();
     ASSERT_EQ(header->page_count(), 1u);
-    const std::string_view page = std::string_view(bytes).substr(
-        format::kIndexHeaderBytes, header->pages_offset() - format::kIndexHeaderBytes);
+    const std::string_view page =
+        std::string_view(bytes).substr(format::kIndexHeaderBytes, header->pages_offset() - format::kIndexHeaderBytes);
     StoreLittle(bytes.data() + header->pages_offset(), Hash64(page));
     header->pages_checksum = Hash64(std::string_view(bytes).substr(header->pages_offset()));
     bytes.replace(0, format::kIndexHeaderBytes, format::EncodeIndexHeader(*header));
@@ -46,9 +46,8 @@ TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t sample = 0; sample < 27; ++sample) {
     ChangeIndex(format::kIndexHeaderBytes + 8 * sample, 1);
-    EXPECT_EQ(ValidateText(*files_, "/data"),
-              StrCat(kIndexPath, ": index: wrong ends for block ", sample % 9 / 4, " of shard ", sample / 9,
-                     "; run shardctl index to make it anew"));
+    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong ends for block ", sample % 9 / 4,
+                                                     " of shard ", sample / 9, "; run shardctl index to make it anew"));
     WriteFile(*files_, kIndexPath, good);
   }
 }
@@ -60,9 +59,8 @@ TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t block = 0; block < 9; ++block) {
     ChangeIndex(header->blocks_offset() + format::kIndexEntryBytes * block, 64);
-    EXPECT_EQ(ValidateText(*files_, "/data"),
-              StrCat(kIndexPath, ": index: wrong entry for block ", block % 3, " of shard ", block / 3,
-                     "; run shardctl index to make it anew"));
+    EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong entry for block ", block % 3,
+                                                     " of shard ", block / 3, "; run shardctl index to make it anew"));
     WriteFile(*files_, kIndexPath, good);
   }
 }
@@ -78,9 +76,11 @@ TEST_F(ValidateTest, ComparesTheEndsOfABlockWhoseValuesAreDamagedToo) {
   const auto report = Validate(*files_, "/data", {});
   ASSERT_TRUE(report.ok()) << report.status();
   ASSERT_EQ(report->problems.size(), 2u);
-  EXPECT_NE(report->problems[0].message.find("block 0 (samples 0 to 3)"), std::string::npos) << report->problems[0].message;
-  EXPECT_EQ(report->problems[1].message, StrCat(kIndexPath, ": index: wrong ends for block 0 of shard 1; "
-                                                            "run shardctl index to make it anew"));
+  EXPECT_NE(report->problems[0].message.find("block 0 (samples 0 to 3)"), std::string::npos)
+      << report->problems[0].message;
+  EXPECT_EQ(report->problems[1].message, StrCat(kIndexPath,
+                                                ": index: wrong ends for block 0 of shard 1; "
+                                                "run shardctl index to make it anew"));
 }
 
 TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {

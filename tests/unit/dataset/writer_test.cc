@@ -68,9 +68,8 @@ TEST_F(DatasetWriterTest, ASampleLargerThanAShardHasOneOfItsOwn) {
   options.shard.block_size = 1000;
   const auto summary = WriteDataset(*files_, "/data", samples, options);
   ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_TRUE(std::ranges::any_of(summary->manifest.shards, [](const ManifestShard& shard) {
-    return shard.samples == 1 && shard.bytes > 20000;
-  }));
+  EXPECT_TRUE(std::ranges::any_of(
+      summary->manifest.shards, [](const ManifestShard& shard) { return shard.samples == 1 && shard.bytes > 20000; }));
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
 }
 
@@ -258,8 +257,7 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   }
 
   auto writer = Create("/busy", {KeyColumn()});
-  EXPECT_NE(CreateError("/busy").find("FAILED_PRECONDITION: /busy: another run is writing"),
-            std::string::npos);
+  EXPECT_NE(CreateError("/busy").find("FAILED_PRECONDITION: /busy: another run is writing"), std::string::npos);
   DatasetWriterOptions resume;
   resume.resume = true;
   EXPECT_NE(CreateError("/busy", resume).find("another run is writing"), std::string::npos);

@@ -128,8 +128,7 @@ TEST(CrashTest, OfAResumedPack) {
 
 TEST(CrashTest, OfAnAbort) {
   const auto operate = [](FileSystem& files) -> absl::Status {
-    auto writer =
-        DatasetWriter::Create(files, "/out", MakeSchema({KeyColumn(), ImageColumn()}), SmallShards(6, 3));
+    auto writer = DatasetWriter::Create(files, "/out", MakeSchema({KeyColumn(), ImageColumn()}), SmallShards(6, 3));
     if (!writer.ok()) return writer.status();
     const auto samples = MakeSamples(20);
     for (size_t i = 0; i < samples.size(); ++i) {
@@ -155,9 +154,7 @@ TEST(CrashTest, OfAMerge) {
       EXPECT_TRUE(PackFiles(files, {"/in"}, "/part" + std::to_string(part), options).ok());
     }
   };
-  const auto merge = [](FileSystem& files) {
-    return MergeDatasets(files, {"/part0", "/part1"}, "/out").status();
-  };
+  const auto merge = [](FileSystem& files) { return MergeDatasets(files, {"/part0", "/part1"}, "/out").status(); };
   CrashAfterEveryCall(prepare, merge, 4, [&](FileSystem& left, bool finished) {
     EXPECT_TRUE(NothingOrWhole(left, "/out"));
     EXPECT_EQ(ValidateText(left, "/part0"), "");

@@ -41,26 +41,22 @@ inline std::vector<OwnedSample> LargeSamples() {
     // Of no zeros, which cannot be told from what was cut, and not to be compressed.
     while (image.size() < 2000 + i * 331 % 3000) image += static_cast<char>(1 + random() % 255);
     sample.fields.emplace_back(&ImageColumn(), image);
-    sample.fields.emplace_back(&TextColumn(),
-                               "text of sample " + std::to_string(i) + std::string(i * 17 % 200, 'x'));
+    sample.fields.emplace_back(&TextColumn(), "text of sample " + std::to_string(i) + std::string(i * 17 % 200, 'x'));
   }
   return samples;
 }
 
 // "shard", "mds", "mds-zstd", "tar" or "tar-indexed", at `path`, of two shards and more.
-inline void WriteContainer(const std::string& kind, const SystemDirectory& directory,
-                           const std::string& path) {
+inline void WriteContainer(const std::string& kind, const SystemDirectory& directory, const std::string& path) {
   FileSystem& files = *PosixFileSystem();
   const std::string native = kind == "shard" ? path : directory.Path("native");
   if (!Exists(files, native)) {
     DatasetWriterOptions options = SmallShards(20, 5);
     options.shard.sync = false;
-    auto writer =
-        DatasetWriter::Create(files, native, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}), options);
+    auto writer = DatasetWriter::Create(files, native, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}), options);
     ASSERT_TRUE(writer.ok()) << writer.status();
     uint64_t position = 0;
-    for (const OwnedSample& sample : LargeSamples())
-      ASSERT_TRUE((*writer)->Append(sample.View(), ++position).ok());
+    for (const OwnedSample& sample : LargeSamples()) ASSERT_TRUE((*writer)->Append(sample.View(), ++position).ok());
     ASSERT_TRUE((*writer)->Finish().ok());
   }
   if (kind == "shard") return;

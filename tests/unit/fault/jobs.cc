@@ -17,20 +17,18 @@ constexpr size_t kSamples = 12;
 std::vector<OwnedSample> JobSamples() {
   std::vector<OwnedSample> samples = MakeSamples(kSamples);
   for (size_t i = 0; i < kSamples; ++i) {
-    samples[i].fields = {
-        {&ImageColumn(), "\xff\xd8\xff" + std::string(20 + 7 * i, static_cast<char>('a' + i))},
-        {&TextColumn(), "text " + std::to_string(i)}};
+    samples[i].fields = {{&ImageColumn(), "\xff\xd8\xff" + std::string(20 + 7 * i, static_cast<char>('a' + i))},
+                         {&TextColumn(), "text " + std::to_string(i)}};
   }
   return samples;
 }
 
 void WriteNative(FileSystem& files, const std::string& path) {
-  auto writer = DatasetWriter::Create(files, path, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}),
-                                      SmallShards(6, 3));
+  auto writer =
+      DatasetWriter::Create(files, path, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}), SmallShards(6, 3));
   ASSERT_TRUE(writer.ok()) << writer.status();
   uint64_t position = 0;
-  for (const OwnedSample& sample : JobSamples())
-    ASSERT_TRUE((*writer)->Append(sample.View(), ++position).ok());
+  for (const OwnedSample& sample : JobSamples()) ASSERT_TRUE((*writer)->Append(sample.View(), ++position).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
 }
 
@@ -100,8 +98,7 @@ absl::Status ReadAllWays(FileSystem& files, const std::string& path, std::string
   return dataset.ReadStatistics().status();
 }
 
-absl::Status LoadAll(FileSystem& files, const std::string& path, const std::string& column,
-                     std::string* shown) {
+absl::Status LoadAll(FileSystem& files, const std::string& path, const std::string& column, std::string* shown) {
   LoaderOptions options;
   options.plan = {.seed = 3, .batch_size = 5, .shuffle_buffer_bytes = 8000};
   options.memory_bytes = 4 << 20;
@@ -113,8 +110,7 @@ absl::Status LoadAll(FileSystem& files, const std::string& path, const std::stri
     auto batch = (*loader)->Next();
     if (!batch.ok()) return batch.status();
     if (*batch == nullptr) return absl::OkStatus();
-    for (size_t i = 0; i < (*batch)->size(); ++i)
-      *shown += std::to_string((*batch)->samples()[i].ordinal) + " ";
+    for (size_t i = 0; i < (*batch)->size(); ++i) *shown += std::to_string((*batch)->samples()[i].ordinal) + " ";
     const auto values = (*batch)->column(0).values;
     shown->append(reinterpret_cast<const char*>(values.data()), values.size());
   }
@@ -126,8 +122,7 @@ absl::Status ValidateDeep(FileSystem& files, const std::string& path, std::strin
   const auto report = Validate(files, path, options);
   if (!report.ok()) return report.status();
   // A failure of the device is no damage.
-  *shown +=
-      std::to_string(report->samples) + " samples, " + std::to_string(report->problem_count) + " problems";
+  *shown += std::to_string(report->samples) + " samples, " + std::to_string(report->problem_count) + " problems";
   for (const Problem& problem : report->problems) *shown += "; " + problem.message;
   return absl::OkStatus();
 }
@@ -177,16 +172,14 @@ std::vector<Job> ReadingJobs() {
   for (const std::string kind : {"shard", "mds", "mds-zstd", "tar", "tar-indexed"}) {
     const auto prepare = [kind](FileSystem& files) { WriteContainer(files, kind, "/data"); };
     const auto named = [&](const std::string& what) { return what + "_" + kind; };
-    jobs.push_back(Reading(named("read"), prepare, [](FileSystem& files, std::string* shown) {
-      return ReadAllWays(files, "/data", shown);
-    }));
+    jobs.push_back(Reading(named("read"), prepare,
+                           [](FileSystem& files, std::string* shown) { return ReadAllWays(files, "/data", shown); }));
     const std::string column = kind.starts_with("tar") ? "image.jpg" : "image";
     jobs.push_back(Reading(named("load"), prepare, [column](FileSystem& files, std::string* shown) {
       return LoadAll(files, "/data", column, shown);
     }));
-    jobs.push_back(Reading(named("validate"), prepare, [](FileSystem& files, std::string* shown) {
-      return ValidateDeep(files, "/data", shown);
-    }));
+    jobs.push_back(Reading(named("validate"), prepare,
+                           [](FileSystem& files, std::string* shown) { return ValidateDeep(files, "/data", shown); }));
     jobs.push_back(Reading(
         named("unpack"), prepare,
         [](FileSystem& files, std::string* shown) { return UnpackAll(files, "/data", shown); },
@@ -217,8 +210,7 @@ std::vector<Job> WritingJobs() {
       {"rebuild_of_shards_alone",
        [native](FileSystem& files) {
          native(files);
-         EXPECT_TRUE(files.RemoveFile("/data/dataset.json").ok() &&
-                     files.RemoveFile("/data/dataset.idx").ok());
+         EXPECT_TRUE(files.RemoveFile("/data/dataset.json").ok() && files.RemoveFile("/data/dataset.idx").ok());
        },
        [](FileSystem& files) { return RebuildIndex(files, "/data").status(); }},
       {"merge_mds",
@@ -248,9 +240,7 @@ std::vector<Job> WritingJobs() {
          native(files);
          Damage(files, "/data/00000000.shard");
        },
-       [](FileSystem& files) {
-         return RepairShard(files, "/data/00000000.shard", "/data/repaired.shard").status();
-       }},
+       [](FileSystem& files) { return RepairShard(files, "/data/00000000.shard", "/data/repaired.shard").status(); }},
       {"repair_dataset",
        [native](FileSystem& files) {
          native(files);
@@ -293,8 +283,7 @@ std::string Unexpected(const Job& job, const Tree& now, bool temporaries) {
     const auto old = before.find(name), made = after.find(name);
     if (old == before.end() && made == after.end()) {
       if (!temporaries) text += " left over: " + name;
-    } else if ((old == before.end() || old->second != bytes) &&
-               (made == after.end() || made->second != bytes)) {
+    } else if ((old == before.end() || old->second != bytes) && (made == after.end() || made->second != bytes)) {
       text += " half done: " + name;
     }
   }

@@ -38,8 +38,7 @@ TEST_P(JobFaultTest, EveryCall) {
                    std::string(fault.status.message()));
       if (!status.ok()) {
         EXPECT_EQ(status.code(), fault.status.code()) << status;
-        EXPECT_NE(Message(status).find(failed->path + ": cannot " + failed->operation), std::string::npos)
-            << status;
+        EXPECT_NE(Message(status).find(failed->path + ": cannot " + failed->operation), std::string::npos) << status;
       }
       const Tree left = ReadTree(*files, "/");
       // What cannot be removed stays.
@@ -53,8 +52,7 @@ TEST_P(JobFaultTest, EveryCall) {
         EXPECT_TRUE(again.ok() || absl::IsAlreadyExists(again)) << again;
         Tree tree = ReadTree(*files, "/");
         // Where all was done but for removing these.
-        std::erase_if(
-            tree, [](const auto& entry) { return entry.first.find("/.shardkit-pack") != std::string::npos; });
+        std::erase_if(tree, [](const auto& entry) { return entry.first.find("/.shardkit-pack") != std::string::npos; });
         EXPECT_EQ(Describe(tree), Describe(OutcomeOf(job)));
       }
       if (HasFailure()) return;

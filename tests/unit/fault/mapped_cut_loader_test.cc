@@ -39,8 +39,7 @@ absl::Status Follow(Loader& loader, const std::vector<OwnedSample>& samples,
     if (!batch.ok()) return batch.status();
     if (*batch == nullptr) return absl::OkStatus();
     std::string expected;
-    for (const BatchSample& sample : (*batch)->samples())
-      expected += samples[sample.ordinal].fields[0].second;
+    for (const BatchSample& sample : (*batch)->samples()) expected += samples[sample.ordinal].fields[0].second;
     const auto values = (*batch)->column(0).values;
     if (std::string_view(reinterpret_cast<const char*>(values.data()), values.size()) != expected) {
       return absl::UnknownError("a batch has other bytes than its samples");

@@ -168,8 +168,7 @@ TEST_P(MappedCutTest, ValuesThatAreHeld) {
 TEST_P(MappedCutTest, Unpacking) {
   int number = 0;
   AfterEachCut([&](const DatasetReader& dataset, const std::string& file) {
-    const auto unpacked =
-        Unpack(*PosixFileSystem(), dataset, directory_.Path("files" + std::to_string(number++)));
+    const auto unpacked = Unpack(*PosixFileSystem(), dataset, directory_.Path("files" + std::to_string(number++)));
     ExpectCut(unpacked.status(), file);
   });
 }
@@ -208,8 +207,7 @@ TEST(MappedCutIndexTest, TheOffsetIndex) {
       for (const uint64_t sample : {0, 17, 39}) {
         const auto value = (*dataset)->ReadValue(sample, image, &buffer);
         EXPECT_TRUE(absl::IsDataLoss(value.status())) << value.status();
-        EXPECT_NE(Message(value.status()).find(index + ": the file was cut"), std::string::npos)
-            << value.status();
+        EXPECT_NE(Message(value.status()).find(index + ": the file was cut"), std::string::npos) << value.status();
       }
       EXPECT_TRUE(absl::IsDataLoss((*dataset)->ReadBlockDirectory().status()));
       ASSERT_TRUE(PosixFileSystem()->RemoveFile(index).ok());

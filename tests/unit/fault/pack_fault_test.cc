@@ -125,8 +125,7 @@ TEST(PackFaultTest, EveryCallOfARunThatIsCancelled) {
       if (!writer.ok()) return writer.status();
       absl::Status status;
       const auto samples = MakeSamples(kInputSamples);
-      for (size_t i = 0; status.ok() && i < samples.size(); ++i)
-        status = (*writer)->Append(samples[i].View(), i + 1);
+      for (size_t i = 0; status.ok() && i < samples.size(); ++i) status = (*writer)->Append(samples[i].View(), i + 1);
       if (!status.ok()) {
         (void)(*writer)->Abort();
         return status;
@@ -171,9 +170,7 @@ TEST(PackFaultTest, EveryCallOfAMerge) {
     }
     return files;
   };
-  const auto merge = [](FileSystem& files) {
-    return MergeDatasets(files, {"/part0", "/part1"}, "/out").status();
-  };
+  const auto merge = [](FileSystem& files) { return MergeDatasets(files, {"/part0", "/part1"}, "/out").status(); };
   const auto whole = prepare();
   ASSERT_TRUE(merge(*whole).ok());
   const Tree expected = ReadTree(*whole, "/out");

@@ -65,8 +65,7 @@ TEST(ReadFaultTest, EveryCallOfReadingValuesAndKeys) {
           const auto value = dataset.ReadValue(sample, column, &buffer);
           if (!value.ok()) return value.status();
           present += value->has_value();
-          const auto copied =
-              dataset.CopyValue(sample, column, [](std::string_view) { return absl::OkStatus(); });
+          const auto copied = dataset.CopyValue(sample, column, [](std::string_view) { return absl::OkStatus(); });
           if (!copied.ok()) return copied.status();
           EXPECT_EQ(*copied, value->has_value());
         }
@@ -75,8 +74,7 @@ TEST(ReadFaultTest, EveryCallOfReadingValuesAndKeys) {
       if (dataset.index_problem().empty()) {
         const std::vector<uint64_t> samples = {20, 1, 9};
         std::vector<std::string_view> values(3);
-        const absl::Status status =
-            dataset.ReadValues(samples, *dataset.FindColumn("jpg"), 2, &buffer, values);
+        const absl::Status status = dataset.ReadValues(samples, *dataset.FindColumn("jpg"), 2, &buffer, values);
         if (!status.ok()) return status;
         EXPECT_FALSE(values[0].empty());
       }

@@ -35,8 +35,7 @@ BlockHeader RandomHeader(Random& random, const Schema& schema) {
       entry.values_length = random.Below(uint64_t{1} << 40);
       entry.values_checksum = random.Next();
     } else {
-      entry.raw_length +=
-          column.fixed_size() ? *column.fixed_size() * header.sample_count : random.Below(5000);
+      entry.raw_length += column.fixed_size() ? *column.fixed_size() * header.sample_count : random.Below(5000);
     }
     entry.stored_length = entry.raw_length;
     entry.checksum = random.Next();
@@ -120,8 +119,7 @@ TEST(BlockHeader, EachRule) {
     return std::string(ToStd(DecodeBlockHeader(schema, bytes, &decoded).message()));
   };
   EXPECT_EQ(decode([](BlockHeader&) {}), "");
-  EXPECT_EQ(decode([](BlockHeader& h) { h.sample_count = 0; }),
-            "block header: sample count 0 is not allowed");
+  EXPECT_EQ(decode([](BlockHeader& h) { h.sample_count = 0; }), "block header: sample count 0 is not allowed");
   EXPECT_EQ(decode([](BlockHeader& h) { h.sample_count = kMaxBlockSamples + 1; }),
             "block header: sample count 1048577 is not allowed");
   EXPECT_EQ(decode([](BlockHeader& h) { h.first_sample = kMaxShardSamples + 1; }),
@@ -144,10 +142,8 @@ TEST(BlockHeader, EachRule) {
             "block header: column 0 \"blob\": a length passes 2^62");
   EXPECT_EQ(decode([](BlockHeader& h) { h.columns[0].values_length = kMaxLength; }),
             "block header: the block passes 2^62 bytes");
-  EXPECT_EQ(decode([](BlockHeader& h) { h.front_length += 64; }, false),
-            "block header: front length is wrong");
-  EXPECT_EQ(decode([](BlockHeader& h) { h.block_length += 64; }, false),
-            "block header: block length is wrong");
+  EXPECT_EQ(decode([](BlockHeader& h) { h.front_length += 64; }, false), "block header: front length is wrong");
+  EXPECT_EQ(decode([](BlockHeader& h) { h.block_length += 64; }, false), "block header: block length is wrong");
   EXPECT_EQ(decode([](BlockHeader& h) { h.columns[2].offset += 64; }, false),
             "block header: column 2 \"x\": chunk offset is wrong");
   EXPECT_EQ(decode([](BlockHeader& h) { h.columns[0].values_offset += 64; }, false),
@@ -157,8 +153,7 @@ TEST(BlockHeader, EachRule) {
       h.columns[1] = {.stored_length = stored, .raw_length = raw, .encoding = Encoding::kZstd};
     });
   };
-  const std::string over =
-      "block header: column 1 \"text\": the raw length of the compressed chunk passes the limit";
+  const std::string over = "block header: column 1 \"text\": the raw length of the compressed chunk passes the limit";
   EXPECT_EQ(zstd(1, uint64_t{64} << 20), "");
   EXPECT_EQ(zstd(1, (uint64_t{64} << 20) + 1), over);
   EXPECT_EQ(zstd(65536, (uint64_t{64} << 20) + 1), "");
@@ -206,8 +201,7 @@ TEST(Chunk, RandomOnesComeBackAndDamageStaysInside) {
     const Column column{
         .name = "c", .codec = random.Chance(2) ? Codec::kZstd : Codec::kNone, .nullable = random.Chance(2)};
     std::vector<int> lengths(1 + random.Below(70));
-    for (int& length : lengths)
-      length = column.nullable && random.Chance(3) ? -1 : static_cast<int>(random.Below(20));
+    for (int& length : lengths) length = column.nullable && random.Chance(3) ? -1 : static_cast<int>(random.Below(20));
     const uint32_t count = static_cast<uint32_t>(lengths.size());
     std::string values;
     std::string head = Head(column, lengths, &values);
@@ -279,8 +273,7 @@ TEST(Chunk, EachRule) {
   const std::string slots{"\5\0\0\0\0\0\0\0\1\0\0\1\2\0", 14};
   const auto slot_view = ParseColumn(fixed, 3, slots, {}, 0);
   ASSERT_TRUE(slot_view.ok()) << slot_view.status();
-  EXPECT_EQ(CheckAbsentSlots(*slot_view).message(),
-            "sample 1 of the block: the slot of an absent value is not zero");
+  EXPECT_EQ(CheckAbsentSlots(*slot_view).message(), "sample 1 of the block: the slot of an absent value is not zero");
 }
 
 }  // namespace

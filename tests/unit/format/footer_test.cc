@@ -107,8 +107,7 @@ TEST(SectionTable, EveryRule) {
   };
   EXPECT_TRUE(decode(table).ok());
   EXPECT_TRUE(absl::IsDataLoss(decode(table, true)));
-  EXPECT_EQ(DecodeSectionTable(With(table, 0, 'x'), good, false).status().message(),
-            "section table checksum is wrong");
+  EXPECT_EQ(DecodeSectionTable(With(table, 0, 'x'), good, false).status().message(), "section table checksum is wrong");
   for (int bit = 1; bit < 32; ++bit) {
     EXPECT_EQ(decode(With(table, 36, uint32_t{1} << bit)).message(),
               "section table: entry 1 has reserved flag bits set");
@@ -119,15 +118,14 @@ TEST(SectionTable, EveryRule) {
   EXPECT_TRUE(absl::IsDataLoss(decode(With(With(table, 64, uint32_t{5}), 68, uint32_t{1}))));
   for (size_t entry = 0; entry < 3; ++entry) {
     for (int bit = 0; bit < 64; ++bit) {
-      const std::string changed = With(
-          table, 32 * entry + 8, LoadLittle<uint64_t>(table.data() + 32 * entry + 8) ^ uint64_t{1} << bit);
+      const std::string changed =
+          With(table, 32 * entry + 8, LoadLittle<uint64_t>(table.data() + 32 * entry + 8) ^ uint64_t{1} << bit);
       EXPECT_TRUE(absl::IsDataLoss(decode(changed))) << entry << " offset bit " << bit;
       const uint64_t length = LoadLittle<uint64_t>(table.data() + 32 * entry + 16);
       const uint64_t other = length ^ uint64_t { 1 } << bit;
       // A length that ends in the same multiple of 8 is for the section's own decoder to refuse.
       if (RoundUp(other, 8) == RoundUp(length, 8)) continue;
-      EXPECT_TRUE(absl::IsDataLoss(decode(With(table, 32 * entry + 16, other))))
-          << entry << " length bit " << bit;
+      EXPECT_TRUE(absl::IsDataLoss(decode(With(table, 32 * entry + 16, other)))) << entry << " length bit " << bit;
     }
   }
 }
@@ -162,10 +160,8 @@ TEST(Metadata, RandomOnesComeBackAndEveryTruncationIsDamage) {
       ASSERT_EQ(EncodeMetadata(*other), mutated);
     }
   }
-  EXPECT_EQ(DecodeMetadata(EncodeMetadata({{"\xff", ""}})).status().message(),
-            "metadata: entry 0 is not valid UTF-8");
-  EXPECT_EQ(DecodeMetadata(EncodeMetadata({{"a", "\xc0"}})).status().message(),
-            "metadata: entry 0 is not valid UTF-8");
+  EXPECT_EQ(DecodeMetadata(EncodeMetadata({{"\xff", ""}})).status().message(), "metadata: entry 0 is not valid UTF-8");
+  EXPECT_EQ(DecodeMetadata(EncodeMetadata({{"a", "\xc0"}})).status().message(), "metadata: entry 0 is not valid UTF-8");
   EXPECT_EQ(DecodeMetadata(std::string((64 << 20) + 1, '\0')).status().message(), "metadata: over 64 MiB");
 }
 
@@ -185,8 +181,7 @@ TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
     EXPECT_FALSE(CompareKeyIndex(index, hashes).ok());
   }
   const std::string index = EncodeKeyIndex({5, 9, 5});
-  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 0, 6)).message(),
-            "key index: hashes do not ascend at entry 1");
+  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 0, 6)).message(), "key index: hashes do not ascend at entry 1");
   EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 24, 3)).message(),
             "key index: ordinal 3 of entry 0 is past the last sample or stands twice");
   EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 28, 0)).message(),
@@ -230,8 +225,7 @@ TEST(BlockDirectory, EveryRule) {
   const auto decode = [&](const std::function<void(std::vector<BlockInfo>&)>& change) {
     std::vector<BlockInfo> changed = blocks;
     change(changed);
-    return std::string(
-        ToStd(DecodeBlockDirectory(EncodeBlockDirectory(changed), trailer, 128, 64).status().message()));
+    return std::string(ToStd(DecodeBlockDirectory(EncodeBlockDirectory(changed), trailer, 128, 64).status().message()));
   };
   const auto good = DecodeBlockDirectory(EncodeBlockDirectory(blocks), trailer, 128, 64);
   ASSERT_TRUE(good.ok()) << good.status();
@@ -244,14 +238,12 @@ TEST(BlockDirectory, EveryRule) {
     EXPECT_EQ(decode([&](auto& b) { b[k].length += 1; }), place);
     EXPECT_EQ(decode([&](auto& b) { b[k].length = ~uint64_t{63}; }), place);
     EXPECT_EQ(decode([&](auto& b) { b[k].front_length = b[k].length + 1; }), place);
-    const std::string samples =
-        StrCat("block directory: first sample or sample count of block ", k, " is wrong");
+    const std::string samples = StrCat("block directory: first sample or sample count of block ", k, " is wrong");
     EXPECT_EQ(decode([&](auto& b) { b[k].first_sample += 1; }), samples);
     EXPECT_EQ(decode([&](auto& b) { b[k].sample_count = 0; }), samples);
     EXPECT_EQ(decode([&](auto& b) { b[k].sample_count = kMaxBlockSamples + 1; }), samples);
   }
-  EXPECT_EQ(decode([](auto& b) { b[1].sample_count = 3; }),
-            "block directory: 6 samples, but the trailer says 5");
+  EXPECT_EQ(decode([](auto& b) { b[1].sample_count = 3; }), "block directory: 6 samples, but the trailer says 5");
   EXPECT_EQ(decode([](auto& b) { b[1].length = b[1].front_length = 576; }),
             "block directory: the blocks do not end where the footer begins");
   const std::string reserved = With<uint32_t>(EncodeBlockDirectory(blocks), 48 + 36, 1);
@@ -275,17 +267,16 @@ TEST(Footer, RandomDamage) {
   const Trailer good = *DecodeTrailer(footer.trailer(), footer.file_length());
   for (int round = 0; round < test::Thinned(20000); ++round) {
     const auto mutate = [&](std::string bytes) {
-      bytes[random.Below(bytes.size())] =
-          static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
+      bytes[random.Below(bytes.size())] = static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
       return bytes;
     };
-    const auto trailer = DecodeTrailer(RepairedTrailer(mutate(std::string(footer.trailer())).substr(0, 96) +
-                                                       std::string(footer.trailer().substr(96))),
-                                       footer.file_length());
+    const auto trailer = DecodeTrailer(
+        RepairedTrailer(mutate(std::string(footer.trailer())).substr(0, 96) + std::string(footer.trailer().substr(96))),
+        footer.file_length());
     if (trailer.ok()) {
       ASSERT_LE(trailer->table_offset() + 32 * trailer->section_count, footer.file_length());
-      const std::string table = mutate(
-          footer.bytes.substr(trailer->table_offset() - kFooterOffset, 32 * trailer->section_count) + "x");
+      const std::string table =
+          mutate(footer.bytes.substr(trailer->table_offset() - kFooterOffset, 32 * trailer->section_count) + "x");
       Trailer believed = *trailer;
       const std::string_view entries = std::string_view(table).substr(0, table.size() - 1);
       believed.table_checksum = Hash64(entries);
@@ -321,8 +312,7 @@ TEST(IndexHeader, RandomOnesComeBackAndEveryBitMatters) {
     ASSERT_EQ(EncodeIndexHeader(*decoded), bytes);
     ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(bytes, header.file_length() + 8).status()));
     for (size_t length = 0; length < bytes.size(); ++length) {
-      ASSERT_TRUE(
-          absl::IsDataLoss(DecodeIndexHeader(bytes.substr(0, length), header.file_length()).status()));
+      ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(bytes.substr(0, length), header.file_length()).status()));
     }
     for (size_t bit = 0; bit < 8 * (kIndexHeaderBytes - 8); ++bit) {
       std::string changed = bytes;

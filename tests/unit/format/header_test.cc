@@ -30,13 +30,12 @@ std::string With(std::string bytes, size_t offset, T value) {
 
 FileHeader Example() {
   FileHeader header;
-  header.schema =
-      *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
-                       {.name = "a",
-                        .type = Type::kNdarray,
-                        .nullable = true,
-                        .dtype = Type::kF32,
-                        .shape = std::vector<uint64_t>{3, 2}}});
+  header.schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
+                                   {.name = "a",
+                                    .type = Type::kNdarray,
+                                    .nullable = true,
+                                    .dtype = Type::kF32,
+                                    .shape = std::vector<uint64_t>{3, 2}}});
   return header;
 }
 
@@ -127,8 +126,7 @@ TEST(FileHeader, EveryReservedField) {
               "DATA_LOSS: schema: column 0: reserved flag bits are set");
   }
   for (size_t offset = 74; offset < 80; ++offset) {
-    EXPECT_EQ(Message(WithByte(bytes, offset, 1)),
-              "DATA_LOSS: header: padding before the checksum is not zero");
+    EXPECT_EQ(Message(WithByte(bytes, offset, 1)), "DATA_LOSS: header: padding before the checksum is not zero");
   }
 }
 
@@ -208,14 +206,12 @@ TEST(FileHeader, RandomDamage) {
     header.schema = RandomSchema(random, 5);
     std::string bytes = EncodeFileHeader(header);
     for (uint64_t i = 1 + random.Below(3); i-- > 0;) {
-      bytes[random.Below(bytes.size() - 8)] =
-          static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
+      bytes[random.Below(bytes.size() - 8)] = static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
     }
     bytes = Repaired(std::move(bytes));
     auto decoded = DecodeFileHeader(bytes);
     if (!decoded.ok()) {
-      ASSERT_TRUE(absl::IsDataLoss(decoded.status()) || absl::IsUnimplemented(decoded.status()))
-          << decoded.status();
+      ASSERT_TRUE(absl::IsDataLoss(decoded.status()) || absl::IsUnimplemented(decoded.status())) << decoded.status();
       continue;
     }
     ++accepted;

@@ -40,9 +40,8 @@ void CheckSingleValues(const NativeShardReader& shard, const json& samples) {
         return absl::OkStatus();
       });
       ASSERT_TRUE(present.ok()) << present.status();
-      EXPECT_EQ(
-          ValueTwin(columns[c], *present ? std::optional<std::string_view>(copied) : std::nullopt).dump(),
-          wanted);
+      EXPECT_EQ(ValueTwin(columns[c], *present ? std::optional<std::string_view>(copied) : std::nullopt).dump(),
+                wanted);
     }
   }
 }

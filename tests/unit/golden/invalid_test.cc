@@ -21,9 +21,8 @@ constexpr std::string_view kLevels[] = {"open", "read", "validate", "deep"};
 
 bool HoldsAll(std::string_view message, const json& fragments) {
   const std::string lower = absl::AsciiStrToLower(ToAbsl(message));
-  return std::all_of(fragments.begin(), fragments.end(), [&](const json& fragment) {
-    return lower.find(fragment.get<std::string>()) != lower.npos;
-  });
+  return std::all_of(fragments.begin(), fragments.end(),
+                     [&](const json& fragment) { return lower.find(fragment.get<std::string>()) != lower.npos; });
 }
 
 std::string ClassName(const absl::Status& status) {
@@ -42,15 +41,13 @@ std::string ClassName(const absl::Status& status) {
 absl::Status ReadAll(const ShardReader& shard) {
   BlockBuffer buffer;
   BlockView view;
-  for (size_t k = 0; k < shard.blocks().size(); ++k)
-    SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, {}, &buffer, &view));
+  for (size_t k = 0; k < shard.blocks().size(); ++k) SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, {}, &buffer, &view));
   return absl::OkStatus();
 }
 
 // The first record of every blob column in every block has a place.
 absl::Status ReadPlaces(const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto index,
-                            IndexReader::Open(*PosixFileSystem(), JoinPath(directory, kIndexName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto index, IndexReader::Open(*PosixFileSystem(), JoinPath(directory, kIndexName)));
   for (uint64_t k = 0; k < index->header().block_count; ++k) {
     SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index->Block(k));
     for (uint32_t blob = 0; blob < index->header().blob_column_count; ++blob) {
@@ -77,8 +74,7 @@ Outcome OpenAndRead(const std::string& path, ReadMode mode) {
   options.mode = mode;
   const auto dataset = DatasetReader::Open(*PosixFileSystem(), path, options);
   if (!dataset.ok()) return {0, dataset.status()};
-  if (const std::string problem = (*dataset)->index_problem(); !problem.empty())
-    return {0, DataLoss(problem)};
+  if (const std::string problem = (*dataset)->index_problem(); !problem.empty()) return {0, DataLoss(problem)};
   for (size_t i = 0; i < (*dataset)->manifest().shards.size(); ++i) {
     const auto shard = (*dataset)->OpenShard(i);
     if (!shard.ok()) return {1, shard.status()};
@@ -102,8 +98,7 @@ TEST(InvalidGolden, EachGivesItsError) {
       if (!outcome.status.ok()) {
         EXPECT_LE(outcome.level, latest) << message;
         EXPECT_EQ(ClassName(outcome.status), wanted["class"]) << message;
-        EXPECT_TRUE(HoldsAll(message, wanted["contains"]))
-            << message << "\nlacks some of " << wanted["contains"];
+        EXPECT_TRUE(HoldsAll(message, wanted["contains"])) << message << "\nlacks some of " << wanted["contains"];
       } else {
         EXPECT_GE(latest, 2u) << "not noticed by reading";
       }
@@ -116,8 +111,7 @@ TEST(InvalidGolden, EachGivesItsError) {
       std::string all;
       for (const Problem& problem : report->problems) all += problem.message + "\n";
       EXPECT_TRUE(std::ranges::any_of(
-          report->problems,
-          [&](const Problem& problem) { return HoldsAll(problem.message, wanted["contains"]); }))
+          report->problems, [&](const Problem& problem) { return HoldsAll(problem.message, wanted["contains"]); }))
           << all << "lacks some of " << wanted["contains"];
     }
   }

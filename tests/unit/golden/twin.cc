@@ -78,8 +78,8 @@ json Masks(std::string_view value) {
   json out = json::array();
   for (size_t i = 0; i < masks.size(); ++i) {
     const RleView mask = masks[i];
-    out.push_back({{"size", {mask.height, mask.width}},
-                   {"counts", std::vector<uint32_t>(mask.runs.begin(), mask.runs.end())}});
+    out.push_back(
+        {{"size", {mask.height, mask.width}}, {"counts", std::vector<uint32_t>(mask.runs.begin(), mask.runs.end())}});
   }
   return out;
 }
@@ -141,8 +141,7 @@ json StatisticsTwin(const ColumnStatistics& statistics) {
 
 json SampleTwin(const std::vector<Column>& columns, const BlockView& view, uint32_t i) {
   json sample = json::object();
-  for (size_t c = 0; c < columns.size(); ++c)
-    sample[columns[c].name] = ValueTwin(columns[c], view.column(c).value(i));
+  for (size_t c = 0; c < columns.size(); ++c) sample[columns[c].name] = ValueTwin(columns[c], view.column(c).value(i));
   return sample;
 }
 
@@ -155,8 +154,7 @@ std::vector<std::string> GoldenNames(std::string_view kind, std::string_view suf
   const auto entries = PosixFileSystem()->List(JoinPath(GoldenFolder(), kind));
   if (!entries.ok()) return names;
   for (const DirectoryEntry& entry : *entries) {
-    if (entry.name.ends_with(suffix))
-      names.push_back(entry.name.substr(0, entry.name.size() - suffix.size()));
+    if (entry.name.ends_with(suffix)) names.push_back(entry.name.substr(0, entry.name.size() - suffix.size()));
   }
   std::ranges::sort(names);
   return names;
@@ -205,8 +203,7 @@ absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
   SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard.ReadMetadata());
   twin["metadata"] = json(metadata);
   SHARDKIT_ASSIGN_OR_RETURN(const auto statistics, shard.ReadStatistics());
-  for (size_t i = 0; i < columns.size(); ++i)
-    twin["statistics"][columns[i].name] = StatisticsTwin(statistics[i]);
+  for (size_t i = 0; i < columns.size(); ++i) twin["statistics"][columns[i].name] = StatisticsTwin(statistics[i]);
   twin["blocks"] = json::array();
   twin["samples"] = json::array();
   BlockBuffer buffer;
@@ -219,8 +216,7 @@ absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
                               {"first_sample", block.first_sample},
                               {"sample_count", block.sample_count}});
     SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, {}, &buffer, &view));
-    for (uint32_t i = 0; i < view.sample_count(); ++i)
-      twin["samples"].push_back(SampleTwin(columns, view, i));
+    for (uint32_t i = 0; i < view.sample_count(); ++i) twin["samples"].push_back(SampleTwin(columns, view, i));
   }
   return twin;
 }

@@ -25,8 +25,8 @@ inline Converted Convert(const ColumnConversion& conversion, const BatchColumn& 
   converted.plan = *std::move(plan);
   Guarded values(column.values), metadata(converted.plan.metadata), scratch(converted.plan.scratch_bytes),
       out(converted.plan.output_bytes);
-  const absl::Status status =
-      conversion.Launch(backend, nullptr, column, converted.plan, values.data(), metadata.data(), scratch.data(), out.data());
+  const absl::Status status = conversion.Launch(backend, nullptr, column, converted.plan, values.data(),
+                                                metadata.data(), scratch.data(), out.data());
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_TRUE(scratch.Untouched() && out.Untouched());
   EXPECT_TRUE(std::ranges::equal(values.content(), column.values));

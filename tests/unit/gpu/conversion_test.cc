@@ -1,4 +1,5 @@
-// Conversions, by the twins and by the kernels' bodies, against the functions of image.h and rle.h, which do the same one by one.
+// Conversions, by the twins and by the kernels' bodies, against the functions of image.h and rle.h, which do the same
+// one by one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -131,7 +132,8 @@ TEST(MaskConversion, EqualsTheFunctionsForOneMask) {
     } else {
       ASSERT_EQ(plan.item_offsets.size(), batch.masks.size() + 1);
       ASSERT_EQ(plan.item_offsets.back(), plan.output_bytes);
-      ASSERT_EQ(plan.shape, fixed ? (std::vector<uint64_t>{batch.masks.size(), height, row_bytes}) : std::vector<uint64_t>());
+      ASSERT_EQ(plan.shape,
+                fixed ? (std::vector<uint64_t>{batch.masks.size(), height, row_bytes}) : std::vector<uint64_t>());
     }
     std::vector<bool> seen(converted.bytes.size());
     for (uint32_t i = 0; i < samples; ++i) {
@@ -144,7 +146,8 @@ TEST(MaskConversion, EqualsTheFunctionsForOneMask) {
         ASSERT_TRUE((packed ? shardkit::RasterizeMaskPacked(batch.masks[item], geometry, expected)
                             : shardkit::RasterizeMask(batch.masks[item], geometry, expected))
                         .ok());
-        const uint64_t place = padded ? (i * most + item - batch.offsets[i]) * expected.size() : plan.item_offsets[item];
+        const uint64_t place =
+            padded ? (i * most + item - batch.offsets[i]) * expected.size() : plan.item_offsets[item];
         ASSERT_TRUE(std::equal(expected.begin(), expected.end(), converted.bytes.begin() + static_cast<int64_t>(place)))
             << "round " << round << " mask " << item;
         std::fill_n(seen.begin() + static_cast<int64_t>(place), expected.size(), true);
@@ -254,9 +257,9 @@ std::vector<uint8_t> ByImageDecoder(const ImageBatch& batch, uint32_t width, uin
   std::vector<uint8_t> expected(bytes * batch.jpegs.size());
   for (size_t i = 0; i < batch.jpegs.size(); ++i) {
     if (batch.jpegs[i].empty()) continue;
-    const absl::Status status =
-        ImageDecoder().Decode(batch.jpegs[i], batch.geometries[i], {.scaled_decode = false, .fill = fill},
-                              {expected.data() + i * bytes, width, height, channels, width * static_cast<size_t>(channels)});
+    const absl::Status status = ImageDecoder().Decode(
+        batch.jpegs[i], batch.geometries[i], {.scaled_decode = false, .fill = fill},
+        {expected.data() + i * bytes, width, height, channels, width * static_cast<size_t>(channels)});
     EXPECT_TRUE(status.ok()) << status;
   }
   return expected;
@@ -275,7 +278,8 @@ PixelOutput AnyOutput(Random& random) {
 }
 
 // What `output` makes of interleaved pixels.
-std::vector<uint8_t> Through(const PixelOutput& output, const std::vector<uint8_t>& pixels, uint64_t plane, int channels) {
+std::vector<uint8_t> Through(const PixelOutput& output, const std::vector<uint8_t>& pixels, uint64_t plane,
+                             int channels) {
   std::vector<uint8_t> result(pixels.size() * ScalarSize(output.type));
   const auto samples = static_cast<uint64_t>(channels);
   for (uint64_t i = 0; i < pixels.size(); ++i) {
@@ -408,7 +412,9 @@ TEST(NormalizeConversion, RefusesWhatDoesNotFit) {
   good.values = pixels;
   PixelOutput output;
   output.planar = true;
-  const auto prepare = [&](const BatchColumn& column) { return NewNormalizeConversion(output)->Prepare(column).status(); };
+  const auto prepare = [&](const BatchColumn& column) {
+    return NewNormalizeConversion(output)->Prepare(column).status();
+  };
   EXPECT_TRUE(prepare(good).ok());
   for (const std::vector<uint64_t>& shape : std::vector<std::vector<uint64_t>>{
            {2, 2, 6}, {2, 2, 3, 2}, {2, 2, 2, UINT64_MAX}, {1, 2, 2, 3}, {2, uint64_t{1} << 40, 1, 3}, {}}) {

@@ -21,7 +21,8 @@ LoaderOptions Options(const GeometryOptions& geometry, bool packed, bool padded,
   LoaderColumn image{.name = "image", .decode = ColumnDecode::kImage, .deferred = deferred};
   image.image.scaled_decode = false;
   image.image.fill = {9, 8, 7};
-  LoaderColumn masks{.name = "masks", .decode = packed ? ColumnDecode::kPackedMasks : ColumnDecode::kMasks, .deferred = deferred};
+  LoaderColumn masks{
+      .name = "masks", .decode = packed ? ColumnDecode::kPackedMasks : ColumnDecode::kMasks, .deferred = deferred};
   masks.pad_masks = padded;
   options.columns = {masks, image};
   return options;

@@ -38,7 +38,9 @@ class Random {
 class Guarded {
  public:
   explicit Guarded(uint64_t bytes, uint32_t misalignment = 0)
-      : bytes_(bytes), begin_(kCanary + misalignment), memory_(new (std::align_val_t{256}) uint8_t[begin_ + bytes + kCanary]) {
+      : bytes_(bytes),
+        begin_(kCanary + misalignment),
+        memory_(new (std::align_val_t{256}) uint8_t[begin_ + bytes + kCanary]) {
     std::memset(memory_.get(), kValue, begin_ + bytes + kCanary);
   }
   Guarded(std::span<const uint8_t> content, uint32_t misalignment = 0) : Guarded(content.size(), misalignment) {
@@ -63,7 +65,8 @@ class Guarded {
   std::unique_ptr<uint8_t[], Delete> memory_;
 };
 
-// The threads of a block one after the other. What depends on their order within a phase comes out different when it is turned.
+// The threads of a block one after the other. What depends on their order within a phase comes out different when it is
+// turned.
 struct HostThreads {
   bool backward = false;
 
@@ -99,9 +102,10 @@ void RunGrid(GridSize grid, const Emulation& emulation, const Block& block) {
 template <int kChannels>
 void EmulateNormalize(const NormalizeImages& arguments, const Emulation& emulation) {
   WithPixelType(arguments.output.type, [&](auto pixel) {
-    RunGrid<NormalizeShared<kChannels>>(NormalizeGrid(arguments), emulation, [&](const BlockPlace& place, auto& shared) {
-      NormalizeBlock<decltype(pixel), kChannels>(arguments, place, shared, HostThreads{emulation.backward});
-    });
+    RunGrid<NormalizeShared<kChannels>>(
+        NormalizeGrid(arguments), emulation, [&](const BlockPlace& place, auto& shared) {
+          NormalizeBlock<decltype(pixel), kChannels>(arguments, place, shared, HostThreads{emulation.backward});
+        });
   });
 }
 

@@ -1,4 +1,5 @@
-// The bodies of the kernels over whole grids against the twins: equal to the bit, and nothing written beside the output.
+// The bodies of the kernels over whole grids against the twins: equal to the bit, and nothing written beside the
+// output.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ TEST(NormalizeBody, EqualsTwin) {
     arguments.channels = random.Coin() ? 1 : 3;
     arguments.output = AnyOutput(random);
     const uint32_t size = ScalarSize(arguments.output.type);
-    const uint64_t values = arguments.count * arguments.height * arguments.width * static_cast<uint64_t>(arguments.channels);
+    const uint64_t values =
+        arguments.count * arguments.height * arguments.width * static_cast<uint64_t>(arguments.channels);
     Guarded pixels(random.Bytes(values), random.Coin() ? 0 : random.Between(0, 31));
     const uint32_t misalignment = random.Coin() ? 0 : size * random.Between(0, 20);
     Guarded expected(values * size, misalignment);
@@ -60,7 +62,8 @@ std::vector<uint32_t> AnyRuns(Random& random, uint64_t pixels) {
   uint64_t left = pixels;
   const uint32_t most = random.Coin() ? 3 : random.Coin() ? 60 : static_cast<uint32_t>(pixels / 3 + 1);
   while (left > 0) {
-    const auto run = static_cast<uint32_t>(std::min<uint64_t>(left, random.Between(0, 5) == 0 ? 0 : random.Between(0, most)));
+    const auto run =
+        static_cast<uint32_t>(std::min<uint64_t>(left, random.Between(0, 5) == 0 ? 0 : random.Between(0, most)));
     runs.push_back(run);
     left -= run;
   }
@@ -76,7 +79,9 @@ struct MaskArguments {
   uint64_t tiles = 0;
   bool packed = false;
 
-  uint64_t Bytes(const RasterizeMask& mask) const { return mask.height * (packed ? PackedRowBytes(mask.width) : mask.width); }
+  uint64_t Bytes(const RasterizeMask& mask) const {
+    return mask.height * (packed ? PackedRowBytes(mask.width) : mask.width);
+  }
 
   // With `gap` bytes that belong to no mask in front of it.
   void Add(RasterizeMask mask, const std::vector<uint32_t>& mask_runs, uint32_t gap) {
@@ -156,7 +161,8 @@ TEST(RasterizeBody, NativeMasksEqualTwin) {
         default:
           break;
       }
-      masks.Add(Native(height, width), AnyRuns(random, uint64_t{height} * width), random.Coin() ? 0 : random.Between(0, 40));
+      masks.Add(Native(height, width), AnyRuns(random, uint64_t{height} * width),
+                random.Coin() ? 0 : random.Between(0, 40));
     }
     ExpectEqualsTwin(masks, random.Between(0, 31));
     if (HasFatalFailure()) return;
@@ -190,7 +196,8 @@ TEST(RasterizeBody, MasksThroughTablesEqualTwin) {
         for (uint32_t y = 0; y < mask.content_height; ++y) masks.tables.push_back(random.Between(0, rows - 1));
       }
       const bool missing = random.Between(0, 7) == 0;
-      masks.Add(mask, missing ? std::vector<uint32_t>() : AnyRuns(random, uint64_t{mask.stored_height} * mask.stored_width),
+      masks.Add(mask,
+                missing ? std::vector<uint32_t>() : AnyRuns(random, uint64_t{mask.stored_height} * mask.stored_width),
                 random.Between(0, 20));
     }
     ExpectEqualsTwin(masks, random.Between(0, 31));

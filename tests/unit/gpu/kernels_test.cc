@@ -23,7 +23,8 @@ double Value(uint16_t bits, int fraction_bits) {
   const int exponent = (bits & 0x7fff) >> fraction_bits;
   const int fraction = bits & ((1 << fraction_bits) - 1);
   const double sign = bits >= 0x8000 ? -1 : 1;
-  if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+  if (exponent == (1 << exponent_bits) - 1)
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
   const int whole = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
   return sign * std::ldexp(whole, std::max(exponent, 1) - bias - fraction_bits);
 }
@@ -35,8 +36,8 @@ uint16_t Nearest(float value, int fraction_bits, uint16_t below) {
   const uint16_t above = static_cast<uint16_t>(below + 1);
   // Beyond the largest number stands the one that the next exponent would have.
   const double low = Value(below, fraction_bits);
-  const double high =
-      above == infinity ? low + (low - Value(static_cast<uint16_t>(below - 1), fraction_bits)) : Value(above, fraction_bits);
+  const double high = above == infinity ? low + (low - Value(static_cast<uint16_t>(below - 1), fraction_bits))
+                                        : Value(above, fraction_bits);
   const double to_low = magnitude - low, to_high = high - magnitude;
   const uint16_t chosen = to_low < to_high || (to_low == to_high && below % 2 == 0) ? below : above;
   return static_cast<uint16_t>(chosen | (std::signbit(value) ? 0x8000 : 0));
@@ -161,7 +162,8 @@ TEST(Normalize, U8IsOnlyMoved) {
   arguments.output.planar = true;
   NormalizeOnHost(arguments);
   EXPECT_TRUE(out.Untouched());
-  EXPECT_EQ((std::vector<uint8_t>(out.data(), out.data() + 12)), (std::vector<uint8_t>{1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12}));
+  EXPECT_EQ((std::vector<uint8_t>(out.data(), out.data() + 12)),
+            (std::vector<uint8_t>{1, 4, 2, 5, 3, 6, 7, 10, 8, 11, 9, 12}));
 }
 
 TEST(Normalize, OutputIsTorchvisions) {

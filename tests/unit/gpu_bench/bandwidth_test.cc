@@ -84,7 +84,8 @@ TEST(BandwidthTest, SizesWithoutMemoryAreResourceExhausted) {
   const Cancellation none;
   for (const uint64_t bytes : {kTooLarge, UINT64_MAX}) {
     for (const bool pinned : {false, true}) {
-      EXPECT_TRUE(absl::IsResourceExhausted(MeasureCopy(Host(), bytes, CopyKind::kHostToDevice, pinned, none).status()));
+      EXPECT_TRUE(
+          absl::IsResourceExhausted(MeasureCopy(Host(), bytes, CopyKind::kHostToDevice, pinned, none).status()));
     }
     EXPECT_TRUE(absl::IsResourceExhausted(MeasureUploads(Host(), bytes, none).status()));
     EXPECT_TRUE(absl::IsResourceExhausted(MeasureOverlap(Host(), bytes, none).status()));
@@ -108,11 +109,12 @@ TEST(BandwidthTest, Cancelled) {
 TEST(BandwidthTest, CancelledUnderWay) {
   Cancellation cancellation;
   uint64_t calls = 0;
-  const auto measured = MeasureDevice(Host(), {{kSmall, kSmall}, {kSmall}}, cancellation, [&](uint64_t done, uint64_t total) {
-    EXPECT_EQ(total, 11u);
-    ++calls;
-    if (done == 1) cancellation.Cancel();
-  });
+  const auto measured =
+      MeasureDevice(Host(), {{kSmall, kSmall}, {kSmall}}, cancellation, [&](uint64_t done, uint64_t total) {
+        EXPECT_EQ(total, 11u);
+        ++calls;
+        if (done == 1) cancellation.Cancel();
+      });
   EXPECT_TRUE(absl::IsCancelled(measured.status())) << measured.status();
   EXPECT_EQ(calls, 2u);
 }

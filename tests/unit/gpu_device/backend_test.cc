@@ -128,10 +128,13 @@ TEST(HostBackend, AFailureStaysInItsStreamAndShowsInItsEvents) {
   ASSERT_TRUE(device.Record(*before, *failing).ok());
   ASSERT_TRUE(device.Enqueue(*failing, [] { return absl::InternalError("burnt"); }).ok());
   bool ran = false;
-  ASSERT_TRUE(device.Enqueue(*failing, [&] {
-    ran = true;
-    return absl::OkStatus();
-  }).ok());
+  ASSERT_TRUE(device
+                  .Enqueue(*failing,
+                           [&] {
+                             ran = true;
+                             return absl::OkStatus();
+                           })
+                  .ok());
   ASSERT_TRUE(device.Record(*after, *failing).ok());
   ASSERT_TRUE(device.Wait(*waiting, *after).ok());
   ASSERT_TRUE(device.Record(*reached, *waiting).ok());

@@ -8,7 +8,8 @@ namespace {
 using gpu::DeviceReport;
 using gpu::Diagnose;
 
-// A run of ten seconds in which the consumer waited for half of the time, and the device and the upload stage did little.
+// A run of ten seconds in which the consumer waited for half of the time, and the device and the upload stage did
+// little.
 DeviceReport Waiting() {
   DeviceReport report;
   report.batches = report.loader.batches = 100;

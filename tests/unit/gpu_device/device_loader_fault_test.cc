@@ -23,7 +23,8 @@ class DeviceLoaderFaultTest : public testing::Test {
     options.loader.memory_bytes = 8 << 20;
     options.loader.plan.shuffle_buffer_bytes = 1 << 20;
     options.loader.decode_threads = options.loader.read_threads = 1;
-    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage}, {.name = "masks", .decode = ColumnDecode::kMasks}};
+    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                              {.name = "masks", .decode = ColumnDecode::kMasks}};
     options.loader.geometry = Geometries()[3];
     options.device_geometry = true;
     options.images = {{"image", {.type = Type::kF32, .planar = true}}};
@@ -75,8 +76,8 @@ TEST_F(DeviceLoaderFaultTest, EveryCallOfTheDeviceFailedInTurn) {
     if (loader.ok()) loader->reset();
     EXPECT_EQ(device->alive(), 0) << device->failed();
   }
-  for (const char* name : {"AllocateDevice", "AllocatePinned", "CreateStream", "CreateEvent", "Record", "Wait", "Copy", "Launch",
-                           "Synchronize"}) {
+  for (const char* name : {"AllocateDevice", "AllocatePinned", "CreateStream", "CreateEvent", "Record", "Wait", "Copy",
+                           "Launch", "Synchronize"}) {
     EXPECT_TRUE(calls.contains(name)) << name;
   }
 }
@@ -108,7 +109,8 @@ TEST_F(DeviceLoaderFaultTest, AnErrorOfACopyIsThatOfItsBatch) {
       if (!status.ok()) {
         if (!bad) bad = (*batch)->step();
         EXPECT_NE(status.message().find("step " + std::to_string((*batch)->step()) + ": injected fault: a copy, later"),
-                  absl::string_view::npos) << status;
+                  absl::string_view::npos)
+            << status;
         while (!(*batch)->outcome()) std::this_thread::yield();
         EXPECT_EQ(*(*batch)->outcome(), status);
       }
@@ -191,7 +193,8 @@ TEST_F(DeviceLoaderFaultTest, MemoryWaitsForTheConsumersStream) {
       const gpu::DeviceColumn& column = batch->column(0);
       ASSERT_TRUE(device->Spin(200'000, *stream).ok());
       seen.emplace_back(column.bytes);
-      ASSERT_TRUE(device->Copy(seen.back().data(), column.values, column.bytes, gpu::CopyKind::kDeviceToHost, *stream).ok());
+      ASSERT_TRUE(
+          device->Copy(seen.back().data(), column.values, column.bytes, gpu::CopyKind::kDeviceToHost, *stream).ok());
     }
   }
   ASSERT_TRUE(device->SynchronizeStream(*stream).ok());

@@ -17,8 +17,8 @@ inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch
   std::string text = "epoch " + std::to_string(batch.epoch()) + " step " + std::to_string(batch.step()) + ":";
   for (size_t i = 0; i < batch.size(); ++i) {
     const BatchSample& sample = batch.samples()[i];
-    text += " " + std::to_string(sample.dataset) + "/" + std::to_string(sample.ordinal) + "@" + std::to_string(sample.position) +
-            "=" + std::string(batch.key(i));
+    text += " " + std::to_string(sample.dataset) + "/" + std::to_string(sample.ordinal) + "@" +
+            std::to_string(sample.position) + "=" + std::string(batch.key(i));
   }
   for (size_t c = 0; c < batch.column_count(); ++c) {
     const gpu::DeviceColumn& column = batch.column(c);

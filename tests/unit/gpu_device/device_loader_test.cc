@@ -39,7 +39,8 @@ class DeviceLoaderTest : public testing::Test {
   static gpu::DeviceLoaderOptions ImagesAndMasks(const GeometryOptions& geometry) {
     gpu::DeviceLoaderOptions options = Options();
     options.loader.geometry = geometry;
-    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage}, {.name = "masks", .decode = ColumnDecode::kMasks}};
+    options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                              {.name = "masks", .decode = ColumnDecode::kMasks}};
     return options;
   }
 
@@ -134,10 +135,12 @@ TEST_F(DeviceLoaderTest, NormalizedPixels) {
           const gpu::DeviceColumn& images = *(*batch)->Find("image");
           EXPECT_EQ(images.dtype, type);
           const BatchColumn& pixels = *expected->Find("image");
-          EXPECT_EQ(images.shape, (std::vector<uint64_t>{pixels.shape[0], pixels.shape[3], pixels.shape[1], pixels.shape[2]}));
+          EXPECT_EQ(images.shape,
+                    (std::vector<uint64_t>{pixels.shape[0], pixels.shape[3], pixels.shape[1], pixels.shape[2]}));
           const std::vector<uint8_t> bytes = Fetch(*device_, images.values, images.bytes);
           const auto same = [&](const auto& values) {
-            return bytes.size() == values.size() * sizeof(values[0]) && std::memcmp(bytes.data(), values.data(), bytes.size()) == 0;
+            return bytes.size() == values.size() * sizeof(values[0]) &&
+                   std::memcmp(bytes.data(), values.data(), bytes.size()) == 0;
           };
           if (type == Type::kF32) {
             EXPECT_TRUE(same(Normalized<float>(pixels, output, [](float v) { return v; })));
@@ -218,7 +221,8 @@ TEST_F(DeviceLoaderTest, RanksAndResuming) {
     ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)), expected);
     rest.loader.world_size = 2;
     for (rest.loader.rank = 0; rest.loader.rank < 2; ++rest.loader.rank) {
-      ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)), Deliver(*OpenLoader(*files_, rest.loader)));
+      ASSERT_EQ(Deliver(*device_, *OpenDeviceLoader(device_, *files_, rest)),
+                Deliver(*OpenLoader(*files_, rest.loader)));
     }
   }
 }
@@ -241,8 +245,8 @@ TEST_F(DeviceLoaderTest, ReportsAndTraces) {
   EXPECT_GT(report.peak_pinned_memory, 0u);
   EXPECT_FALSE(Diagnose(report).stage.empty());
   const std::string trace = loader->Trace();
-  for (const std::string& lane : {device_->info().name + " copy", device_->info().name + " kernels", std::string("device consumer"),
-                                  std::string("decode 0")}) {
+  for (const std::string& lane : {device_->info().name + " copy", device_->info().name + " kernels",
+                                  std::string("device consumer"), std::string("decode 0")}) {
     EXPECT_NE(trace.find("\"" + lane + "\""), std::string::npos) << lane;
   }
 }

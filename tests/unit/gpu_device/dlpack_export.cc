@@ -61,7 +61,8 @@ std::string error;
 }  // namespace
 
 // A tensor, versioned or not, or null; then shardkit_test_error says why.
-extern "C" __attribute__((visibility("default"))) void* shardkit_test_dlpack(const char* column, int array, int versioned) {
+extern "C" __attribute__((visibility("default"))) void* shardkit_test_dlpack(const char* column, int array,
+                                                                             int versioned) {
   static const auto batch = LoadBatch();
   if (!batch.ok()) {
     error = batch.status().ToString();

@@ -22,7 +22,8 @@ TEST(Dlpack, TensorsOfEveryArray) {
   gpu::DeviceLoaderOptions options;
   options.loader.plan = {.seed = 1, .batch_size = 16};
   options.loader.geometry = Geometries()[3];
-  options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage}, {.name = "masks", .decode = ColumnDecode::kMasks}};
+  options.loader.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                            {.name = "masks", .decode = ColumnDecode::kMasks}};
   options.images = {{"image", {.type = Type::kBf16, .planar = true}}};
   options.pinned_bytes = 8 << 20;
   auto loader = OpenDeviceLoader(device, *files, options);
@@ -55,7 +56,8 @@ TEST(Dlpack, TensorsOfEveryArray) {
     EXPECT_EQ((*made)->version.major, 1u);
     EXPECT_EQ((*made)->flags, 0u);
     EXPECT_EQ((*made)->dl_tensor.data, data);
-    EXPECT_EQ(std::vector<int64_t>((*made)->dl_tensor.shape, (*made)->dl_tensor.shape + (*made)->dl_tensor.ndim), shape);
+    EXPECT_EQ(std::vector<int64_t>((*made)->dl_tensor.shape, (*made)->dl_tensor.shape + (*made)->dl_tensor.ndim),
+              shape);
     EXPECT_EQ((*made)->dl_tensor.dtype.code, 0);
     versioned.push_back(*made);
   }

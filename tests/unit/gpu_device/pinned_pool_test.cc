@@ -109,8 +109,9 @@ TEST(PinnedPool, RefusesMoreThanHalfOfTheMemory) {
   const auto device = TestDevice();
   const auto refused = PinnedPool::Create(device, {.bytes = limit->bytes / 2 + kMiB});
   ASSERT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
-  for (const std::string& part : {std::to_string((limit->bytes / 2 + kMiB) >> 20) + " MiB", "50 % of the " + std::to_string(limit->bytes >> 20) + " MiB",
-                                  limit->source, std::string("lower pinned_bytes")}) {
+  for (const std::string& part : {std::to_string((limit->bytes / 2 + kMiB) >> 20) + " MiB",
+                                  "50 % of the " + std::to_string(limit->bytes >> 20) + " MiB", limit->source,
+                                  std::string("lower pinned_bytes")}) {
     EXPECT_NE(refused.status().message().find(part), absl::string_view::npos) << part << ": " << refused.status();
   }
   // Budgets count together, and no longer than their pools live.

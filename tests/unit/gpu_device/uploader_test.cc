@@ -24,8 +24,8 @@ std::shared_ptr<StagingRing> MakeRing(const std::shared_ptr<gpu::Backend>& devic
   return StagingRing::Create(*PinnedPool::Create(device, {.bytes = bytes}));
 }
 
-std::unique_ptr<Uploader> MakeUploader(const std::shared_ptr<gpu::Backend>& device, const std::shared_ptr<StagingRing>& ring,
-                                       int depth = 3) {
+std::unique_ptr<Uploader> MakeUploader(const std::shared_ptr<gpu::Backend>& device,
+                                       const std::shared_ptr<StagingRing>& ring, int depth = 3) {
   auto uploader = Uploader::Create(device, ring, {.depth = depth});
   EXPECT_TRUE(uploader.ok()) << uploader.status();
   return *std::move(uploader);
@@ -55,7 +55,8 @@ TEST(Uploader, BytesArriveFromPinnedAndOtherMemory) {
     ASSERT_NE(pinned, nullptr);
     std::memcpy(pinned, bytes.data(), size);
     DeviceBytes first(device, size), second(device, size);
-    const UploadPiece pieces[] = {{first.data(), pinned, size, true}, {nullptr, nullptr, 0, false}, {second.data(), bytes.data(), size, false}};
+    const UploadPiece pieces[] = {
+        {first.data(), pinned, size, true}, {nullptr, nullptr, 0, false}, {second.data(), bytes.data(), size, false}};
     std::atomic<int> gone = 0, done = 0;
     double seconds = -1;
     const auto transfer = uploader->Upload(pieces, Hold(&gone), nullptr, [&](const absl::Status& outcome, double took) {
@@ -96,11 +97,14 @@ TEST(Uploader, AConsumersStreamWaitsAndTheHostDoesNot) {
   ASSERT_TRUE(transfer.ok());
   ASSERT_TRUE((*transfer)->WaitOn(*consumer).ok());
   std::atomic<bool> ran = false;
-  ASSERT_TRUE(device->Enqueue(*consumer, [&] {
-    std::memcpy(seen.data(), memory.data(), bytes.size());
-    ran = true;
-    return absl::OkStatus();
-  }).ok());
+  ASSERT_TRUE(device
+                  ->Enqueue(*consumer,
+                            [&] {
+                              std::memcpy(seen.data(), memory.data(), bytes.size());
+                              ran = true;
+                              return absl::OkStatus();
+                            })
+                  .ok());
   EXPECT_FALSE((*transfer)->outcome().has_value());
   EXPECT_FALSE(ran);
   device->Release();

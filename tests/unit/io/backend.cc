@@ -57,8 +57,8 @@ testing::AssertionResult Says(const absl::Status& status, absl::StatusCode code,
       message.find(operation) != std::string_view::npos) {
     return testing::AssertionSuccess();
   }
-  return testing::AssertionFailure() << "wanted " << absl::StatusCodeToString(code) << ": " << path
-                                     << ": ... " << operation << "; got " << status;
+  return testing::AssertionFailure() << "wanted " << absl::StatusCodeToString(code) << ": " << path << ": ... "
+                                     << operation << "; got " << status;
 }
 
 }  // namespace shardkit

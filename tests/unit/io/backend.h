@@ -20,10 +20,10 @@ struct Backend {
 
 // For INSTANTIATE_TEST_SUITE_P.
 inline auto AllBackends() {
-  return testing::Values(
-      Backend{"PosixBuffered", false, ReadMode::kBuffered}, Backend{"PosixMapped", false, ReadMode::kMapped},
-      Backend{"PosixDirect", false, ReadMode::kDirect}, Backend{"Memory", true, ReadMode::kBuffered},
-      Backend{"MemoryMapped", true, ReadMode::kMapped});
+  return testing::Values(Backend{"PosixBuffered", false, ReadMode::kBuffered},
+                         Backend{"PosixMapped", false, ReadMode::kMapped},
+                         Backend{"PosixDirect", false, ReadMode::kDirect}, Backend{"Memory", true, ReadMode::kBuffered},
+                         Backend{"MemoryMapped", true, ReadMode::kMapped});
 }
 inline std::string BackendName(const testing::TestParamInfo<Backend>& info) { return info.param.name; }
 

@@ -36,8 +36,7 @@ bool Refuse(int system_call, int error_number, int argument = 0, unsigned mask =
       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 class DirectFallbackTest : public testing::Test {
@@ -102,8 +101,7 @@ TEST_F(DirectFallbackTest, ReadsSinglyWhereIoUringIsForbidden) {
 }
 
 TEST_F(DirectFallbackTest, ReadsSinglyWhereIoUringIsMissing) {
-  ExpectFallback([] { return Refuse(SYS_io_uring_setup, ENOSYS); },
-                 {"io_uring refused", "Function not implemented"});
+  ExpectFallback([] { return Refuse(SYS_io_uring_setup, ENOSYS); }, {"io_uring refused", "Function not implemented"});
 }
 
 TEST_F(DirectFallbackTest, ReadsBufferedWhereTheFileSystemRefusesToOpen) {
@@ -138,8 +136,7 @@ TEST_F(DirectFallbackTest, GoesOnWhereAShortReadEnded) {
     const size_t there = result > 0 ? static_cast<size_t>(result) : 0;
     std::copy_n(content_.data() + 8192, there, memory);
     std::string copy(60000, '\0');
-    const DirectPiece piece{
-        .offset = 8192, .length = 65536, .needed = 60100, .skip = 100, .copy_to = copy.data()};
+    const DirectPiece piece{.offset = 8192, .length = 65536, .needed = 60100, .skip = 100, .copy_to = copy.data()};
     const absl::Status status = file.Finish(piece, memory, result);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(copy == content_.substr(8292, 60000)) << "after " << result;
@@ -147,8 +144,7 @@ TEST_F(DirectFallbackTest, GoesOnWhereAShortReadEnded) {
   AlignedBuffer buffer;
   char* const memory = buffer.Reserve(4096);
   const DirectPiece piece{.offset = 4096, .length = 4096, .needed = 4096, .target = memory};
-  EXPECT_TRUE(
-      Says(file.Finish(piece, memory, -EIO), absl::StatusCode::kInternal, path_, "read at offset 4096"));
+  EXPECT_TRUE(Says(file.Finish(piece, memory, -EIO), absl::StatusCode::kInternal, path_, "read at offset 4096"));
 }
 
 TEST_F(DirectFallbackTest, AShrunkFileIsAnErrorAndNotALoop) {
@@ -158,8 +154,7 @@ TEST_F(DirectFallbackTest, AShrunkFileIsAnErrorAndNotALoop) {
   std::string whole(content_.size(), '\0');
   EXPECT_TRUE(Says((*file)->ReadAt(0, whole), absl::StatusCode::kOutOfRange, path_, "ends at byte 1048676"));
   std::string page(4096, '\0');
-  EXPECT_TRUE(
-      Says((*file)->ReadAt(1048576, page), absl::StatusCode::kOutOfRange, path_, "ends at byte 1048676"));
+  EXPECT_TRUE(Says((*file)->ReadAt(1048576, page), absl::StatusCode::kOutOfRange, path_, "ends at byte 1048676"));
   EXPECT_TRUE((*file)->ReadAt(0, page).ok());
 }
 

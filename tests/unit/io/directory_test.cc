@@ -48,8 +48,8 @@ TEST_P(DirectoryTest, RenameMovesDirectories) {
   ASSERT_TRUE(file_system().Rename(Path("a"), Path("b")).ok());  // over an empty one
   EXPECT_EQ(Content("b/file"), "x");
   ASSERT_TRUE(file_system().CreateDirectory(Path("a")).ok());
-  EXPECT_TRUE(Says(file_system().Rename(Path("a"), Path("b")), absl::StatusCode::kFailedPrecondition,
-                   Path("a"), "cannot rename to " + Path("b")));
+  EXPECT_TRUE(Says(file_system().Rename(Path("a"), Path("b")), absl::StatusCode::kFailedPrecondition, Path("a"),
+                   "cannot rename to " + Path("b")));
   EXPECT_TRUE(absl::IsInvalidArgument(file_system().Rename(Path("b"), Path("b/below"))));
   Write("file", "y");
   EXPECT_TRUE(absl::IsFailedPrecondition(file_system().Rename(Path("file"), Path("b"))));
@@ -100,8 +100,8 @@ TEST_P(DirectoryTest, CreateDirectoryIsContentWithAnExistingOne) {
   ASSERT_TRUE(file_system().CreateDirectory(Path("directory")).ok());
   EXPECT_TRUE(file_system().CreateDirectory(Path("directory")).ok());
   const std::string path = Write("file", "x");
-  EXPECT_TRUE(Says(file_system().CreateDirectory(path), absl::StatusCode::kAlreadyExists, path,
-                   "cannot create directory"));
+  EXPECT_TRUE(
+      Says(file_system().CreateDirectory(path), absl::StatusCode::kAlreadyExists, path, "cannot create directory"));
   EXPECT_TRUE(absl::IsNotFound(file_system().CreateDirectory(Path("no/parent"))));
 }
 
@@ -130,23 +130,22 @@ TEST_P(DirectoryTest, StatTellsTypeAndSize) {
   info = file_system().Stat(root() + "//./");
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->type, FileType::kDirectory);
-  EXPECT_TRUE(
-      Says(file_system().Stat(Path("no")).status(), absl::StatusCode::kNotFound, Path("no"), "cannot stat"));
+  EXPECT_TRUE(Says(file_system().Stat(Path("no")).status(), absl::StatusCode::kNotFound, Path("no"), "cannot stat"));
 }
 
 TEST_P(DirectoryTest, SyncDirectoryNeedsADirectory) {
   Write("file", "x");
   EXPECT_TRUE(file_system().SyncDirectory(root()).ok());
-  EXPECT_TRUE(Says(file_system().SyncDirectory(Path("no")), absl::StatusCode::kNotFound, Path("no"),
-                   "cannot sync directory"));
+  EXPECT_TRUE(
+      Says(file_system().SyncDirectory(Path("no")), absl::StatusCode::kNotFound, Path("no"), "cannot sync directory"));
   EXPECT_TRUE(absl::IsNotFound(file_system().SyncDirectory(Path("file"))));  // ENOTDIR
 }
 
 TEST_P(DirectoryTest, LocksExcludeEachOther) {
   auto lock = file_system().Lock(Path("lock"));
   ASSERT_TRUE(lock.ok()) << lock.status();
-  EXPECT_TRUE(Says(file_system().Lock(Path("lock")).status(), absl::StatusCode::kFailedPrecondition,
-                   Path("lock"), "cannot lock"));
+  EXPECT_TRUE(Says(file_system().Lock(Path("lock")).status(), absl::StatusCode::kFailedPrecondition, Path("lock"),
+                   "cannot lock"));
   EXPECT_TRUE(file_system().Lock(Path("other")).ok());
   lock->reset();
   lock = file_system().Lock(Path("lock"));
@@ -182,8 +181,8 @@ TEST(PosixDirectoryTest, TellsLinksAndPipesApart) {
   EXPECT_TRUE(file_system.CreateDirectory(link).ok());
   // None of these waits for somebody at the other end.
   for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
-    EXPECT_TRUE(Says(file_system.OpenForReading(pipe, mode).status(), absl::StatusCode::kFailedPrecondition,
-                     pipe, "not a regular file"));
+    EXPECT_TRUE(Says(file_system.OpenForReading(pipe, mode).status(), absl::StatusCode::kFailedPrecondition, pipe,
+                     "not a regular file"));
   }
   EXPECT_FALSE(file_system.OpenForAppending(pipe).ok());
 }

@@ -73,8 +73,7 @@ TEST(FaultFileSystemTest, EveryCallCanFail) {
       break;
     }
     EXPECT_EQ(failed->number, number);
-    EXPECT_EQ(status, absl::ResourceExhaustedError(
-                          StrCat(failed->path, ": cannot ", failed->operation, ": no space")));
+    EXPECT_EQ(status, absl::ResourceExhaustedError(StrCat(failed->path, ": cannot ", failed->operation, ": no space")));
     EXPECT_EQ(faults.call_count(), number);
   }
   EXPECT_EQ(number, 22u);
@@ -107,9 +106,7 @@ TEST(FaultFileSystemTest, ShortWritesLeaveHalf) {
     if (status.ok()) status = (*file)->AppendPieces(pieces);
     if (status.ok()) status = (*file)->WriteAt(2, "xyzw");
     EXPECT_TRUE(absl::IsResourceExhausted(status));
-    const std::string expected = number == 2   ? "01234"
-                                 : number == 3 ? "0123456789ABCDE"
-                                               : "01xy456789ABCDEFGHIJ";
+    const std::string expected = number == 2 ? "01234" : number == 3 ? "0123456789ABCDE" : "01xy456789ABCDEFGHIJ";
     EXPECT_EQ(*base->ReadFile("/file", 100), expected);
   }
 }

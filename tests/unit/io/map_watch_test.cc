@@ -44,8 +44,7 @@ TEST_F(MapWatchTest, ZerosTakeThePlaceOfWhatWasCut) {
     const std::string seen(*file->Mapped());
     EXPECT_EQ(seen.substr(0, length), bytes.substr(0, length));
     EXPECT_EQ(seen.substr(length), std::string(bytes.size() - length, '\0'));
-    const std::string expected = path +
-                                 ": the file was cut while it was mapped: it had 50000 bytes, now it has " +
+    const std::string expected = path + ": the file was cut while it was mapped: it had 50000 bytes, now it has " +
                                  std::to_string(length) + "; restore it and open it again";
     EXPECT_EQ(file->CheckMapped(), DataLoss(expected));
     std::string buffer(100, '\0');
@@ -118,9 +117,7 @@ void TouchCutMapOfOwn(const std::string& path) {
 }
 
 void LeaveWith7(int) { _exit(7); }
-void LeaveWith8(int, siginfo_t* info, void*) {
-  _exit(info->si_code == BUS_ADRERR && info->si_addr != nullptr ? 8 : 9);
-}
+void LeaveWith8(int, siginfo_t* info, void*) { _exit(info->si_code == BUS_ADRERR && info->si_addr != nullptr ? 8 : 9); }
 
 void Install(void (*handler)(int), int flags = 0) {
   struct sigaction action {};

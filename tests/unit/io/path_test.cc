@@ -44,8 +44,8 @@ TEST_P(PathTest, RemoveTreeTakesAllBelow) {
   EXPECT_TRUE(absl::IsNotFound(file_system().Stat(Path("a")).status()));
   EXPECT_TRUE(file_system().Stat(Path("kept")).ok());
   EXPECT_TRUE(RemoveTree(file_system(), Path("a")).ok());
-  EXPECT_TRUE(Says(RemoveTree(file_system(), Path("kept")), absl::StatusCode::kFailedPrecondition,
-                   Path("kept"), "cannot remove tree"));
+  EXPECT_TRUE(Says(RemoveTree(file_system(), Path("kept")), absl::StatusCode::kFailedPrecondition, Path("kept"),
+                   "cannot remove tree"));
 }
 
 TEST(RemoveTreeTest, DoesNotFollowLinks) {

@@ -40,8 +40,7 @@ TEST(PosixErrorTest, MapsEachClass) {
 TEST(PosixErrorTest, SaysWhatToDo) {
   EXPECT_EQ(PosixError("/a", "write", ENOSPC).message(),
             "/a: cannot write: No space left on device; free some space or write to another device");
-  EXPECT_NE(PosixError("/a", "open for reading", EMFILE).message().find("ulimit -n"),
-            absl::string_view::npos);
+  EXPECT_NE(PosixError("/a", "open for reading", EMFILE).message().find("ulimit -n"), absl::string_view::npos);
 }
 
 TEST(PosixLimitsTest, AFullDeviceIsResourceExhausted) {
@@ -50,8 +49,7 @@ TEST(PosixLimitsTest, AFullDeviceIsResourceExhausted) {
   const std::string_view pieces[] = {"a", "b"};
   const absl::StatusCode full = absl::StatusCode::kResourceExhausted;
   EXPECT_TRUE(Says((*file)->Append("x"), full, "/dev/full", "cannot write: No space left on device"));
-  EXPECT_TRUE(
-      Says((*file)->AppendPieces(pieces), full, "/dev/full", "cannot write: No space left on device"));
+  EXPECT_TRUE(Says((*file)->AppendPieces(pieces), full, "/dev/full", "cannot write: No space left on device"));
   EXPECT_TRUE(Says((*file)->WriteAt(5, "x"), full, "/dev/full", "cannot write: No space left on device"));
   EXPECT_EQ((*file)->size(), 0u);
 }
@@ -148,8 +146,7 @@ TEST(PosixLimitsTest, PermissionsAreRespected) {
   ASSERT_TRUE(PosixFileSystem()->Create(path).ok());
   ASSERT_EQ(chmod(path.c_str(), 0), 0);
   for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
-    EXPECT_TRUE(Says(PosixFileSystem()->OpenForReading(path, mode).status(),
-                     absl::StatusCode::kPermissionDenied, path,
+    EXPECT_TRUE(Says(PosixFileSystem()->OpenForReading(path, mode).status(), absl::StatusCode::kPermissionDenied, path,
                      "cannot open for reading: Permission denied"));
   }
 }

@@ -105,8 +105,7 @@ TEST_P(ReadTest, BatchesFillEveryRequest) {
     const absl::Status status = (*file)->ReadBatch(requests, depth);
     ASSERT_TRUE(status.ok()) << status;
     for (size_t i = 0; i < requests.size(); ++i) {
-      ASSERT_TRUE(buffers[i].view() ==
-                  std::string_view(content).substr(requests[i].offset, requests[i].buffer.size()))
+      ASSERT_TRUE(buffers[i].view() == std::string_view(content).substr(requests[i].offset, requests[i].buffer.size()))
           << "depth " << depth << " request " << i;
       ASSERT_TRUE(buffers[i].end_untouched());
     }
@@ -140,8 +139,7 @@ TEST_P(ReadTest, ManyThreadsReadOneFile) {
         const ReadRequest requests[] = {{offset, large.span()}, {4096 * i, small.span()}};
         const absl::Status status = (*file)->ReadBatch(requests, 2);
         if (!status.ok()) problems[t] = status.ToString();
-        if (large.view() != std::string_view(content).substr(offset, 1200000 + t))
-          problems[t] += " large differs";
+        if (large.view() != std::string_view(content).substr(offset, 1200000 + t)) problems[t] += " large differs";
         if (small.view() != std::string_view(content).substr(4096 * i, 4096)) problems[t] += " small differs";
         (*file)->WillNeed(offset, 1000);
       }
@@ -218,15 +216,15 @@ TEST_P(ReadTest, ReadFileKeepsToItsLimit) {
   auto content = file_system().ReadFile(path, 5000);
   ASSERT_TRUE(content.ok()) << content.status();
   EXPECT_TRUE(*content == Pattern(5000));
-  EXPECT_TRUE(Says(file_system().ReadFile(path, 4999).status(), absl::StatusCode::kResourceExhausted, path,
-                   "5000 bytes"));
+  EXPECT_TRUE(
+      Says(file_system().ReadFile(path, 4999).status(), absl::StatusCode::kResourceExhausted, path, "5000 bytes"));
 }
 
 TEST_P(ReadTest, TellsItsAlignment) {
   auto file = Open(Write("file", "x"));
   ASSERT_TRUE(file.ok()) << file.status();
-  const bool direct = GetParam().mode == ReadMode::kDirect &&
-                      (*file)->fallback_reason().find("buffered") == std::string::npos;
+  const bool direct =
+      GetParam().mode == ReadMode::kDirect && (*file)->fallback_reason().find("buffered") == std::string::npos;
   EXPECT_EQ((*file)->alignment(), direct ? 4096u : 1u);
   if (GetParam().mode != ReadMode::kDirect) {
     EXPECT_EQ((*file)->fallback_reason(), "");

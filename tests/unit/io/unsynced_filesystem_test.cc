@@ -23,9 +23,7 @@ class UnsyncedFileSystemTest : public testing::Test {
 
   static std::string Content(FileSystem& files, const std::string& path) {
     auto content = files.ReadFile(path, 1000);
-    return content.ok()                         ? *content
-           : absl::IsNotFound(content.status()) ? "(missing)"
-                                                : content.status().ToString();
+    return content.ok() ? *content : absl::IsNotFound(content.status()) ? "(missing)" : content.status().ToString();
   }
   std::string AfterCrash(const std::string& path) { return Content(*files_.Crash(), path); }
 
@@ -107,8 +105,7 @@ TEST_F(UnsyncedFileSystemTest, LinksShareTheirFateOnlyInContent) {
   Write("/a", "x", true);
   ASSERT_TRUE(files_.SyncDirectory("/").ok() && files_.Link("/a", "/b").ok());
   EXPECT_EQ(AfterCrash("/b"), "(missing)");
-  ASSERT_TRUE(files_.SyncDirectory("/").ok() && files_.RemoveFile("/a").ok() &&
-              files_.SyncDirectory("/").ok());
+  ASSERT_TRUE(files_.SyncDirectory("/").ok() && files_.RemoveFile("/a").ok() && files_.SyncDirectory("/").ok());
   EXPECT_EQ(AfterCrash("/b"), "x");
 }
 
@@ -128,8 +125,7 @@ TEST_F(UnsyncedFileSystemTest, DirectoriesAreLostWithAllBelow) {
 
 TEST_F(UnsyncedFileSystemTest, SeedsGiveManyOutcomesButTheSameEachTime) {
   auto file = files_.Create("/file");
-  ASSERT_TRUE(file.ok() && (*file)->Append("AB").ok() && (*file)->Sync().ok() &&
-              files_.SyncDirectory("/").ok());
+  ASSERT_TRUE(file.ok() && (*file)->Append("AB").ok() && (*file)->Sync().ok() && files_.SyncDirectory("/").ok());
   ASSERT_TRUE((*file)->Append("CD").ok() && (*file)->Append("EF").ok());
   std::set<std::string> outcomes;
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -138,9 +134,8 @@ TEST_F(UnsyncedFileSystemTest, SeedsGiveManyOutcomesButTheSameEachTime) {
     EXPECT_EQ(content.substr(0, 2), "AB");  // what was synced is there whatever the seed
     outcomes.insert(content);
   }
-  for (const std::string& expected :
-       {std::string("AB"), std::string("ABC"), std::string("ABCD"), std::string("ABCDE"),
-        std::string("ABCDEF"), std::string("AB\0\0EF", 6)}) {
+  for (const std::string& expected : {std::string("AB"), std::string("ABC"), std::string("ABCD"), std::string("ABCDE"),
+                                      std::string("ABCDEF"), std::string("AB\0\0EF", 6)}) {
     EXPECT_EQ(outcomes.count(expected), 1u) << testing::PrintToString(expected);
   }
 }

@@ -71,8 +71,8 @@ TEST_P(WriteTest, OffsetsThatNoFileHasAreRefused) {
   auto file = file_system().Create(Path("file"));
   ASSERT_TRUE(file.ok()) << file.status();
   for (const uint64_t offset : {~uint64_t{0}, ~uint64_t{0} / 2, ~uint64_t{0} / 2 + 1}) {
-    EXPECT_TRUE(Says((*file)->WriteAt(offset, "xyz"), absl::StatusCode::kResourceExhausted, Path("file"),
-                     "cannot write"));
+    EXPECT_TRUE(
+        Says((*file)->WriteAt(offset, "xyz"), absl::StatusCode::kResourceExhausted, Path("file"), "cannot write"));
   }
   EXPECT_EQ((*file)->size(), 0u);
 }
@@ -93,14 +93,14 @@ TEST_P(WriteTest, OpenForAppendingContinuesAtTheEnd) {
 
 TEST_P(WriteTest, CreateRefusesWhatExists) {
   const std::string path = Write("file", "content");
-  EXPECT_TRUE(Says(file_system().Create(path).status(), absl::StatusCode::kAlreadyExists, path,
-                   "cannot create: File exists"));
+  EXPECT_TRUE(
+      Says(file_system().Create(path).status(), absl::StatusCode::kAlreadyExists, path, "cannot create: File exists"));
   EXPECT_EQ(Content(path), "content");
   EXPECT_TRUE(absl::IsAlreadyExists(file_system().Create(root()).status()));
   EXPECT_TRUE(Says(file_system().Create(Path("missing/file")).status(), absl::StatusCode::kNotFound,
                    Path("missing/file"), "cannot create"));
-  EXPECT_TRUE(Says(file_system().OpenForAppending(root()).status(), absl::StatusCode::kFailedPrecondition,
-                   root(), "cannot open for appending: Is a directory"));
+  EXPECT_TRUE(Says(file_system().OpenForAppending(root()).status(), absl::StatusCode::kFailedPrecondition, root(),
+                   "cannot open for appending: Is a directory"));
 }
 
 TEST_P(WriteTest, ClosesOnceAndThenRefuses) {

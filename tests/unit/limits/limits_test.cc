@@ -52,7 +52,8 @@ class LimitsTest : public ::testing::Test {
     return Validate(*files_, path, options);
   }
 
-  void ExpectLimit(const std::string& path, const std::string& column, const std::string& file, const std::string& value) {
+  void ExpectLimit(const std::string& path, const std::string& column, const std::string& file,
+                   const std::string& value) {
     ExpectRefused(FirstValue(path, column, kTooLittle).status(), file);
     const auto read = FirstValue(path, column, kEnough);
     ASSERT_TRUE(read.ok()) << read.status();
@@ -202,17 +203,20 @@ TEST_F(LimitsTest, MembersOfCompressedTars) {
   std::vector<TarMember> members;
   for (int i = 0; i < 20000; ++i) members.push_back({std::to_string(i) + ".bin", ""});
   WriteFile(*files_, "/data.tar.zst", WriteTar(members, "ustar", "zstd"));
-  ExpectRefused(DatasetReader::Open(*files_, "/data.tar.zst", [] {
-                  DatasetOptions options;
-                  options.max_decompression = 1000;
-                  return options;
-                }()).status(),
+  ExpectRefused(DatasetReader::Open(*files_, "/data.tar.zst",
+                                    [] {
+                                      DatasetOptions options;
+                                      options.max_decompression = 1000;
+                                      return options;
+                                    }())
+                    .status(),
                 "/data.tar.zst");
   EXPECT_TRUE(DatasetReader::Open(*files_, "/data.tar.zst").ok());
 }
 
 TEST_F(LimitsTest, PackingCompressedTars) {
-  WriteFile(*files_, "/data.tar.gz", WriteTar({{"one.bin", std::string(kLong, 'x')}, {"one.txt", "1"}}, "ustar", "gzip"));
+  WriteFile(*files_, "/data.tar.gz",
+            WriteTar({{"one.bin", std::string(kLong, 'x')}, {"one.txt", "1"}}, "ustar", "gzip"));
   SourceOptions options;
   options.file_system = files_.get();
   const auto pack = [&](uint64_t limit) {
@@ -231,7 +235,8 @@ TEST_F(LimitsTest, JpegsOfManyPixels) {
   const auto frame = [](char marker) {
     std::string jpeg("\xff\xd8\xff\xe0\x00\x04zz\xff", 9);
     jpeg += marker;
-    jpeg += std::string("\x00\x11\x08\xff\xdc\xff\xdc\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00", 17);  // 65500 x 65500, 4:2:0
+    jpeg += std::string("\x00\x11\x08\xff\xdc\xff\xdc\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00",
+                        17);  // 65500 x 65500, 4:2:0
     return jpeg + std::string("\xff\xda\x00\x0c\x03\x01\x00\x02\x11\x03\x11\x00\x3f\x00", 14);
   };
   JpegDecoder decoder;
@@ -247,7 +252,8 @@ TEST_F(LimitsTest, JpegsOfManyPixels) {
     EXPECT_TRUE(absl::IsResourceExhausted(decoder.DecodeRegion(jpeg, {}, &region)));
     // Row by row a sequential file needs no memory, so that it is what it is: cut short.
     const absl::Status checked = decoder.Check(jpeg);
-    EXPECT_EQ(checked.code(), progressive ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kDataLoss) << checked;
+    EXPECT_EQ(checked.code(), progressive ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kDataLoss)
+        << checked;
   }
   // Arithmetic coding goes on past the end of the file, for as many pixels as are announced.
   const std::string arithmetic = frame('\xc9');

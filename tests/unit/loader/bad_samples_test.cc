@@ -23,14 +23,15 @@ std::string Jpeg(uint32_t number) {
 
 class BadSamplesTest : public testing::Test {
  protected:
-  const std::vector<Column> columns_ = {KeyColumn(), {.name = "image", .type = Type::kJpeg}, TextColumn(), LabelColumn()};
+  const std::vector<Column> columns_ = {
+      KeyColumn(), {.name = "image", .type = Type::kJpeg}, TextColumn(), LabelColumn()};
 
   // Shards of 32 samples, blocks of 8.
   void Write() {
     for (uint32_t i = 0; i < kSamples; ++i) {
       const auto bad = images_.find(i);
-      rows_.push_back({"k" + std::to_string(i), bad == images_.end() ? Jpeg(i) : bad->second, "text " + std::to_string(i),
-                       Bytes<int32_t>(static_cast<int32_t>(i))});
+      rows_.push_back({"k" + std::to_string(i), bad == images_.end() ? Jpeg(i) : bad->second,
+                       "text " + std::to_string(i), Bytes<int32_t>(static_cast<int32_t>(i))});
     }
     DatasetWriterOptions options = SmallShards(32, kBlock);
     options.shard.alignment = 4096;
@@ -73,7 +74,8 @@ class BadSamplesTest : public testing::Test {
     return steps;
   }
 
-  // Both policies, over some orders and numbers of threads, with exactly these samples bad. `words` are in each message.
+  // Both policies, over some orders and numbers of threads, with exactly these samples bad. `words` are in each
+  // message.
   void Expect(bool images, const std::set<uint64_t>& bad, const std::vector<std::string>& words,
               absl::StatusCode code = absl::StatusCode::kDataLoss) {
     for (const SampleOrder order : {SampleOrder::kSequential, SampleOrder::kShuffled, SampleOrder::kWindow}) {

@@ -1,4 +1,5 @@
-// Columns whose geometry is left to the consumer: what comes instead, and that the consumer gets to the same pixels with it.
+// Columns whose geometry is left to the consumer: what comes instead, and that the consumer gets to the same pixels
+// with it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ LoaderOptions Options(const GeometryOptions& geometry, bool packed, bool padded,
   options.epochs = 2;
   LoaderColumn image{.name = "image", .decode = ColumnDecode::kImage, .deferred = deferred, .channels = channels};
   image.image.scaled_decode = false;
-  LoaderColumn masks{.name = "masks", .decode = packed ? ColumnDecode::kPackedMasks : ColumnDecode::kMasks, .deferred = deferred};
+  LoaderColumn masks{
+      .name = "masks", .decode = packed ? ColumnDecode::kPackedMasks : ColumnDecode::kMasks, .deferred = deferred};
   masks.pad_masks = padded;
   options.columns = {masks, image};
   return options;
@@ -29,12 +31,14 @@ LoaderOptions Options(const GeometryOptions& geometry, bool packed, bool padded,
 class DeferredTest : public testing::Test {
  protected:
   // `whole` is the stored image, `done` sample i of the column that has been through the geometry.
-  static void ExpectImage(const BatchColumn& whole, const BatchColumn& done, size_t i, const Stored& stored, int channels) {
+  static void ExpectImage(const BatchColumn& whole, const BatchColumn& done, size_t i, const Stored& stored,
+                          int channels) {
     const auto samples = static_cast<uint64_t>(channels);
     ASSERT_EQ(whole.layout, BatchLayout::kRagged);
     const std::vector<uint64_t> shape = {stored.image ? stored.height : 0, stored.image ? stored.width : 0, samples};
     ASSERT_TRUE(std::ranges::equal(whole.shapes.subspan(3 * i, 3), shape));
-    const std::span<const uint8_t> got = whole.values.subspan(whole.offsets[i], whole.offsets[i + 1] - whole.offsets[i]);
+    const std::span<const uint8_t> got =
+        whole.values.subspan(whole.offsets[i], whole.offsets[i + 1] - whole.offsets[i]);
     ASSERT_EQ(got.size(), shape[0] * shape[1] * samples);
     EXPECT_EQ(whole.present[i], stored.image.has_value());
     if (!stored.image) {
@@ -42,22 +46,24 @@ class DeferredTest : public testing::Test {
       return;
     }
     std::vector<uint8_t> expected(got.size());
-    ASSERT_TRUE(JpegDecoder()
-                    .DecodeInto(*stored.image, {expected.data(), stored.width, stored.height, channels, stored.width * samples})
-                    .ok());
+    ASSERT_TRUE(
+        JpegDecoder()
+            .DecodeInto(*stored.image, {expected.data(), stored.width, stored.height, channels, stored.width * samples})
+            .ok());
     ASSERT_TRUE(std::ranges::equal(got, expected));
     const Geometry& geometry = whole.geometries[i];
     std::vector<uint8_t> through(geometry.output_height * geometry.output_width * samples);
-    ASSERT_TRUE(
-        ImageDecoder()
-            .Decode(*stored.image, geometry, {.scaled_decode = false},
-                    {through.data(), geometry.output_width, geometry.output_height, channels, geometry.output_width * samples})
-            .ok());
+    ASSERT_TRUE(ImageDecoder()
+                    .Decode(*stored.image, geometry, {.scaled_decode = false},
+                            {through.data(), geometry.output_width, geometry.output_height, channels,
+                             geometry.output_width * samples})
+                    .ok());
     const uint64_t begin = done.layout == BatchLayout::kTensor ? i * through.size() : done.offsets[i];
     ASSERT_TRUE(std::ranges::equal(done.values.subspan(begin, through.size()), through));
   }
 
-  static void ExpectMasks(const BatchColumn& runs, const BatchColumn& done, size_t i, const Stored& stored, bool packed) {
+  static void ExpectMasks(const BatchColumn& runs, const BatchColumn& done, size_t i, const Stored& stored,
+                          bool packed) {
     ASSERT_EQ(runs.layout, BatchLayout::kMaskRuns);
     ASSERT_EQ(runs.offsets[i + 1] - runs.offsets[i], stored.masks.size());
     ASSERT_EQ(runs.geometries.size(), runs.item_offsets.size() - 1);
@@ -74,7 +80,8 @@ class DeferredTest : public testing::Test {
       ASSERT_TRUE((packed ? RasterizeMaskPacked(stored.masks[mask], geometry, expected)
                           : RasterizeMask(stored.masks[mask], geometry, expected))
                       .ok());
-      const uint64_t place = done.item_offsets.empty() ? (i * done.shape[1] + mask) * expected.size() : done.item_offsets[item];
+      const uint64_t place =
+          done.item_offsets.empty() ? (i * done.shape[1] + mask) * expected.size() : done.item_offsets[item];
       ASSERT_TRUE(std::ranges::equal(done.values.subspan(place, expected.size()), expected));
     }
   }
@@ -160,7 +167,9 @@ TEST_F(DeferredTest, BadSamplesAreTheSame) {
     rows.push_back({std::to_string(i), jpeg, value});
   }
   WriteRows(*files_, "/bad",
-            {KeyColumn(), {.name = "image", .type = Type::kJpeg}, {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd}},
+            {KeyColumn(),
+             {.name = "image", .type = Type::kJpeg},
+             {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd}},
             rows);
   for (const GeometryOptions& geometry : Geometries()) {
     std::vector<std::vector<std::pair<uint64_t, std::string>>> skipped;
@@ -171,7 +180,8 @@ TEST_F(DeferredTest, BadSamplesAreTheSame) {
       const auto batch = *OpenLoader(*files_, options, "/bad")->Next();
       EXPECT_EQ(batch->size(), 4u);
       skipped.emplace_back();
-      for (const BadSample& bad : batch->skipped()) skipped.back().emplace_back(bad.sample.ordinal, bad.status.message());
+      for (const BadSample& bad : batch->skipped())
+        skipped.back().emplace_back(bad.sample.ordinal, bad.status.message());
       if (!deferred) continue;
       EXPECT_EQ(batch->Find("image")->geometries.size(), 4u);
       EXPECT_EQ(batch->Find("masks")->geometries.size(), 8u);
@@ -185,7 +195,8 @@ TEST_F(DeferredTest, MasksOfMorePixelsThanMemoryAreBad) {
   for (uint32_t i = 0; i < 4; ++i) {
     RleList list;
     const uint32_t height = i == 2 ? 4095 : 1, width = i == 2 ? 1 << 20 : 5;
-    for (int mask = 0; mask < 20; ++mask) list.Append(RleView(height, width, std::vector<uint32_t>{1, height * width - 1}));
+    for (int mask = 0; mask < 20; ++mask)
+      list.Append(RleView(height, width, std::vector<uint32_t>{1, height * width - 1}));
     std::string value;
     ASSERT_TRUE(AppendRleValue(list, &value).ok());
     rows.push_back({std::to_string(i), value});

@@ -2,8 +2,8 @@
 //
 //   dump_batches DATASET sequential|shuffled THREADS
 //
-// For each sample a line of JSON, {"key": …, "image": [height, width, channels], "masks": [[height, width], …]}, then the
-// bytes of its image and of its masks, dense.
+// For each sample a line of JSON, {"key": …, "image": [height, width, channels], "masks": [[height, width], …]}, then
+// the bytes of its image and of its masks, dense.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -30,10 +30,12 @@ bool Dump(const Batch& batch) {
     for (uint64_t mask = masks.offsets[i]; mask < masks.offsets[i + 1]; ++mask) {
       sizes += (sizes.empty() ? "" : ", ") + List(masks.shapes.subspan(2 * mask, 2));
     }
-    const std::string line = "{\"key\": \"" + std::string(batch.key(i)) + "\", \"image\": " + List(images.shapes.subspan(3 * i, 3)) +
-                             ", \"masks\": [" + sizes + "]}\n";
+    const std::string line = "{\"key\": \"" + std::string(batch.key(i)) +
+                             "\", \"image\": " + List(images.shapes.subspan(3 * i, 3)) + ", \"masks\": [" + sizes +
+                             "]}\n";
     const uint64_t first = masks.item_offsets[masks.offsets[i]], end = masks.item_offsets[masks.offsets[i + 1]];
-    if (!Write(line.data(), line.size()) || !Write(images.values.data() + images.offsets[i], images.offsets[i + 1] - images.offsets[i]) ||
+    if (!Write(line.data(), line.size()) ||
+        !Write(images.values.data() + images.offsets[i], images.offsets[i + 1] - images.offsets[i]) ||
         !Write(masks.values.data() + first, end - first)) {
       return false;
     }
@@ -47,7 +49,8 @@ int Run(const std::string& path, const std::string& order, int threads) {
   options.plan.batch_size = 2;
   options.plan.shuffle_buffer_bytes = uint64_t{16} << 20;
   options.decode_threads = options.read_threads = threads;
-  options.columns = {{.name = "image", .decode = ColumnDecode::kImage}, {.name = "masks", .decode = ColumnDecode::kMasks}};
+  options.columns = {{.name = "image", .decode = ColumnDecode::kImage},
+                     {.name = "masks", .decode = ColumnDecode::kMasks}};
   auto loader = Loader::Open(*PosixFileSystem(), {{.path = path}}, options);
   absl::Status status = loader.status();
   while (status.ok()) {

@@ -1,5 +1,5 @@
-// Random datasets, options, world sizes, threads and budgets: the ranks deliver what the plan says, with the values that
-// DatasetReader gives.
+// Random datasets, options, world sizes, threads and budgets: the ranks deliver what the plan says, with the values
+// that DatasetReader gives.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -39,7 +39,8 @@ Made MakeDataset(FileSystem& files, Random& random, size_t number) {
 LoaderOptions MakeOptions(Random& random) {
   LoaderOptions options;
   options.plan.seed = random() % 100;
-  options.plan.order = std::vector{SampleOrder::kSequential, SampleOrder::kShuffled, SampleOrder::kWindow}[random() % 3];
+  options.plan.order =
+      std::vector{SampleOrder::kSequential, SampleOrder::kShuffled, SampleOrder::kWindow}[random() % 3];
   options.plan.batch_size = 1 + random() % 40;
   options.plan.remainder = std::vector{Remainder::kKeep, Remainder::kDrop, Remainder::kPad}[random() % 3];
   options.plan.shuffle_buffer_bytes = uint64_t{1} << (8 + random() % 10);
@@ -87,8 +88,8 @@ void ExpectRow(const Batch& batch, size_t i, const Row& row, bool keys) {
 class EnginePropertyTest : public testing::Test {
  protected:
   // One rank from its cursor to the end, or as far as `most` batches.
-  void RunRank(const LoaderOptions& options, uint64_t most, std::map<std::pair<uint64_t, uint64_t>, BatchSample>* delivered,
-               Cursor* cursor) {
+  void RunRank(const LoaderOptions& options, uint64_t most,
+               std::map<std::pair<uint64_t, uint64_t>, BatchSample>* delivered, Cursor* cursor) {
     const auto opened = Loader::Open(*files_, datasets_, options);
     ASSERT_TRUE(opened.ok()) << opened.status();
     Loader& loader = **opened;

@@ -69,18 +69,20 @@ class GeometryColumnsTest : public testing::Test {
       std::vector<uint8_t> expected(bytes);
       EXPECT_EQ(images.present[i], stored.image.has_value());
       if (stored.image) {
-        const MutableImageView view{expected.data(), geometry.output_width, geometry.output_height, static_cast<int>(channels),
-                                    geometry.output_width * channels};
+        const MutableImageView view{expected.data(), geometry.output_width, geometry.output_height,
+                                    static_cast<int>(channels), geometry.output_width * channels};
         ASSERT_TRUE(ImageDecoder().Decode(*stored.image, geometry, options.columns[1].image, view).ok());
       }
       std::span<const uint8_t> got;
       if (native) {
         got = images.values.subspan(images.offsets[i], images.offsets[i + 1] - images.offsets[i]);
-        const std::vector<uint64_t> shape = {stored.image ? geometry.output_height : 0, stored.image ? geometry.output_width : 0, channels};
+        const std::vector<uint64_t> shape = {stored.image ? geometry.output_height : 0,
+                                             stored.image ? geometry.output_width : 0, channels};
         EXPECT_TRUE(std::ranges::equal(images.shapes.subspan(3 * i, 3), shape));
         if (!stored.image) expected.clear();
       } else {
-        ASSERT_EQ(images.shape, (std::vector<uint64_t>{batch.size(), geometry.output_height, geometry.output_width, channels}));
+        ASSERT_EQ(images.shape,
+                  (std::vector<uint64_t>{batch.size(), geometry.output_height, geometry.output_width, channels}));
         got = images.values.subspan(i * bytes, bytes);
       }
       ASSERT_TRUE(std::ranges::equal(got, expected)) << ordinal;
@@ -96,16 +98,20 @@ class GeometryColumnsTest : public testing::Test {
     }
   }
 
-  static void ExpectMasks(const BatchColumn& masks, size_t i, const Stored& stored, const Geometry& geometry, const LoaderColumn& how) {
+  static void ExpectMasks(const BatchColumn& masks, size_t i, const Stored& stored, const Geometry& geometry,
+                          const LoaderColumn& how) {
     const bool packed = how.decode == ColumnDecode::kPackedMasks;
-    const size_t bytes = geometry.output_height * (packed ? PackedRowBytes(geometry.output_width) : geometry.output_width);
+    const size_t bytes =
+        geometry.output_height * (packed ? PackedRowBytes(geometry.output_width) : geometry.output_width);
     ASSERT_EQ(masks.offsets[i + 1] - masks.offsets[i], stored.masks.size());
     std::vector<uint8_t> expected(bytes);
     for (size_t m = 0; m < stored.masks.size(); ++m) {
       const uint64_t item = masks.offsets[i] + m;
       EXPECT_EQ(masks.shapes[2 * item], geometry.output_height);
       EXPECT_EQ(masks.shapes[2 * item + 1], geometry.output_width);
-      ASSERT_TRUE((packed ? RasterizeMaskPacked(stored.masks[m], geometry, expected) : RasterizeMask(stored.masks[m], geometry, expected)).ok());
+      ASSERT_TRUE((packed ? RasterizeMaskPacked(stored.masks[m], geometry, expected)
+                          : RasterizeMask(stored.masks[m], geometry, expected))
+                      .ok());
       const uint64_t place = how.pad_masks ? (i * masks.shape[1] + m) * bytes : masks.item_offsets[item];
       if (!how.pad_masks) {
         ASSERT_EQ(masks.item_offsets[item + 1] - place, bytes);
@@ -224,8 +230,11 @@ TEST_F(GeometryColumnsTest, MasksOfAnotherSizeAreBad) {
     ASSERT_TRUE(AppendRleValue(list, &value).ok());
     rows.push_back({std::to_string(i), MakeJpeg(30, 40, 0, random), value});
   }
-  WriteRows(*files_, "/bad", {KeyColumn(), {.name = "image", .type = Type::kJpeg},
-                              {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd}}, rows);
+  WriteRows(*files_, "/bad",
+            {KeyColumn(),
+             {.name = "image", .type = Type::kJpeg},
+             {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd}},
+            rows);
   for (const GeometryOptions& geometry : Geometries()) {
     LoaderOptions options = Options(geometry, false, false);
     options.bad_samples = BadSamples::kSkip;

@@ -17,7 +17,8 @@ namespace shardkit::test {
 // A JPEG with an EXIF orientation, unless it is 0.
 inline std::string MakeJpeg(uint32_t width, uint32_t height, int orientation, std::mt19937_64& random) {
   std::vector<uint8_t> pixels(size_t{width} * height * 3);
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i / 3 % width * 3 + i / 3 / width * 5 + random() % 20);
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<uint8_t>(i / 3 % width * 3 + i / 3 / width * 5 + random() % 20);
   std::string jpeg;
   EXPECT_TRUE(EncodeJpeg(pixels.data(), width, height, {}, &jpeg).ok());
   if (orientation == 0) return jpeg;
@@ -60,7 +61,8 @@ inline std::vector<Stored> WriteImagesAndMasks(FileSystem& files) {
     rows.push_back({std::to_string(i), stored.image, masks});
   }
   WriteRows(files, "/data",
-            {KeyColumn(), {.name = "image", .type = Type::kJpeg, .nullable = true},
+            {KeyColumn(),
+             {.name = "image", .type = Type::kJpeg, .nullable = true},
              {.name = "masks", .type = Type::kRle, .codec = Codec::kZstd, .nullable = true}},
             rows, SmallShards(20, 4));
   return all;

@@ -60,8 +60,8 @@ TEST_F(LifeCycleTest, AThousandCyclesLeaveMemoryAndThreadsAsTheyWere) {
 #endif
 }
 
-// Destroyed while user functions, which stand for decodes, are at work and blocks are being read. They are counted, so that
-// the loader must have waited for those begun, and begins no more.
+// Destroyed while user functions, which stand for decodes, are at work and blocks are being read. They are counted, so
+// that the loader must have waited for those begun, and begins no more.
 TEST_F(LifeCycleTest, DestroyingWaitsForWorkBegunAndBeginsNoMore) {
   std::atomic<int> begun = 0, ended = 0;
   LoaderColumn column{.name = "blob", .decode = ColumnDecode::kFunction};

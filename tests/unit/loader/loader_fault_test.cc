@@ -1,4 +1,5 @@
-// A loader over a file system that fails at each call in turn: it reports the error, and delivers nothing wrong before it.
+// A loader over a file system that fails at each call in turn: it reports the error, and delivers nothing wrong before
+// it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,9 +12,7 @@ namespace {
 
 class LoaderFaultTest : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(60), SmallShards(20, 5)).ok());
-  }
+  void SetUp() override { ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(60), SmallShards(20, 5)).ok()); }
 
   static LoaderOptions Options() {
     LoaderOptions options;

@@ -16,7 +16,8 @@
 namespace shardkit::test {
 
 // Opens, or fails the test.
-inline std::unique_ptr<Loader> OpenLoader(FileSystem& files, const LoaderOptions& options, const std::string& path = "/data") {
+inline std::unique_ptr<Loader> OpenLoader(FileSystem& files, const LoaderOptions& options,
+                                          const std::string& path = "/data") {
   auto loader = Loader::Open(files, {{.path = path}}, options);
   EXPECT_TRUE(loader.ok()) << loader.status();
   return loader.ok() ? *std::move(loader) : nullptr;
@@ -54,8 +55,8 @@ inline std::string Show(const Batch& batch) {
   std::string text = "epoch " + std::to_string(batch.epoch()) + " step " + std::to_string(batch.step()) + ":";
   for (size_t i = 0; i < batch.size(); ++i) {
     const BatchSample& sample = batch.samples()[i];
-    text += " " + std::to_string(sample.dataset) + "/" + std::to_string(sample.ordinal) + "@" + std::to_string(sample.position) +
-            "=" + std::string(batch.key(i));
+    text += " " + std::to_string(sample.dataset) + "/" + std::to_string(sample.ordinal) + "@" +
+            std::to_string(sample.position) + "=" + std::string(batch.key(i));
   }
   for (size_t c = 0; c < batch.column_count(); ++c) {
     const BatchColumn& column = batch.column(c);

@@ -226,7 +226,9 @@ TEST_F(LoaderTest, RefusesWhatCannotBe) {
   EXPECT_NE(message(options).find("only rle"), std::string::npos);
   options.columns = {{.name = "text", .decode = ColumnDecode::kFunction}};
   EXPECT_NE(message(options).find("no function"), std::string::npos);
-  options.columns[0].function = [](const FunctionInput&, AugmentationRandom&, std::span<uint8_t>) { return absl::OkStatus(); };
+  options.columns[0].function = [](const FunctionInput&, AugmentationRandom&, std::span<uint8_t>) {
+    return absl::OkStatus();
+  };
   options.columns[0].shape = {uint64_t{1} << 40, uint64_t{1} << 40};
   EXPECT_NE(message(options).find("is of more than"), std::string::npos);
   options = Small();
@@ -264,7 +266,8 @@ TEST_F(LoaderTest, ViewsShowTheStoredBytesAndOutliveTheLoader) {
     options.epochs = 2;
     // So little that blocks would be dropped if the batches did not hold them.
     options.memory_bytes = 1 << 20;
-    for (const char* name : {"image", "label", "text"}) options.columns.push_back({.name = name, .decode = ColumnDecode::kViews});
+    for (const char* name : {"image", "label", "text"})
+      options.columns.push_back({.name = name, .decode = ColumnDecode::kViews});
     std::vector<std::shared_ptr<const Batch>> held;
     {
       const auto loader = OpenLoader(*files_, options);

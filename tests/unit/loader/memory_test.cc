@@ -104,9 +104,11 @@ class LoaderMemoryTest : public testing::Test {
     }
     EXPECT_EQ(seen, samples_);
     const uint64_t peak = ProcessStatus::Read("VmHWM");
-    std::printf("step %lu peak %lu MiB, before %lu MiB, budget %lu MiB; blocks %lu MiB, batches %lu MiB, blocks read again %lu of %lu\n", LargestStep(options) / kMiB, peak / kMiB,
-                before / kMiB, options.memory_bytes / kMiB, report.peak_block_memory / kMiB, report.peak_batch_memory / kMiB,
-                report.blocks_read_again, report.blocks_read);
+    std::printf(
+        "step %lu peak %lu MiB, before %lu MiB, budget %lu MiB; blocks %lu MiB, batches %lu MiB, blocks read again %lu "
+        "of %lu\n",
+        LargestStep(options) / kMiB, peak / kMiB, before / kMiB, options.memory_bytes / kMiB,
+        report.peak_block_memory / kMiB, report.peak_batch_memory / kMiB, report.blocks_read_again, report.blocks_read);
     EXPECT_LE(peak - before, options.memory_bytes + kSlack - kProcess);
   }
 

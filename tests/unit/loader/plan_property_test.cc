@@ -57,7 +57,8 @@ std::vector<std::vector<Identity>> Deliver(const Plan& plan, uint64_t epoch, uin
   return steps;
 }
 
-std::vector<std::vector<Identity>> DeliverAll(const Plan& plan, uint64_t epoch, uint64_t position, uint64_t world_size) {
+std::vector<std::vector<Identity>> DeliverAll(const Plan& plan, uint64_t epoch, uint64_t position,
+                                              uint64_t world_size) {
   std::vector<std::vector<Identity>> all(plan.StepsFrom(position));
   for (uint64_t rank = 0; rank < world_size; ++rank) {
     const auto steps = Deliver(plan, epoch, position, rank, world_size);
@@ -156,7 +157,8 @@ TEST(PlanProperty, ResumesAtAnyStepAtAnyWorldSize) {
     ASSERT_TRUE(other.ok());
     ASSERT_EQ((*other)->fingerprint(), (*plan)->fingerprint());
     std::vector<Identity> expected, found;
-    for (const auto& s : Deliver(**plan, 1, cursor->position, 0, 1)) expected.insert(expected.end(), s.begin(), s.end());
+    for (const auto& s : Deliver(**plan, 1, cursor->position, 0, 1))
+      expected.insert(expected.end(), s.begin(), s.end());
     for (const auto& s : Deliver(**other, 1, cursor->position, 0, 1)) found.insert(found.end(), s.begin(), s.end());
     ASSERT_EQ(expected, found);
   }
@@ -181,7 +183,8 @@ TEST(PlanProperty, WindowsHoldTheirShareOfTheBuffer) {
       ASSERT_LT(sample.in_block, block.sample_count);
       ++windows[{sample.dataset, sample.window}][sample.block];
       if (made.datasets.size() > 1) continue;
-      ASSERT_EQ(sample.lane, g < order->size() / (*plan)->lanes() * (*plan)->lanes() ? g % (*plan)->lanes() : (*plan)->lanes());
+      ASSERT_EQ(sample.lane,
+                g < order->size() / (*plan)->lanes() * (*plan)->lanes() ? g % (*plan)->lanes() : (*plan)->lanes());
       uint64_t& before = latest.try_emplace({sample.dataset, sample.lane}, sample.window).first->second;
       ASSERT_LE(before, sample.window);
       before = sample.window;

@@ -44,7 +44,8 @@ TEST(Plan, OrderIsFixedForEver) {
   EXPECT_EQ(plan->lanes(), 2u);
   const std::vector<uint64_t> order = Ordinals(*plan, 3, 12);
   EXPECT_EQ(order, (std::vector<uint64_t>{25, 40, 27, 21, 28, 33, 19, 23, 26, 31, 18, 43}));
-  const auto mixed = MakePlan({EqualBlocks(10, 5, 100), EqualBlocks(3, 9, 50)}, {.seed = 7, .shuffle_buffer_bytes = 800});
+  const auto mixed =
+      MakePlan({EqualBlocks(10, 5, 100), EqualBlocks(3, 9, 50)}, {.seed = 7, .shuffle_buffer_bytes = 800});
   EXPECT_EQ(Ordinals(*mixed, 0, 12), (std::vector<uint64_t>{30, 40, 16, 14, 21, 46, 58, 63, 38, 49, 32, 66}));
 }
 
@@ -76,7 +77,8 @@ TEST(Plan, ABillionSamplesAreEnteredAnywhere) {
 }
 
 TEST(Plan, MixesInProportion) {
-  std::vector<PlanDataset> datasets{EqualBlocks(100, 100, 100000), EqualBlocks(100, 100, 100000), EqualBlocks(50, 10, 10000)};
+  std::vector<PlanDataset> datasets{EqualBlocks(100, 100, 100000), EqualBlocks(100, 100, 100000),
+                                    EqualBlocks(50, 10, 10000)};
   datasets[0].proportion = 0.7;
   datasets[1].proportion = 0.2;
   datasets[2].proportion = 0.1;
@@ -114,7 +116,8 @@ TEST(Plan, RefusesNonsense) {
   EXPECT_NE(message({}, {}).find("no dataset"), std::string::npos);
   EXPECT_NE(message({PlanDataset{}}, {}).find("no samples"), std::string::npos);
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.batch_size = 0}).find("batch of 0"), std::string::npos);
-  EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.order = SampleOrder::kWindow, .lanes = 2}).find("lane"), std::string::npos);
+  EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.order = SampleOrder::kWindow, .lanes = 2}).find("lane"),
+            std::string::npos);
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.lanes = 70000}).find("70000"), std::string::npos);
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.epoch_samples = 5}).find("epoch_samples"), std::string::npos);
   PlanDataset both = EqualBlocks(1, 1, 1);
@@ -140,10 +143,10 @@ TEST(Cursor, RoundTripsAndRefuses) {
   const std::string text = FormatCursor(cursor);
   EXPECT_LT(text.size(), 200u);
   EXPECT_EQ(*ParseCursor(text), cursor);
-  for (const char* bad : {"", "[]", "{}", R"({"epoch":-1,"position":0,"plan":"0000000000000000"})",
-                          R"({"epoch":0,"position":1.5,"plan":"0000000000000000"})", R"({"epoch":0,"position":0})",
-                          R"({"epoch":0,"position":0,"plan":"000000000000000g"})",
-                          R"({"epoch":0,"position":0,"plan":"00"})"}) {
+  for (const char* bad :
+       {"", "[]", "{}", R"({"epoch":-1,"position":0,"plan":"0000000000000000"})",
+        R"({"epoch":0,"position":1.5,"plan":"0000000000000000"})", R"({"epoch":0,"position":0})",
+        R"({"epoch":0,"position":0,"plan":"000000000000000g"})", R"({"epoch":0,"position":0,"plan":"00"})"}) {
     EXPECT_EQ(ParseCursor(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
   const auto plan = MakePlan({EqualBlocks(10, 5, 100)}, {});
@@ -174,7 +177,8 @@ TEST(ShuffleScore, ReservoirHoldsWhatItIsTold) {
   EXPECT_NEAR(NeighbourDistance(ReservoirOrder(shards, 300, 1, 1000), 300), 1, 0.12);
 }
 
-// The target: 0.99 of a perfect shuffle with a buffer of 5 % of the data, and better than a reservoir of the same bytes.
+// The target: 0.99 of a perfect shuffle with a buffer of 5 % of the data, and better than a reservoir of the same
+// bytes.
 TEST(ShuffleScore, FivePercentBufferMixesLikeAPerfectShuffle) {
   for (const uint64_t blocks : {41u, 50u, 100u, 1000u, 5000u}) {
     const auto plan = MakePlan({EqualBlocks(blocks, 100, 1000)},

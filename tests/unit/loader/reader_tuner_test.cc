@@ -35,7 +35,9 @@ TEST(ReaderTuner, StaysWithinTheProcessorsForMemory) {
 TEST(ReaderTuner, ComesBackWhenTheDeviceIsNoLongerWaitedFor) {
   ReaderTuner tuner(true, 1, 2, 16);
   ASSERT_GT(Settle(tuner, true, true, [](int t) { return Scaling(t, 16); }), 8);
-  EXPECT_EQ(Settle(tuner, false, false, [](int t) { return Scaling(t, 16); }, 1000, uint64_t{5000} * 1000000), 2);
+  EXPECT_EQ(Settle(
+                tuner, false, false, [](int t) { return Scaling(t, 16); }, 1000, uint64_t{5000} * 1000000),
+            2);
 }
 
 TEST(ReaderTuner, LeavesWellAlone) {

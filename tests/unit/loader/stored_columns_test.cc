@@ -94,11 +94,13 @@ TEST_F(StoredColumnsTest, ArraysOfOneShape) {
       std::vector<Values> rows;
       for (int i = 0; i < 20; ++i) {
         std::string bytes;
-        for (uint64_t e = 0; e < elements; ++e) bytes += Bytes<float>(static_cast<float>(i * 100 + static_cast<int>(e)));
+        for (uint64_t e = 0; e < elements; ++e)
+          bytes += Bytes<float>(static_cast<float>(i * 100 + static_cast<int>(e)));
         rows.push_back({"k" + std::to_string(i), bytes});
         if (nullable && i % 4 == 1) rows.back()[1].reset();
       }
-      const Column column{.name = "array", .type = Type::kNdarray, .nullable = nullable, .dtype = Type::kF32, .shape = shape};
+      const Column column{
+          .name = "array", .type = Type::kNdarray, .nullable = nullable, .dtype = Type::kF32, .shape = shape};
       if (!Schema::Create({KeyColumn(), column}).ok()) continue;
       ForEach(column, rows, 6, [&](const BatchColumn& got, size_t i, uint64_t ordinal, size_t n) {
         std::vector<uint64_t> expected = shape;
@@ -106,7 +108,8 @@ TEST_F(StoredColumnsTest, ArraysOfOneShape) {
         EXPECT_EQ(got.layout, BatchLayout::kTensor);
         EXPECT_EQ(got.dtype, Type::kF32);
         EXPECT_EQ(got.shape, expected);
-        EXPECT_EQ(Slice(got, i * elements, (i + 1) * elements, 4), rows[ordinal][1].value_or(std::string(elements * 4, '\0')));
+        EXPECT_EQ(Slice(got, i * elements, (i + 1) * elements, 4),
+                  rows[ordinal][1].value_or(std::string(elements * 4, '\0')));
       });
     }
   }
@@ -155,7 +158,8 @@ TEST_F(StoredColumnsTest, ByteStringsEmptyAbsentAndLarge) {
     for (const Codec codec : {Codec::kNone, Codec::kZstd}) {
       std::vector<Values> rows;
       for (int i = 0; i < 40; ++i) {
-        rows.push_back({"k" + std::to_string(i), std::string(i % 9 == 0 ? 100000 : random_() % 20, static_cast<char>('a' + i % 26))});
+        rows.push_back({"k" + std::to_string(i),
+                        std::string(i % 9 == 0 ? 100000 : random_() % 20, static_cast<char>('a' + i % 26))});
         if (i % 5 == 2) rows.back()[1].reset();
         if (type == Type::kJson && rows.back()[1]) rows.back()[1] = "[" + std::to_string(i) + "]";
       }
@@ -219,7 +223,8 @@ TEST_F(StoredColumnsTest, MaskRuns) {
               const uint64_t item = got.offsets[i] + m;
               EXPECT_EQ(got.shapes[2 * item], list.heights[m]);
               EXPECT_EQ(got.shapes[2 * item + 1], list.widths[m]);
-              const auto runs = got.as<uint32_t>().subspan(got.item_offsets[item], got.item_offsets[item + 1] - got.item_offsets[item]);
+              const auto runs = got.as<uint32_t>().subspan(got.item_offsets[item],
+                                                           got.item_offsets[item + 1] - got.item_offsets[item]);
               EXPECT_TRUE(std::ranges::equal(runs, list[m].runs));
             }
           });

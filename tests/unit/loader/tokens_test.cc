@@ -29,12 +29,19 @@ void Write(FileSystem& files, const std::string& path, Type dtype, const std::ve
   for (const std::vector<T>& document : documents) {
     std::string value;
     const uint64_t shape[1] = {document.size()};
-    ASSERT_TRUE(AppendNdarray(dtype, shape, {reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T)}, &value).ok());
+    ASSERT_TRUE(AppendNdarray(dtype, shape,
+                              {reinterpret_cast<const char*>(document.data()), document.size() * sizeof(T)}, &value)
+                    .ok());
     rows.push_back({std::to_string(rows.size()), value});
     if (absent == rows.size() - 1) rows.back()[1].reset();
   }
   WriteRows(files, path,
-            {KeyColumn(), {.name = "tokens", .type = Type::kNdarray, .codec = Codec::kZstd, .nullable = absent.has_value(), .dtype = dtype}},
+            {KeyColumn(),
+             {.name = "tokens",
+              .type = Type::kNdarray,
+              .codec = Codec::kZstd,
+              .nullable = absent.has_value(),
+              .dtype = dtype}},
             rows, SmallShards(0, 4096));
 }
 
@@ -65,7 +72,8 @@ void ExpectPacked(const Batch& batch, const std::vector<std::vector<T>>& documen
     const bool present = column.present.empty() || column.present[i];
     size_t next = 0;
     for (uint64_t piece = column.offsets[i]; piece < column.offsets[i + 1]; ++piece) {
-      const uint64_t row = column.shapes[3 * piece], begin = column.shapes[3 * piece + 1], length = column.shapes[3 * piece + 2];
+      const uint64_t row = column.shapes[3 * piece], begin = column.shapes[3 * piece + 1],
+                     length = column.shapes[3 * piece + 2];
       ASSERT_LT(row, column.shape[0]);
       ASSERT_LE(begin + length, context);
       // Only a document longer than a row is cut, into whole rows first.
@@ -130,7 +138,8 @@ TEST(TokensTest, ShortDocumentsFillTheirRows) {
   const LoaderReport report = loader->Report();
   EXPECT_EQ(report.tokens, std::accumulate(lengths.begin(), lengths.end(), uint64_t{0}));
   EXPECT_GE(static_cast<double>(report.tokens), 0.995 * static_cast<double>(report.token_positions));
-  std::printf("%.3f %% of %lu positions are tokens\n", 100.0 * static_cast<double>(report.tokens) / static_cast<double>(report.token_positions),
+  std::printf("%.3f %% of %lu positions are tokens\n",
+              100.0 * static_cast<double>(report.tokens) / static_cast<double>(report.token_positions),
               report.token_positions);
 }
 
@@ -144,7 +153,8 @@ TEST(TokensTest, PackingIsFirstFitDecreasing) {
     // The plain way: rows in a list.
     std::vector<std::pair<uint64_t, size_t>> pieces;
     for (size_t i = 0, piece = 0; i < lengths.size(); ++i) {
-      for (uint64_t left = lengths[i]; left > 0; left -= std::min(left, context)) pieces.emplace_back(std::min(left, context), piece++);
+      for (uint64_t left = lengths[i]; left > 0; left -= std::min(left, context))
+        pieces.emplace_back(std::min(left, context), piece++);
     }
     ASSERT_EQ(packing.pieces.size(), pieces.size());
     std::ranges::stable_sort(pieces, std::greater<>(), &std::pair<uint64_t, size_t>::first);
@@ -179,7 +189,8 @@ TEST(TokensTest, RefusesWhatIsNoToken) {
   std::string square;
   const uint64_t shape[2] = {1, 2};
   ASSERT_TRUE(AppendNdarray(Type::kU16, shape, "abcd", &square).ok());
-  WriteRows(*files, "/square", {KeyColumn(), {.name = "tokens", .type = Type::kNdarray, .dtype = Type::kU16}}, {{"a", square}});
+  WriteRows(*files, "/square", {KeyColumn(), {.name = "tokens", .type = Type::kNdarray, .dtype = Type::kU16}},
+            {{"a", square}});
   const auto loader = OpenLoader(*files, Options(8, 0, 1), "/square");
   const auto batch = loader->Next();
   EXPECT_TRUE(absl::IsDataLoss(batch.status()));

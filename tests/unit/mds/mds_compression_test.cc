@@ -1,7 +1,7 @@
 // Compressed shards, and the hashes that an index may list.
 #include "base/named_hash.h"
 #include "codec/decompress.h"
-#include "dataset/mds_dataset.h"
+#include "dataset/foreign/mds_dataset.h"
 #include "mds/compressed_vectors.h"
 #include "mds/mds_maker.h"
 #include "support/effort.h"
@@ -34,8 +34,14 @@ bool Missing(const absl::Status& status) {
 
 MdsListed Listed(std::string_view compression, uint64_t zip_bytes) {
   const std::string name(compression);
-  return {.name = "shard.00000.mds", .bytes = Shard().size(), .samples = 20, .raw_hashes = {}, .compression = name + ":3",
-          .zip_name = "shard.00000.mds." + name, .zip_bytes = zip_bytes, .zip_hashes = {}};
+  return {.name = "shard.00000.mds",
+          .bytes = Shard().size(),
+          .samples = 20,
+          .raw_hashes = {},
+          .compression = name + ":3",
+          .zip_name = "shard.00000.mds." + name,
+          .zip_bytes = zip_bytes,
+          .zip_hashes = {}};
 }
 
 class MdsCompressionTest : public testing::TestWithParam<NamedText> {
@@ -117,7 +123,9 @@ TEST_P(MdsCompressionTest, Damage) {
   Write("/samples", wrong, bytes_);
   status = ReadEverything(*files_, "/samples");
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_NE(Message(status).find("decompressed: header: byte 0 announces 20 samples, but index.json says 19"), std::string::npos) << status;
+  EXPECT_NE(Message(status).find("decompressed: header: byte 0 announces 20 samples, but index.json says 19"),
+            std::string::npos)
+      << status;
   wrong = listed_;
   wrong.bytes = uint64_t{1} << 40;
   Write("/huge", wrong, bytes_);
@@ -142,7 +150,9 @@ TEST_P(MdsCompressionTest, HashOfTheRawBytesIsCheckedAtOnce) {
   Write("/wrong", listed, bytes_);
   const absl::Status wrong = ReadEverything(*files_, "/wrong");
   EXPECT_TRUE(absl::IsDataLoss(wrong));
-  EXPECT_NE(Message(wrong).find(": its decompressed bytes have xxh64 " + std::string(kShardHashes[1].text)), std::string::npos) << wrong;
+  EXPECT_NE(Message(wrong).find(": its decompressed bytes have xxh64 " + std::string(kShardHashes[1].text)),
+            std::string::npos)
+      << wrong;
   DatasetOptions options;
   options.verify_checksums = false;
   EXPECT_TRUE(ReadEverything(*files_, "/wrong", options).ok());
@@ -188,7 +198,8 @@ TEST(MdsHashes, FilesAreComparedWithTheIndex) {
   damaged.back() ^= 1;
   write(damaged);
   EXPECT_TRUE(absl::IsDataLoss(CheckMdsHashes(*files, "/data")));
-  EXPECT_TRUE(Message(CheckMdsHashes(*files, "/data")).starts_with("/data/a.mds: xxh32 is ")) << CheckMdsHashes(*files, "/data");
+  EXPECT_TRUE(Message(CheckMdsHashes(*files, "/data")).starts_with("/data/a.mds: xxh32 is "))
+      << CheckMdsHashes(*files, "/data");
   // One that is not known does not hide a difference in another.
   listed.raw_hashes.insert(listed.raw_hashes.begin(), {"newest", "00"});
   write(damaged);

@@ -7,16 +7,20 @@ namespace {
 class MdsDamageTest : public testing::Test {
  protected:
   // A dataset of this one shard, of which the index says what is true but for the shard's inner bytes.
-  absl::Status Read(const std::string& shard, uint64_t samples, const MdsFields& fields = TextFields(), ReadMode mode = ReadMode::kBuffered) {
+  absl::Status Read(const std::string& shard, uint64_t samples, const MdsFields& fields = TextFields(),
+                    ReadMode mode = ReadMode::kBuffered) {
     const auto files = NewMemoryFileSystem();
-    WriteTree(*files, "/data", {{"shard.00000.mds", shard},
-                                {"index.json", MdsIndexText(fields, {{.name = "shard.00000.mds", .bytes = shard.size(), .samples = samples}})}});
+    WriteTree(*files, "/data",
+              {{"shard.00000.mds", shard},
+               {"index.json",
+                MdsIndexText(fields, {{.name = "shard.00000.mds", .bytes = shard.size(), .samples = samples}})}});
     DatasetOptions options;
     options.mode = mode;
     return ReadEverything(*files, "/data", options);
   }
 
-  void ExpectDamage(const std::string& shard, uint64_t samples, const std::string& message, const MdsFields& fields = TextFields()) {
+  void ExpectDamage(const std::string& shard, uint64_t samples, const std::string& message,
+                    const MdsFields& fields = TextFields()) {
     const absl::Status status = Read(shard, samples, fields);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_TRUE(Message(status).starts_with("/data/shard.00000.mds: ")) << status;
@@ -34,13 +38,18 @@ class MdsDamageTest : public testing::Test {
 TEST_F(MdsDamageTest, Sound) { EXPECT_TRUE(Read(sound_, 3).ok()) << Read(sound_, 3); }
 
 TEST_F(MdsDamageTest, TheTableOfOffsets) {
-  ExpectDamage(WithNumber(sound_, 0, 4000000000), 3, "header: byte 0 announces 4000000000 samples, but the file ends at byte");
+  ExpectDamage(WithNumber(sound_, 0, 4000000000), 3,
+               "header: byte 0 announces 4000000000 samples, but the file ends at byte");
   ExpectDamage(WithNumber(sound_, 0, UINT32_MAX), 3, "header: byte 0 announces 4294967295 samples");
   ExpectDamage(sound_, 2, "header: byte 0 announces 3 samples, but index.json says 2");
-  ExpectDamage(WithNumber(sound_, 4, 19), 3, "header: byte 4: the first sample would begin at byte 19, within the table of offsets");
-  ExpectDamage(WithNumber(sound_, 4, 1 << 30), 3, "header: byte 4: the first sample would begin at byte 1073741824, but the file ends");
-  ExpectDamage(WithNumber(sound_, 8, begin_ - 1), 3, "header: byte 8: sample 0 would end at byte " + std::to_string(begin_ - 1) + ", before it begins");
-  ExpectDamage(WithNumber(sound_, 16, static_cast<uint32_t>(sound_.size() + 1)), 3, "header: byte 16: sample 2 would end at byte");
+  ExpectDamage(WithNumber(sound_, 4, 19), 3,
+               "header: byte 4: the first sample would begin at byte 19, within the table of offsets");
+  ExpectDamage(WithNumber(sound_, 4, 1 << 30), 3,
+               "header: byte 4: the first sample would begin at byte 1073741824, but the file ends");
+  ExpectDamage(WithNumber(sound_, 8, begin_ - 1), 3,
+               "header: byte 8: sample 0 would end at byte " + std::to_string(begin_ - 1) + ", before it begins");
+  ExpectDamage(WithNumber(sound_, 16, static_cast<uint32_t>(sound_.size() + 1)), 3,
+               "header: byte 16: sample 2 would end at byte");
   ExpectDamage("", 0, "header: the file has 0 bytes, too few");
   ExpectDamage("abc", 0, "header: the file has 3 bytes, too few");
 }
@@ -48,7 +57,8 @@ TEST_F(MdsDamageTest, TheTableOfOffsets) {
 TEST_F(MdsDamageTest, TheHeaderInJson) {
   MdsFields fields = TextFields();
   fields[1].encoding = "bytes";
-  ExpectDamage(sound_, 3, "header: byte 20: the shard has other columns, encodings or sizes than index.json says", fields);
+  ExpectDamage(sound_, 3, "header: byte 20: the shard has other columns, encodings or sizes than index.json says",
+               fields);
   std::string text = sound_;
   text[20] = '[';
   ExpectDamage(text, 3, "header: byte 20: is not the JSON of an MDS shard");
@@ -60,10 +70,12 @@ TEST_F(MdsDamageTest, TheHeaderInJson) {
 TEST_F(MdsDamageTest, Samples) {
   // The length of the text of sample 0, its first field.
   const std::string place = "sample 0 at byte " + std::to_string(begin_) + ": ";
-  ExpectDamage(WithNumber(sound_, begin_, 9), 3, place + "column \"text\": a value of 9 bytes at byte 12 of the sample, which ends at 20");
+  ExpectDamage(WithNumber(sound_, begin_, 9), 3,
+               place + "column \"text\": a value of 9 bytes at byte 12 of the sample, which ends at 20");
   ExpectDamage(WithNumber(sound_, begin_, UINT32_MAX), 3, place + "column \"text\": a value of 4294967295 bytes");
   ExpectDamage(WithNumber(sound_, begin_, 7), 3, place + "1 bytes follow its last value");
-  ExpectDamage(WithNumber(sound_, 8, begin_ + 3), 3, place + "it has 3 bytes, fewer than the lengths of its values take");
+  ExpectDamage(WithNumber(sound_, 8, begin_ + 3), 3,
+               place + "it has 3 bytes, fewer than the lengths of its values take");
   ExpectDamage(WithNumber(sound_, 8, begin_), 3, place + "it has 0 bytes");
 }
 
@@ -73,7 +85,8 @@ TEST_F(MdsDamageTest, Arrays) {
   const std::string shard = MdsShardBytes(fields, {{good}, {MdsArray({3}, 0, "abcde")}});
   ExpectDamage(shard, 2, "column \"a\": ndarray: the shape does not fit 5 bytes", fields);
   ExpectDamage(shard, 2, ": sample 1 at byte ", fields);
-  EXPECT_TRUE(absl::IsUnimplemented(Read(MdsShardBytes(fields, {{MdsArray(std::vector<uint64_t>(9, 1), 0, "ab")}}), 1, fields)));
+  EXPECT_TRUE(absl::IsUnimplemented(
+      Read(MdsShardBytes(fields, {{MdsArray(std::vector<uint64_t>(9, 1), 0, "ab")}}), 1, fields)));
 }
 
 TEST_F(MdsDamageTest, EveryLength) {
@@ -87,8 +100,9 @@ TEST_F(MdsDamageTest, EveryLength) {
     WriteTree(*files, "/data", tree);
     const absl::Status cut = ReadEverything(*files, "/data");
     EXPECT_TRUE(absl::IsDataLoss(cut)) << cut;
-    EXPECT_EQ(Message(cut), "/data/shard.00000.mds: the file has " + std::to_string(length) + " bytes, but index.json says " +
-                                std::to_string(sound_.size()) + ": it is cut short; fetch it again");
+    EXPECT_EQ(Message(cut), "/data/shard.00000.mds: the file has " + std::to_string(length) +
+                                " bytes, but index.json says " + std::to_string(sound_.size()) +
+                                ": it is cut short; fetch it again");
   }
 }
 

@@ -10,8 +10,7 @@ namespace {
 MdsRow Text(int64_t id, const std::string& text) { return {Little(id), text}; }
 
 // A dataset of one shard.
-Tree Stream(const std::string& folder, const std::vector<MdsRow>& rows,
-            const MdsFields& fields = TextFields()) {
+Tree Stream(const std::string& folder, const std::vector<MdsRow>& rows, const MdsFields& fields = TextFields()) {
   Tree tree;
   for (const auto& [name, bytes] : MdsTree(fields, rows, 100)) tree[folder + "/" + name] = bytes;
   return tree;
@@ -77,8 +76,7 @@ TEST_F(MdsFoldersTest, ADamagedShardAlone) {
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
     WriteFile(*files_, "/a.mds", changed);
     const absl::Status status = ReadEverything(*files_, "/a.mds");
-    EXPECT_TRUE(status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status))
-        << bit << ": " << status;
+    EXPECT_TRUE(status.ok() || absl::IsDataLoss(status) || absl::IsUnimplemented(status)) << bit << ": " << status;
   }
   MdsFields pickled = TextFields();
   pickled[1].encoding = "pkl";
@@ -92,9 +90,7 @@ TEST_F(MdsFoldersTest, FoldersAreReadInTheOrderOfTheirNames) {
   Write(Stream("b", {Text(2, "b")}));
   Write(Stream("B", {Text(1, "B")}));
   Write(Stream("\xc3\xa4", {Text(3, "umlaut"), Text(4, "again")}));
-  Write({{"empty/index.json", R"({"version": 2, "shards": []})"},
-         {"notes/readme.txt", "no dataset"},
-         {"file", ""}});
+  Write({{"empty/index.json", R"({"version": 2, "shards": []})"}, {"notes/readme.txt", "no dataset"}, {"file", ""}});
   const auto dataset = OpenDataset(*files_, "/data");
   ASSERT_NE(dataset, nullptr);
   EXPECT_EQ(dataset->manifest().shards.at(0).name, "B/shard.00000.mds");
@@ -143,8 +139,7 @@ TEST_F(MdsFoldersTest, EveryFailureOfReadingIsAnError) {
       faults.FailCall(n, {.status = absl::UnavailableError("gone")});
       const absl::Status status = ReadEverything(faults, path);
       if (!faults.failed_call()) break;
-      EXPECT_TRUE(absl::IsUnavailable(status))
-          << n << " " << faults.failed_call()->operation << ": " << status;
+      EXPECT_TRUE(absl::IsUnavailable(status)) << n << " " << faults.failed_call()->operation << ": " << status;
     }
   }
 }
@@ -169,11 +164,9 @@ TEST_F(MdsFoldersTest, MergingWritesTheIndexThatMergeIndexWrites) {
   for (const auto& [folder, escaped] : std::vector<std::pair<std::string, std::string>>{
            {"y", "y"}, {"x\xc3\xa4", "x\\u00e4"}, {"deep/er", "deep/er"}}) {
     const std::string part = "/data/" + folder;
-    WriteFile(
-        *files_, part + "/index.json",
-        StrCat("{\"shards\": [", entry(part + "/shard.00000.mds", "shard.00000.mds"), "], \"version\": 2}"));
-    expected +=
-        StrCat(expected.empty() ? "" : ", ", entry(part + "/shard.00000.mds", escaped + "/shard.00000.mds"));
+    WriteFile(*files_, part + "/index.json",
+              StrCat("{\"shards\": [", entry(part + "/shard.00000.mds", "shard.00000.mds"), "], \"version\": 2}"));
+    expected += StrCat(expected.empty() ? "" : ", ", entry(part + "/shard.00000.mds", escaped + "/shard.00000.mds"));
   }
   EXPECT_EQ(Merge({"/data/y", "/data//x\xc3\xa4/", "/data/empty", "/data/./deep/er"}),
             StrCat("{\"version\": 2, \"shards\": [", expected, "]}"));

@@ -1,5 +1,5 @@
 // index.json that is not as it should be.
-#include "format/mds_index.h"
+#include "format/foreign/mds_index.h"
 #include "mds/mds_maker.h"
 
 namespace shardkit::test {
@@ -7,8 +7,14 @@ namespace {
 
 std::string Sound() {
   return MdsIndexText(TextFields(), {{.name = "a.mds", .bytes = 500, .samples = 3},
-                                     {.name = "b/c.mds", .bytes = 600, .samples = 4, .raw_hashes = {{"sha1", "00ff"}},
-                                      .compression = "zstd:7", .zip_name = "b/c.mds.zstd", .zip_bytes = 70, .zip_hashes = {}}});
+                                     {.name = "b/c.mds",
+                                      .bytes = 600,
+                                      .samples = 4,
+                                      .raw_hashes = {{"sha1", "00ff"}},
+                                      .compression = "zstd:7",
+                                      .zip_name = "b/c.mds.zstd",
+                                      .zip_bytes = 70,
+                                      .zip_hashes = {}}});
 }
 
 std::string Replaced(const std::string& from, const std::string& to, bool last = false) {
@@ -28,7 +34,8 @@ void ExpectError(const std::string& text, absl::StatusCode code, const std::stri
 TEST(MdsIndex, AFileThatIsListedTwice) {
   ExpectError(Replaced("\"basename\": \"a.mds\"", "\"basename\": \"b/c.mds\""), absl::StatusCode::kDataLoss,
               "shard 1: its file \"b/c.mds\" is also that of shard 0: a name was damaged");
-  ExpectError(Replaced("\"basename\": \"a.mds\"", "\"basename\": \"b/c.mds.zstd\""), absl::StatusCode::kDataLoss, "is also that of");
+  ExpectError(Replaced("\"basename\": \"a.mds\"", "\"basename\": \"b/c.mds.zstd\""), absl::StatusCode::kDataLoss,
+              "is also that of");
 }
 
 TEST(MdsIndex, Sound) {
@@ -59,9 +66,12 @@ TEST(MdsIndex, DamagedOrOfAnotherKind) {
   ExpectError(Replaced("\"samples\": 4", "\"samples\": -4"), kDataLoss, "not the index of an MDS dataset");
   ExpectError(Replaced("\"samples\": 4, ", ""), kDataLoss, "does not say how many samples");
   ExpectError(Replaced("\"bytes\": 500, ", ""), kDataLoss, "not the index of an MDS dataset");
-  ExpectError(Replaced("[\"int\", \"str\"]", "[\"int\"]"), kDataLoss, "2 column_names, 1 column_encodings and 2 column_sizes");
-  ExpectError(Replaced("[\"int\", \"str\"]", "[\"str\", \"str\"]"), kDataLoss, "column_sizes says 8 bytes, but values of encoding str have no fixed size");
-  ExpectError(Replaced("[8, null]", "[null, null]"), kDataLoss, "column_sizes says no fixed size, but values of encoding int have 8 bytes");
+  ExpectError(Replaced("[\"int\", \"str\"]", "[\"int\"]"), kDataLoss,
+              "2 column_names, 1 column_encodings and 2 column_sizes");
+  ExpectError(Replaced("[\"int\", \"str\"]", "[\"str\", \"str\"]"), kDataLoss,
+              "column_sizes says 8 bytes, but values of encoding str have no fixed size");
+  ExpectError(Replaced("[8, null]", "[null, null]"), kDataLoss,
+              "column_sizes says no fixed size, but values of encoding int have 8 bytes");
   ExpectError(Replaced("[8, null]", "[8, -1]"), kDataLoss, "not the index");
   ExpectError(Replaced("[\"int\", \"str\"]", "[\"int\", \"bytes\"]", true), kDataLoss, "shard 1: its columns");
   ExpectError(Replaced("\"raw_data\"", "\"row_data\""), kDataLoss, "shard 0: has no raw_data");

@@ -48,7 +48,8 @@ TEST(MdsLoader, ArraysOfEveryKind) {
   const MdsFields fields = {{"fixed", "ndarray:int16:2,3", 12}, {"free", "ndarray:uint8", {}}, {"code", "pkl", {}}};
   std::vector<MdsRow> rows;
   for (size_t i = 0; i < 100; ++i) {
-    rows.push_back({std::string(12, static_cast<char>(i)), MdsArray({1 + i % 5, 2}, 0, std::string(2 + 2 * (i % 5), static_cast<char>(i))), "x"});
+    rows.push_back({std::string(12, static_cast<char>(i)),
+                    MdsArray({1 + i % 5, 2}, 0, std::string(2 + 2 * (i % 5), static_cast<char>(i))), "x"});
   }
   WriteTree(*files, "/data", MdsTree(fields, rows, 30));
   // A pickled column does not matter when others are named.

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "dataset/mds_dataset.h"
+#include "dataset/foreign/mds_dataset.h"
 
 namespace shardkit::test {
 namespace {
@@ -16,7 +16,8 @@ std::string List(const MdsFields& fields, Write write) {
   return "[" + text + "]";
 }
 
-std::string FileText(const std::string& name, uint64_t bytes, const std::vector<std::pair<std::string, std::string>>& hashes) {
+std::string FileText(const std::string& name, uint64_t bytes,
+                     const std::vector<std::pair<std::string, std::string>>& hashes) {
   std::string list;
   for (const auto& [hash, digits] : hashes) list += (list.empty() ? "" : ", ") + Quoted(hash) + ": " + Quoted(digits);
   return "{\"basename\": " + Quoted(name) + ", \"bytes\": " + std::to_string(bytes) + ", \"hashes\": {" + list + "}}";
@@ -25,9 +26,11 @@ std::string FileText(const std::string& name, uint64_t bytes, const std::vector<
 // The keys that index and header have in common, sorted, up to where those of the index alone come.
 std::string Description(const MdsFields& fields, const std::string& compression) {
   return "\"column_encodings\": " + List(fields, [](const MdsField& field) { return Quoted(field.encoding); }) +
-         ", \"column_names\": " + List(fields, [](const MdsField& field) { return Quoted(field.name); }) + ", \"column_sizes\": " +
+         ", \"column_names\": " + List(fields, [](const MdsField& field) { return Quoted(field.name); }) +
+         ", \"column_sizes\": " +
          List(fields, [](const MdsField& field) { return field.size ? std::to_string(*field.size) : "null"; }) +
-         ", \"compression\": " + (compression.empty() ? "null" : Quoted(compression)) + ", \"format\": \"mds\", \"hashes\": []";
+         ", \"compression\": " + (compression.empty() ? "null" : Quoted(compression)) +
+         ", \"format\": \"mds\", \"hashes\": []";
 }
 
 }  // namespace
@@ -56,8 +59,9 @@ std::string MdsShardBytes(const MdsFields& fields, const std::vector<MdsRow>& ro
 std::string MdsIndexText(const MdsFields& fields, const std::vector<MdsListed>& shards) {
   std::string list;
   for (const MdsListed& shard : shards) {
-    list += (list.empty() ? "{" : ", {") + Description(fields, shard.compression) + ", \"raw_data\": " +
-            FileText(shard.name, shard.bytes, shard.raw_hashes) + ", \"samples\": " + std::to_string(shard.samples) +
+    list += (list.empty() ? "{" : ", {") + Description(fields, shard.compression) +
+            ", \"raw_data\": " + FileText(shard.name, shard.bytes, shard.raw_hashes) +
+            ", \"samples\": " + std::to_string(shard.samples) +
             ", \"size_limit\": 67108864, \"version\": 2, \"zip_data\": " +
             (shard.compression.empty() ? "null" : FileText(shard.zip_name, shard.zip_bytes, shard.zip_hashes)) + "}";
   }
@@ -71,7 +75,8 @@ Tree MdsTree(const MdsFields& fields, const std::vector<MdsRow>& rows, size_t sh
     const size_t end = std::min(rows.size(), begin + shard_samples);
     const std::string number = std::to_string(shards.size());
     const std::string name = "shard." + std::string(5 - number.size(), '0') + number + ".mds";
-    tree[name] = MdsShardBytes(fields, {rows.begin() + static_cast<ptrdiff_t>(begin), rows.begin() + static_cast<ptrdiff_t>(end)});
+    tree[name] = MdsShardBytes(
+        fields, {rows.begin() + static_cast<ptrdiff_t>(begin), rows.begin() + static_cast<ptrdiff_t>(end)});
     shards.push_back({.name = name, .bytes = tree[name].size(), .samples = end - begin});
   }
   tree["index.json"] = MdsIndexText(fields, shards);
@@ -92,16 +97,34 @@ std::string OurArray(const std::vector<uint64_t>& shape, std::string_view elemen
 }
 
 MdsFields EveryField() {
-  return {{"a bytes", "bytes", {}},          {"b str", "str", {}},           {"c int", "int", 8},
-          {"d uint8", "uint8", 1},           {"e uint16", "uint16", 2},      {"f uint32", "uint32", 4},
-          {"g uint64", "uint64", 8},         {"h int8", "int8", 1},          {"i int16", "int16", 2},
-          {"j int32", "int32", 4},           {"k int64", "int64", 8},        {"l float16", "float16", 2},
-          {"m float32", "float32", 4},       {"n float64", "float64", 8},    {"o str_int", "str_int", {}},
-          {"p str_float", "str_float", {}},  {"q str_decimal", "str_decimal", {}}, {"r json", "json", {}},
-          {"s jpeg", "jpeg", {}},            {"t png", "png", {}},           {"u pil", "pil", {}},
-          {"v jpeg_array", "jpeg_array", {}}, {"w jpegarray", "jpegarray", {}}, {"x list", "list[png]", {}},
-          {"y ndarray", "ndarray", {}},      {"z ndarray f32", "ndarray:float32", {}},
-          {"za ndarray i16", "ndarray:int16:2,3", 12}, {"zb deep", "ndarray:uint8:1,1,1,1,1,1,1,1,2", 2}};
+  return {{"a bytes", "bytes", {}},
+          {"b str", "str", {}},
+          {"c int", "int", 8},
+          {"d uint8", "uint8", 1},
+          {"e uint16", "uint16", 2},
+          {"f uint32", "uint32", 4},
+          {"g uint64", "uint64", 8},
+          {"h int8", "int8", 1},
+          {"i int16", "int16", 2},
+          {"j int32", "int32", 4},
+          {"k int64", "int64", 8},
+          {"l float16", "float16", 2},
+          {"m float32", "float32", 4},
+          {"n float64", "float64", 8},
+          {"o str_int", "str_int", {}},
+          {"p str_float", "str_float", {}},
+          {"q str_decimal", "str_decimal", {}},
+          {"r json", "json", {}},
+          {"s jpeg", "jpeg", {}},
+          {"t png", "png", {}},
+          {"u pil", "pil", {}},
+          {"v jpeg_array", "jpeg_array", {}},
+          {"w jpegarray", "jpegarray", {}},
+          {"x list", "list[png]", {}},
+          {"y ndarray", "ndarray", {}},
+          {"z ndarray f32", "ndarray:float32", {}},
+          {"za ndarray i16", "ndarray:int16:2,3", 12},
+          {"zb deep", "ndarray:uint8:1,1,1,1,1,1,1,1,2", 2}};
 }
 
 std::vector<MdsRow> EveryRow(size_t count) {
@@ -116,7 +139,8 @@ std::vector<MdsRow> EveryRow(size_t count) {
     for (const MdsField& field : EveryField()) {
       if (field.encoding == "ndarray:float32") {
         const uint64_t height = 1 + random() % 3, width = 1 + random() % 300;
-        row.push_back(MdsArray({height, width}, width > 255 ? 1 : static_cast<int>(random() % 4), noise(4 * height * width)));
+        row.push_back(
+            MdsArray({height, width}, width > 255 ? 1 : static_cast<int>(random() % 4), noise(4 * height * width)));
       } else {
         // Bytes that are no UTF-8 and no picture: they may come under any encoding.
         row.push_back(noise(field.size ? *field.size : random() % 50));
@@ -142,7 +166,8 @@ MdsFields TextFields() { return {{"id", "int", 8}, {"text", "str", {}}}; }
 
 std::vector<MdsRow> TextRows(size_t count) {
   std::vector<MdsRow> rows;
-  for (size_t i = 0; i < count; ++i) rows.push_back({Little(int64_t(i)), "sample " + std::to_string(i) + std::string(i % 7, '.')});
+  for (size_t i = 0; i < count; ++i)
+    rows.push_back({Little(int64_t(i)), "sample " + std::to_string(i) + std::string(i % 7, '.')});
   return rows;
 }
 
@@ -159,7 +184,8 @@ void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std
     ASSERT_EQ((*block)->first_sample(), next);
     for (uint32_t i = 0; i < (*block)->view().sample_count(); ++i, ++next) {
       for (size_t c = 0; c < fields.size(); ++c) {
-        ASSERT_EQ((*block)->view().column(c).value(i), Expected(fields[c], rows[next][c])) << fields[c].name << " of sample " << next;
+        ASSERT_EQ((*block)->view().column(c).value(i), Expected(fields[c], rows[next][c]))
+            << fields[c].name << " of sample " << next;
       }
     }
   }
@@ -222,10 +248,13 @@ absl::Status ReadEverything(FileSystem& files, const std::string& path, const Da
       const auto value = (*dataset)->ReadValue(i, c, &buffer);
       note(value.status());
       if (value.ok()) look(**value);
-      note((*dataset)->CopyValue(i, c, [&](std::string_view piece) {
-                        look(piece);
-                        return absl::OkStatus();
-                      }).status());
+      note((*dataset)
+               ->CopyValue(i, c,
+                           [&](std::string_view piece) {
+                             look(piece);
+                             return absl::OkStatus();
+                           })
+               .status());
     }
   }
   volatile uint64_t looked_at = sum;

@@ -63,7 +63,8 @@ std::string Expected(const MdsField& field, const std::string& payload);
 MdsFields TextFields();
 std::vector<MdsRow> TextRows(size_t count);
 
-inline std::unique_ptr<DatasetReader> OpenDataset(FileSystem& files, const std::string& path, const DatasetOptions& options = {}) {
+inline std::unique_ptr<DatasetReader> OpenDataset(FileSystem& files, const std::string& path,
+                                                  const DatasetOptions& options = {}) {
   auto dataset = DatasetReader::Open(files, path, options);
   EXPECT_TRUE(dataset.ok()) << dataset.status();
   return dataset.ok() ? *std::move(dataset) : nullptr;

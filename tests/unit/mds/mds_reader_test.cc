@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <random>
 
-#include "format/mds_encoding.h"
+#include "format/foreign/mds_encoding.h"
 #include "mds/mds_maker.h"
 #include "support/fault_filesystem.h"
 
@@ -42,7 +42,8 @@ TEST_F(MdsReaderTest, TypesOfColumns) {
     EXPECT_FALSE(column.nullable || column.is_key);
   }
   EXPECT_EQ(types,
-            "bytes utf8 i64 u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 utf8 utf8 utf8 json jpeg png bytes bytes bytes bytes bytes "
+            "bytes utf8 i64 u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 utf8 utf8 utf8 json jpeg png bytes bytes bytes "
+            "bytes bytes "
             "ndarray ndarray bytes ");
   EXPECT_EQ(dataset->columns()[25].dtype, Type::kF32);
   EXPECT_FALSE(dataset->columns()[25].shape.has_value());
@@ -124,7 +125,8 @@ TEST_F(MdsReaderTest, EmptyDatasets) {
   EXPECT_TRUE(none->columns().empty());
   EXPECT_TRUE(none->ReadBlockDirectory()->empty());
   const std::string shard = MdsShardBytes(TextFields(), {});
-  WriteTree(*files_, "/empty", {{"a.mds", shard}, {"index.json", MdsIndexText(TextFields(), {{.name = "a.mds", .bytes = shard.size()}})}});
+  WriteTree(*files_, "/empty",
+            {{"a.mds", shard}, {"index.json", MdsIndexText(TextFields(), {{.name = "a.mds", .bytes = shard.size()}})}});
   const auto empty = OpenDataset(*files_, "/empty");
   ASSERT_NE(empty, nullptr);
   ExpectRows(*empty, TextFields(), {});
@@ -137,10 +139,12 @@ TEST_F(MdsReaderTest, MergedIndexNamesFolders) {
   const std::string first = MdsShardBytes(TextFields(), {rows.begin(), rows.begin() + 5});
   const std::string second = MdsShardBytes(TextFields(), {rows.begin() + 5, rows.end()});
   // Bytes after the last sample are nobody's, and fields that are not known are skipped.
-  std::string index = MdsIndexText(TextFields(), {{.name = "26/shard.00000.mds", .bytes = first.size(), .samples = 5},
-                                                  {.name = "25/shard.00000.mds", .bytes = second.size() + 3, .samples = 4}});
+  std::string index =
+      MdsIndexText(TextFields(), {{.name = "26/shard.00000.mds", .bytes = first.size(), .samples = 5},
+                                  {.name = "25/shard.00000.mds", .bytes = second.size() + 3, .samples = 4}});
   index.insert(1, R"("more": {"shards": [1]}, )");
-  WriteTree(*files_, "/data", {{"index.json", index}, {"26/shard.00000.mds", first}, {"25/shard.00000.mds", second + "abc"}});
+  WriteTree(*files_, "/data",
+            {{"index.json", index}, {"26/shard.00000.mds", first}, {"25/shard.00000.mds", second + "abc"}});
   const auto dataset = OpenDataset(*files_, "/data");
   ASSERT_NE(dataset, nullptr);
   ExpectRows(*dataset, TextFields(), rows);
@@ -149,19 +153,22 @@ TEST_F(MdsReaderTest, MergedIndexNamesFolders) {
 TEST_F(MdsReaderTest, PickledColumnsAreNeverRead) {
   const MdsFields fields = {{"a", "int", 8}, {"code", "pkl", {}}, {"other", "mine", 3}, {"z", "str", {}}};
   std::vector<MdsRow> rows;
-  for (int64_t i = 0; i < 20; ++i) rows.push_back({Little(i), std::string(static_cast<size_t>(i), 'x'), "abc", std::to_string(i)});
+  for (int64_t i = 0; i < 20; ++i)
+    rows.push_back({Little(i), std::string(static_cast<size_t>(i), 'x'), "abc", std::to_string(i)});
   WriteTree(*files_, "/data", MdsTree(fields, rows, 6));
   auto refused = DatasetReader::Open(*files_, "/data");
   EXPECT_TRUE(absl::IsUnimplemented(refused.status()));
   EXPECT_EQ(Message(refused.status()),
-            "/data/index.json: column \"code\" is pickled; unpickling runs code that the file brings along, so it is never done; "
+            "/data/index.json: column \"code\" is pickled; unpickling runs code that the file brings along, so it is "
+            "never done; "
             "choose others (--columns a,z)");
   DatasetOptions options;
   options.columns = {"z", "other"};
   refused = DatasetReader::Open(*files_, "/data", options);
   EXPECT_TRUE(absl::IsUnimplemented(refused.status()));
   EXPECT_EQ(Message(refused.status()),
-            "/data/index.json: column \"other\" of encoding \"mine\" has an encoding that is not one of MDS; choose others (--columns a,z)");
+            "/data/index.json: column \"other\" of encoding \"mine\" has an encoding that is not one of MDS; choose "
+            "others (--columns a,z)");
   options.columns = {"z", "a"};
   const auto dataset = OpenDataset(*files_, "/data", options);
   ASSERT_NE(dataset, nullptr);
@@ -200,7 +207,8 @@ TEST_F(MdsReaderTest, LargeShardsAreReadInBlocks) {
       const auto scanner = dataset->Scan(options);
       const auto block = (*scanner)->Next();
       ASSERT_TRUE(block.ok() && *block != nullptr);
-      EXPECT_EQ((*block)->view().column(0).value(static_cast<uint32_t>(first - (*block)->first_sample())), rows[first][0]);
+      EXPECT_EQ((*block)->view().column(0).value(static_cast<uint32_t>(first - (*block)->first_sample())),
+                rows[first][0]);
     }
   }
 }
@@ -279,8 +287,9 @@ TEST(MdsEncoding, ShapesAndTypes) {
   EXPECT_FALSE(DescribeMdsEncoding("ndarray:").size.has_value());
   EXPECT_TRUE(DescribeMdsEncoding("ndarray:").known);
   for (const std::string_view text :
-       {"", "Int", "int ", "float128", "ndarray:bool", "ndarray:float32:", "ndarray:float32:0", "ndarray:float32:-1", "ndarray:float32:1,",
-        "ndarray:float32: 1", "ndarray::3", "ndarray:uint8:65536,65536", "ndarray:uint8:4294967296,4294967296", "list[int]", "ndarray:int8:1:2"}) {
+       {"", "Int", "int ", "float128", "ndarray:bool", "ndarray:float32:", "ndarray:float32:0", "ndarray:float32:-1",
+        "ndarray:float32:1,", "ndarray:float32: 1", "ndarray::3", "ndarray:uint8:65536,65536",
+        "ndarray:uint8:4294967296,4294967296", "list[int]", "ndarray:int8:1:2"}) {
     EXPECT_FALSE(DescribeMdsEncoding(text).known) << text;
     EXPECT_FALSE(DescribeMdsEncoding(text).refusal.empty()) << text;
   }
@@ -294,8 +303,9 @@ TEST(MdsEncoding, ArraysThatAreNone) {
   EXPECT_TRUE(append(MdsArray({}, 0, "ab")).ok());
   EXPECT_TRUE(append(MdsArray({0, 5}, 3, "")).ok());
   EXPECT_TRUE(append(MdsArray({1, 1, 1, 1, 1, 1, 1, 1}, 0, "ab")).ok());
-  for (const std::string& payload : {std::string(), MdsArray({2, 1}, 0, "abc"), MdsArray({2, 1}, 0, "abcde"), MdsArray({2, 1}, 2, "abcd").substr(0, 8),
-                                     MdsArray({uint64_t{1} << 62, 2}, 3, ""), MdsArray({}, 0, "")}) {
+  for (const std::string& payload :
+       {std::string(), MdsArray({2, 1}, 0, "abc"), MdsArray({2, 1}, 0, "abcde"),
+        MdsArray({2, 1}, 2, "abcd").substr(0, 8), MdsArray({uint64_t{1} << 62, 2}, 3, ""), MdsArray({}, 0, "")}) {
     EXPECT_TRUE(absl::IsDataLoss(append(payload))) << append(payload);
   }
   EXPECT_TRUE(absl::IsUnimplemented(append(MdsArray({1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, "ab"))));

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "dataset/mds_dataset.h"
+#include "dataset/foreign/mds_dataset.h"
 #include "mds/mds_maker.h"
 
 namespace shardkit::test {
@@ -14,7 +14,8 @@ std::vector<std::filesystem::path> Datasets() {
   const char* root = std::getenv("SHARDKIT_TEST_DATA");
   if (root == nullptr) return found;
   std::error_code error;
-  for (std::filesystem::recursive_directory_iterator i(std::filesystem::path(root) / "mds", error), end; !error && i != end; i.increment(error)) {
+  for (std::filesystem::recursive_directory_iterator i(std::filesystem::path(root) / "mds", error), end;
+       !error && i != end; i.increment(error)) {
     if (i->path().filename() == "index.json") found.push_back(i->path().parent_path());
   }
   std::ranges::sort(found);
@@ -64,7 +65,8 @@ TEST(MdsReal, KnownValues) {
     const std::string name = path.filename().string();
     if (name == "mosaic_mix_zstd") {
       ++checked;
-      for (uint64_t i = 0; i < dataset->sample_count(); i += 997) EXPECT_EQ(Value(*dataset, i, "id"), Little(int64_t(i) + 1));
+      for (uint64_t i = 0; i < dataset->sample_count(); i += 997)
+        EXPECT_EQ(Value(*dataset, i, "id"), Little(int64_t(i) + 1));
     } else if (name == "x") {
       ++checked;
       const auto array = ParseNdarray(dataset->columns()[*dataset->FindColumn("x")], Value(*dataset, 99, "x"));

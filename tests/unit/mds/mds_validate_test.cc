@@ -45,7 +45,8 @@ TEST(MdsValidate, NamesWhatIsDamagedAndGoesOn) {
   ASSERT_TRUE(bad.ok()) << bad.status();
   ASSERT_EQ(bad->problem_count, 3u);
   EXPECT_NE(bad->problems[0].message.find("/bad/a.mds: xxh64 is "), std::string::npos) << bad->problems[0].message;
-  EXPECT_NE(bad->problems[1].message.find("/bad/b.mds: shard 1 of index.json is missing"), std::string::npos) << bad->problems[1].message;
+  EXPECT_NE(bad->problems[1].message.find("/bad/b.mds: shard 1 of index.json is missing"), std::string::npos)
+      << bad->problems[1].message;
   EXPECT_NE(bad->problems[2].message.find("/bad/c.mds: the file has "), std::string::npos) << bad->problems[2].message;
   EXPECT_EQ(bad->shards, 2u);
 

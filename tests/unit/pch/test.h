@@ -1,4 +1,5 @@
-// Precompiled for the tests in builds with a sanitizer (tests/unit/meson.build). No source relies on it: each includes what it uses.
+// Precompiled for the tests in builds with a sanitizer (tests/unit/meson.build). No source relies on it: each includes
+// what it uses.
 #pragma once
 
 #include <gtest/gtest.h>

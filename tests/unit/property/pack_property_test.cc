@@ -2,7 +2,7 @@
 // and merged they must give the same samples.
 #include <algorithm>
 
-#include "convert/synth_random.h"
+#include "convert/synth/synth_random.h"
 #include "dataset/dataset_support.h"
 #include "support/effort.h"
 
@@ -28,9 +28,8 @@ class Generator {
                 "\xc3\xa9t\xc3\xa9", "seg.png", "json.gz", "0"});
     std::vector<std::string> directories = {""};
     for (uint64_t i = Below(6); i-- > 0;) {
-      directories.push_back(
-          Pick(directories) +
-          Pick<std::string>({"a", "B", "a b", "x.y", "\xe6\x97\xa5", "deep/er/still", ".h"}) + "/");
+      directories.push_back(Pick(directories) +
+                            Pick<std::string>({"a", "B", "a b", "x.y", "\xe6\x97\xa5", "deep/er/still", ".h"}) + "/");
     }
     const uint64_t samples = Below(100);
     for (uint64_t i = 0; i < samples; ++i) {
@@ -72,9 +71,7 @@ class Generator {
 
   std::string Stem(uint64_t i) {
     const std::string number = std::to_string(Chance(50) ? i : i * 7919 % 1000);
-    return Pick<std::string>(
-               {"s", "S", "-", " ", "\xc3\xbc", "~", "image_", "%", "a+b", "\xf0\x9f\x90\x8e"}) +
-           number;
+    return Pick<std::string>({"s", "S", "-", " ", "\xc3\xbc", "~", "image_", "%", "a+b", "\xf0\x9f\x90\x8e"}) + number;
   }
 
   // Not where there is a directory of that name, nor below a file.

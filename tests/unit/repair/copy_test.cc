@@ -42,14 +42,12 @@ TEST(RepairCopy, BlocksAreReadWhereTheyAre) {
   const std::string front = "7 bytes";
   WriteWhole(*files, "/s.shard", original.bytes);
   // Without padding behind the last one.
-  WriteWhole(*files, "/moved",
-             front + original.bytes.substr(0, original.blocks[3].offset + original.blocks[3].length));
+  WriteWhole(*files, "/moved", front + original.bytes.substr(0, original.blocks[3].offset + original.blocks[3].length));
   const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
   ASSERT_TRUE(shard.ok()) << shard.status();
   std::vector<BlockInfo> blocks = original.blocks;
   for (BlockInfo& block : blocks) block.offset += front.size();
-  const auto moved =
-      NativeShardReader::OpenBlocks(*files->OpenForReading("/moved"), (*shard)->header(), blocks, {});
+  const auto moved = NativeShardReader::OpenBlocks(*files->OpenForReading("/moved"), (*shard)->header(), blocks, {});
   ASSERT_TRUE(moved.ok()) << moved.status();
   BlockBuffer buffer;
   BlockView view;

@@ -29,9 +29,7 @@ TEST(RepairFault, EveryCallOfAShard) {
     for (const bool short_write : {false, true}) {
       FaultRun run;
       run.prepare = NewDamaged;
-      run.operate = [&](FileSystem& files) {
-        return RepairShard(files, JoinPath("/in", name), "/out.shard").status();
-      };
+      run.operate = [&](FileSystem& files) { return RepairShard(files, JoinPath("/in", name), "/out.shard").status(); };
       run.check = [](FileSystem& files, const absl::Status& status) {
         EXPECT_FALSE(Exists(files, "/out.shard.tmp"));
         // Whole, or not there at all: what came after the renaming may have failed.

@@ -27,15 +27,13 @@ void WriteManifests(FileSystem& files, const Original& original, const Schema& s
   Manifest manifest;
   manifest.schema = schema;
   manifest.metadata = {{"from", "manifest"}};
-  manifest.shards.push_back(
-      {"damaged.shard", original.bytes.size(), original.rows.size(), original.blocks.size(), {}});
+  manifest.shards.push_back({"damaged.shard", original.bytes.size(), original.rows.size(), original.blocks.size(), {}});
   WriteWhole(files, "/d/dataset.json", FormatManifest(manifest));
   manifest.shards[0].name = "whole.shard";
   WriteWhole(files, "/good/dataset.json", FormatManifest(manifest));
 }
 
-absl::StatusOr<RepairReport> Repair(FileSystem& files, std::string_view damaged,
-                                    const RepairOptions& options = {}) {
+absl::StatusOr<RepairReport> Repair(FileSystem& files, std::string_view damaged, const RepairOptions& options = {}) {
   WriteWhole(files, "/d/damaged.shard", damaged);
   (void)files.RemoveFile("/out.shard");
   return RepairShard(files, "/d/damaged.shard", "/out.shard", options);
@@ -129,8 +127,7 @@ TEST(RepairHeader, SourcesOfNoUseAreMisuse) {
   const Original& original = Kinds()[0];
   const auto files = NewFiles(original);
   WriteWhole(*files, "/text", "no shard");
-  EXPECT_TRUE(
-      absl::IsNotFound(Repair(*files, WithoutHeader(original), {.schema_from = "/missing"}).status()));
+  EXPECT_TRUE(absl::IsNotFound(Repair(*files, WithoutHeader(original), {.schema_from = "/missing"}).status()));
   const auto text = Repair(*files, WithoutHeader(original), {.schema_from = "/text"});
   EXPECT_TRUE(absl::IsInvalidArgument(text.status())) << text.status();
   EXPECT_TRUE(absl::IsNotFound(Repair(*files, WithoutHeader(original), {.schema_from = "/good"}).status()));
@@ -164,8 +161,7 @@ TEST(RepairHeader, ANeighboursDictionaryIsNotTaken) {
   const auto shard = ShardReader::Open(*files, "/out.shard");
   ASSERT_TRUE(shard.ok()) << shard.status();
   EXPECT_TRUE((*shard)->dictionary_columns().empty());
-  EXPECT_EQ(ReadRows(*files, "/out.shard"),
-            std::vector<Row>(original.rows.begin() + 60, original.rows.end()));
+  EXPECT_EQ(ReadRows(*files, "/out.shard"), std::vector<Row>(original.rows.begin() + 60, original.rows.end()));
 }
 
 TEST(RepairHeader, ALaterVersionIsNotTouched) {
@@ -210,8 +206,7 @@ TEST(RepairLosses, NameTheColumnsAndTheKeys) {
   ASSERT_EQ(report.losses.size(), 1u);
   EXPECT_EQ(report.losses[0].columns, std::vector<std::string>{"blob"});
   EXPECT_EQ(report.losses[0].reason, "damaged column \"blob\"");
-  EXPECT_EQ(report.losses[0].keys,
-            (std::vector<std::string>{"sample/8", "sample/9", "sample/10", "sample/11"}));
+  EXPECT_EQ(report.losses[0].keys, (std::vector<std::string>{"sample/8", "sample/9", "sample/10", "sample/11"}));
 }
 
 TEST(RepairLosses, KeysAreLimited) {
@@ -279,8 +274,7 @@ TEST(RepairCancelled, LeavesNothing) {
 
 // Block headers with right checksums everywhere, each claiming all the rest of the file.
 TEST(RepairHostile, OverlappingBlocksAreNotReadAgainAndAgain) {
-  const Original original =
-      MakeOriginal("one", {{.name = "data", .type = Type::kBytes}}, 1, 10, {.alignment = 64});
+  const Original original = MakeOriginal("one", {{.name = "data", .type = Type::kBytes}}, 1, 10, {.alignment = 64});
   std::string bytes = original.bytes.substr(0, original.blocks[0].offset);
   const uint64_t size = uint64_t{4} << 20, header_length = 128;
   while (bytes.size() + 2 * header_length < size) {

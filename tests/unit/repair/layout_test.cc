@@ -21,8 +21,8 @@ std::string Compose(const Original& original, const std::vector<size_t>& order, 
   std::string bytes = original.bytes.substr(0, original.blocks[0].offset);
   for (const size_t k : order) bytes += BlockBytes(original, k);
   if (footer)
-    bytes += original.bytes.substr(original.blocks.back().offset +
-                                   BlockBytes(original, original.blocks.size() - 1).size());
+    bytes +=
+        original.bytes.substr(original.blocks.back().offset + BlockBytes(original, original.blocks.size() - 1).size());
   return bytes;
 }
 
@@ -33,8 +33,7 @@ TEST_P(RepairLayout, BlocksInReverseOrder) {
   for (const Original& original : Kinds()) {
     std::vector<size_t> order(original.blocks.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
-    ExpectRepair(original, Compose(original, order, GetParam()), std::vector<bool>(order.size(), true),
-                 GetParam());
+    ExpectRepair(original, Compose(original, order, GetParam()), std::vector<bool>(order.size(), true), GetParam());
   }
 }
 
@@ -45,8 +44,7 @@ TEST_P(RepairLayout, EveryTwoSwapped) {
         std::vector<size_t> order(original.blocks.size());
         for (size_t i = 0; i < order.size(); ++i) order[i] = i;
         std::swap(order[a], order[b]);
-        ExpectRepair(original, Compose(original, order, GetParam()), std::vector<bool>(order.size(), true),
-                     GetParam());
+        ExpectRepair(original, Compose(original, order, GetParam()), std::vector<bool>(order.size(), true), GetParam());
         if (Test::HasFailure()) return;
       }
     }
@@ -59,8 +57,8 @@ TEST_P(RepairLayout, ABlockTwiceIsTakenOnce) {
     for (size_t i = 0; i < original.blocks.size(); ++i) order.insert(order.end(), {i, i / 2});
     const RepairReport report = ExpectRepair(original, Compose(original, order, GetParam()),
                                              std::vector<bool>(original.blocks.size(), true), GetParam());
-    EXPECT_TRUE(std::ranges::any_of(
-        report.notes, [](const std::string& note) { return note.find("copies") != note.npos; }));
+    EXPECT_TRUE(
+        std::ranges::any_of(report.notes, [](const std::string& note) { return note.find("copies") != note.npos; }));
   }
 }
 
@@ -146,8 +144,8 @@ TEST(RepairAppended, GarbageOfAnyLength) {
   Random random(5);
   for (const Original& original : Kinds()) {
     for (const uint64_t length : {1, 8, 63, 64, 104, 4096, 10000}) {
-      ExpectRepair(original, original.bytes + random.Bytes(length),
-                   std::vector<bool>(original.blocks.size(), true), true);
+      ExpectRepair(original, original.bytes + random.Bytes(length), std::vector<bool>(original.blocks.size(), true),
+                   true);
       ExpectRepair(original, original.bytes + std::string(length, '\0'),
                    std::vector<bool>(original.blocks.size(), true), true);
     }
@@ -169,8 +167,7 @@ TEST(RepairPrepended, GarbageBeforeTheShard) {
   for (const Original& original : Kinds()) {
     for (const uint64_t length : {8, 64, 4096}) {
       const std::vector<bool> all(original.blocks.size(), true);
-      const RepairReport report =
-          ExpectRepair(original, random.Bytes(length) + original.bytes, all, true, {});
+      const RepairReport report = ExpectRepair(original, random.Bytes(length) + original.bytes, all, true, {});
       EXPECT_NE(report.notes[0].find("begins at byte"), std::string::npos);
       if (length < 64) continue;
       ExpectRepair(original, random.Bytes(length) + Compose(original, {0}, false),
@@ -212,8 +209,7 @@ TEST(RepairEmbedded, NoBlockIsTakenFromADamagedOne) {
   for (size_t k = 0; k < 4; ++k) {
     std::vector<bool> whole(4, true);
     whole[k] = false;
-    for (uint64_t at = outer.blocks[k].offset; at < outer.blocks[k].offset + outer.blocks[k].length;
-         at += 31) {
+    for (uint64_t at = outer.blocks[k].offset; at < outer.blocks[k].offset + outer.blocks[k].length; at += 31) {
       SCOPED_TRACE(StrCat("block ", k, ", byte ", at - outer.blocks[k].offset));
       for (const std::string& bytes : {outer.bytes, blocks}) {
         std::string damaged = bytes;
@@ -227,8 +223,8 @@ TEST(RepairEmbedded, NoBlockIsTakenFromADamagedOne) {
 
 // No header before it tells that it belongs to another shard.
 TEST(RepairEmbedded, ALoneBlockInAValueStaysAValue) {
-  const Original inner = MakeOriginal("inner", {{.name = "data", .type = Type::kBytes}}, 9, 40,
-                                      {.max_block_samples = 1, .alignment = 64});
+  const Original inner =
+      MakeOriginal("inner", {{.name = "data", .type = Type::kBytes}}, 9, 40, {.max_block_samples = 1, .alignment = 64});
   Original outer = inner;
   outer.rows.assign(3, {std::string(BlockBytes(inner, 8))});
   const auto files = NewMemoryFileSystem();

@@ -18,8 +18,7 @@ uint64_t Rounds() {
 // Damages a shard, and remembers what the model needs to know.
 class Damage {
  public:
-  Damage(const Original& original, Random& random)
-      : original_(original), random_(random), bytes_(original.bytes) {}
+  Damage(const Original& original, Random& random) : original_(original), random_(random), bytes_(original.bytes) {}
 
   void Apply() {
     switch (random_.Below(10)) {
@@ -55,9 +54,7 @@ class Damage {
   uint64_t Place() { return random_.Below(std::max<uint64_t>(bytes_.size(), 1)); }
   uint64_t AlignedPlace() { return Place() / original_.options.alignment * original_.options.alignment; }
   uint64_t Length() { return 1 + random_.Below(random_.Chance(3) ? 2000 : 100); }
-  void Say(std::string_view what, uint64_t a, uint64_t b) {
-    description_ += StrCat(what, " ", a, " ", b, "; ");
-  }
+  void Say(std::string_view what, uint64_t a, uint64_t b) { description_ += StrCat(what, " ", a, " ", b, "; "); }
 
   void FlipBits() {
     for (uint64_t n = 1 + random_.Below(4); n > 0 && !bytes_.empty(); --n) {
@@ -133,8 +130,7 @@ class Damage {
   }
 
   uint64_t End(size_t block) const {
-    return RoundUp(original_.blocks[block].offset + original_.blocks[block].length,
-                   original_.options.alignment);
+    return RoundUp(original_.blocks[block].offset + original_.blocks[block].length, original_.options.alignment);
   }
 
   const Original& original_;

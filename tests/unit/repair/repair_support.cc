@@ -87,11 +87,11 @@ const std::vector<Original>& Kinds() {
     std::vector<Original> made;
     made.push_back(MakeOriginal("keyed", KeyedColumns(), 14, 40, {.max_block_samples = 4, .alignment = 64}));
     made.push_back(MakeOriginal(
-        "keyless", {{.name = "a", .type = Type::kBytes}, {.name = "b", .type = Type::kI16, .nullable = true}},
-        9, 60, {.max_block_samples = 1, .alignment = 64}));
+        "keyless", {{.name = "a", .type = Type::kBytes}, {.name = "b", .type = Type::kI16, .nullable = true}}, 9, 60,
+        {.max_block_samples = 1, .alignment = 64}));
     made.push_back(MakeOriginal("large values",
-                                {{.name = "data", .type = Type::kBytes}, {.name = "n", .type = Type::kU8}}, 5,
-                                1500, {.block_size = 64, .alignment = 512}));
+                                {{.name = "data", .type = Type::kBytes}, {.name = "n", .type = Type::kU8}}, 5, 1500,
+                                {.block_size = 64, .alignment = 512}));
     made.push_back(MakeOriginal("sa1b", Sa1bColumns(), 4, 200, {.max_block_samples = 2, .alignment = 64}));
     // Texts that are alike, so that the dictionary is worth its while.
     Original dictionary;
@@ -130,8 +130,7 @@ std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
   for (size_t k = 0; k < whole.size(); ++k) {
     const std::string_view block =
         std::string_view(original.bytes).substr(original.blocks[k].offset, original.blocks[k].length);
-    for (uint64_t place = 0; place + block.size() <= damaged.size() && !whole[k];
-         place += original.options.alignment) {
+    for (uint64_t place = 0; place + block.size() <= damaged.size() && !whole[k]; place += original.options.alignment) {
       whole[k] = damaged.substr(place, block.size()) == block;
     }
   }

@@ -37,8 +37,7 @@ struct Original {
 // and always the same.
 const std::vector<Original>& Kinds();
 
-Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest,
-                      ShardOptions options);
+Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest, ShardOptions options);
 
 // Of which blocks all bytes stand somewhere in `damaged` where repair must look: at a multiple of the
 // alignment.

@@ -28,8 +28,8 @@ Outcome KeepSamples(const Original& original, std::string_view damaged) {
   }
   if (!report->written) return outcome;
   const auto valid = Validate(*files, "/out.shard", {});
-  EXPECT_TRUE(valid.ok() && valid->ok())
-      << (valid.ok() ? valid->problems[0].message : std::string(valid.status().message()));
+  EXPECT_TRUE(valid.ok() && valid->ok()) << (valid.ok() ? valid->problems[0].message
+                                                        : std::string(valid.status().message()));
   outcome.rows = ReadRows(*files, "/out.shard");
   return outcome;
 }
@@ -46,8 +46,7 @@ std::vector<Row> Without(const Original& original, const std::set<uint64_t>& los
 TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
   const Original& original = Kinds()[0];
   uint64_t single = 0;
-  for (uint64_t at = original.blocks[0].offset; at < original.blocks[1].offset + original.blocks[1].length;
-       at += 5) {
+  for (uint64_t at = original.blocks[0].offset; at < original.blocks[1].offset + original.blocks[1].length; at += 5) {
     SCOPED_TRACE(at);
     std::string damaged = original.bytes;
     damaged[at] ^= 16;
@@ -58,8 +57,7 @@ TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
     if (outcome.lost.size() == 1) {
       ++single;
       EXPECT_EQ(outcome.report.losses[0].columns, std::vector<std::string>{"blob"});
-      EXPECT_EQ(outcome.report.losses[0].keys,
-                std::vector<std::string>{StrCat("sample/", *outcome.lost.begin())});
+      EXPECT_EQ(outcome.report.losses[0].keys, std::vector<std::string>{StrCat("sample/", *outcome.lost.begin())});
       EXPECT_EQ(outcome.report.blocks_lost, 0u);
     }
     if (::testing::Test::HasFailure()) return;
@@ -68,8 +66,8 @@ TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
 }
 
 TEST(RepairKeepSamples, NeighboursAreOneLoss) {
-  const Original original = MakeOriginal("blobs", {{.name = "data", .type = Type::kBytes}}, 6, 0,
-                                         {.max_block_samples = 6, .alignment = 64});
+  const Original original =
+      MakeOriginal("blobs", {{.name = "data", .type = Type::kBytes}}, 6, 0, {.max_block_samples = 6, .alignment = 64});
   // Six empty values: their checksums are all there is of them.
   const uint64_t values = original.blocks[0].offset + original.blocks[0].front_length;
   std::string damaged = original.bytes;

@@ -1,5 +1,5 @@
 // Which blocks are taken for the shard's when no directory tells.
-#include "dataset/repair_select.h"
+#include "dataset/repair/repair_select.h"
 
 #include <gtest/gtest.h>
 
@@ -43,9 +43,8 @@ class Blocks {
       text += StrCat("[", piece.first_sample, ",", piece.first_sample + piece.sample_count, ")");
       if (!piece.first_block) text += "?";
     }
-    return StrCat(
-        text, selection.copies == 0 ? "" : StrCat(text.empty() ? "" : " ", "copies ", selection.copies),
-        selection.strangers == 0 ? "" : StrCat(text.empty() ? "" : " ", "strangers ", selection.strangers));
+    return StrCat(text, selection.copies == 0 ? "" : StrCat(text.empty() ? "" : " ", "copies ", selection.copies),
+                  selection.strangers == 0 ? "" : StrCat(text.empty() ? "" : " ", "strangers ", selection.strangers));
   }
 
  private:
@@ -70,9 +69,8 @@ TEST(RepairSelect, DamagedBlocksTieOthersTogether) {
 }
 
 TEST(RepairSelect, BlocksWithinADamagedOneNeedATie) {
-  EXPECT_EQ(
-      Blocks().Add(1, kHeader, 0, 4, false).Add(9, 8, 20, 2).Nested().Add(10, 9, 22, 2).Nested().Select(),
-      "1[0,4) strangers 2");
+  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4, false).Add(9, 8, 20, 2).Nested().Add(10, 9, 22, 2).Nested().Select(),
+            "1[0,4) strangers 2");
   // One block of the chain stands outside.
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4, false).Add(9, 8, 20, 2).Nested().Add(10, 9, 22, 2).Select(),
             "1[0,4) gap[4,20) 9[20,22)? 10[22,24)?");
@@ -85,8 +83,7 @@ TEST(RepairSelect, ACopyIsTakenOnceAndTheWholeOne) {
 
 // Bytes of another shard of the same columns over the front of this one.
 TEST(RepairSelect, ChainsThatOverlapAreNotOfOneShard) {
-  EXPECT_EQ(Blocks().Add(9, 8, 2, 4).Add(1, 7, 4, 4).Add(2, 1, 8, 4).Select(),
-            "gap[0,4) 1[4,8)? 2[8,12)? strangers 1");
+  EXPECT_EQ(Blocks().Add(9, 8, 2, 4).Add(1, 7, 4, 4).Add(2, 1, 8, 4).Select(), "gap[0,4) 1[4,8)? 2[8,12)? strangers 1");
   EXPECT_EQ(Blocks().Add(9, 8, 8, 4).Add(1, 7, 4, 6).Add(2, 1, 10, 4).Select(),
             "gap[0,4) 1[4,10)? 2[10,14)? strangers 1");
   EXPECT_EQ(Blocks().Add(9, 8, 5, 1).Add(1, 7, 4, 6).Add(2, 1, 10, 4).Select(),
@@ -94,15 +91,12 @@ TEST(RepairSelect, ChainsThatOverlapAreNotOfOneShard) {
 }
 
 TEST(RepairSelect, ChainsThatTouchWithoutATieAreNotOfOneShard) {
-  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(2, 1, 4, 4).Add(9, 8, 8, 4).Select(),
-            "1[0,4) 2[4,8) strangers 1");
-  EXPECT_EQ(Blocks().Add(9, 8, 1, 3).Add(1, 7, 4, 4).Add(2, 1, 8, 4).Select(),
-            "gap[0,4) 1[4,8)? 2[8,12)? strangers 1");
+  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(2, 1, 4, 4).Add(9, 8, 8, 4).Select(), "1[0,4) 2[4,8) strangers 1");
+  EXPECT_EQ(Blocks().Add(9, 8, 1, 3).Add(1, 7, 4, 4).Add(2, 1, 8, 4).Select(), "gap[0,4) 1[4,8)? 2[8,12)? strangers 1");
 }
 
 TEST(RepairSelect, TheChainAtTheFrontComesBeforeALongerOne) {
-  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(7, kHeader, 0, 1).Add(8, 7, 1, 1).Select(),
-            "1[0,4) strangers 2");
+  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(7, kHeader, 0, 1).Add(8, 7, 1, 1).Select(), "1[0,4) strangers 2");
 }
 
 TEST(RepairSelect, BlocksOfOtherHeadersAreLeft) {
@@ -131,8 +125,7 @@ TEST(RepairSelect, TheDirectoryDecides) {
   found[1].info = {64, 64, 64, 4, 2, 99};
   found[2].info = {128, 64, 64, 0, 4, 11};
   for (FoundBlock& block : found) block.whole = true;
-  const std::vector<BlockInfo> directory = {
-      {64, 64, 64, 0, 4, 11}, {128, 64, 64, 4, 2, 22}, {192, 64, 64, 6, 2, 33}};
+  const std::vector<BlockInfo> directory = {{64, 64, 64, 0, 4, 11}, {128, 64, 64, 4, 2, 22}, {192, 64, 64, 6, 2, 33}};
   const Selection selection = SelectByDirectory(found, directory);
   ASSERT_EQ(selection.pieces.size(), 3u);
   EXPECT_EQ(selection.pieces[0].found, 2u);

@@ -32,8 +32,7 @@ std::vector<WrittenShard> ShardsOf(FileSystem& files) {
 
 void Damage(DatasetGenerator& random, std::string* bytes) {
   const uint64_t place = random.Below(bytes->size());
-  const uint64_t length =
-      std::min<uint64_t>(1 + random.Below(random.Chance(30) ? 2000 : 64), bytes->size() - place);
+  const uint64_t length = std::min<uint64_t>(1 + random.Below(random.Chance(30) ? 2000 : 64), bytes->size() - place);
   switch (random.Below(4)) {
     case 0:
       (*bytes)[place] = static_cast<char>((*bytes)[place] ^ (1 << random.Below(8)));
@@ -68,8 +67,7 @@ void SoakRound::ReadDamaged() {
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
       Row row;
       for (size_t c = 0; c < view.column_count(); ++c) {
-        if (const auto value = view.column(c).value(i))
-          row[(*dataset)->columns()[c].name] = std::string(*value);
+        if (const auto value = view.column(c).value(i)) row[(*dataset)->columns()[c].name] = std::string(*value);
       }
       Expect(block.first_sample + i < samples.size() && row == samples[block.first_sample + i],
              StrCat("a damaged dataset gives another sample ", block.first_sample + i));
@@ -144,8 +142,7 @@ void SoakRound::DamageAndRepair() {
     // A version number that was damaged is that of a later version, which repair does not touch.
     Expect(absl::IsUnimplemented(repaired.status())
                ? header_lost || manifest_damaged
-               : header_lost &&
-                     (absl::IsDataLoss(repaired.status()) || absl::IsInvalidArgument(repaired.status())),
+               : header_lost && (absl::IsDataLoss(repaired.status()) || absl::IsInvalidArgument(repaired.status())),
            "repairing: " + Message(repaired.status()));
     return;
   }

@@ -8,10 +8,10 @@
 namespace shardkit::test {
 
 std::string SoakCounts::Text() const {
-  return StrCat(rounds, " rounds, ", datasets, " datasets (", resumed, " resumed, ", failed,
-                " failed first, ", conversions, " converted), ", samples, " samples, ", bytes, " bytes; ",
-                damages, " damages, ", found, " found; ", blocks_recovered, " blocks recovered, ",
-                blocks_lost, " lost with ", samples_lost, " samples");
+  return StrCat(rounds, " rounds, ", datasets, " datasets (", resumed, " resumed, ", failed, " failed first, ",
+                conversions, " converted), ", samples, " samples, ", bytes, " bytes; ", damages, " damages, ", found,
+                " found; ", blocks_recovered, " blocks recovered, ", blocks_lost, " lost with ", samples_lost,
+                " samples");
 }
 
 SoakRound::SoakRound(uint64_t seed, SoakCounts* counts) : generator_(seed), counts_(*counts) {}
@@ -44,11 +44,9 @@ void SoakRound::Pack() {
     faults.FailCall(1 + generator_.Below(60), {.status = absl::ResourceExhaustedError("no space"),
                                                .all_following = generator_.Chance(50),
                                                .short_write = generator_.Chance(50)});
-    const auto failed =
-        WriteSamples(DatasetWriter::Create(faults, "/data", schema, options), generator_.samples());
+    const auto failed = WriteSamples(DatasetWriter::Create(faults, "/data", schema, options), generator_.samples());
     if (!failed.ok()) ++counts_.failed;
-    Expect(failed.ok() || faults.failed_call().has_value(),
-           "failed without a fault: " + Message(failed.status()));
+    Expect(failed.ok() || faults.failed_call().has_value(), "failed without a fault: " + Message(failed.status()));
     if (Exists(*files, "/data/dataset.json")) {
       Expect(ValidateText(*files, "/data").empty(),
              "a failed run left a broken dataset: " + ValidateText(*files, "/data"));
@@ -58,9 +56,9 @@ void SoakRound::Pack() {
     auto writer = DatasetWriter::Create(*files, "/data", schema, options);
     Expect(writer.ok(), Message(writer.status()));
     if (!writer.ok()) return;
-    const Samples some(generator_.samples().begin(),
-                       generator_.samples().begin() +
-                           static_cast<ptrdiff_t>(generator_.Below(generator_.samples().size() + 1)));
+    const Samples some(
+        generator_.samples().begin(),
+        generator_.samples().begin() + static_cast<ptrdiff_t>(generator_.Below(generator_.samples().size() + 1)));
     for (size_t i = 0; i < some.size(); ++i) {
       OwnedSample sample;
       for (const Column& column : schema.columns()) {
@@ -81,8 +79,7 @@ void SoakRound::Pack() {
     options.resume = true;
     ++counts_.resumed;
   }
-  const auto written =
-      WriteSamples(DatasetWriter::Create(*files, "/data", schema, options), generator_.samples());
+  const auto written = WriteSamples(DatasetWriter::Create(*files, "/data", schema, options), generator_.samples());
   Expect(written.ok(), "writing: " + Message(written.status()));
   files_ = std::move(files);
   if (!written.ok()) return;
@@ -141,9 +138,8 @@ void SoakRound::ReadEpoch() {
         const BatchColumn& column = (*batch)->column(c);
         const auto expected = samples[sample.ordinal].find(std::string(column.name));
         const std::string_view value = column.views[i];
-        Expect(expected == samples[sample.ordinal].end()
-                   ? value.data() == nullptr
-                   : value.data() != nullptr && value == expected->second,
+        Expect(expected == samples[sample.ordinal].end() ? value.data() == nullptr
+                                                         : value.data() != nullptr && value == expected->second,
                StrCat("the loader gives another value of sample ", sample.ordinal));
       }
     }
@@ -152,8 +148,7 @@ void SoakRound::ReadEpoch() {
 }
 
 void SoakRound::Convert() {
-  ConvertOptions options =
-      SmallOptions(to_mds_ ? Container::kMds : Container::kWebDataset, 1 + generator_.Below(9));
+  ConvertOptions options = SmallOptions(to_mds_ ? Container::kMds : Container::kWebDataset, 1 + generator_.Below(9));
   if (to_mds_ && generator_.Chance(50)) options.mds.compression = "zstd";
   const bool without_key = to_mds_ || MakeSchema(generator_.columns()).key_column().has_value();
   if (!without_key) return;  // a tar would number its samples

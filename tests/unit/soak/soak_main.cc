@@ -72,8 +72,7 @@ int main(int argc, char** argv) {
     }
     if (elapsed() >= next_report) {
       next_report += every;
-      if (!Report(report, std::to_string(static_cast<uint64_t>(elapsed())) + " s: " + counts.Text()))
-        return 3;
+      if (!Report(report, std::to_string(static_cast<uint64_t>(elapsed())) + " s: " + counts.Text())) return 3;
     }
   }
   return Report(report, counts.Text() + "; no contradiction; next seed " + std::to_string(seed)) ? 0 : 3;

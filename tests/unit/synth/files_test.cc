@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "convert/synth_run.h"
+#include "convert/synth/synth_run.h"
 #include "shardkit/synth.h"
 
 namespace shardkit {
@@ -94,8 +94,8 @@ TEST(SynthFiles, SizesVaryWithinTheJitter) {
   options.extension = "";
   const Tree tree = Make(options);
   EXPECT_EQ(tree[399].first, "/d/000000399");
-  const auto [least, most] = std::minmax_element(
-      tree.begin(), tree.end(), [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
+  const auto [least, most] =
+      std::minmax_element(tree.begin(), tree.end(), [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
   EXPECT_GE(least->second.size(), 700u);
   EXPECT_LT(least->second.size(), 730u);
   EXPECT_LE(most->second.size(), 1300u);
@@ -178,8 +178,7 @@ TEST(SynthFiles, ProgressCountsSamplesAndBytes) {
   SynthFilesOptions options = Small();
   options.threads = 4;
   std::vector<SynthProgress> seen;
-  ASSERT_TRUE(
-      SynthesizeFiles(*file_system, "/d", options, [&](const SynthProgress& p) { seen.push_back(p); }).ok());
+  ASSERT_TRUE(SynthesizeFiles(*file_system, "/d", options, [&](const SynthProgress& p) { seen.push_back(p); }).ok());
   ASSERT_EQ(seen.size(), 25u);
   for (size_t i = 0; i < seen.size(); ++i) {
     EXPECT_EQ(seen[i].samples_done, i + 1);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/hash.h"
-#include "convert/synth_sa1b.h"
+#include "convert/synth/synth_sa1b.h"
 #include "shardkit/jpeg.h"
 #include "shardkit/rle.h"
 #include "shardkit/sa1b.h"
@@ -108,8 +108,8 @@ TEST(SynthSa1b, AnnotationsAreConsistent) {
       ASSERT_TRUE(ValidateRle(mask).ok());
       EXPECT_EQ(annotation["area"].get<uint64_t>(), Area(mask));
       const auto box = BoundingBox(mask);
-      EXPECT_EQ(annotation["bbox"], (std::vector<double>{double(box[0]), double(box[1]), double(box[2] - 1),
-                                                         double(box[3] - 1)}));
+      EXPECT_EQ(annotation["bbox"],
+                (std::vector<double>{double(box[0]), double(box[1]), double(box[2] - 1), double(box[3] - 1)}));
       EXPECT_EQ(annotation["crop_box"], (std::vector<double>{0, 0, 320, 200}));
 
       std::vector<uint8_t> dense(320 * 200);
@@ -145,8 +145,7 @@ TEST(SynthSa1b, TextIsAsPythonWritesIt) {
   for (const char* member :
        {"\"bbox\": [", "], \"area\": ", ", \"segmentation\": {\"size\": [200, 320], \"counts\": \"",
         "\"}, \"predicted_iou\": ", ", \"point_coords\": [[",
-        "]], \"crop_box\": [0.0, 0.0, 320.0, 200.0], \"id\": ", ", \"stability_score\": ",
-        "}, {\"bbox\": ["}) {
+        "]], \"crop_box\": [0.0, 0.0, 320.0, 200.0], \"id\": ", ", \"stability_score\": ", "}, {\"bbox\": ["}) {
     position = json.find(member, position);
     ASSERT_NE(position, std::string::npos) << member;
   }

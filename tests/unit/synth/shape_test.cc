@@ -1,4 +1,4 @@
-#include "convert/synth_shape.h"
+#include "convert/synth/synth_shape.h"
 
 #include <gtest/gtest.h>
 

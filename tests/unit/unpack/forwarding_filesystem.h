@@ -19,8 +19,7 @@ class ForwardingFileSystem final : public FileSystem {
                        std::function<void(const std::string&)> created)
       : base_(base), rename_(std::move(rename)), created_(std::move(created)) {}
 
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
-                                                                   ReadMode mode) override {
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
     return base_.OpenForReading(Name(path), mode);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
@@ -44,12 +43,8 @@ class ForwardingFileSystem final : public FileSystem {
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
     return base_.Stat(Name(path), follow);
   }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
-    return base_.List(Name(path));
-  }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
-    return base_.Lock(Name(path));
-  }
+  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_.List(Name(path)); }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_.Lock(Name(path)); }
 
  private:
   std::string Name(const std::string& path) const { return rename_ ? rename_(path) : path; }

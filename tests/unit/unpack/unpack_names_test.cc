@@ -1,5 +1,5 @@
 // Unpacking datasets whose keys and columns are names that somebody else chose.
-#include "convert/source_names.h"
+#include "convert/sources/source_names.h"
 #include "dataset/dataset_support.h"
 #include "unit/unpack/forwarding_filesystem.h"
 
@@ -8,8 +8,7 @@ namespace {
 
 // A dataset at /in with these keys, each with a value "text".
 std::unique_ptr<DatasetReader> MakeDataset(FileSystem& files, const std::vector<std::string>& keys,
-                                           const std::string& column = "txt",
-                                           const std::string& source = "files") {
+                                           const std::string& column = "txt", const std::string& source = "files") {
   static std::vector<std::unique_ptr<Column>> columns;  // samples borrow them
   columns.push_back(std::make_unique<Column>(Column{.name = column, .type = Type::kBytes}));
   std::vector<OwnedSample> samples;
@@ -24,8 +23,7 @@ std::unique_ptr<DatasetReader> MakeDataset(FileSystem& files, const std::vector<
 }
 
 // Unpacks a good sample, then this one: the error, when nothing at all was left behind.
-absl::Status UnpackOne(const std::string& key, const std::string& column = "txt",
-                       const std::string& source = "files") {
+absl::Status UnpackOne(const std::string& key, const std::string& column = "txt", const std::string& source = "files") {
   const auto files = NewMemoryFileSystem();
   const auto dataset = MakeDataset(*files, {"a/good", key}, column, source);
   if (!dataset) return absl::InternalError("no dataset");
@@ -38,8 +36,8 @@ absl::Status UnpackOne(const std::string& key, const std::string& column = "txt"
 }
 
 TEST(UnpackNames, ThatLeadElsewhereAreRefused) {
-  for (const std::string key : {"/etc/passwd", "//x", "../x", "a/../../x", "a/..", "..", "a//x", "./x",
-                                "a/./x", "a/", "/", "../../../../../../../../tmp/x"}) {
+  for (const std::string key : {"/etc/passwd", "//x", "../x", "a/../../x", "a/..", "..", "a//x", "./x", "a/./x", "a/",
+                                "/", "../../../../../../../../tmp/x"}) {
     for (const std::string column : {"/", "txt"}) {
       // "..txt" and "a/.txt" are names of files as any other.
       if (column == "txt" && (key == ".." || key == "a/.." || key == "a/")) continue;
@@ -58,9 +56,7 @@ TEST(UnpackNames, AColumnLeadsNowhereElseEither) {
   }
 }
 
-TEST(UnpackNames, OfImageFoldersAreKeys) {
-  EXPECT_TRUE(absl::IsDataLoss(UnpackOne("../x", "image", "imagefolder")));
-}
+TEST(UnpackNames, OfImageFoldersAreKeys) { EXPECT_TRUE(absl::IsDataLoss(UnpackOne("../x", "image", "imagefolder"))); }
 
 TEST(UnpackNames, WithNulAreRefused) {
   const absl::Status status = UnpackOne(std::string("a\0b", 3));
@@ -72,8 +68,7 @@ TEST(UnpackNames, TooLongAreRefusedBeforeTheSystemDoes) {
   EXPECT_TRUE(UnpackOne(std::string(251, 'x')).ok());  // and ".txt"
   const absl::Status component = UnpackOne("d/" + std::string(252, 'x'));
   EXPECT_TRUE(absl::IsResourceExhausted(component)) << component;
-  EXPECT_NE(Message(component).find(" sample 1: will not be unpacked: the name 'xxxxxxxx"),
-            std::string::npos);
+  EXPECT_NE(Message(component).find(" sample 1: will not be unpacked: the name 'xxxxxxxx"), std::string::npos);
   EXPECT_NE(Message(component).find("256 bytes between slashes"), std::string::npos) << component;
   EXPECT_TRUE(absl::IsResourceExhausted(UnpackOne(std::string(300, 'x') + "/y")));
 

@@ -19,8 +19,7 @@ class UnpackPlaces : public testing::Test {
     ASSERT_TRUE(CreateDirectories(files_, Path("elsewhere")).ok());
     WriteFile(files_, Path("elsewhere/precious"), "keep me");
     std::vector<OwnedSample> samples;
-    for (const std::string key : {"a/x", "b/x", "c/d/x", "e"})
-      samples.push_back({key, {{&ImageColumn(), key}}});
+    for (const std::string key : {"a/x", "b/x", "c/d/x", "e"}) samples.push_back({key, {{&ImageColumn(), key}}});
     DatasetWriterOptions options = SmallShards(0, 1);
     options.shard.metadata["shardkit.source"] = "files";
     const auto written = WriteDataset(files_, Path("in"), samples, options);
@@ -58,9 +57,8 @@ TEST_F(UnpackPlaces, AnOutputThatIsNoDirectory) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   ASSERT_EQ(symlink(Path("nothing").c_str(), Path("dangling").c_str()), 0);
   ASSERT_EQ(symlink("/dev/null", Path("null").c_str()), 0);
-  for (const std::string& output :
-       {std::string("/dev/null"), std::string("/dev/null/x"), Path("pipe"), Path("pipe/x"), Path("dangling"),
-        Path("null"), Path("elsewhere/precious")}) {
+  for (const std::string& output : {std::string("/dev/null"), std::string("/dev/null/x"), Path("pipe"), Path("pipe/x"),
+                                    Path("dangling"), Path("null"), Path("elsewhere/precious")}) {
     const absl::Status status = UnpackTo(output);
     EXPECT_FALSE(status.ok()) << output;
     EXPECT_TRUE(Message(status).starts_with("/")) << status;
@@ -91,8 +89,8 @@ TEST_F(UnpackPlaces, ALinkToAnEmptyDirectoryIsTheOutput) {
 TEST_F(UnpackPlaces, ALinkMadeMeanwhileIsNotFollowed) {
   for (const std::string name : {"b", "c", "e.image"}) {
     for (const std::string target : {"elsewhere", "elsewhere/precious", "nothing"}) {
-      const absl::Status status = UnpackTo(
-          Path("out"), [&] { ASSERT_EQ(symlink(Path(target).c_str(), Path("out/" + name).c_str()), 0); });
+      const absl::Status status =
+          UnpackTo(Path("out"), [&] { ASSERT_EQ(symlink(Path(target).c_str(), Path("out/" + name).c_str()), 0); });
       EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
       EXPECT_TRUE(Message(status).starts_with(Path("out/" + name) + ": ")) << status;
       EXPECT_FALSE(Exists(files_, Path("out")));
@@ -104,8 +102,7 @@ TEST_F(UnpackPlaces, ALinkMadeMeanwhileIsNotFollowed) {
 
 TEST_F(UnpackPlaces, APipeMadeMeanwhileIsNotWaitedFor) {
   for (const std::string name : {"b", "e.image"}) {
-    const absl::Status status =
-        UnpackTo(Path("out"), [&] { ASSERT_EQ(mkfifo(Path("out/" + name).c_str(), 0600), 0); });
+    const absl::Status status = UnpackTo(Path("out"), [&] { ASSERT_EQ(mkfifo(Path("out/" + name).c_str(), 0600), 0); });
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_FALSE(Exists(files_, Path("out")));
   }

@@ -3,9 +3,9 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "container/tar_shard_reader.h"
+#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
-#include "format/dali_index.h"
+#include "format/foreign/dali_index.h"
 #include "shardkit/tar_index.h"
 #include "shardkit/validate.h"
 #include "support/fault_filesystem.h"
@@ -63,8 +63,7 @@ class DaliIndexTest : public testing::Test {
     FaultFileSystem counting(files_.get());
     EXPECT_TRUE(DatasetReader::Open(counting, path).ok());
     uint64_t reads = 0;
-    for (const FileSystemCall& call : counting.calls())
-      reads += call.operation == "read" && call.path == path ? 1 : 0;
+    for (const FileSystemCall& call : counting.calls()) reads += call.operation == "read" && call.path == path ? 1 : 0;
     return reads;
   }
 
@@ -129,8 +128,7 @@ TEST_F(DaliIndexTest, OpeningDoesNotLookThroughTheTar) {
   WriteFile(*files_, "/x.idx", "v1.2 nonsense");
   EXPECT_TRUE(Read("/x.tar").ok());
   ASSERT_TRUE(files_->RemoveFile("/x.tar.shardidx").ok());
-  for (const std::string other :
-       {"v1.1 1\nbin 512 20000\n", "v1.0 1\n", "v1.3 1\n", "another program's", ""}) {
+  for (const std::string other : {"v1.1 1\nbin 512 20000\n", "v1.0 1\n", "v1.3 1\n", "another program's", ""}) {
     WriteFile(*files_, "/x.idx", other);
     const auto rows = Read("/x.tar");
     ASSERT_TRUE(rows.ok()) << rows.status();
@@ -184,9 +182,8 @@ TEST_F(DaliIndexTest, ErrorsNameTheLine) {
   EXPECT_EQ(error("v1.2 4", "v1.2 18446744073709551615"),
             "/x.idx: line 1: announces 18446744073709551615 samples, but there are 4: it was cut off");
   EXPECT_EQ(error("v1.2 4", "v1.2 3"), "/x.idx: line 5: follows the 3 samples that line 1 announces");
-  EXPECT_EQ(
-      error("2560", "2561"),
-      "/x.idx: line 2: the data of 'd/a.SEG.cls' would begin at byte 2561, which is no multiple of 512");
+  EXPECT_EQ(error("2560", "2561"),
+            "/x.idx: line 2: the data of 'd/a.SEG.cls' would begin at byte 2561, which is no multiple of 512");
   EXPECT_EQ(error("2560", "2048"),
             "/x.idx: line 2: the data of 'd/a.SEG.cls' would begin at byte 2048, within the member before, "
             "which ends at 2048");
@@ -209,8 +206,7 @@ TEST_F(DaliIndexTest, ErrorsNameTheLine) {
             "/x.idx: has 'd/a.jpg', 599 bytes at byte 1024, where /x.tar has member 'd/a.jpg', 600 bytes at "
             "byte 1024: it is of another "
             "tar, or the tar was changed");
-  EXPECT_EQ(error(" cls 6144 1 c.cls", ""),
-            "/x.idx: does not have member 'c.cls', which is at byte 5632 of /x.tar");
+  EXPECT_EQ(error(" cls 6144 1 c.cls", ""), "/x.idx: does not have member 'c.cls', which is at byte 5632 of /x.tar");
   EXPECT_EQ(error("6144 1 c.cls", "6144 1 c.cls zzz 7168 0 c.zzz"),
             "/x.idx: says that 'c.zzz' has data at byte 7168, but /x.tar ends before");
   // In the middle, where nobody looks before the bytes are wanted.
@@ -237,13 +233,11 @@ TEST_F(DaliIndexTest, AnIndexOfAnotherTarGivesNoBytes) {
   BlockView view;
   const auto sink = [](std::string_view) { return absl::OkStatus(); };
   for (const absl::Status& status :
-       {(*reader)->ReadBlock(0, {}, &buffer, &view),
-        (*reader)->ReadBlock(0, std::vector<size_t>{0}, &buffer, &view),
+       {(*reader)->ReadBlock(0, {}, &buffer, &view), (*reader)->ReadBlock(0, std::vector<size_t>{0}, &buffer, &view),
         (*reader)->ReadValue(1, 1, &buffer).status(), (*reader)->ReadValue(1, 0, &buffer).status(),
         (*reader)->CopyValue(1, 1, sink).status()}) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-    EXPECT_NE(Message(status).find("has 'b.x', 2 bytes at byte 1536, where /x.tar has member 'e.x'"),
-              std::string::npos)
+    EXPECT_NE(Message(status).find("has 'b.x', 2 bytes at byte 1536, where /x.tar has member 'e.x'"), std::string::npos)
         << status;
   }
   EXPECT_NE(ValidateText(*files_, "/x.tar"), "");

@@ -3,7 +3,7 @@
 #include <random>
 #include <regex>
 
-#include "format/webdataset_names.h"
+#include "format/foreign/webdataset_names.h"
 
 namespace shardkit::format {
 namespace {
@@ -26,8 +26,7 @@ const Case kCases[] = {
     {".hidden", std::nullopt, WebDatasetName{"", ".hidden"}},
     {"a.b/.c.d", std::nullopt, WebDatasetName{"a.b/", ".c.d"}},
     {"dir/.hidden.jpg", WebDatasetName{"dir/", "hidden.jpg"}, WebDatasetName{"dir/", ".hidden.jpg"}},
-    {"a.b/dir/.hidden.jpg", WebDatasetName{"a.b/dir/", "hidden.jpg"},
-     WebDatasetName{"a.b/dir/", ".hidden.jpg"}},
+    {"a.b/dir/.hidden.jpg", WebDatasetName{"a.b/dir/", "hidden.jpg"}, WebDatasetName{"a.b/dir/", ".hidden.jpg"}},
     {"/.x", WebDatasetName{"/", "x"}, WebDatasetName{"/", ".x"}},
     {"//.x", WebDatasetName{"//", "x"}, WebDatasetName{"//", ".x"}},
     {"a..b", WebDatasetName{"a", ".b"}, WebDatasetName{"a", "..b"}},
@@ -60,8 +59,7 @@ TEST(WebDatasetNames, AreDividedAsWebdatasetDoes) {
 
 // The expressions themselves, which std::regex has too, over names of the few letters that matter.
 TEST(WebDatasetNames, AgreeWithTheExpressions) {
-  const std::regex rule("^((?:.*/|)[^.]+)[.]([^/]*)$"), wids("^((?:.*/)?.*?)(\\..*)$"),
-      meta("^__[^/]*__($|/)");
+  const std::regex rule("^((?:.*/|)[^.]+)[.]([^/]*)$"), wids("^((?:.*/)?.*?)(\\..*)$"), meta("^__[^/]*__($|/)");
   std::mt19937 random(7);
   for (int i = 0; i < 30000; ++i) {
     std::string name;
@@ -92,8 +90,7 @@ TEST(WebDatasetNames, BecomeColumns) {
   EXPECT_EQ(WebDatasetColumn("\xc3\x84"), "\xc3\x84");
   for (const std::string_view name : {"a.tar", "a.tar.gz", "a.tgz", "a.tar.zst", "a.tar.bz2", "a.tar.xz"})
     EXPECT_TRUE(IsTarName(name));
-  for (const std::string_view name : {"a.tar.shardidx", "tar", "a.gz", "a.tar.lz4"})
-    EXPECT_FALSE(IsTarName(name));
+  for (const std::string_view name : {"a.tar.shardidx", "tar", "a.gz", "a.tar.lz4"}) EXPECT_FALSE(IsTarName(name));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
-#include "container/tar_shard_reader.h"
+#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
 #include "support/effort.h"
 #include "webdataset/tar_maker.h"
@@ -35,8 +35,7 @@ class TarDamageTest : public testing::Test {
     for (uint64_t sample = 0; sample < (*reader)->sample_count(); ++sample) {
       for (size_t c = 0; c < (*reader)->schema().size(); ++c) {
         status.Update((*reader)->ReadValue(sample, c, &buffer).status());
-        status.Update(
-            (*reader)->CopyValue(sample, c, [](std::string_view) { return absl::OkStatus(); }).status());
+        status.Update((*reader)->CopyValue(sample, c, [](std::string_view) { return absl::OkStatus(); }).status());
       }
     }
     return status;
@@ -51,8 +50,7 @@ class TarDamageTest : public testing::Test {
 };
 
 TEST_F(TarDamageTest, EveryTruncation) {
-  for (const std::string& tar :
-       {MakeTar(kMembers), WriteTar(kMembers, "pax"), WriteTar(kMembers, "gnutar")}) {
+  for (const std::string& tar : {MakeTar(kMembers), WriteTar(kMembers, "pax"), WriteTar(kMembers, "gnutar")}) {
     const size_t end_of_members = tar.find_last_not_of('\0');
     for (size_t length = 0; length < tar.size(); length += TestStep()) {
       WriteFile(*files_, "/x.tar", tar.substr(0, length));
@@ -113,9 +111,8 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
     for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
       const absl::Status status = ReadEverything("/x.tar", {.mode = mode});
       ExpectDataLoss(status, std::to_string(bit));
-      EXPECT_EQ(Message(status),
-                StrCat("/x.tar: sample 1 'a', column \"txt\", 11 bytes at byte ", value,
-                       ": differ from what they were when the tar was indexed; get the tar again"));
+      EXPECT_EQ(Message(status), StrCat("/x.tar: sample 1 'a', column \"txt\", 11 bytes at byte ", value,
+                                        ": differ from what they were when the tar was indexed; get the tar again"));
       EXPECT_TRUE(ReadEverything("/x.tar", {.verify_checksums = false, .mode = mode}).ok());
     }
   }
@@ -126,8 +123,7 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
   BlockView view;
   EXPECT_TRUE(absl::IsDataLoss((*reader)->ReadBlock(0, {}, &buffer, &view)));
   EXPECT_TRUE(absl::IsDataLoss((*reader)->ReadValue(1, 2, &buffer).status()));
-  EXPECT_TRUE(absl::IsDataLoss(
-      (*reader)->CopyValue(1, 2, [](std::string_view) { return absl::OkStatus(); }).status()));
+  EXPECT_TRUE(absl::IsDataLoss((*reader)->CopyValue(1, 2, [](std::string_view) { return absl::OkStatus(); }).status()));
   EXPECT_TRUE((*reader)->ReadValue(1, 3, &buffer).ok());
 
   WriteFile(*files_, "/x.tar", tar);

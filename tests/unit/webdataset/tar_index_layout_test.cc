@@ -1,4 +1,4 @@
-#include "format/tar_index_layout.h"
+#include "format/foreign/tar_index_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -75,8 +75,7 @@ TEST(TarIndexLayout, EveryFlippedBitIsRefused) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     EXPECT_TRUE(absl::IsDataLoss(DecodeTarIndex(damaged).status())) << bit;
-    (void)DecodeTarIndex(
-        Repaired(damaged));  // refused, or something else that is well formed: the sanitizers look on
+    (void)DecodeTarIndex(Repaired(damaged));  // refused, or something else that is well formed: the sanitizers look on
   }
 }
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "base/strings.h"
-#include "container/tar_index.h"
-#include "container/tar_shard_reader.h"
+#include "container/foreign/tar_index.h"
+#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
 #include "support/fault_filesystem.h"
 #include "webdataset/tar_maker.h"
@@ -72,8 +72,7 @@ TEST_F(TarIndexTest, KnowsLongNames) {
                                           {"last.b", "2"}};
   for (const std::string format : {"pax", "gnutar"}) {
     const std::string tar = WriteTar(members, format);
-    EXPECT_EQ(Show(tar),
-              StrCat("short: a=1; ", folder, word, ": jpg=", std::string(1000, 'j'), " json={}; last: b=2"))
+    EXPECT_EQ(Show(tar), StrCat("short: a=1; ", folder, word, ": jpg=", std::string(1000, 'j'), " json={}; last: b=2"))
         << format;
   }
   // The bytes of a ustar name are what they are.
@@ -162,14 +161,13 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   // Of another length, of another content, of nothing at all.
   WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));
   EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
-            StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ",
-                   tar.size() + 512, "; run shardctl index /x.tar"));
+            StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ", tar.size() + 512,
+                   "; run shardctl index /x.tar"));
   std::string other = tar;
   other[512] = '2';
   WriteFile(*files_, "/x.tar", other);
-  EXPECT_EQ(
-      Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
-      "/x.tar.shardidx: is of another tar than /x.tar, or the tar was changed; run shardctl index /x.tar");
+  EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
+            "/x.tar.shardidx: is of another tar than /x.tar, or the tar was changed; run shardctl index /x.tar");
   WriteFile(*files_, "/x.tar.shardidx", "");
   const auto empty = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   EXPECT_TRUE(absl::IsDataLoss(empty.status())) << empty.status();

@@ -48,12 +48,10 @@ std::string MakeTar(const std::vector<TarMember>& members) {
   return tar;
 }
 
-std::string WriteTar(const std::vector<TarMember>& members, const std::string& format,
-                     const std::string& filter) {
+std::string WriteTar(const std::vector<TarMember>& members, const std::string& format, const std::string& filter) {
   std::string tar;
   archive* const writer = archive_write_new();
-  EXPECT_EQ(archive_write_set_format_by_name(writer, format.c_str()), ARCHIVE_OK)
-      << archive_error_string(writer);
+  EXPECT_EQ(archive_write_set_format_by_name(writer, format.c_str()), ARCHIVE_OK) << archive_error_string(writer);
   if (filter != "none") {
     EXPECT_EQ(archive_write_add_filter_by_name(writer, filter.c_str()), ARCHIVE_OK);
   }

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/strings.h"
-#include "container/tar_shard_reader.h"
+#include "container/foreign/tar_shard_reader.h"
 #include "dataset/dataset_support.h"
 #include "support/fault_filesystem.h"
 #include "webdataset/tar_maker.h"
@@ -38,8 +38,7 @@ std::vector<TarMember> Members(size_t samples = 300, size_t largest = 60000) {
 
 class TarShardTest : public testing::Test {
  protected:
-  std::unique_ptr<DatasetReader> Open(const DatasetOptions& options = {},
-                                      const std::string& path = "/x.tar") {
+  std::unique_ptr<DatasetReader> Open(const DatasetOptions& options = {}, const std::string& path = "/x.tar") {
     auto dataset = DatasetReader::Open(*files_, path, options);
     EXPECT_TRUE(dataset.ok()) << dataset.status();
     return dataset.ok() ? *std::move(dataset) : nullptr;
@@ -76,8 +75,7 @@ TEST_F(TarShardTest, DirectReadsGiveTheSame) {
   FileSystem& files = *PosixFileSystem();
   const std::string path = StrCat(folder, "/x.tar");
   WriteFile(files, path, MakeTar(members));
-  for (const std::vector<std::string>& names :
-       std::vector<std::vector<std::string>>{{}, {"cls", "seg.png"}}) {
+  for (const std::vector<std::string>& names : std::vector<std::vector<std::string>>{{}, {"cls", "seg.png"}}) {
     std::vector<Row> expected = Expected(members);
     for (Row& row : expected) {
       std::erase_if(row, [&](const auto& field) {
@@ -183,11 +181,8 @@ TEST_F(TarShardTest, PlacesThatAreNotThere) {
 TEST_F(TarShardTest, CompressedTarsAreReadToo) {
   const std::vector<TarMember> members = Members(60, 160000);
   const std::vector<Row> expected = Expected(members);
-  for (const auto& [ending, filter] : std::map<std::string, std::string>{{".tar.gz", "gzip"},
-                                                                         {".tar.bz2", "bzip2"},
-                                                                         {".tar.xz", "xz"},
-                                                                         {".tar.zst", "zstd"},
-                                                                         {".tar", "gzip"}}) {
+  for (const auto& [ending, filter] : std::map<std::string, std::string>{
+           {".tar.gz", "gzip"}, {".tar.bz2", "bzip2"}, {".tar.xz", "xz"}, {".tar.zst", "zstd"}, {".tar", "gzip"}}) {
     const std::string path = "/c" + ending;
     WriteFile(*files_, path, WriteTar(members, "pax", filter));
     const auto dataset = Open({}, path);

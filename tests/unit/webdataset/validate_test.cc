@@ -29,7 +29,8 @@ TEST(WebDatasetValidate, GroupingAndDamage) {
   WriteTree(*files, "/apart", {{"0.tar", MakeTar({{"a.txt", "one"}, {"b.txt", "two"}, {"a.cls", "1"}})}});
   report = Check(*files, "/apart/0.tar");
   ASSERT_EQ(report.problem_count, 1u);
-  EXPECT_NE(report.problems[0].message.find("/apart/0.tar: member \"a.cls\" at byte 2560: "), std::string::npos) << report.problems[0].message;
+  EXPECT_NE(report.problems[0].message.find("/apart/0.tar: member \"a.cls\" at byte 2560: "), std::string::npos)
+      << report.problems[0].message;
 
   // One extension twice, and a tar that was cut off: it cannot be opened, which is damage and no error.
   WriteTree(*files, "/twice", {{"0.tar", MakeTar({{"a.txt", "one"}, {"a.TXT", "two"}})}});

@@ -24,8 +24,8 @@ class WebDatasetTest : public testing::Test {
     for (int tar = 0; tar < 20; ++tar) {
       std::vector<TarMember> members;
       for (int i = 0; i < tar % 5 * 10; ++i) {
-        members.push_back({StrCat(tar, "/", i, ".jpg"),
-                           std::string(static_cast<size_t>(i * 40), static_cast<char>('a' + tar))});
+        members.push_back(
+            {StrCat(tar, "/", i, ".jpg"), std::string(static_cast<size_t>(i * 40), static_cast<char>('a' + tar))});
         if (tar % 2 == 0) members.push_back({StrCat(tar, "/", i, ".cls"), std::to_string(i)});
       }
       const std::string name = StrCat("/data/", tar < 10 ? "0" : "", tar, ".tar");
@@ -122,9 +122,9 @@ TEST_F(WebDatasetTest, TheLoaderDeliversEverySample) {
         for (size_t i = 0; i < (*batch)->size(); ++i) {
           const char* const values = reinterpret_cast<const char*>(column.values.data());
           keys.emplace_back((*batch)->key(i));
-          delivered.insert(StrCat(
-              keys.back(), "=",
-              std::string_view(values + column.offsets[i], column.offsets[i + 1] - column.offsets[i])));
+          delivered.insert(
+              StrCat(keys.back(), "=",
+                     std::string_view(values + column.offsets[i], column.offsets[i + 1] - column.offsets[i])));
         }
       }
       EXPECT_EQ(delivered, expected);
@@ -147,14 +147,14 @@ TEST_F(WebDatasetTest, GenuineTars) {
     std::string columns;
     std::string first_key;
   };
-  for (const Known& known : std::vector<Known>{
-           {"dali_extra_mnist/train-0.tar", 1000, "key cls jpg ", "2000"},
-           {"webdataset_webdataset/mpdata.tar", 100, "key mp ", "000000"},
-           {"webdataset_webdataset/testgz.tar", 1000, "key txt.gz ", "71671c5e285c455c892fb565330233ba"},
-           {"webdataset_webdataset/compressed.tar", 3, "key txt.gz ", "compressed/0001"},
-           {"pytorch_data/json.tar", 3, "key json ", "json/0"},
-           {"pytorch_data/json.tar.gz", 3, "key json ", "json/0"},
-           {"pytorch_data/csv.tar.gz", 3, "key csv ", "csv/0"}}) {
+  for (const Known& known :
+       std::vector<Known>{{"dali_extra_mnist/train-0.tar", 1000, "key cls jpg ", "2000"},
+                          {"webdataset_webdataset/mpdata.tar", 100, "key mp ", "000000"},
+                          {"webdataset_webdataset/testgz.tar", 1000, "key txt.gz ", "71671c5e285c455c892fb565330233ba"},
+                          {"webdataset_webdataset/compressed.tar", 3, "key txt.gz ", "compressed/0001"},
+                          {"pytorch_data/json.tar", 3, "key json ", "json/0"},
+                          {"pytorch_data/json.tar.gz", 3, "key json ", "json/0"},
+                          {"pytorch_data/csv.tar.gz", 3, "key csv ", "csv/0"}}) {
     const auto dataset = DatasetReader::Open(files, StrCat(folder, "/", known.name));
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     EXPECT_EQ((*dataset)->sample_count(), known.samples) << known.name;

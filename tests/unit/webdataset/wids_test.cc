@@ -3,9 +3,9 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
-#include "container/tar_wids.h"
+#include "container/foreign/tar_wids.h"
 #include "dataset/dataset_support.h"
-#include "format/wids_index.h"
+#include "format/foreign/wids_index.h"
 #include "shardkit/tar_index.h"
 #include "shardkit/validate.h"
 #include "support/fault_filesystem.h"
@@ -15,8 +15,7 @@ namespace shardkit::test {
 namespace {
 
 std::string Index(const std::string& shards, const std::string& more = "") {
-  return StrCat(R"({"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": [)", shards, "]", more,
-                "}");
+  return StrCat(R"({"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": [)", shards, "]", more, "}");
 }
 
 class WidsTest : public testing::Test {
@@ -66,19 +65,16 @@ TEST_F(WidsTest, WrittenAsPythonWrites) {
   EXPECT_EQ(report->shards, 2u);
   EXPECT_EQ(report->samples, 3u);
   const auto line = [&](const std::string& tar) {
-    return md5.ok() ? StrCat("      \"md5sum\": \"", *HexDigestOf("md5", ReadAll(*files_, tar)), "\",\n")
-                    : "";
+    return md5.ok() ? StrCat("      \"md5sum\": \"", *HexDigestOf("md5", ReadAll(*files_, tar)), "\",\n") : "";
   };
-  EXPECT_EQ(
-      ReadAll(*files_, "/data/all.json"),
-      StrCat(
-          "{\n  \"__kind__\": \"wids-shard-index-v1\",\n  \"wids_version\": 1,\n  \"shardlist\": [\n    {\n"
-          "      \"url\": \"sub/b.tar\",\n",
-          line("/data/sub/b.tar"),
-          "      \"nsamples\": 1,\n      \"filesize\": 2048\n    },\n    {\n"
-          "      \"url\": \"a.tar\",\n",
-          line("/data/a.tar"),
-          "      \"nsamples\": 2,\n      \"filesize\": 4096\n    }\n  ],\n  \"name\": \"n\\u00e4me\"\n}"));
+  EXPECT_EQ(ReadAll(*files_, "/data/all.json"),
+            StrCat("{\n  \"__kind__\": \"wids-shard-index-v1\",\n  \"wids_version\": 1,\n  \"shardlist\": [\n    {\n"
+                   "      \"url\": \"sub/b.tar\",\n",
+                   line("/data/sub/b.tar"),
+                   "      \"nsamples\": 1,\n      \"filesize\": 2048\n    },\n    {\n"
+                   "      \"url\": \"a.tar\",\n",
+                   line("/data/a.tar"),
+                   "      \"nsamples\": 2,\n      \"filesize\": 4096\n    }\n  ],\n  \"name\": \"n\\u00e4me\"\n}"));
   EXPECT_EQ(Keys(ReadAll(*files_, "/data/all.json")), (std::vector<std::string>{"3", "1", "2"}));
   EXPECT_EQ(ValidateText(*files_, "/data/all.json", true), "");
   // Written anew in its place; but not in that of anything else.
@@ -111,9 +107,8 @@ TEST_F(WidsTest, TarsAreNamedFromTheIndex) {
 TEST_F(WidsTest, PathsThatAnIndexMayName) {
   const std::vector<std::string> keys = {"3", "1", "2"};
   const std::string b = R"({"url": "sub/b.tar", "nsamples": 1}, )";
-  EXPECT_EQ(
-      Keys(Index(b + R"({"url": "a.tar", "nsamples": 2, "filesize": 4096, "md5sum": null, "weight": 1.5})")),
-      keys);
+  EXPECT_EQ(Keys(Index(b + R"({"url": "a.tar", "nsamples": 2, "filesize": 4096, "md5sum": null, "weight": 1.5})")),
+            keys);
   EXPECT_EQ(Keys(Index(b + R"({"url": "/data/a.tar", "nsamples": 2})")), keys);
   EXPECT_EQ(Keys(Index(b + R"({"url": "file:///data/a.tar", "nsamples": 2})")), keys);
   EXPECT_EQ(Keys(Index(b + R"({"url": "file:a.tar", "nsamples": 2})")), keys);
@@ -122,14 +117,11 @@ TEST_F(WidsTest, PathsThatAnIndexMayName) {
   EXPECT_EQ(Keys(Index(plain, R"(, "base": "sub")")), one);
   EXPECT_EQ(Keys(Index(plain, R"(, "base": "/data/sub")")), one);
   EXPECT_EQ(
-      Keys(Index(
-          plain,
-          R"(, "base": "file://localhost/data/sub", "name": null, "info": {"a": [1]}, "datasets": [])")),
+      Keys(Index(plain, R"(, "base": "file://localhost/data/sub", "name": null, "info": {"a": [1]}, "datasets": [])")),
       one);
   EXPECT_EQ(Keys(Index(plain), "/data/sub/all.json"), one);
   // One tar twice is two shards.
-  EXPECT_EQ(Keys(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "sub/b.tar", "nsamples": 1})")).size(),
-            2u);
+  EXPECT_EQ(Keys(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "sub/b.tar", "nsamples": 1})")).size(), 2u);
 }
 
 TEST_F(WidsTest, WhatIsElsewhereIsNotFetched) {
@@ -139,24 +131,22 @@ TEST_F(WidsTest, WhatIsElsewhereIsNotFetched) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
     EXPECT_TRUE(Message(status).starts_with("/data/all.json: shard 0: '")) << status;
   }
-  EXPECT_TRUE(absl::IsUnimplemented(
-      ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2})", R"(, "base": "https://host/")"))));
+  EXPECT_TRUE(
+      absl::IsUnimplemented(ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2})", R"(, "base": "https://host/")"))));
   EXPECT_TRUE(absl::IsUnimplemented(ErrorOf(Index("", R"(, "datasets": [{"source_url": "x.json"}])"))));
   EXPECT_TRUE(absl::IsDataLoss(ErrorOf(Index(R"({"url": "", "nsamples": 2})"))));
   EXPECT_TRUE(absl::IsDataLoss(ErrorOf(Index(R"({"url": "a\u0000.tar", "nsamples": 2})"))));
 }
 
 TEST_F(WidsTest, TarsThatAreNotWhatTheIndexSays) {
-  EXPECT_EQ(
-      Message(ErrorOf(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "a.tar", "nsamples": 3})"))),
-      "/data/a.tar: has 2 samples, but /data/all.json says 3 (shard 1): make the index anew with shardctl "
-      "index --wids");
+  EXPECT_EQ(Message(ErrorOf(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "a.tar", "nsamples": 3})"))),
+            "/data/a.tar: has 2 samples, but /data/all.json says 3 (shard 1): make the index anew with shardctl "
+            "index --wids");
   EXPECT_EQ(Message(ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2, "filesize": 5000})"))),
             "/data/a.tar: has 4096 bytes, but /data/all.json says 5000 (shard 0): it was cut off, or the "
             "index is of another tar");
   EXPECT_TRUE(absl::IsDataLoss(ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2, "filesize": 4095})"))));
-  const absl::Status missing =
-      ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2}, {"url": "c.tar", "nsamples": 2})"));
+  const absl::Status missing = ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2}, {"url": "c.tar", "nsamples": 2})"));
   EXPECT_TRUE(absl::IsNotFound(missing));
   EXPECT_EQ(Message(missing), "/data/c.tar: shard 1 of /data/all.json is missing");
   EXPECT_TRUE(absl::IsNotFound(ErrorOf(Index(R"({"url": "c.tar", "nsamples": 2, "filesize": 5})"))));
@@ -174,8 +164,8 @@ TEST_F(WidsTest, TarsThatAreNotWhatTheIndexSays) {
 }
 
 TEST_F(WidsTest, DamagedIndexes) {
-  const std::string sound = Index(
-      R"({"url": "a.tar", "md5sum": "0123456789abcdef0123456789abcdef", "nsamples": 2, "filesize": 4096})");
+  const std::string sound =
+      Index(R"({"url": "a.tar", "md5sum": "0123456789abcdef0123456789abcdef", "nsamples": 2, "filesize": 4096})");
   ASSERT_TRUE(ErrorOf(sound).ok()) << ErrorOf(sound);
   for (size_t length = 0; length < sound.size(); ++length) {
     const absl::Status status = ErrorOf(sound.substr(0, length));
@@ -199,8 +189,8 @@ TEST_F(WidsTest, DamagedIndexes) {
   EXPECT_EQ(Message(ErrorOf(Index(R"({"url": "a.tar", "nsamples": 2}, {"url": "a.tar"})"))),
             "/data/all.json: shard 1: it has no nsamples");
   EXPECT_TRUE(absl::IsDataLoss(ErrorOf(Index(""))));
-  EXPECT_TRUE(absl::IsUnimplemented(
-      ErrorOf(R"({"__kind__": "wids-shard-index-v1", "wids_version": 2, "shardlist": []})")));
+  EXPECT_TRUE(
+      absl::IsUnimplemented(ErrorOf(R"({"__kind__": "wids-shard-index-v1", "wids_version": 2, "shardlist": []})")));
   // Other JSON is not ours to judge.
   EXPECT_FALSE(*format::ParseWidsIndex("{}"));
   EXPECT_FALSE(*format::ParseWidsIndex(R"({"text": "wids-shard-index-v1"})"));
@@ -220,14 +210,11 @@ TEST_F(WidsTest, TarsThatWidsReadsOtherwiseAreNotListed) {
   EXPECT_EQ(Refused(MakeTar({{"a.x", "1"}, {"b.x", "2"}, {"a.x", "3"}})), after("a.x", 2048, twice));
   // Names that wids reads the beginning of: here without the extension.
   const std::string long_name = std::string(110, 'n');
-  EXPECT_NE(Refused(WriteTar({{long_name + ".x", "1"}}, "gnutar")).find("is passed over by wids"),
-            std::string::npos);
+  EXPECT_NE(Refused(WriteTar({{long_name + ".x", "1"}}, "gnutar")).find("is passed over by wids"), std::string::npos);
   EXPECT_NE(Refused(WriteTar({{"a.x", "1"}}, "ustar", "gzip")).find("is compressed"), std::string::npos);
   // What both rules pass over, or take alike, does not matter.
-  WriteFile(
-      *files_, "/data/x.tar",
-      MakeTar(
-          {{"d/", "", '5'}, {"README", "1"}, {"d/.h.x", "2"}, {"a..b", "3"}, {"a.", "4"}, {"l.x", "", '2'}}));
+  WriteFile(*files_, "/data/x.tar",
+            MakeTar({{"d/", "", '5'}, {"README", "1"}, {"d/.h.x", "2"}, {"a..b", "3"}, {"a.", "4"}, {"l.x", "", '2'}}));
   const auto report = WriteWidsIndex(*files_, {"/data/x.tar"}, "/data/x.json", {.md5 = false});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->samples, 2u);

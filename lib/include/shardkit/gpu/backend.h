@@ -1,9 +1,10 @@
-// What the GPU stage needs of a device: memory, streams, events, copies, kernels. Two devices implement it: a CUDA device, and
-// the host, whose streams are threads, for machines without a GPU and for tests of everything but the arithmetic on a GPU.
+// What the GPU stage needs of a device: memory, streams, events, copies, kernels. Two devices implement it: a CUDA
+// device, and the host, whose streams are threads, for machines without a GPU and for tests of everything but the
+// arithmetic on a GPU.
 //
-// As in CUDA: a stream is a queue of work, done in order; an event recorded in a stream is reached when all work queued there
-// before it is done; work in different streams is ordered by waits for events only. A failure of queued work shows in the
-// events recorded after it, and from then on in the whole stream.
+// As in CUDA: a stream is a queue of work, done in order; an event recorded in a stream is reached when all work queued
+// there before it is done; work in different streams is ordered by waits for events only. A failure of queued work
+// shows in the events recorded after it, and from then on in the whole stream.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +24,27 @@ struct ResampleImages;
 struct RasterizeMasks;
 
 struct DeviceInfo {
-  std::string name;          // "cuda:0", "host"
-  std::string description;   // "NVIDIA H100 80GB HBM3", "host memory"
+  std::string name;         // "cuda:0", "host"
+  std::string description;  // "NVIDIA H100 80GB HBM3", "host memory"
   bool cuda = false;
-  int index = 0;             // of its kind
+  int index = 0;                 // of its kind
   std::optional<int> numa_node;  // that it is attached to, when the system says
   uint64_t memory_bytes = 0;
-  int compute_capability = 0;    // major * 10 + minor; 0 for the host
-  std::string driver_version;    // "13.0"; empty for the host
+  int compute_capability = 0;  // major * 10 + minor; 0 for the host
+  std::string driver_version;  // "13.0"; empty for the host
   std::string runtime_version;
 };
 
-// A cudaStream_t on a CUDA device; null is the default stream there. On the host, one that CreateStream gave, or null for work
-// done by the caller, at once.
+// A cudaStream_t on a CUDA device; null is the default stream there. On the host, one that CreateStream gave, or null
+// for work done by the caller, at once.
 using Stream = void*;
 // A cudaEvent_t, or the host's.
 using Event = void*;
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-// Thread-safe. Keeps the calling thread's current CUDA device as it was. All pointers to work in a stream have to stay valid
-// until it is done. Errors are Internal with the call and the device's own words, ResourceExhausted for memory.
+// Thread-safe. Keeps the calling thread's current CUDA device as it was. All pointers to work in a stream have to stay
+// valid until it is done. Errors are Internal with the call and the device's own words, ResourceExhausted for memory.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -54,8 +55,8 @@ class Backend {
   virtual absl::StatusOr<void*> AllocateDevice(uint64_t bytes) = 0;
   virtual void FreeDevice(void* memory, uint64_t bytes) = 0;
 
-  // Page-locked host memory, aligned to 4096 bytes, on the device's NUMA node where that is known. Not cleared. Slow: take it
-  // from a PinnedPool. On the host device it is ordinary memory.
+  // Page-locked host memory, aligned to 4096 bytes, on the device's NUMA node where that is known. Not cleared. Slow:
+  // take it from a PinnedPool. On the host device it is ordinary memory.
   virtual absl::StatusOr<void*> AllocatePinned(uint64_t bytes) = 0;
   virtual void FreePinned(void* memory, uint64_t bytes) = 0;
 
@@ -86,7 +87,8 @@ class Backend {
   virtual absl::Status Launch(const NormalizeImages& arguments, Stream stream) = 0;
   virtual absl::Status Launch(const ResampleImages& arguments, Stream stream) = 0;
   virtual absl::Status Launch(const RasterizeMasks& arguments, Stream stream) = 0;
-  // Arithmetic that touches no memory and takes time in proportion to `rounds`; for measuring what overlaps with it. Queued.
+  // Arithmetic that touches no memory and takes time in proportion to `rounds`; for measuring what overlaps with it.
+  // Queued.
   virtual absl::Status Spin(uint64_t rounds, Stream stream) = 0;
 
   // Names what follows on this thread until PopRange, for profilers (NVTX). Nests. `name` is a literal.
@@ -94,15 +96,15 @@ class Backend {
   virtual void PopRange() = 0;
 };
 
-// `name` is "cuda:N", "cuda" for the first one, or "host". InvalidArgument for another name, NotFound for a device that is not
-// there, Unavailable when this build or this machine has no CUDA: the message says which and how to get it.
+// `name` is "cuda:N", "cuda" for the first one, or "host". InvalidArgument for another name, NotFound for a device that
+// is not there, Unavailable when this build or this machine has no CUDA: the message says which and how to get it.
 absl::StatusOr<std::shared_ptr<Backend>> OpenDevice(std::string_view name);
 
 // The CUDA devices of this process in CUDA's order; empty where CUDA works and there is none. Unavailable as above.
 absl::StatusOr<std::vector<DeviceInfo>> CudaDevices();
 
-// "cuda:N" where N is the rank on this machine modulo the number of its devices. InvalidArgument for a negative rank; NotFound
-// when there is none; Unavailable as above.
+// "cuda:N" where N is the rank on this machine modulo the number of its devices. InvalidArgument for a negative rank;
+// NotFound when there is none; Unavailable as above.
 absl::StatusOr<std::string> DeviceForRank(int64_t local_rank);
 
 }  // namespace shardkit::gpu

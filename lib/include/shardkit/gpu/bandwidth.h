@@ -1,9 +1,9 @@
 // What a device can do beside a loader: copies, uploads through the ring, what overlaps with what, masks.
 //
-// All of them allocate what they need, warm up, measure several times and return medians; they take seconds where the device is
-// the host. ResourceExhausted, with the figures, for sizes that the device or the memory limit of this process does not allow:
-// at most half of the limit is taken, memory of the host device included. Cancelled between two measurements, naming what was
-// under way.
+// All of them allocate what they need, warm up, measure several times and return medians; they take seconds where the
+// device is the host. ResourceExhausted, with the figures, for sizes that the device or the memory limit of this
+// process does not allow: at most half of the limit is taken, memory of the host device included. Cancelled between two
+// measurements, naming what was under way.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace shardkit::gpu {
 
-// Bytes per second of copies of `bytes` > 0, queued one after the other, as the device's own events tell. `pinned`: the host's
-// side is page-locked; otherwise it is ordinary memory, all of it touched before. Both sides are the device's for
-// kDeviceToDevice.
+// Bytes per second of copies of `bytes` > 0, queued one after the other, as the device's own events tell. `pinned`: the
+// host's side is page-locked; otherwise it is ordinary memory, all of it touched before. Both sides are the device's
+// for kDeviceToDevice.
 absl::StatusOr<double> MeasureCopy(const std::shared_ptr<Backend>& backend, uint64_t bytes, CopyKind kind, bool pinned,
                                    const Cancellation& cancellation);
 
@@ -40,13 +40,13 @@ struct OverlapFigures {
   double transfer_seconds = 0;  // alone
   double work_seconds = 0;      // alone
   double both_seconds = 0;      // in two streams, begun at the same moment
-  // What the shorter one hides of itself behind the other: (transfer + work - both) / min(transfer, work), in 0…1. 1: both take
-  // no longer than the longer one alone.
+  // What the shorter one hides of itself behind the other: (transfer + work - both) / min(transfer, work), in 0…1. 1:
+  // both take no longer than the longer one alone.
   double score = 0;
 };
 
-// Transfers of `bytes` > 0 from page-locked memory, and as many pieces of arithmetic (Backend::Spin), each of which takes about
-// as long as a transfer.
+// Transfers of `bytes` > 0 from page-locked memory, and as many pieces of arithmetic (Backend::Spin), each of which
+// takes about as long as a transfer.
 absl::StatusOr<OverlapFigures> MeasureOverlap(const std::shared_ptr<Backend>& backend, uint64_t bytes,
                                               const Cancellation& cancellation);
 
@@ -104,8 +104,8 @@ struct DeviceMeasurements {
   std::vector<OverlapMeasurement> overlaps;
 };
 
-// Sizes for which there is not the memory are skipped. `progress`, when there is one, is called before each experiment with the
-// number of those done and of all.
+// Sizes for which there is not the memory are skipped. `progress`, when there is one, is called before each experiment
+// with the number of those done and of all.
 absl::StatusOr<DeviceMeasurements> MeasureDevice(const std::shared_ptr<Backend>& backend, const DeviceSizes& sizes,
                                                  const Cancellation& cancellation,
                                                  const std::function<void(uint64_t, uint64_t)>& progress = nullptr);

@@ -37,12 +37,12 @@ struct DeviceColumn {
   uint32_t shape_rank = 0;
 };
 
-// What it says of its samples is known at once; its arrays are there when the device has come so far. Thread-safe. May outlive
-// its loader.
+// What it says of its samples is known at once; its arrays are there when the device has come so far. Thread-safe. May
+// outlive its loader.
 //
-// A consumer's work is ordered with the batch by WaitOn: it waits for the arrays, and later batches use the memory only after
-// the work that is in that stream when the batch is destroyed. Whoever uses the arrays in other ways calls Synchronize before,
-// and has finished when the batch is destroyed.
+// A consumer's work is ordered with the batch by WaitOn: it waits for the arrays, and later batches use the memory only
+// after the work that is in that stream when the batch is destroyed. Whoever uses the arrays in other ways calls
+// Synchronize before, and has finished when the batch is destroyed.
 class DeviceBatch {
  public:
   virtual ~DeviceBatch() = default;
@@ -66,8 +66,8 @@ class DeviceBatch {
   // Work queued in `stream` from now on sees the arrays; the caller does not wait. `stream` has to outlive the batch.
   virtual absl::Status WaitOn(Stream stream) const = 0;
 
-  // The caller waits, asleep. The outcome of the copies and kernels of this batch: an error that the device found while they ran
-  // shows here, and in the loader's next Next().
+  // The caller waits, asleep. The outcome of the copies and kernels of this batch: an error that the device found while
+  // they ran shows here, and in the loader's next Next().
   virtual absl::Status Synchronize() const = 0;
 
   // The same without waiting; empty while under way.

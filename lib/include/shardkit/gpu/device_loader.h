@@ -13,7 +13,8 @@
 //     Train((*batch)->Find("image")->values, stream);   // queues work in `stream`
 //   }
 //
-// Values are decoded straight into page-locked memory and copied from there. Little travels: images as u8, masks as run lengths.
+// Values are decoded straight into page-locked memory and copied from there. Little travels: images as u8, masks as run
+// lengths.
 #pragma once
 
 #include <cstdint>
@@ -37,24 +38,24 @@ struct DeviceImages {
 };
 
 struct DeviceLoaderOptions {
-  // As for a Loader, and the batches hold the same samples in the same order. Columns that are decoded to masks travel as runs
-  // and become masks on the device. kViews is refused: the device needs values in one place.
+  // As for a Loader, and the batches hold the same samples in the same order. Columns that are decoded to masks travel
+  // as runs and become masks on the device. kViews is refused: the device needs values in one place.
   LoaderOptions loader;
 
   std::vector<DeviceImages> images;
 
-  // Resize, crop, mirror and pad images on the device: they are decoded whole and travel at their own size. The pixels are those
-  // of ImageDecodeOptions::scaled_decode = false. Takes work off the processor where JPEGs are hardly larger than their output;
-  // where they are much larger, decoding only what is needed is less work.
+  // Resize, crop, mirror and pad images on the device: they are decoded whole and travel at their own size. The pixels
+  // are those of ImageDecodeOptions::scaled_decode = false. Takes work off the processor where JPEGs are hardly larger
+  // than their output; where they are much larger, decoding only what is needed is less work.
   bool device_geometry = false;
 
-  // Page-locked memory, batches waiting for the device included. Refused where it is more than half of the memory that the
-  // process may have (PinnedPoolOptions::most_of_memory). The loader keeps its batches within it; what finds no room is decoded
-  // to ordinary memory and copied once more.
+  // Page-locked memory, batches waiting for the device included. Refused where it is more than half of the memory that
+  // the process may have (PinnedPoolOptions::most_of_memory). The loader keeps its batches within it; what finds no
+  // room is decoded to ordinary memory and copied once more.
   uint64_t pinned_bytes = uint64_t{512} << 20;
 
-  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed. A consumer that holds more and
-  // asks for the next batch is given it all the same.
+  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed. A consumer that holds
+  // more and asks for the next batch is given it all the same.
   uint64_t device_bytes = 0;
 
   // Batches queued to the device and not yet taken, 2 or more.
@@ -63,7 +64,8 @@ struct DeviceLoaderOptions {
 
 struct DeviceReport {
   LoaderReport loader;  // its consumer is the upload stage
-  StageTimes upload;    // queueing copies and kernels; blocked: the consumer has not taken what is there, or memory is full
+  StageTimes
+      upload;  // queueing copies and kernels; blocked: the consumer has not taken what is there, or memory is full
   double memory_wait_seconds = 0;  // the part of upload.blocked spent waiting for device memory
 
   // The consumer's, as in LoaderReport.
@@ -92,8 +94,8 @@ struct DeviceReport {
 // Stages as Diagnose(LoaderReport), and "copy", "kernel" and "upload".
 Diagnosis Diagnose(const DeviceReport& report);
 
-// One thread at a time, except Cancel and Report. Destroying it stops its threads and waits until the device has ended the
-// copies under way.
+// One thread at a time, except Cancel and Report. Destroying it stops its threads and waits until the device has ended
+// the copies under way.
 class DeviceLoader {
  public:
   virtual ~DeviceLoader() = default;
@@ -103,9 +105,9 @@ class DeviceLoader {
                                                             std::vector<LoaderDataset> datasets,
                                                             const DeviceLoaderOptions& options);
 
-  // The next batch, or null at the end. Its arrays may be on their way still (DeviceBatch). Waits only when none has been queued
-  // yet. Returns the error of this batch, or one that the device has found in an earlier one; then the loader is finished and
-  // returns it again.
+  // The next batch, or null at the end. Its arrays may be on their way still (DeviceBatch). Waits only when none has
+  // been queued yet. Returns the error of this batch, or one that the device has found in an earlier one; then the
+  // loader is finished and returns it again.
   virtual absl::StatusOr<std::shared_ptr<const DeviceBatch>> Next() = 0;
 
   // As Loader's. The cursor is where a run goes on that has had all batches that Next has returned.

@@ -15,8 +15,8 @@ namespace shardkit::gpu {
 
 class StagingRing;
 
-// A piece of page-locked memory. Whoever hands it to a device keeps it until the event of that use has been reached (Uploader
-// does): when it is destroyed, its memory is another's.
+// A piece of page-locked memory. Whoever hands it to a device keeps it until the event of that use has been reached
+// (Uploader does): when it is destroyed, its memory is another's.
 class StagingSlot {
  public:
   ~StagingSlot();
@@ -42,9 +42,10 @@ class StagingRing : public std::enable_shared_from_this<StagingRing> {
   // Slots come from the pool, all of whose budget they may fill; the pool is for this ring alone.
   static std::shared_ptr<StagingRing> Create(std::shared_ptr<PinnedPool> pool);
 
-  // A slot of `bytes` > 0, for which it takes the next power of two of its budget, 64 KiB at least. Waits while the ring is full, until Cancel or `cancellation` says Cancelled ("waiting for a staging
-  // slot"); who cancels by the latter calls Wake. Slots that nobody gives back are waited for, those of the caller too. ResourceExhausted for more bytes than the ring has, or when the device has
-  // no page-locked memory.
+  // A slot of `bytes` > 0, for which it takes the next power of two of its budget, 64 KiB at least. Waits while the
+  // ring is full, until Cancel or `cancellation` says Cancelled ("waiting for a staging slot"); who cancels by the
+  // latter calls Wake. Slots that nobody gives back are waited for, those of the caller too. ResourceExhausted for more
+  // bytes than the ring has, or when the device has no page-locked memory.
   absl::StatusOr<std::shared_ptr<StagingSlot>> Acquire(uint64_t bytes, const Cancellation* cancellation = nullptr);
 
   // Makes waiting and later calls of Acquire return Cancelled.

@@ -34,8 +34,8 @@ struct UploadPiece {
   void* to = nullptr;          // of the device
   const void* from = nullptr;  // of the host
   uint64_t bytes = 0;
-  // `from` is page-locked, stays as it is until the copy is done, and is kept by `hold`. Otherwise it is copied into the staging
-  // ring before Upload returns.
+  // `from` is page-locked, stays as it is until the copy is done, and is kept by `hold`. Otherwise it is copied into
+  // the staging ring before Upload returns.
   bool pinned = false;
 };
 
@@ -58,13 +58,15 @@ class Uploader {
   virtual ~Uploader() = default;  // waits until no copy is under way
 
   // InvalidArgument for a depth below 2.
-  static absl::StatusOr<std::unique_ptr<Uploader>> Create(std::shared_ptr<Backend> backend, std::shared_ptr<StagingRing> ring,
+  static absl::StatusOr<std::unique_ptr<Uploader>> Create(std::shared_ptr<Backend> backend,
+                                                          std::shared_ptr<StagingRing> ring,
                                                           const UploaderOptions& options);
 
-  // Queues the copies in the order given and returns without waiting for them. Waits only while `depth` transfers are under way
-  // or the ring is full; Cancelled, naming that, when `cancellation` is (who cancels calls Wake). `hold` is kept until the copies
-  // are done. After an error some copies may be under way still: `to` is theirs until the stream has come so far. `done`, when there is one, is called then, on a thread of the uploader's, with the outcome and the seconds that the
-  // device took.
+  // Queues the copies in the order given and returns without waiting for them. Waits only while `depth` transfers are
+  // under way or the ring is full; Cancelled, naming that, when `cancellation` is (who cancels calls Wake). `hold` is
+  // kept until the copies are done. After an error some copies may be under way still: `to` is theirs until the stream
+  // has come so far. `done`, when there is one, is called then, on a thread of the uploader's, with the outcome and the
+  // seconds that the device took.
   virtual absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
       std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation = nullptr,
       std::function<void(const absl::Status& outcome, double seconds)> done = nullptr) = 0;

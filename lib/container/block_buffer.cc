@@ -1,0 +1,44 @@
+#include "container/block_buffer.h"
+
+#include <atomic>
+
+#include "base/status_macros.h"
+
+namespace shardkit {
+
+BlockBuffer::BlockBuffer() : state_(std::make_unique<State>()) {}
+BlockBuffer::~BlockBuffer() = default;
+BlockBuffer::BlockBuffer(BlockBuffer&&) noexcept = default;
+BlockBuffer& BlockBuffer::operator=(BlockBuffer&&) noexcept = default;
+
+uint64_t BlockBuffer::memory() const {
+  uint64_t bytes = state_->stored.capacity() + state_->raw.capacity() + state_->record.capacity() +
+                   8 * state_->places.capacity() + state_->converted.capacity() + state_->decompressor.memory();
+  if (state_->mapped != nullptr) bytes += state_->read_length;
+  for (const BlockBuffer& part : state_->batch) bytes += part.memory();
+  return bytes;
+}
+
+uint64_t NewReaderIdentity() {
+  static std::atomic<uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+absl::Status BlockBuffer::CheckMapped() const {
+  if (state_->shown != nullptr) SHARDKIT_RETURN_IF_ERROR(state_->shown->CheckMapped());
+  for (const BlockBuffer& part : state_->batch) SHARDKIT_RETURN_IF_ERROR(part.CheckMapped());
+  return absl::OkStatus();
+}
+
+MappedRange ForgetBlock(BlockBuffer& buffer) {
+  BlockBuffer::State& state = buffer.state();
+  MappedRange range;
+  if (state.mapped != nullptr) range = {state.pinned, state.mapped, state.file_offset, state.read_length};
+  state.mapped = nullptr;
+  state.shown = nullptr;
+  state.owner = 0;
+  state.pinned.reset();
+  return range;
+}
+
+}  // namespace shardkit

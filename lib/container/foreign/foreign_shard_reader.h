@@ -1,0 +1,74 @@
+// What readers of other containers' shards have in common.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "container/block_buffer.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+
+// Stored bytes of a block: runs of consecutive samples take the place of what other containers do not have.
+inline constexpr uint64_t kForeignBlockBytes = uint64_t{4} << 20;
+
+// So that a million empty samples are no block.
+inline constexpr uint32_t kForeignBlockSamples = 65536;
+
+// Answers what can be answered from blocks alone. A reader of one container gives ReadBlock, and ReadValue where one
+// value can be read without its block.
+class ForeignShardReader : public ShardReader {
+ public:
+  const std::string& path() const override { return path_; }
+  const Schema& schema() const override { return schema_; }
+  uint64_t sample_count() const override { return sample_count_; }
+  uint64_t file_length() const override { return file_length_; }
+  const ContentHash& content_hash() const override { return no_hash_; }
+  std::span<const BlockInfo> blocks() const override { return blocks_; }
+  uint32_t alignment() const override { return 1; }
+  std::vector<size_t> dictionary_columns() const override { return {}; }
+  absl::StatusOr<Metadata> ReadMetadata() const override { return Metadata(); }
+
+  // Goes over the whole shard.
+  absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
+
+  absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
+                                                            BlockBuffer* buffer) const override;
+
+  // There are no records here: FailedPrecondition.
+  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const override;
+  absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
+                           std::span<std::string_view> values) const override;
+
+  absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+
+  // Goes over the key column, block by block.
+  absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
+
+  void WillNeedBlock(size_t /*index*/) const override {}
+  std::string fallback_reason() const override { return fallback_reason_; }
+
+ protected:
+  // Of consecutive samples with the bytes that each takes in the file: blocks of about kForeignBlockBytes. `offsets`
+  // has one more entry than there are samples.
+  void SetBlocks(std::span<const uint64_t> offsets, uint32_t most_samples = kForeignBlockSamples);
+
+  absl::Status CheckPlace(uint64_t ordinal, size_t column) const;
+
+  std::string path_;
+  Schema schema_;
+  uint64_t sample_count_ = 0;
+  uint64_t file_length_ = 0;
+  std::vector<BlockInfo> blocks_;
+  std::string fallback_reason_;
+
+ private:
+  const uint64_t identity_ = NewReaderIdentity();
+  const ContentHash no_hash_{};
+};
+
+}  // namespace shardkit

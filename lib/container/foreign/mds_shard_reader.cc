@@ -1,0 +1,374 @@
+#include "container/foreign/mds_shard_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/named_hash.h"
+#include "base/status_macros.h"
+#include "container/decompression_limit.h"
+#include "format/constants.h"
+#include "format/foreign/mds_index.h"
+#include "format/foreign/mds_layout.h"
+
+namespace shardkit {
+namespace {
+
+// Tables and headers of most shards fit in this, so that opening takes one read.
+constexpr uint64_t kHeadRead = 65536;
+
+constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+
+// On the average: blocks of many tiny samples would else need more memory for places than for bytes.
+constexpr uint64_t kUsualBlockSamples = 65536;
+
+// What an array's shape can take in our form beyond what it took in MDS's.
+constexpr uint64_t kArrayRoom = 8 * (kMaxRank + 2);
+
+uint64_t Ceiling(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+}  // namespace
+
+uint64_t MdsShardFile::block_count() const {
+  if (samples == 0) return 0;
+  if (compression) return Ceiling(samples, format::kMaxBlockSamples);
+  return std::min(samples, std::max(Ceiling(raw_bytes, kForeignBlockBytes), Ceiling(samples, kUsualBlockSamples)));
+}
+
+absl::StatusOr<std::unique_ptr<MdsShardReader>> MdsShardReader::Open(
+    FileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<format::MdsColumn>> columns,
+    const Schema& schema, const ReadOptions& options) {
+  std::unique_ptr<MdsShardReader> reader(new MdsShardReader());
+  reader->path_ = file.path;
+  reader->described_ = std::move(file);
+  reader->columns_ = std::move(columns);
+  SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(reader->path_, options.mode));
+  if (absl::Status status = reader->Initialise(schema, options); !status.ok()) {
+    // Errors of the file itself name the path already.
+    return absl::StartsWith(status.message(), ToAbsl(reader->path_)) ? status : Annotate(status, reader->path_);
+  }
+  return reader;
+}
+
+absl::Status MdsShardReader::Initialise(const Schema& schema, const ReadOptions& options) {
+  options_ = options;
+  schema_ = schema;
+  sample_count_ = described_.samples;
+  file_length_ = file_->size();
+  fallback_reason_ = file_->fallback_reason();
+  for (size_t i = 0; i < columns_->size(); ++i) {
+    if (!(*columns_)[i].how.refusal.empty()) continue;
+    all_.push_back(positions_.size());
+    positions_.push_back(i);
+  }
+  if (file_length_ != described_.bytes) {
+    return DataLoss("the file has ", file_length_, " bytes, but index.json says ", described_.bytes,
+                    file_length_ < described_.bytes ? ": it is cut short; fetch it again" : ": it is another file");
+  }
+  if (described_.compression) {
+    CutByCount();
+    return absl::OkStatus();
+  }
+  std::string memory;
+  uint64_t have = 0;  // bytes of the file's beginning that are in `memory`
+  const auto read = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> {
+    if (offset + length <= have) return std::string_view(memory).substr(offset, length);
+    const bool start = have == 0 && offset == 0;
+    const uint64_t wanted = start ? std::min(file_length_, std::max(length, kHeadRead)) : length;
+    memory.resize(wanted);
+    have = 0;
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {memory.data(), memory.size()}));
+    if (start) have = wanted;
+    return std::string_view(memory).substr(0, length);
+  };
+  SHARDKIT_ASSIGN_OR_RETURN(offsets_, ReadHeader(read));
+  CutByBytes();
+  return absl::OkStatus();
+}
+
+// Checks all that stands before the samples and returns their offsets.
+absl::StatusOr<std::vector<uint32_t>> MdsShardReader::ReadHeader(const ReadBytes& read) const {
+  const uint64_t length = described_.raw_bytes;
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view head, read(0, std::min(length, format::kMdsCountBytes)));
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t table_length, format::MdsTableLength(head, length));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view table, read(0, table_length));
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<uint32_t> offsets, format::DecodeMdsOffsets(table, length));
+  if (offsets.size() - 1 != sample_count_) {
+    return DataLoss("header: byte 0 announces ", offsets.size() - 1, " samples, but index.json says ", sample_count_);
+  }
+  const uint64_t json_length = offsets[0] - table_length;
+  const auto place = [&] { return StrCat("header: byte ", table_length, ": "); };
+  if (json_length > format::kMaxMdsHeaderBytes) {
+    return DataLoss(place(), "a description of ", json_length, " bytes; at most ", format::kMaxMdsHeaderBytes,
+                    " are read");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view json, read(table_length, json_length));
+  const auto columns = format::ParseMdsHeader(json);
+  if (!columns.ok())
+    return absl::Status(columns.status().code(), ToAbsl(StrCat(place(), ToStd(columns.status().message()))));
+  if (*columns != *columns_) {
+    return DataLoss(place(),
+                    "the shard has other columns, encodings or sizes than index.json says: it is of another dataset");
+  }
+  return offsets;
+}
+
+// As many blocks as the index promises, of about equal bytes.
+void MdsShardReader::CutByBytes() {
+  const uint64_t count = described_.block_count(), begin = offsets_.front(), total = offsets_.back() - begin;
+  uint64_t first = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t left = count - i - 1;  // blocks after this one, each with a sample at least
+    const auto at =
+        std::ranges::lower_bound(offsets_, begin + total / count * (i + 1) + total % count * (i + 1) / count);
+    const uint64_t most = std::min(first + format::kMaxBlockSamples, sample_count_ - left);
+    const uint64_t least =
+        std::max(first + 1, sample_count_ - std::min(sample_count_, left * format::kMaxBlockSamples));
+    const uint64_t end =
+        left == 0 ? sample_count_ : std::clamp(static_cast<uint64_t>(at - offsets_.begin()), least, most);
+    BlockInfo block;
+    block.offset = offsets_[first];
+    block.length = offsets_[end] - offsets_[first];
+    block.first_sample = first;
+    block.sample_count = static_cast<uint32_t>(end - first);
+    blocks_.push_back(block);
+    first = end;
+  }
+}
+
+// Of a compressed shard only the numbers of samples and bytes are known before it is decompressed.
+void MdsShardReader::CutByCount() {
+  const uint64_t count = described_.block_count();
+  for (uint64_t i = 0; i < count; ++i) {
+    BlockInfo block;
+    block.first_sample = sample_count_ * i / count;
+    block.sample_count = static_cast<uint32_t>(sample_count_ * (i + 1) / count - block.first_sample);
+    block.offset = described_.raw_bytes * i / count;
+    block.length = described_.raw_bytes * (i + 1) / count - block.offset;
+    blocks_.push_back(block);
+  }
+}
+
+absl::Status MdsShardReader::CheckMemory(uint64_t bytes, std::string_view what) const {
+  if (bytes <= options_.max_block_memory) return absl::OkStatus();
+  return ResourceExhausted(path_, ": ", what, " needs ", bytes, " bytes of memory, over the limit of ",
+                           options_.max_block_memory);
+}
+
+absl::Status MdsShardReader::DescribeSample(const absl::Status& status, uint64_t ordinal, uint64_t offset) const {
+  return Annotate(status, StrCat(path_, ": sample ", ordinal, " at byte ", offset,
+                                 described_.compression ? " of the decompressed shard" : ""));
+}
+
+absl::Status MdsShardReader::DescribeValue(const absl::Status& status, uint64_t ordinal, uint64_t offset,
+                                           size_t column) const {
+  return DescribeSample(Annotate(status, StrCat("column \"", schema_[column].name, "\"")), ordinal, offset);
+}
+
+absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_t> offsets, const char* base,
+                                  uint64_t base_offset, std::span<const size_t> wanted, BlockBuffer::State& state,
+                                  BlockView* view) const {
+  const std::vector<format::MdsColumn>& columns = *columns_;
+  const uint64_t count = info.sample_count, head_length = format::MdsHeadLength(columns);
+  BlockAssembler::Reset(view, info.first_sample, info.sample_count, schema_.size());
+  state.places.resize(2 * count * wanted.size());
+  state.converted.clear();
+  std::vector<uint64_t> places(columns.size() + 1);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t begin = offsets[i] - base_offset, length = offsets[i + 1] - offsets[i];
+    const std::string_view sample(base + begin, length);
+    if (absl::Status status = format::SplitMdsSample(columns, sample.substr(0, head_length), length, places);
+        !status.ok()) {
+      return DescribeSample(status, info.first_sample + i, offsets[i]);
+    }
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      const size_t position = positions_[wanted[k]];
+      uint64_t from = begin + places[position], to = begin + places[position + 1];
+      if (columns[position].how.is_array) {
+        const std::string_view payload(base + from, to - from);
+        from = state.converted.size();
+        if (absl::Status status = format::AppendMdsArray(columns[position].how.dtype, payload, &state.converted);
+            !status.ok()) {
+          return DescribeValue(status, info.first_sample + i, offsets[i], wanted[k]);
+        }
+        to = state.converted.size();
+      }
+      state.places[2 * k * count + i] = from;
+      state.places[(2 * k + 1) * count + i] = to;
+    }
+  }
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    const auto numbers = [&](size_t row) { return reinterpret_cast<const char*>(state.places.data() + row * count); };
+    const char* const values = mds_column(wanted[k]).how.is_array ? state.converted.data() : base;
+    BlockAssembler::Set(view, wanted[k],
+                        ColumnView::Scattered(info.sample_count, nullptr, numbers(2 * k), numbers(2 * k + 1), values));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state,
+                                       BlockView* view) const {
+  const auto offsets = std::span(offsets_).subspan(info.first_sample, info.sample_count + uint64_t{1});
+  if (const auto mapped = file_->Mapped()) {
+    state.mapped = file_.get();
+    state.file_offset = info.offset;
+    state.read_length = info.length;
+    const absl::Status status = Fill(info, offsets, mapped->data() + info.offset, info.offset, wanted, state, view);
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    return status;
+  }
+  // From the aligned address before it, so that direct I/O needs no copy.
+  const uint64_t alignment = file_->alignment();
+  const uint64_t from = info.offset / alignment * alignment;
+  const uint64_t to =
+      std::max(info.offset + info.length, std::min(file_length_, RoundUp(info.offset + info.length, alignment)));
+  state.stored.resize_discard(to - from);
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(from, {state.stored.data(), state.stored.size()}));
+  const char* const base = state.stored.size() == 0 ? "" : state.stored.data();
+  return Fill(info, offsets, base + (info.offset - from), info.offset, wanted, state, view);
+}
+
+absl::Status MdsShardReader::CheckRawHashes(std::string_view raw) const {
+  for (const auto& [name, digits] : described_.raw_hashes) {
+    // The others take longer than decompressing; CheckMdsShardHashes has them.
+    if (!IsXxHashName(name)) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string found, HexDigestOf(name, raw));
+    if (found != digits) {
+      return DataLoss(path_, ": its decompressed bytes have ", name, " ", found, ", but index.json says ", digits);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<const size_t> wanted,
+                                            BlockBuffer::State& state, BlockView* view) const {
+  std::string_view compressed;
+  if (const auto mapped = file_->Mapped()) {
+    compressed = *mapped;
+  } else {
+    state.stored.resize_discard(file_length_);
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(0, {state.stored.data(), state.stored.size()}));
+    compressed = state.stored.view();
+  }
+  state.raw.resize_discard(described_.raw_bytes);
+  const absl::Status status = Decompress(*described_.compression, compressed, {state.raw.data(), state.raw.size()});
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+  if (!status.ok()) return Annotate(status, path_);
+  state.stored = Buffer();
+  const std::string_view raw = state.raw.view();
+  if (options_.verify_checksums) SHARDKIT_RETURN_IF_ERROR(CheckRawHashes(raw));
+  auto offsets = ReadHeader(
+      [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> { return raw.substr(offset, length); });
+  if (!offsets.ok()) return Annotate(offsets.status(), StrCat(path_, ": decompressed"));
+  const auto of_block = std::span(*offsets).subspan(info.first_sample, info.sample_count + uint64_t{1});
+  return Fill(info, of_block, raw.data(), 0, wanted, state, view);
+}
+
+// At most, of a block with these columns.
+uint64_t MdsShardReader::MemoryOf(const BlockInfo& info, std::span<const size_t> wanted) const {
+  uint64_t bytes = info.length + 16 * uint64_t{info.sample_count} * wanted.size();
+  if (described_.compression) bytes = described_.bytes + described_.raw_bytes + 4 * sample_count_ + bytes - info.length;
+  for (const size_t column : wanted) {
+    if (mds_column(column).how.is_array) bytes += info.length + kArrayRoom * info.sample_count;
+  }
+  return bytes;
+}
+
+absl::Status MdsShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                       BlockView* view) const {
+  if (index >= blocks_.size()) return OutOfRange(path_, ": has ", blocks_.size(), " blocks; there is no block ", index);
+  std::vector<size_t> wanted(columns.begin(), columns.end());
+  std::ranges::sort(wanted);
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  if (wanted.empty()) wanted = all_;
+  if (wanted.back() >= schema_.size()) return InvalidArgument(path_, ": there is no column ", wanted.back());
+  const BlockInfo& info = blocks_[index];
+  // Of a compressed shard every column is taken: what is left now would have to be decompressed again.
+  if (described_.compression) {
+    wanted = all_;
+    if (absl::Status status = CheckDecompression(options_, file_length_, described_.raw_bytes); !status.ok()) {
+      return Annotate(status, path_);
+    }
+  }
+  SHARDKIT_RETURN_IF_ERROR(CheckMemory(MemoryOf(info, wanted), StrCat("block ", index)));
+  BlockBuffer::State& state = buffer->state();
+  state.owner = 0;
+  state.mapped = nullptr;
+  state.shown = file_.get();
+  return described_.compression ? ReadCompressed(info, wanted, state, view) : ReadPlain(info, wanted, state, view);
+}
+
+absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadValue(uint64_t ordinal, size_t column,
+                                                                          BlockBuffer* buffer) const {
+  if (described_.compression) return ForeignShardReader::ReadValue(ordinal, column, buffer);
+  SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
+  BlockBuffer::State& state = buffer->state();
+  state.shown = file_.get();
+  auto value = ReadPlainValue(ordinal, column, state);
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+  return value;
+}
+
+absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(uint64_t ordinal, size_t column,
+                                                                               BlockBuffer::State& state) const {
+  const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
+  std::string_view sample;
+  if (const auto mapped = file_->Mapped()) {
+    sample = mapped->substr(offset, length);
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(CheckMemory(length, StrCat("sample ", ordinal)));
+    state.record.resize_discard(length);
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {state.record.data(), state.record.size()}));
+    sample = state.record.view();
+  }
+  std::vector<uint64_t> places(columns_->size() + 1);
+  const std::string_view head = sample.substr(0, format::MdsHeadLength(*columns_));
+  if (absl::Status status = format::SplitMdsSample(*columns_, head, length, places); !status.ok()) {
+    return DescribeSample(status, ordinal, offset);
+  }
+  const size_t position = positions_[column];
+  std::string_view value = sample.substr(places[position], places[position + 1] - places[position]);
+  if (const format::MdsEncoding& how = mds_column(column).how; how.is_array) {
+    state.owner = 0;  // the block held may have had its arrays here
+    state.converted.clear();
+    if (absl::Status status = format::AppendMdsArray(how.dtype, value, &state.converted); !status.ok()) {
+      return DescribeValue(status, ordinal, offset, column);
+    }
+    value = state.converted;
+  }
+  return std::optional<std::string_view>(value);
+}
+
+absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
+  if (described_.compression || mds_column(column).how.is_array)
+    return ForeignShardReader::CopyValue(ordinal, column, sink);
+  const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
+  std::string head(std::min(length, format::MdsHeadLength(*columns_)), '\0');
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {head.data(), head.size()}));
+  std::vector<uint64_t> places(columns_->size() + 1);
+  if (absl::Status status = format::SplitMdsSample(*columns_, head, length, places); !status.ok()) {
+    return DescribeSample(status, ordinal, offset);
+  }
+  const size_t at = positions_[column];
+  Buffer piece;
+  for (uint64_t position = places[at]; position < places[at + 1]; position += piece.size()) {
+    piece.resize_discard(std::min(kCopyPiece, places[at + 1] - position));
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset + position, {piece.data(), piece.size()}));
+    SHARDKIT_RETURN_IF_ERROR(sink(piece.view()));
+  }
+  return true;
+}
+
+void MdsShardReader::WillNeedBlock(size_t index) const {
+  if (index >= blocks_.size()) return;
+  if (described_.compression) {
+    file_->WillNeed(0, file_length_);
+  } else {
+    file_->WillNeed(blocks_[index].offset, blocks_[index].length);
+  }
+}
+
+}  // namespace shardkit

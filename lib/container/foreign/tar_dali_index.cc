@@ -1,0 +1,210 @@
+#include "container/foreign/tar_dali_index.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/foreign/tar_sample_grouper.h"
+#include "format/foreign/webdataset_names.h"
+
+namespace shardkit {
+namespace {
+
+using format::DaliMember;
+using format::DaliSample;
+using format::kTarBlockBytes;
+using format::TarIndex;
+using format::TarValue;
+
+constexpr uint64_t kMaxIndexBytes = uint64_t{8} << 30;
+constexpr std::string_view kTarEnding = ".tar";
+
+std::string Advice(const std::string& tar) { return StrCat("; run shardctl index --dali ", tar, ", or remove it"); }
+
+// An error of the index, unless it is one of the tar's own, which names that first.
+absl::Status OfIndex(const absl::Status& status, const std::string& index_path, const std::string& tar) {
+  if (status.ok() || absl::StartsWith(status.message(), ToAbsl(tar))) return status;
+  const bool named = absl::StartsWith(status.message(), ToAbsl(index_path));
+  return absl::Status(status.code(),
+                      ToAbsl(StrCat(named ? "" : index_path, named ? "" : ": ", ToStd(status.message()), Advice(tar))));
+}
+
+// The text, or empty when there is none of this version.
+absl::StatusOr<std::optional<std::string>> ReadIndex(FileSystem& file_system, const std::string& index_path) {
+  if (index_path.empty()) return std::nullopt;
+  absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxIndexBytes);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  if (!text.ok()) return text.status();
+  if (!format::IsDaliIndex(*text)) return std::nullopt;
+  return std::optional<std::string>(*std::move(text));
+}
+
+// Members lie one behind the other, each behind its header, and the end mark behind the last.
+class PlaceChecker {
+ public:
+  explicit PlaceChecker(uint64_t tar_length) : tar_length_(tar_length) {}
+
+  absl::Status Add(const DaliMember& member) {
+    if (member.offset % kTarBlockBytes != 0) {
+      return DataLoss("the data of '", member.name, "' would begin at byte ", member.offset,
+                      ", which is no multiple of 512");
+    }
+    if (member.offset < end_ + kTarBlockBytes) {
+      return DataLoss("the data of '", member.name, "' would begin at byte ", member.offset,
+                      ", within the member before, which ends at ", end_);
+    }
+    if (!RangeWithin(member.offset, member.length, tar_length_)) {
+      return DataLoss("the ", member.length, " bytes of '", member.name, "' at byte ", member.offset,
+                      " would pass the end of the tar, which has ", tar_length_);
+    }
+    end_ = RoundUp(member.offset + member.length, kTarBlockBytes);
+    return absl::OkStatus();
+  }
+
+ private:
+  const uint64_t tar_length_;
+  uint64_t end_ = 0;
+};
+
+absl::Status ParseInto(std::string_view text, const std::string& index_path, uint64_t tar_length, TarIndex* index) {
+  PlaceChecker places(tar_length);
+  TarSampleGrouper builder(index_path, index);
+  return format::ParseDaliIndex(text, [&](uint64_t line, const DaliMember& member) {
+    if (absl::Status status = places.Add(member); !status.ok()) return Annotate(status, StrCat("line ", line));
+    TarHeader header;
+    header.name = member.name;
+    header.regular = true;
+    header.header_offset = member.offset - kTarBlockBytes;
+    header.offset = member.offset;
+    header.length = member.length;
+    return builder.Add(header);
+  });
+}
+
+absl::Status CheckMembers(const RandomAccessFile& file, const TarIndex& index, uint64_t value, uint64_t end_value,
+                          bool to_end) {
+  const auto end_of = [&](uint64_t i) {
+    return RoundUp(index.values[i].offset + index.values[i].length, kTarBlockBytes);
+  };
+  SHARDKIT_ASSIGN_OR_RETURN(const auto headers,
+                            TarHeaders::Open(file, TarCompression::kNone, value == 0 ? 0 : end_of(value - 1)));
+  TarHeader header;
+  auto sample = static_cast<uint64_t>(std::ranges::upper_bound(index.value_ends, value) - index.value_ends.begin()) - 1;
+  while (value < end_value || to_end) {
+    if (value < end_value && index.value_ends[sample + 1] == value) ++sample;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
+    if (!more) {
+      if (value == end_value) return absl::OkStatus();
+      const TarValue& missing = index.values[value];
+      return DataLoss("says that '", index.key(sample), ".", index.columns[missing.column], "' has data at byte ",
+                      missing.offset, ", but ", file.path(), " ends before");
+    }
+    const auto name = header.regular ? format::SplitWebDatasetName(header.name) : std::nullopt;
+    if (!name) continue;
+    if (value == end_value) {
+      return DataLoss("does not have member '", header.name, "', which is at byte ", header.header_offset, " of ",
+                      file.path());
+    }
+    const TarValue& expected = index.values[value++];
+    if (header.offset == expected.offset && header.length == expected.length && name->key == index.key(sample) &&
+        format::WebDatasetColumn(name->extension) == index.columns[expected.column]) {
+      continue;
+    }
+    return DataLoss("has '", index.key(sample), ".", index.columns[expected.column], "', ", expected.length,
+                    " bytes at byte ", expected.offset, ", where ", file.path(), " has member '", header.name, "', ",
+                    header.length, " bytes at byte ", header.offset, ": it is of another tar, or the tar was changed");
+  }
+  return absl::OkStatus();
+}
+
+std::string Describe(const DaliMember& member) {
+  return StrCat("'", member.name, "', ", member.length, " bytes at byte ", member.offset);
+}
+
+}  // namespace
+
+std::string DaliIndexPath(const std::string& path) {
+  if (!path.ends_with(kTarEnding)) return {};
+  return StrCat(path.substr(0, path.size() - kTarEnding.size()), kDaliIndexSuffix);
+}
+
+absl::StatusOr<bool> LoadDaliContents(FileSystem& file_system, const RandomAccessFile& file, TarContents* contents) {
+  const std::string index_path = DaliIndexPath(file.path());
+  SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadIndex(file_system, index_path));
+  if (!text) return false;
+  contents->index.tar_length = file.size();
+  contents->dali_index = index_path;
+  SHARDKIT_RETURN_IF_ERROR(
+      OfIndex(ParseInto(*text, index_path, file.size(), &contents->index), index_path, file.path()));
+  const uint64_t count = contents->index.values.size();
+  SHARDKIT_RETURN_IF_ERROR(CheckTarMembers(file, *contents, 0, std::min<uint64_t>(count, 1), /*to_end=*/count == 0));
+  if (count > 0) SHARDKIT_RETURN_IF_ERROR(CheckTarMembers(file, *contents, count - 1, count, /*to_end=*/true));
+  return true;
+}
+
+absl::Status CheckTarMembers(const RandomAccessFile& file, const TarContents& contents, uint64_t first_value,
+                             uint64_t end_value, bool to_end) {
+  absl::Status status = CheckMembers(file, contents.index, first_value, end_value, to_end);
+  if (absl::IsDataLoss(status) && absl::StartsWith(status.message(), ToAbsl(file.path()))) {
+    // Where there is no header the index may be wrong as well as the tar.
+    return DataLoss(ToStd(status.message()), "; or ", contents.dali_index, " is of another tar", Advice(file.path()));
+  }
+  return OfIndex(status, contents.dali_index, file.path());
+}
+
+absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto headers, TarHeaders::Open(file, TarCompression::kNone));
+  DaliView view;
+  std::string last_stem;
+  TarHeader header;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
+    if (!more) return view;
+    if (!header.regular) continue;
+    const bool of_sample = format::SplitWebDatasetName(header.name).has_value();
+    const format::DaliName name = format::SplitDaliName(header.name);
+    if (format::IsHiddenForDali(name)) {
+      if (of_sample)
+        view.missing.push_back({header.name, header.header_offset, "is hidden for DALI, which would leave it out"});
+      continue;
+    }
+    if (!of_sample)
+      view.additional.push_back({header.name, header.header_offset, "is no part of a sample, but is one for DALI"});
+    if (view.samples.empty() || last_stem != name.stem) {
+      view.samples.emplace_back();
+      last_stem = name.stem;
+    }
+    view.samples.back().members.push_back({std::string(name.extension), header.offset, header.length, header.name});
+  }
+}
+
+absl::Status CheckDaliIndex(FileSystem& file_system, const RandomAccessFile& file,
+                            const std::function<void(std::string)>& report) {
+  const std::string index_path = DaliIndexPath(file.path());
+  SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadIndex(file_system, index_path));
+  if (!text) return absl::OkStatus();
+  SHARDKIT_ASSIGN_OR_RETURN(const DaliView view, FindDaliSamples(file));
+  const std::vector<DaliSample>& samples = view.samples;
+  size_t sample = 0, member = 0;
+  absl::Status status = format::ParseDaliIndex(*text, [&](uint64_t line, const DaliMember& listed) -> absl::Status {
+    if (sample < samples.size() && member == samples[sample].members.size()) ++sample, member = 0;
+    if (sample == samples.size()) return DataLoss("line ", line, ": ", Describe(listed), " is not in ", file.path());
+    const DaliMember& found = samples[sample].members[member++];
+    if (listed == found) return absl::OkStatus();
+    return DataLoss("line ", line, ": ", Describe(listed), ", but ", file.path(), " has ", Describe(found));
+  });
+  if (status.ok() && sample < samples.size() && member == samples[sample].members.size()) ++sample, member = 0;
+  if (status.ok() && sample < samples.size()) {
+    status = DataLoss("does not have ", Describe(samples[sample].members[member]), ", of ", file.path());
+  }
+  status = OfIndex(status, index_path, file.path());
+  if (!absl::IsDataLoss(status)) return status;
+  report(std::string(ToStd(status.message())));
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

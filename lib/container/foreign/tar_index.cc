@@ -1,0 +1,162 @@
+#include "container/foreign/tar_index.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "codec/content_type.h"
+#include "container/foreign/tar_dali_index.h"
+#include "container/foreign/tar_sample_grouper.h"
+#include "format/chunk.h"
+
+namespace shardkit {
+namespace {
+
+using format::TarIndex;
+
+constexpr uint64_t kMaxSidecarBytes = uint64_t{8} << 30;
+
+// What stands behind the end mark is looked at so far.
+constexpr uint64_t kLookedAtBehind = uint64_t{1} << 20;
+constexpr uint64_t kLookPiece = uint64_t{64} << 10;
+
+// webdataset reads nothing behind the end mark. When two tars were written one behind the other that is a
+// loss.
+absl::Status LookBehind(const RandomAccessFile& file, uint64_t position, std::vector<TarProblem>* problems) {
+  const uint64_t end = std::min(file.size(), position + kLookedAtBehind);
+  std::string piece;
+  for (; position < end; position += piece.size()) {
+    piece.resize(std::min(end - position, kLookPiece));
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, piece));
+    if (format::AllZero(piece)) continue;
+    problems->push_back({"", position,
+                         "behind the end mark there is more, which no reader of WebDataset reads: "
+                         "was another tar appended?"});
+    break;
+  }
+  return absl::OkStatus();
+}
+
+// Whether the sidecar's index is of this tar.
+absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& file) {
+  if (index.tar_length != file.size()) {
+    return DataLoss("is of a tar of ", index.tar_length, " bytes, but ", file.path(), " has ", file.size());
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t identity, ReadTarIdentity(file));
+  if (index.identity != identity) return DataLoss("is of another tar than ", file.path(), ", or the tar was changed");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
+  const uint64_t length = std::min(file.size(), format::kTarIdentityBytes);
+  std::string first(length, '\0'), last(length, '\0');
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(0, first));
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(file.size() - length, last));
+  return format::TarIdentity(first, last);
+}
+
+absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
+                                    std::vector<TarProblem>* problems) {
+  TarContents contents;
+  contents.index.tar_length = file.size();
+  SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto headers, TarHeaders::Open(file, contents.compression));
+  TarSampleGrouper builder(file.path(), &contents.index);
+  TarHeader header;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
+    if (!more) break;
+    SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
+    // Otherwise every entry stands for a header of 512 bytes that is there. The values want their share, too.
+    const uint64_t most = file.size() + max_decompression / 4;
+    if (contents.compression != TarCompression::kNone && contents.index.memory() > most) {
+      return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
+                               " bytes of memory, the limit for a compressed tar of ", file.size(),
+                               " bytes: decompress it first");
+    }
+  }
+  if (problems != nullptr && contents.compression == TarCompression::kNone) {
+    SHARDKIT_RETURN_IF_ERROR(LookBehind(file, headers->position(), problems));
+  }
+  return contents;
+}
+
+std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
+  // Sorted by hash, equal keys stand together, in the order of the tar.
+  std::vector<std::pair<uint64_t, uint64_t>> hashes(index.sample_count());
+  for (uint64_t i = 0; i < hashes.size(); ++i) hashes[i] = {Hash64(index.key(i)), i};
+  std::ranges::sort(hashes);
+  std::vector<uint64_t> repeated;
+  for (size_t i = 1; i < hashes.size(); ++i) {
+    if (hashes[i].first == hashes[i - 1].first && index.key(hashes[i].second) == index.key(hashes[i - 1].second)) {
+      repeated.push_back(hashes[i].second);
+    }
+  }
+  std::ranges::sort(repeated);
+  std::vector<TarProblem> problems;
+  for (const uint64_t sample : repeated) {
+    const format::TarValue& value = index.values[index.value_ends[sample]];
+    problems.push_back({StrCat(index.key(sample), ".", index.columns[value.column]), value.offset,
+                        "its key had a sample before, which had ended: the members of a sample must stand "
+                        "next to each other"});
+  }
+  return problems;
+}
+
+absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
+                                                                   uint64_t max_decompression) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  auto contents = std::make_shared<TarContents>();
+  SHARDKIT_ASSIGN_OR_RETURN(contents->compression, DetectCompression(*file));
+  if (contents->compression == TarCompression::kNone) {
+    const std::string sidecar = StrCat(path, kTarIndexSuffix);
+    const absl::StatusOr<std::string> bytes = file_system.ReadFile(sidecar, kMaxSidecarBytes);
+    if (bytes.ok()) {
+      absl::StatusOr<TarIndex> index = format::DecodeTarIndex(*bytes);
+      absl::Status status = index.status();
+      if (status.ok()) status = CheckBelongs(*index, *file);
+      if (!status.ok()) {
+        // An error of the tar's own names it first.
+        if (absl::StartsWith(status.message(), ToAbsl(path))) return status;
+        return absl::Status(status.code(),
+                            ToAbsl(StrCat(sidecar, ": ", ToStd(status.message()), "; run shardctl index ", path)));
+      }
+      contents->index = *std::move(index);
+      return contents;
+    }
+    if (!absl::IsNotFound(bytes.status())) return bytes.status();
+    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, LoadDaliContents(file_system, *file, contents.get()));
+    if (indexed) return contents;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, max_decompression, nullptr));
+  return contents;
+}
+
+absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
+  std::vector<Column> columns;
+  Column key;
+  key.name = "key";
+  key.type = Type::kUtf8;
+  key.is_key = true;
+  columns.push_back(std::move(key));
+  for (const std::string& name : index.columns) {
+    const size_t dot = name.rfind('.');
+    Column column;
+    column.name = name;
+    column.type =
+        GuessType({}, dot == std::string::npos ? std::string_view(name) : std::string_view(name).substr(dot + 1));
+    // Text is a promise about every byte, and nobody has looked at them.
+    if (column.type == Type::kUtf8) column.type = Type::kBytes;
+    column.nullable = true;
+    columns.push_back(std::move(column));
+  }
+  return Schema::Create(std::move(columns));
+}
+
+}  // namespace shardkit

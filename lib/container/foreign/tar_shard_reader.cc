@@ -1,0 +1,314 @@
+#include "container/foreign/tar_shard_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "container/foreign/tar_dali_index.h"
+
+namespace shardkit {
+namespace {
+
+using format::TarIndex;
+using format::TarValue;
+
+// Values nearer than this are read in one request: the bytes between cost less than another request.
+constexpr uint64_t kCoalesceGap = 16384;
+
+constexpr int kReadsInFlight = 16;
+constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
+
+// Places of a block in memory: what a view of it needs beside its values.
+constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
+
+// Position 0 of the schema; the columns of the index follow.
+constexpr size_t kKeyColumn = 0;
+
+constexpr uint64_t kMaxMemory = uint64_t{1} << 62;
+
+// Where a value begins and ends, for all samples of a block, then a bit for each that has one.
+uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 7) / 8, 8); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem& file_system, const std::string& path,
+                                                                     const ReadOptions& options,
+                                                                     std::shared_ptr<const TarContents> contents) {
+  std::unique_ptr<TarShardReader> reader(new TarShardReader());
+  reader->path_ = path;
+  reader->options_ = options;
+  if (contents == nullptr) {
+    SHARDKIT_ASSIGN_OR_RETURN(contents, LoadTarContents(file_system, path, options.max_decompression));
+  }
+  const TarIndex& index = contents->index;
+  const bool compressed = contents->compression != TarCompression::kNone;
+  SHARDKIT_ASSIGN_OR_RETURN(reader->file_,
+                            file_system.OpenForReading(path, compressed ? ReadMode::kBuffered : options.mode));
+  reader->file_length_ = reader->file_->size();
+  if (reader->file_length_ != index.tar_length) {
+    return DataLoss(path, ": has ", reader->file_length_, " bytes, but had ", index.tar_length,
+                    " when it was looked through: it was changed; open it again");
+  }
+  reader->fallback_reason_ = reader->file_->fallback_reason();
+  if (compressed) {
+    reader->options_.max_block_memory =
+        std::min(options.max_block_memory, reader->file_length_ + std::min(options.max_decompression, kMaxMemory));
+    const uint64_t end = index.values.empty() ? 0 : index.values.back().offset + index.values.back().length;
+    SHARDKIT_ASSIGN_OR_RETURN(reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, end));
+    reader->fallback_reason_ =
+        StrCat(path, ": is compressed, and is read from its beginning: decompress it for reading in any order");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(reader->schema_, TarSchema(index));
+  reader->sample_count_ = index.sample_count();
+  reader->contents_ = std::move(contents);
+  reader->FormBlocks();
+  if (!reader->contents_->dali_index.empty()) {
+    reader->checked_ = std::make_unique<std::atomic<bool>[]>(reader->blocks_.size());
+  }
+  return reader;
+}
+
+// Of a few MiB each, from the first value of a sample to that of the next.
+void TarShardReader::FormBlocks() {
+  const TarIndex& index = contents_->index;
+  if (sample_count_ == 0) return;
+  std::vector<uint64_t> offsets;
+  offsets.reserve(sample_count_ + 1);
+  for (uint64_t i = 0; i < sample_count_; ++i) offsets.push_back(index.values[index.value_ends[i]].offset);
+  offsets.push_back(index.values.back().offset + index.values.back().length);
+  const uint64_t most = std::max<uint64_t>(kMostPlaces / schema_.size(), 1);
+  SetBlocks(offsets, static_cast<uint32_t>(std::min<uint64_t>(most, kForeignBlockSamples)));
+}
+
+// A DALI index has no checksums: before the first byte of a block is believed, its members' headers have been seen.
+// Threads that come at once both look.
+absl::Status TarShardReader::CheckBlock(size_t index) const {
+  if (checked_ == nullptr || checked_[index].load(std::memory_order_relaxed)) return absl::OkStatus();
+  const std::vector<uint64_t>& ends = contents_->index.value_ends;
+  const uint64_t first = blocks_[index].first_sample;
+  SHARDKIT_RETURN_IF_ERROR(
+      CheckTarMembers(*file_, *contents_, ends[first], ends[first + blocks_[index].sample_count], /*to_end=*/false));
+  checked_[index].store(true, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+std::span<const TarValue> TarShardReader::ValuesOf(uint64_t first_sample, uint64_t sample_count) const {
+  const TarIndex& index = contents_->index;
+  const uint64_t begin = index.value_ends[first_sample];
+  return std::span(index.values).subspan(begin, index.value_ends[first_sample + sample_count] - begin);
+}
+
+const TarValue* TarShardReader::FindValue(uint64_t ordinal, size_t column) const {
+  const auto values = ValuesOf(ordinal, 1);
+  const auto found = std::ranges::find(values, column - 1, &TarValue::column);
+  return found == values.end() ? nullptr : &*found;
+}
+
+absl::Status TarShardReader::WrongChecksum(const TarValue& value, uint64_t sample) const {
+  return DataLoss(path_, ": sample ", sample, " '", contents_->index.key(sample), "', column \"",
+                  schema_[value.column + 1].name, "\", ", value.length, " bytes at byte ", value.offset,
+                  ": differ from what they were when the tar was indexed; get the tar again");
+}
+
+absl::Status TarShardReader::CheckValue(const TarValue& value, std::string_view bytes, uint64_t sample) const {
+  const TarIndex& index = contents_->index;
+  if (!options_.verify_checksums || index.checksums.empty()) return absl::OkStatus();
+  const auto position = static_cast<size_t>(&value - index.values.data());
+  return Hash64(bytes) == index.checksums[position] ? absl::OkStatus() : WrongChecksum(value, sample);
+}
+
+// What has to be read of the tar for the wanted values, in the order of the tar.
+std::vector<TarShardReader::Stretch> TarShardReader::FindStretches(std::span<const TarValue> values,
+                                                                   const Wanted& wanted) const {
+  const uint64_t alignment = file_->alignment();
+  std::vector<Stretch> stretches;
+  uint64_t position = 0;
+  for (const TarValue& value : values) {
+    if (wanted[value.column + 1] == 0 || value.length == 0) continue;
+    const uint64_t end = value.offset + value.length;
+    if (!stretches.empty() && value.offset - std::min(value.offset, stretches.back().end) <= kCoalesceGap) {
+      stretches.back().end = std::max(end, stretches.back().end);
+    } else {
+      stretches.push_back({value.offset / alignment * alignment, end, 0});
+    }
+  }
+  for (Stretch& stretch : stretches) {
+    stretch.position = position;
+    stretch.end = std::min(RoundUp(stretch.end, alignment), file_->size());
+    position += RoundUp(stretch.end - stretch.begin, std::max<uint64_t>(alignment, 8));
+  }
+  return stretches;
+}
+
+absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const {
+  const uint64_t total =
+      stretches.empty() ? 0 : stretches.back().position + (stretches.back().end - stretches.back().begin);
+  if (total > options_.max_block_memory) {
+    return ResourceExhausted("what is wanted of it has ", total, " bytes, over the limit of ",
+                             options_.max_block_memory, "; copy single values instead, or raise the limit");
+  }
+  memory->resize_discard(total);
+  std::vector<ReadRequest> requests;
+  for (const Stretch& stretch : stretches) {
+    requests.push_back({stretch.begin, {memory->data() + stretch.position, stretch.end - stretch.begin}});
+  }
+  if (requests.size() == 1) return file_->ReadAt(requests[0].offset, requests[0].buffer);
+  return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests, kReadsInFlight);
+}
+
+// Values lie at `base` as the stretches say; without any, as they lie in the tar.
+absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
+                                      BlockBuffer::State& state, BlockView* view) const {
+  const TarIndex& index = contents_->index;
+  const uint64_t count = block.sample_count;
+  BlockAssembler::Reset(view, block.first_sample, block.sample_count, schema_.size());
+  if (state.wanted[kKeyColumn] != 0) {
+    const auto* const ends = reinterpret_cast<const char*>(index.key_ends.data() + block.first_sample);
+    BlockAssembler::Set(view, kKeyColumn,
+                        ColumnView::Scattered(block.sample_count, nullptr, ends, ends + 8, index.keys.data()));
+  }
+
+  // Columns that the block lacks share slot 0, which stays zero.
+  std::vector<uint32_t> slots(schema_.size());
+  uint32_t slot_count = 1;
+  for (const TarValue& value : ValuesOf(block.first_sample, count)) {
+    uint32_t& slot = slots[value.column + 1];
+    if (slot == 0 && state.wanted[value.column + 1] != 0) slot = slot_count++;
+  }
+  const uint64_t slot_bytes = SlotBytes(count);
+  state.raw.resize_discard(slot_bytes * slot_count);
+  std::memset(state.raw.data(), 0, state.raw.size());
+  for (size_t column = 1; column < schema_.size(); ++column) {
+    if (state.wanted[column] == 0) continue;
+    const char* const begins = state.raw.data() + slot_bytes * slots[column];
+    BlockAssembler::Set(
+        view, column, ColumnView::Scattered(block.sample_count, begins + 16 * count, begins, begins + 8 * count, base));
+  }
+
+  size_t stretch = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    for (const TarValue& value : ValuesOf(block.first_sample + i, 1)) {
+      if (state.wanted[value.column + 1] == 0) continue;
+      uint64_t position = value.length == 0 ? 0 : value.offset;
+      if (value.length != 0 && !stretches.empty()) {
+        while (value.offset >= stretches[stretch].end) ++stretch;
+        position = value.offset - stretches[stretch].begin + stretches[stretch].position;
+      }
+      SHARDKIT_RETURN_IF_ERROR(CheckValue(value, {base + position, value.length}, block.first_sample + i));
+      char* const begins = state.raw.data() + slot_bytes * slots[value.column + 1];
+      const uint64_t end = position + value.length;
+      std::memcpy(begins + 8 * i, &position, 8);
+      std::memcpy(begins + 8 * (count + i), &end, 8);
+      begins[16 * count + i / 8] = static_cast<char>(begins[16 * count + i / 8] | (1 << (i % 8)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                       BlockView* view) const {
+  if (index >= blocks_.size()) return OutOfRange(path_, ": has ", blocks_.size(), " blocks; there is no block ", index);
+  BlockBuffer::State& state = buffer->state();
+  state.owner = 0;
+  state.mapped = nullptr;
+  state.shown = file_.get();
+  state.wanted.assign(schema_.size(), columns.empty() ? 1 : 0);
+  for (const size_t column : columns) {
+    if (column >= schema_.size()) return InvalidArgument(path_, ": there is no column ", column);
+    state.wanted[column] = 1;
+  }
+  SHARDKIT_RETURN_IF_ERROR(CheckBlock(index));
+  const BlockInfo& block = blocks_[index];
+  if (const auto mapped = file_->Mapped()) {
+    state.mapped = file_.get();
+    state.file_offset = block.offset;
+    state.read_length = block.length;
+    const absl::Status status = FillView(block, {}, mapped->data(), state, view);
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    return status;
+  }
+  std::vector<Stretch> stretches = FindStretches(ValuesOf(block.first_sample, block.sample_count), state.wanted);
+  if (absl::Status status = ReadStretches(stretches, &state.stored); !status.ok()) {
+    if (!absl::IsResourceExhausted(status)) return status;
+    return Annotate(status, StrCat(path_, ": block ", index, " (samples ", block.first_sample, " to ",
+                                   block.first_sample + block.sample_count - 1, ") at byte ", block.offset));
+  }
+  // Values without bytes need an address too.
+  return FillView(block, stretches, stretches.empty() ? "" : state.stored.data(), state, view);
+}
+
+absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64_t ordinal, size_t column,
+                                                                          BlockBuffer* buffer) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
+  SHARDKIT_RETURN_IF_ERROR(CheckBlock(BlockOfSample(ordinal)));
+  if (column == kKeyColumn) return std::optional(contents_->index.key(ordinal));
+  const TarValue* const value = FindValue(ordinal, column);
+  if (value == nullptr) return std::optional<std::string_view>();
+  std::string_view bytes("");
+  buffer->state().shown = file_.get();
+  if (const auto mapped = file_->Mapped()) {
+    bytes = mapped->substr(value->offset, value->length);
+  } else if (value->length > options_.max_block_memory) {
+    return ResourceExhausted(path_, ": sample ", ordinal, ", column \"", schema_[column].name, "\": has ",
+                             value->length, " bytes, over the limit of ", options_.max_block_memory,
+                             "; copy it in pieces instead");
+  } else if (value->length > 0) {
+    Buffer& memory = buffer->state().record;
+    memory.resize_discard(value->length);
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset, {memory.data(), memory.size()}));
+    bytes = memory.view();
+  }
+  const absl::Status status = CheckValue(*value, bytes, ordinal);
+  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+  SHARDKIT_RETURN_IF_ERROR(status);
+  return std::optional(bytes);
+}
+
+absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
+  SHARDKIT_RETURN_IF_ERROR(CheckBlock(BlockOfSample(ordinal)));
+  if (column == kKeyColumn) {
+    SHARDKIT_RETURN_IF_ERROR(sink(contents_->index.key(ordinal)));
+    return true;
+  }
+  const TarValue* const value = FindValue(ordinal, column);
+  if (value == nullptr) return false;
+  const TarIndex& index = contents_->index;
+  const bool verify = options_.verify_checksums && !index.checksums.empty();
+  StreamingHash64 hash;
+  Buffer memory;
+  for (uint64_t done = 0; done < value->length; done += memory.size()) {
+    memory.resize_discard(std::min(kCopyPiece, value->length - done));
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset + done, {memory.data(), memory.size()}));
+    if (verify) hash.Update(memory.view());
+    SHARDKIT_RETURN_IF_ERROR(sink(memory.view()));
+  }
+  if (verify && hash.Digest() != index.checksums[static_cast<size_t>(value - index.values.data())]) {
+    return WrongChecksum(*value, ordinal);
+  }
+  return true;
+}
+
+absl::StatusOr<std::optional<uint64_t>> TarShardReader::FindKey(std::string_view key, BlockBuffer* /*buffer*/) const {
+  for (uint64_t i = 0; i < sample_count_; ++i) {
+    if (contents_->index.key(i) == key) return std::optional(i);
+  }
+  return std::optional<uint64_t>();
+}
+
+absl::StatusOr<std::vector<ColumnStatistics>> TarShardReader::ReadStatistics() const {
+  const TarIndex& index = contents_->index;
+  std::vector<ColumnStatistics> statistics(schema_.size());
+  for (uint64_t i = 0; i < sample_count_; ++i)
+    statistics[kKeyColumn].Add(schema_[kKeyColumn], nullptr, index.key(i).size());
+  for (const TarValue& value : index.values)
+    statistics[value.column + 1].Add(schema_[value.column + 1], nullptr, value.length);
+  for (ColumnStatistics& column : statistics) column.stored_bytes = column.value_bytes;
+  return statistics;
+}
+
+}  // namespace shardkit

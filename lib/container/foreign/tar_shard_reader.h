@@ -1,0 +1,64 @@
+// Reader of a WebDataset's tar, compressed or not.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "container/foreign/foreign_shard_reader.h"
+#include "container/foreign/tar_index.h"
+
+namespace shardkit {
+
+class TarShardReader : public ForeignShardReader {
+ public:
+  // `contents` are those of this tar where they are known already, or null.
+  static absl::StatusOr<std::unique_ptr<TarShardReader>> Open(FileSystem& file_system, const std::string& path,
+                                                              const ReadOptions& options,
+                                                              std::shared_ptr<const TarContents> contents = nullptr);
+
+  // From the index; nothing is read.
+  absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
+
+  // One read, or one for each stretch of wanted values when that is less. In kMapped mode there is no copy.
+  absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                         BlockView* view) const override;
+  absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
+                                                            BlockBuffer* buffer) const override;
+  absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
+  absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
+  bool forward_only() const override { return contents_->compression != TarCompression::kNone; }
+  void WillNeedBlock(size_t index) const override { file_->WillNeed(blocks_[index].offset, blocks_[index].length); }
+
+  const std::shared_ptr<const TarContents>& contents() const { return contents_; }
+
+ private:
+  // Bytes [begin, end) of the tar, at `position` of a buffer.
+  struct Stretch {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t position = 0;
+  };
+  using Wanted = std::vector<uint8_t>;  // per column
+
+  TarShardReader() = default;
+  void FormBlocks();
+  absl::Status CheckBlock(size_t index) const;
+  std::span<const format::TarValue> ValuesOf(uint64_t first_sample, uint64_t sample_count) const;
+  const format::TarValue* FindValue(uint64_t ordinal, size_t column) const;
+  std::vector<Stretch> FindStretches(std::span<const format::TarValue> values, const Wanted& wanted) const;
+  absl::Status ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const;
+  absl::Status FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
+                        BlockBuffer::State& state, BlockView* view) const;
+  absl::Status CheckValue(const format::TarValue& value, std::string_view bytes, uint64_t sample) const;
+  absl::Status WrongChecksum(const format::TarValue& value, uint64_t sample) const;
+
+  ReadOptions options_;
+  std::shared_ptr<const TarContents> contents_;
+  std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: the bytes it holds
+  std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers are what a DALI index says; null without one
+};
+
+}  // namespace shardkit

@@ -1,0 +1,56 @@
+// Tars of a WebDataset while they are made: the same bytes for the same samples, whoever makes them and when.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/sample.h"
+
+namespace shardkit {
+
+struct TarMember {
+  std::string_view extension;  // without the dot in front
+  Value value;
+};
+
+struct TarSummary {
+  uint64_t bytes = 0;
+  uint64_t samples = 0;
+};
+
+// Writes to "PATH.tmp" and renames on success. Members are files of owner 0 and time 0, readable by all; GNU's
+// extensions stand in for names and sizes that a plain header cannot hold. One thread at a time.
+class TarShardWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<TarShardWriter>> Create(FileSystem& file_system, const std::string& path);
+  ~TarShardWriter();
+
+  // InvalidArgument, before anything is written, for a sample that would not come back as it is: a key or an extension
+  // that the key rule divides elsewhere (format-spec/interop.md), an extension twice, the key of the sample before, no
+  // member at all.
+  absl::Status Append(std::string_view key, std::span<const TarMember> members, const Cancellation* cancellation);
+
+  uint64_t sample_count() const;
+  // Bytes of the tar if a sample followed and was the last.
+  uint64_t LengthWith(std::string_view key, std::span<const TarMember> members) const;
+
+  // Flushes, renames, and with `index` writes the tar's index beside it (shardkit/tar_index.h).
+  absl::StatusOr<TarSummary> Finish(bool index);
+
+  // Removes the temporary file. Idempotent.
+  absl::Status Abort();
+
+ private:
+  struct State;
+  explicit TarShardWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardkit

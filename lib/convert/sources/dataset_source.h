@@ -1,0 +1,71 @@
+// The samples of datasets, of whatever container, as a source: block by block, one dataset after the other.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "convert/conversion_plan.h"
+#include "convert/sample_mapper.h"
+#include "convert/sources/source_unit.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+// A dataset and what becomes of its columns.
+struct ConversionInput {
+  std::unique_ptr<DatasetReader> dataset;
+  ConversionPlan plan;
+};
+
+// Opens the dataset at `path`, reads what lies beside it (kOriginName), and plans.
+absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, const std::string& path,
+                                                    const ConvertOptions& options);
+
+class DatasetSource final : public Source {
+ public:
+  // At least one input; all are of one container and have the same form.
+  explicit DatasetSource(std::vector<ConversionInput> inputs);
+
+  // Reads the block directories.
+  absl::Status Start();
+
+  // Of the first input.
+  const ConversionInput& input() const { return parts_[0]->input; }
+
+  std::string_view name() const override { return input().dataset->container(); }
+  absl::StatusOr<std::vector<Column>> InitialColumns() override;
+  bool keys_ascend() const override { return false; }
+  bool keys_are_unique() const override { return false; }
+  bool has_own_units() const override { return true; }
+  std::map<std::string, std::string> metadata() const override { return input().plan.origin.metadata; }
+
+  // What is left of a block, or the beginning of that.
+  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
+  void Load(WorkUnit& unit, SampleBatch* batch) override;
+  absl::StatusOr<uint64_t> Skip(uint64_t count) override;
+  absl::StatusOr<uint64_t> Count() override;
+
+ private:
+  struct Part {
+    explicit Part(ConversionInput from) : input(std::move(from)) {}
+    ConversionInput input;
+    std::vector<DatasetBlock> blocks;
+    std::mutex mutex;
+    std::vector<std::unique_ptr<SampleMapper>> idle;
+  };
+  std::unique_ptr<SampleMapper> TakeMapper(Part& part);
+  absl::Status GuessColumns(const Part& part, std::vector<Column>* columns) const;
+
+  std::vector<std::unique_ptr<Part>> parts_;
+  ColumnTable guessed_{/*nullable=*/true};
+  size_t part_ = 0;        // to be listed next,
+  size_t block_ = 0;       // in it,
+  uint64_t position_ = 0;  // from this sample of the part on
+};
+
+}  // namespace shardkit

@@ -1,0 +1,234 @@
+#include "convert/sources/files_source.h"
+
+#include <map>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "convert/sources/source_names.h"
+
+namespace shardkit {
+namespace {
+
+// Listing a tar reads it: a unit of this many bytes is handed out whatever the number of its samples.
+constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
+
+// A tar is not read twice to learn its columns; this much of it is looked at.
+constexpr uint64_t kSniffedTarBytes = uint64_t{16} << 20;
+constexpr size_t kSniffedTarSamples = 256;
+
+class TarUnit : public WorkUnit {
+ public:
+  ByteArena arena;
+  std::vector<TarSample> samples;
+};
+
+}  // namespace
+
+// The columns of all inputs, each with the type of the first value that could be read.
+class FilesSource::FoundColumns {
+ public:
+  // The type of a column's first value is asked for; empty when the column is known.
+  std::optional<Type>* Unknown(std::string_view column) {
+    auto found = types_.find(column);
+    if (found == types_.end()) found = types_.emplace(std::string(column), std::nullopt).first;
+    return found->second ? nullptr : &found->second;
+  }
+
+  absl::Status Check(const std::string& path) const {
+    if (types_.size() < kMaxColumns) return absl::OkStatus();  // one more is the key
+    return InvalidArgument(path, ": more than ", kMaxColumns - 1, " different extensions, as '", types_.begin()->first,
+                           "' and '", types_.rbegin()->first,
+                           "'. What follows the first dot of a file's name is its column: rename the files");
+  }
+
+  std::vector<Column> Columns() const {
+    std::vector<Column> columns{KeyColumn()};
+    for (const auto& [name, type] : types_) {
+      columns.push_back(ByteStringColumn(name, type.value_or(Type::kBytes), /*nullable=*/true));
+    }
+    return columns;
+  }
+
+ private:
+  std::map<std::string, std::optional<Type>, std::less<>> types_;
+};
+
+FilesSource::FilesSource(std::vector<SourceInput> inputs, const SourceOptions& options)
+    : inputs_(std::move(inputs)), options_(options) {}
+
+absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
+  FoundColumns found;
+  for (const SourceInput& input : inputs_) {
+    SHARDKIT_RETURN_IF_ERROR(input.tar ? FindTarColumns(input, &found) : FindTreeColumns(input, &found));
+  }
+  return found.Columns();
+}
+
+absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
+  TreeWalk walk(options_.file_system, input.path, NameSplit::kFirstDot);
+  WalkedGroup group;
+  uint64_t count = 0;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    if (!more) break;
+    ++count;
+    for (size_t i = 0; i < group.files.size(); ++i) {
+      const WalkedFile& file = group.files[i];
+      const std::string_view column = ColumnOfName({group.stem, file.rest, file.has_dot});
+      if (file.kind != EntryKind::kFile || !CheckColumnName(column).ok()) continue;
+      std::optional<Type>* const type = found->Unknown(column);
+      if (type == nullptr) continue;
+      SHARDKIT_RETURN_IF_ERROR(found->Check(input.path));
+      TreeUnit unit(input.path, 0);
+      unit.Add(group, i, 1);
+      ByteArena arena;
+      const auto value =
+          LoadFile(options_.file_system, unit.FullPath(0, unit.files(0)[0]), options_.stream_above, &arena);
+      if (!value.ok()) continue;  // Load will report it
+      const auto guessed = TypeOfValue(*value, LastExtension(unit.name(unit.files(0)[0])));
+      if (guessed.ok()) *type = *guessed;
+    }
+  }
+  // A walk of everything has been made: Count() need not make another when this is all there is.
+  if (inputs_.size() == 1) count_ = count;
+  return absl::OkStatus();
+}
+
+absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns* found) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarSamples::Open(input.path, options_, /*headers_only=*/false));
+  ByteArena arena;
+  TarSample sample;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < kSniffedTarSamples && bytes < kSniffedTarBytes; ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&arena, &sample));
+    if (!more) break;
+    for (const TarValue& value : sample.values) {
+      bytes += value.value.length();
+      std::optional<Type>* const type = found->Unknown(value.column);
+      if (type == nullptr || !sample.status.ok()) continue;
+      SHARDKIT_RETURN_IF_ERROR(found->Check(input.path));
+      SHARDKIT_ASSIGN_OR_RETURN(*type, TypeOfValue(value.value, value.extension));
+    }
+    arena.Clear();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::Next(size_t max_samples) {
+  for (; input_ < inputs_.size(); ++input_) {
+    SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<WorkUnit> unit,
+                              inputs_[input_].tar ? NextFromTar(max_samples) : NextFromTree(max_samples));
+    if (unit->sample_count > 0) return unit;
+    walk_.reset();
+    tar_.reset();
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTree(size_t max_samples) {
+  const std::string& path = inputs_[input_].path;
+  if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, path, NameSplit::kFirstDot);
+  auto unit = std::make_unique<TreeUnit>(path, input_);
+  WalkedGroup group;
+  while (unit->size() < max_samples) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk_->Next(&group));
+    if (!more) break;
+    unit->Add(group, 0, group.files.size());
+  }
+  return unit;
+}
+
+absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTar(size_t max_samples) {
+  if (!tar_) {
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(inputs_[input_].path, options_, /*headers_only=*/false));
+  }
+  auto unit = std::make_unique<TarUnit>();
+  TarSample sample;
+  uint64_t bytes = 0;
+  while (unit->samples.size() < max_samples && bytes < kTarUnitBytes) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar_->Next(&unit->arena, &sample));
+    if (!more) break;
+    for (const TarValue& value : sample.values) bytes += value.value.bytes.size();
+    unit->samples.push_back(std::move(sample));
+  }
+  unit->sample_count = unit->samples.size();
+  return unit;
+}
+
+absl::Status FilesSource::LoadTreeSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample) {
+  for (const TreeUnit::File& file : unit.files(i)) {
+    const std::string path = unit.FullPath(i, file);
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckEntryKind(file.kind), path));
+    const std::string_view name = unit.name(file);
+    const NameParts parts = DivideName(name, NameSplit::kFirstDot);
+    const std::string_view column = ColumnOfName(parts);
+    if (sample->fields.empty()) {
+      sample->key = arena->Copy(StrCat(unit.directory(i), parts.stem));
+      SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
+    }
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckColumnName(column), path));
+    SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, options_.stream_above, arena));
+    SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value, LastExtension(name)));
+    sample->fields.push_back({columns_.Find(column, type), std::move(value)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FilesSource::LoadTarSample(TarSample& listed, Sample* sample) {
+  SHARDKIT_RETURN_IF_ERROR(listed.status);
+  sample->key = listed.key;
+  for (TarValue& value : listed.values) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value.value, value.extension));
+    sample->fields.push_back({columns_.Find(value.column, type), std::move(value.value)});
+  }
+  return absl::OkStatus();
+}
+
+void FilesSource::Load(WorkUnit& unit, SampleBatch* batch) {
+  batch->Clear();
+  TreeUnit* const tree = dynamic_cast<TreeUnit*>(&unit);
+  TarUnit* const tar = dynamic_cast<TarUnit*>(&unit);
+  // What was read from a tar moves to the batch as it is.
+  if (tar != nullptr) std::swap(batch->arena, tar->arena);
+  for (size_t i = 0; i < unit.sample_count; ++i) {
+    Sample sample;
+    absl::Status status =
+        tree != nullptr ? LoadTreeSample(*tree, i, &batch->arena, &sample) : LoadTarSample(tar->samples[i], &sample);
+    if (status.ok()) {
+      batch->samples.push_back(std::move(sample));
+      batch->indexes.push_back(i);
+      continue;
+    }
+    AddFailure(i, tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : std::string(tar->samples[i].key),
+               std::move(status), batch);
+  }
+}
+
+absl::StatusOr<uint64_t> FilesSource::Count() {
+  if (count_) return *count_;
+  uint64_t count = 0;
+  ByteArena arena;
+  for (const SourceInput& input : inputs_) {
+    if (input.tar) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto tar, TarSamples::Open(input.path, options_, /*headers_only=*/true));
+      TarSample sample;
+      for (;; ++count) {
+        SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&arena, &sample));
+        if (!more) break;
+        arena.Clear();
+      }
+    } else {
+      TreeWalk walk(options_.file_system, input.path, NameSplit::kFirstDot);
+      WalkedGroup group;
+      for (;; ++count) {
+        SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+        if (!more) break;
+      }
+    }
+  }
+  count_ = count;
+  return count;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,50 @@
+// Any tree of files, or tar files: the files whose names are equal up to the first dot are one sample, and
+// what follows the dot is the column.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/sources/source_unit.h"
+#include "convert/sources/tar_samples.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+struct SourceInput {
+  std::string path;
+  bool tar = false;  // else a directory
+};
+
+class FilesSource final : public Source {
+ public:
+  FilesSource(std::vector<SourceInput> inputs, const SourceOptions& options);
+
+  std::string_view name() const override { return "files"; }
+  absl::StatusOr<std::vector<Column>> InitialColumns() override;
+  bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
+  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
+  void Load(WorkUnit& unit, SampleBatch* batch) override;
+  absl::StatusOr<uint64_t> Count() override;
+
+ private:
+  class FoundColumns;
+  absl::Status FindTreeColumns(const SourceInput& input, FoundColumns* found);
+  absl::Status FindTarColumns(const SourceInput& input, FoundColumns* found);
+  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTree(size_t max_samples);
+  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTar(size_t max_samples);
+  absl::Status LoadTreeSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample);
+  absl::Status LoadTarSample(TarSample& listed, Sample* sample);
+
+  const std::vector<SourceInput> inputs_;
+  const SourceOptions options_;
+  ColumnTable columns_{/*nullable=*/true};
+  size_t input_ = 0;                 // being listed,
+  std::unique_ptr<TreeWalk> walk_;   // when it is a directory,
+  std::unique_ptr<TarSamples> tar_;  // or a tar
+  std::optional<uint64_t> count_;
+};
+
+}  // namespace shardkit

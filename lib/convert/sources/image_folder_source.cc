@@ -1,0 +1,162 @@
+#include "convert/sources/image_folder_source.h"
+
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "convert/python_float.h"
+#include "convert/sources/source_names.h"
+
+namespace shardkit {
+namespace {
+
+Column MakeColumn(const char* name, Type type) {
+  Column column;
+  column.name = name;
+  column.type = type;
+  column.codec = Codec::kZstd;
+  return column;
+}
+
+// JPEG and PNG by their signatures; other formats are believed by their extension and kept as bytes.
+absl::StatusOr<Type> ImageType(const Value& value, std::string_view name) {
+  if (value.length() == 0) return InvalidArgument("an empty file is not an image");
+  SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value, /*extension=*/""));
+  if (type == Type::kJpeg || type == Type::kPng) return type;
+  if (HasImageExtension(name)) return Type::kBytes;
+  return InvalidArgument("not an image; `--from files` packs any kind of file");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> ImageFolderSource::Open(std::vector<std::string> inputs,
+                                                                const SourceOptions& options) {
+  std::map<std::string, int64_t, std::less<>> labels;
+  for (const std::string& input : inputs) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
+                              DirectoryListing::Read(*options.file_system, input, NameSplit::kNever));
+    for (size_t i = 0; i < listing->size(); ++i) {
+      if (listing->kind(i) != EntryKind::kDirectory) continue;
+      labels.emplace(listing->name(i).substr(0, listing->name(i).size() - 1), 0);
+    }
+  }
+  if (labels.empty()) {
+    return InvalidArgument(inputs.empty() ? "" : inputs[0],
+                           ": no class directories; imagefolder expects INPUT/CLASS/IMAGE");
+  }
+  int64_t next = 0;
+  for (auto& [name, label] : labels) label = next++;
+  return std::unique_ptr<Source>(new ImageFolderSource(std::move(inputs), std::move(labels), options));
+}
+
+ImageFolderSource::ImageFolderSource(std::vector<std::string> inputs,
+                                     std::map<std::string, int64_t, std::less<>> labels, const SourceOptions& options)
+    : inputs_(std::move(inputs)),
+      options_(options),
+      labels_(std::move(labels)),
+      label_(MakeColumn("label", Type::kI64)),
+      class_name_(MakeColumn("class_name", Type::kUtf8)) {}
+
+std::map<std::string, std::string> ImageFolderSource::metadata() const {
+  std::string list = "[";
+  for (const auto& [name, label] : labels_) {
+    if (label > 0) list += ", ";
+    if (!AppendPythonJsonString(name, &list)) return {};  // its samples fail, for their keys are not UTF-8
+  }
+  return {{"imagefolder.classes", list + "]"}};
+}
+
+absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
+  for (const std::string& input : inputs_) {
+    TreeWalk walk(options_.file_system, input, NameSplit::kNever);
+    WalkedGroup group;
+    while (true) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+      if (!more) break;
+      if (group.directory.empty() || group.files[0].kind != EntryKind::kFile) continue;
+      TreeUnit unit(input, 0);
+      unit.Add(group, 0, 1);
+      ByteArena arena;
+      const auto value =
+          LoadFile(options_.file_system, unit.FullPath(0, unit.files(0)[0]), options_.stream_above, &arena);
+      if (!value.ok()) continue;  // Load will report it
+      const auto type = ImageType(*value, group.stem);
+      if (type.ok()) return std::optional(*type);
+    }
+  }
+  return std::optional<Type>();
+}
+
+absl::StatusOr<std::vector<Column>> ImageFolderSource::InitialColumns() {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::optional<Type> type, FirstImageType());
+  return std::vector<Column>{KeyColumn(), *images_.Find("image", type.value_or(Type::kBytes)), label_, class_name_};
+}
+
+absl::StatusOr<std::unique_ptr<WorkUnit>> ImageFolderSource::Next(size_t max_samples) {
+  for (; input_ < inputs_.size(); ++input_) {
+    if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, inputs_[input_], NameSplit::kNever);
+    auto unit = std::make_unique<TreeUnit>(inputs_[input_], input_);
+    WalkedGroup group;
+    while (unit->size() < max_samples) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk_->Next(&group));
+      if (!more) break;
+      unit->Add(group, 0, 1);
+    }
+    if (unit->size() > 0) return unit;
+    walk_.reset();
+  }
+  return nullptr;
+}
+
+absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample) {
+  const TreeUnit::File& file = unit.files(i)[0];
+  const std::string path = unit.FullPath(i, file);
+  SHARDKIT_RETURN_IF_ERROR(Annotate(CheckEntryKind(file.kind), path));
+  const std::string_view directory = unit.directory(i);
+  if (directory.empty()) {
+    return InvalidArgument(path, ": lies outside of the class directories; imagefolder expects INPUT/CLASS/IMAGE");
+  }
+  sample->key = arena->Copy(unit.RelativePath(i, file));
+  SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
+  const std::string_view class_name = sample->key.substr(0, sample->key.find('/'));
+  const auto label = labels_.find(class_name);
+  if (label == labels_.end()) return NotFound(path, ": the class directory was not there when packing began");
+
+  SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, options_.stream_above, arena));
+  const auto type = ImageType(value, unit.name(file));
+  if (!type.ok()) return Annotate(type.status(), path);
+  sample->fields.push_back({images_.Find("image", *type), std::move(value)});
+  const int64_t number = label->second;
+  sample->fields.push_back({&label_, arena->Copy({reinterpret_cast<const char*>(&number), sizeof(number)})});
+  sample->fields.push_back({&class_name_, class_name});
+  return absl::OkStatus();
+}
+
+void ImageFolderSource::Load(WorkUnit& work, SampleBatch* batch) {
+  batch->Clear();
+  const auto& unit = static_cast<const TreeUnit&>(work);
+  for (size_t i = 0; i < unit.size(); ++i) {
+    Sample sample;
+    if (absl::Status status = LoadSample(unit, i, &batch->arena, &sample); !status.ok()) {
+      AddFailure(i, unit.RelativePath(i, unit.files(i)[0]), std::move(status), batch);
+      continue;
+    }
+    batch->samples.push_back(std::move(sample));
+    batch->indexes.push_back(i);
+  }
+}
+
+absl::StatusOr<uint64_t> ImageFolderSource::Count() {
+  uint64_t count = 0;
+  for (const std::string& input : inputs_) {
+    TreeWalk walk(options_.file_system, input, NameSplit::kNever);
+    WalkedGroup group;
+    for (;; ++count) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+      if (!more) break;
+    }
+  }
+  return count;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,58 @@
+// SA-1B: pairs of a photograph X.jpg and its annotations X.json, in a directory tree or in tar files.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert/sources/files_source.h"
+#include "convert/sources/sa1b_tar.h"
+#include "convert/sources/source_unit.h"
+#include "shardkit/sa1b.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+class Sa1bSource final : public Source {
+ public:
+  Sa1bSource(std::vector<SourceInput> inputs, const SourceOptions& options);
+
+  std::string_view name() const override { return "sa1b"; }
+  absl::StatusOr<std::vector<Column>> InitialColumns() override { return Sa1bColumns(); }
+  bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
+  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
+  void Load(WorkUnit& unit, SampleBatch* batch) override;
+  absl::StatusOr<uint64_t> Count() override;
+
+ private:
+  // What one Load at a time works with.
+  struct Worker {
+    Sa1bConverter converter;
+    std::string json;
+  };
+  std::unique_ptr<Worker> TakeWorker();
+  void ReturnWorker(std::unique_ptr<Worker> worker);
+
+  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTree(size_t max_samples);
+  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTar(size_t max_samples);
+  absl::StatusOr<std::unique_ptr<Sa1bTar>> OpenTar(const std::string& path, bool headers_only) const;
+  absl::Status LoadFromTree(const TreeUnit& unit, size_t i, Worker& worker, ByteArena* arena, Sample* sample);
+  absl::Status LoadFromTar(const std::string& path, Sa1bPair& pair, Worker& worker, ByteArena* arena, Sample* sample);
+  absl::Status AddImage(Value value, Sample* sample);
+
+  const std::vector<SourceInput> inputs_;
+  const SourceOptions options_;
+  ColumnTable images_{/*nullable=*/false};  // for images that are not JPEG
+  size_t input_ = 0;                        // being listed
+  std::unique_ptr<TreeWalk> walk_;
+  WalkedGroup group_;                             // files of one key, borrowed from walk_,
+  std::vector<std::pair<size_t, size_t>> parts_;  // the samples they make (first file, number of files),
+  size_t next_part_ = 0;                          // and the next of them to list
+  std::unique_ptr<Sa1bTar> tar_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Worker>> idle_;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,75 @@
+// The pairs X.jpg + X.json of a tar file, whose halves need not stand next to each other.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "convert/sources/tar_reader.h"
+#include "convert/sources/tar_samples.h"
+
+namespace shardkit {
+
+// One file of a pair. Owns its bytes, or refers to the tar when there are too many.
+struct Sa1bHalf {
+  bool present = false;
+  std::string name;
+  uint64_t ordinal = 0;
+  std::string bytes;
+  std::shared_ptr<const RandomAccessFile> file;
+
+  uint64_t held() const { return bytes.size() + name.size(); }
+};
+
+struct Sa1bPair {
+  std::string key;  // or the file's name, when it is not half of a pair
+  Sa1bHalf image;
+  Sa1bHalf json;
+  absl::Status status;  // why it cannot be packed
+};
+
+// Which half of a pair a file is, by its name.
+enum class Sa1bRole { kImage, kJson, kNeither };
+Sa1bRole RoleOfName(std::string_view base_name);
+
+// One thread at a time.
+class Sa1bTar {
+ public:
+  struct Options {
+    FileSystem* file_system = nullptr;
+    uint64_t stream_above = 0;
+    uint64_t max_decompression = 0;
+    uint64_t pending_bytes = 0;  // of halves that wait
+    bool headers_only = false;
+  };
+  static absl::StatusOr<std::unique_ptr<Sa1bTar>> Open(const std::string& path, const Options& options);
+
+  // Pairs in the order in which they become whole; then halves that never did, as failures. False at the end.
+  absl::StatusOr<bool> Next(Sa1bPair* pair);
+
+ private:
+  Sa1bTar(std::string path, const Options& options) : path_(std::move(path)), options_(options) {}
+
+  // True when *pair is to be handed out: a whole pair, or a member that is none.
+  absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
+  absl::StatusOr<Sa1bHalf> Read(const TarMember& member);
+  absl::Status CheckMember(const TarMember& member) const;
+  absl::Status TooMuchPending(const std::string& name) const;
+
+  const std::string path_;
+  const Options options_;
+  std::unique_ptr<TarReader> reader_;
+  ByteArena arena_;
+  absl::flat_hash_map<std::string, Sa1bPair> pending_;
+  std::map<uint64_t, std::string> pending_order_;  // member number -> key
+  uint64_t pending_bytes_ = 0;
+  SeenKeys whole_;
+  bool at_end_ = false;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,73 @@
+#include "shardkit/source.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "convert/sources/dataset_source.h"
+#include "convert/sources/files_source.h"
+#include "convert/sources/image_folder_source.h"
+#include "convert/sources/sa1b_source.h"
+#include "convert/sources/source_detect.h"
+
+namespace shardkit {
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
+                                                     const SourceOptions& options) {
+  if (paths.empty()) return InvalidArgument("no input given");
+  ConvertOptions convert;
+  convert.max_decompression = options.max_decompression;
+  std::vector<ConversionInput> inputs;
+  for (const std::string& path : paths) {
+    SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, convert));
+    if (input.dataset->container() != container) {
+      return InvalidArgument(path, ": is a dataset of container ", input.dataset->container(), ", not ", container);
+    }
+    if (!inputs.empty() && input.plan.form != inputs[0].plan.form) {
+      return InvalidArgument(
+          path, ": has another origin than the datasets before it: convert them one by one, then merge them");
+    }
+    inputs.push_back(std::move(input));
+  }
+  auto source = std::make_unique<DatasetSource>(std::move(inputs));
+  SHARDKIT_RETURN_IF_ERROR(source->Start());
+  return source;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
+  constexpr uint64_t kAtOnce = 4096;
+  uint64_t passed = 0;
+  while (passed < count) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<WorkUnit> unit, Next(std::min(count - passed, kAtOnce)));
+    if (!unit) break;
+    passed += unit->sample_count;
+  }
+  return passed;
+}
+
+absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
+                                                   const SourceOptions& options) {
+  if (kind == "webdataset" || kind == "mds") return OpenDatasets(kind, inputs, options);
+  if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
+    return InvalidArgument("unknown kind of input '", kind,
+                           "': it is auto, files, imagefolder, sa1b, webdataset or mds");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<SourceInput> looked_at, LookAtInputs(inputs, options));
+  if (kind == "auto") {
+    SHARDKIT_ASSIGN_OR_RETURN(kind, DetectKind(looked_at, options));
+  }
+  if (kind == "mds") return OpenDatasets(kind, inputs, options);
+  if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
+  if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
+  for (const SourceInput& input : looked_at) {
+    if (!input.tar) continue;
+    return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");
+  }
+  return ImageFolderSource::Open(inputs, options);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,125 @@
+#include "convert/sources/source_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "codec/content_type.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+namespace {
+
+// NAME_MAX, and PATH_MAX without the NUL byte, of Linux.
+constexpr size_t kMaxComponentBytes = 255;
+constexpr size_t kMaxPathBytes = 4095;
+
+// Enough of a name to find it by.
+std::string_view Front(std::string_view name) {
+  size_t length = std::min<size_t>(name.size(), 40);
+  while (length > 0 && length < name.size() && (name[length] & 0xc0) == 0x80) --length;
+  return name.substr(0, length);
+}
+
+}  // namespace
+
+NameParts DivideName(std::string_view base_name, NameSplit split) {
+  size_t dot = std::string_view::npos;
+  if (split == NameSplit::kFirstDot) dot = base_name.find('.');
+  if (split == NameSplit::kLastDot) dot = base_name.rfind('.');
+  if (dot == std::string_view::npos) return {base_name, {}, false};
+  return {base_name.substr(0, dot), base_name.substr(dot + 1), true};
+}
+
+std::string_view ColumnOfName(const NameParts& parts) {
+  if (!parts.has_dot) return "/";
+  if (parts.rest.empty()) return "/.";
+  if (parts.rest == "key") return "/key";
+  return parts.rest;
+}
+
+std::string SuffixOfColumn(std::string_view column) {
+  if (column.starts_with('/')) {
+    column.remove_prefix(1);
+    if (column.empty() || column == ".") return std::string(column);
+  }
+  return StrCat(".", column);
+}
+
+std::string_view LastExtension(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+}
+
+std::string_view DirectoryPart(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash + 1);
+}
+
+std::string_view BasePart(std::string_view path) { return path.substr(DirectoryPart(path).size()); }
+
+bool HasImageExtension(std::string_view name) {
+  constexpr std::array<std::string_view, 10> kExtensions = {"jpg",  "jpeg", "png",  "bmp", "gif",
+                                                            "webp", "tif",  "tiff", "ppm", "pgm"};
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  const std::string_view extension = LastExtension(name);
+  return std::any_of(kExtensions.begin(), kExtensions.end(), [&](std::string_view candidate) {
+    return std::equal(extension.begin(), extension.end(), candidate.begin(), candidate.end(), same);
+  });
+}
+
+absl::Status CheckKey(std::string_view key) {
+  if (IsValidUtf8(key)) return absl::OkStatus();
+  return InvalidArgument("the name is not valid UTF-8, which a key must be: rename the file");
+}
+
+absl::Status CheckColumnName(std::string_view column) {
+  if (!IsValidUtf8(column)) {
+    return InvalidArgument("the extension is not valid UTF-8, which a column name must be: rename the file");
+  }
+  if (column.size() > kMaxColumnNameBytes) {
+    return InvalidArgument("the part of the name after the first dot has ", column.size(),
+                           " bytes; a column name has at most ", kMaxColumnNameBytes, ": rename the file");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMemberName(std::string_view name) {
+  if (name.starts_with('/')) return InvalidArgument("an absolute name could not be unpacked below a directory");
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view component = name.substr(begin, end - begin);
+    if (component.empty() || component == "." || component == "..") {
+      return InvalidArgument("a name with the component '", component, "' would not be unpacked to the same name");
+    }
+    begin = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
+  SHARDKIT_RETURN_IF_ERROR(CheckMemberName(name));
+  if (!IsValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
+  if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (end - begin > kMaxComponentBytes) {
+      return ResourceExhausted("the name '", Front(name.substr(begin)), "…' has ", end - begin,
+                               " bytes between slashes; file systems take at most ", kMaxComponentBytes,
+                               ": convert the dataset to tars instead");
+    }
+    begin = end + 1;
+  }
+  if (const size_t length = JoinPath(directory, name).size(); length > kMaxPathBytes) {
+    return ResourceExhausted(
+        "the path of '", Front(name), "…' would have ", length, " bytes; at most ", kMaxPathBytes,
+        " are possible: give a directory with a shorter path, or convert the dataset to tars instead");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

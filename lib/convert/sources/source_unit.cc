@@ -1,0 +1,149 @@
+#include "convert/sources/source_unit.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "codec/content_type.h"
+
+namespace shardkit {
+namespace {
+
+class FileSlice final : public RandomAccessFile {
+ public:
+  FileSlice(FileSystem* file_system, std::string path, uint64_t offset, uint64_t length)
+      : file_system_(file_system), path_(std::move(path)), offset_(offset), length_(length) {}
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return length_; }
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    if (!RangeWithin(offset, buffer.size(), length_)) {
+      return OutOfRange(path_, ": read of ", buffer.size(), " bytes at ", offset, " passes the end at ", length_);
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_->OpenForReading(path_));
+    return file->ReadAt(offset_ + offset, buffer);
+  }
+
+ private:
+  FileSystem* const file_system_;
+  const std::string path_;
+  const uint64_t offset_;
+  const uint64_t length_;
+};
+
+}  // namespace
+
+void TreeUnit::Add(const WalkedGroup& group, size_t first, size_t count) {
+  Listed listed;
+  if (!samples_.empty() && directory(samples_.size() - 1) == group.directory) {
+    listed = samples_.back();
+  } else {
+    listed.directory_begin = static_cast<uint32_t>(text_.size());
+    listed.directory_length = static_cast<uint32_t>(group.directory.size());
+    text_.append(group.directory);
+  }
+  listed.first_file = static_cast<uint32_t>(files_.size());
+  listed.file_count = static_cast<uint32_t>(count);
+  samples_.push_back(listed);
+  for (const WalkedFile& walked : std::span(group.files).subspan(first, count)) {
+    File file;
+    file.name_begin = static_cast<uint32_t>(text_.size());
+    text_.append(group.stem);
+    if (walked.has_dot) text_.push_back('.');
+    text_.append(walked.rest);
+    file.name_length = static_cast<uint32_t>(text_.size()) - file.name_begin;
+    file.kind = walked.kind;
+    files_.push_back(file);
+  }
+  sample_count = samples_.size();
+}
+
+std::string_view TreeUnit::directory(size_t sample) const {
+  return Text(samples_[sample].directory_begin, samples_[sample].directory_length);
+}
+
+std::span<const TreeUnit::File> TreeUnit::files(size_t sample) const {
+  return std::span(files_).subspan(samples_[sample].first_file, samples_[sample].file_count);
+}
+
+std::string TreeUnit::RelativePath(size_t sample, const File& file) const {
+  return StrCat(directory(sample), name(file));
+}
+
+std::string TreeUnit::FullPath(size_t sample, const File& file) const {
+  return StrCat(root_, root_.ends_with('/') ? "" : "/", directory(sample), name(file));
+}
+
+const Column* ColumnTable::Find(std::string_view name, Type type) {
+  // The key is built before the lock is taken; names are short enough to need no allocation.
+  const std::pair<std::string, Type> key(name, type);
+  {
+    std::shared_lock lock(mutex_);
+    if (const auto found = columns_.find(key); found != columns_.end()) return found->second.get();
+  }
+  std::unique_lock lock(mutex_);
+  std::unique_ptr<Column>& column = columns_[key];
+  if (!column) column = std::make_unique<Column>(ByteStringColumn(name, type, nullable_));
+  return column.get();
+}
+
+Column KeyColumn() {
+  Column column;
+  column.name = "key";
+  column.type = Type::kUtf8;
+  column.codec = Codec::kZstd;
+  column.is_key = true;
+  return column;
+}
+
+Column ByteStringColumn(std::string_view name, Type type, bool nullable) {
+  Column column;
+  column.name = std::string(name);
+  column.type = type;
+  column.codec = type == Type::kUtf8 || type == Type::kJson ? Codec::kZstd : Codec::kNone;
+  column.nullable = nullable;
+  return column;
+}
+
+std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, std::string path, uint64_t offset,
+                                                      uint64_t length) {
+  return std::make_shared<FileSlice>(file_system, std::move(path), offset, length);
+}
+
+absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path, uint64_t stream_above,
+                               ByteArena* arena) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
+  Value value;
+  if (file->size() >= stream_above) {
+    value.file = MakeFileSlice(file_system, path, 0, file->size());
+    return value;
+  }
+  const std::span<char> memory = arena->Allocate(file->size());
+  SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, memory));
+  value.bytes = {memory.data(), memory.size()};
+  return value;
+}
+
+absl::StatusOr<Type> TypeOfValue(const Value& value, std::string_view extension) {
+  if (!value.file) return GuessType(value.bytes, extension);
+  char head[16];
+  const size_t length = std::min<uint64_t>(sizeof(head), value.file->size());
+  SHARDKIT_RETURN_IF_ERROR(value.file->ReadAt(0, {head, length}));
+  const std::string_view bytes(head, length);
+  return HasJpegSignature(bytes) ? Type::kJpeg : HasPngSignature(bytes) ? Type::kPng : Type::kBytes;
+}
+
+void AddFailure(size_t index, std::string_view key, absl::Status status, SampleBatch* batch) {
+  batch->failures.push_back({index, std::string(key), std::move(status)});
+}
+
+absl::Status ReadWholeFile(FileSystem* file_system, const std::string& path, std::string* bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
+  bytes->resize(file->size());
+  return file->ReadAt(0, *bytes);
+}
+
+}  // namespace shardkit

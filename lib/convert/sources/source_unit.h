@@ -1,0 +1,98 @@
+// Samples listed in a directory tree, and what the sources share in loading them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "convert/sources/source_walk.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+// Listed files of a tree, in few allocations whatever their number.
+class TreeUnit : public WorkUnit {
+ public:
+  struct File {
+    uint32_t name_begin = 0;
+    uint32_t name_length = 0;
+    EntryKind kind = EntryKind::kFile;
+  };
+
+  // `root` is the input's path, `input` its number among the inputs.
+  TreeUnit(std::string root, size_t input) : root_(std::move(root)), input_(input) {}
+
+  // Appends a sample of files first .. first + count of a group.
+  void Add(const WalkedGroup& group, size_t first, size_t count);
+
+  size_t input() const { return input_; }
+  size_t size() const { return samples_.size(); }
+  std::string_view directory(size_t sample) const;
+  std::span<const File> files(size_t sample) const;
+  std::string_view name(const File& file) const { return Text(file.name_begin, file.name_length); }
+
+  // Relative to the root, and for opening.
+  std::string RelativePath(size_t sample, const File& file) const;
+  std::string FullPath(size_t sample, const File& file) const;
+
+ private:
+  struct Listed {
+    uint32_t directory_begin = 0;
+    uint32_t directory_length = 0;
+    uint32_t first_file = 0;
+    uint32_t file_count = 0;
+  };
+  std::string_view Text(uint32_t begin, uint32_t length) const { return std::string_view(text_).substr(begin, length); }
+
+  const std::string root_;
+  const size_t input_;
+  std::string text_;  // directories and names, one after the other
+  std::vector<Listed> samples_;
+  std::vector<File> files_;
+};
+
+// The columns of a source, one for each name and type. They live as long as the table. Thread-safe.
+class ColumnTable {
+ public:
+  explicit ColumnTable(bool nullable) : nullable_(nullable) {}
+
+  const Column* Find(std::string_view name, Type type);
+
+ private:
+  const bool nullable_;
+  std::shared_mutex mutex_;
+  std::map<std::pair<std::string, Type>, std::unique_ptr<Column>, std::less<>> columns_;
+};
+
+// Column "key".
+Column KeyColumn();
+
+// Text is compressed, the rest kept as it is.
+Column ByteStringColumn(std::string_view name, Type type, bool nullable);
+
+// Part of a file, opened for each read: many values can wait to be written without holding a descriptor each.
+std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, std::string path, uint64_t offset,
+                                                      uint64_t length);
+
+// The file's bytes in *arena, or the file itself when it has at least `stream_above` bytes.
+absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path, uint64_t stream_above,
+                               ByteArena* arena);
+
+// GuessType for bytes in memory; of a file, whose text is not looked through, only the signature counts.
+absl::StatusOr<Type> TypeOfValue(const Value& value, std::string_view extension);
+
+// Notes a sample that cannot be loaded. The status names the file.
+void AddFailure(size_t index, std::string_view key, absl::Status status, SampleBatch* batch);
+
+// Whole file into *bytes, whatever its size.
+absl::Status ReadWholeFile(FileSystem* file_system, const std::string& path, std::string* bytes);
+
+}  // namespace shardkit

@@ -1,0 +1,178 @@
+#include "convert/sources/source_walk.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit {
+namespace {
+
+constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kRecordHeader = 1 + sizeof(uint32_t);
+
+// Up to eight bytes as a number that orders as they do.
+uint64_t PrefixOf(std::string_view text) {
+  char bytes[8] = {};
+  std::memcpy(bytes, text.data(), std::min<size_t>(text.size(), 8));
+  return __builtin_bswap64(LoadLittle<uint64_t>(bytes));
+}
+
+}  // namespace
+
+absl::Status CheckEntryKind(EntryKind kind) {
+  switch (kind) {
+    case EntryKind::kFile:
+    case EntryKind::kDirectory:
+      return absl::OkStatus();
+    case EntryKind::kDangling:
+      return NotFound("a symbolic link to a file that does not exist");
+    case EntryKind::kLoop:
+      return InvalidArgument("a symbolic link to a directory that contains it");
+    case EntryKind::kOther:
+      break;
+  }
+  return InvalidArgument("not a regular file (a socket, pipe or device)");
+}
+
+absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(FileSystem& file_system,
+                                                                         const std::string& path, NameSplit split) {
+  auto listing = std::make_unique<DirectoryListing>();
+  SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(
+      path, [&](std::string_view name, FileType type) { return listing->Add(file_system, path, name, type, split); }));
+  listing->Sort();
+  return listing;
+}
+
+absl::Status DirectoryListing::Add(FileSystem& file_system, const std::string& path, std::string_view name,
+                                   FileType type, NameSplit split) {
+  bool link = type == FileType::kSymbolicLink;
+  if (link) {
+    const auto info = file_system.Stat(JoinPath(path, name));
+    if (!info.ok()) {
+      // Whatever keeps the link from being followed (a missing target, a loop of links), it is this sample's
+      // trouble and not the listing's.
+      Store(EntryKind::kDangling, name, split);
+      return absl::OkStatus();
+    }
+    type = info->type;
+  }
+  const EntryKind kind = type == FileType::kRegular     ? EntryKind::kFile
+                         : type == FileType::kDirectory ? EntryKind::kDirectory
+                                                        : EntryKind::kOther;
+  Store(kind, name, split);
+  return absl::OkStatus();
+}
+
+void DirectoryListing::Store(EntryKind kind, std::string_view name, NameSplit split) {
+  const bool directory = kind == EntryKind::kDirectory;
+  const size_t length = name.size() + (directory ? 1 : 0);
+  const size_t needed = kRecordHeader + length;
+  if (chunks_.empty() || needed > kChunkBytes - std::min(kChunkBytes, chunk_used_.back())) {
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(std::max(needed, kChunkBytes)));
+    chunk_used_.push_back(0);
+  }
+  char* const record = chunks_.back().get() + chunk_used_.back();
+  chunk_used_.back() += needed;
+  ++count_;
+  record[0] = static_cast<char>(kind);
+  StoreLittle(record + 1, static_cast<uint32_t>(length));
+  char* const text = record + kRecordHeader;
+  std::memcpy(text, name.data(), name.size());
+  if (directory) {
+    text[name.size()] = '/';
+  } else if (const NameParts parts = DivideName(name, split); parts.has_dot) {
+    text[parts.stem.size()] = '\0';
+  }
+}
+
+std::string_view DirectoryListing::RecordName(const char* record) {
+  return {record + kRecordHeader, LoadLittle<uint32_t>(record + 1)};
+}
+
+void DirectoryListing::Sort() {
+  entries_.reserve(count_);
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    for (size_t at = 0; at < chunk_used_[chunk];) {
+      const char* const record = chunks_[chunk].get() + at;
+      entries_.push_back({0, record});
+      at += kRecordHeader + RecordName(record).size();
+    }
+  }
+  if (entries_.empty()) return;
+  std::string_view shared = name(0);
+  for (size_t i = 1; i < entries_.size() && !shared.empty(); ++i) {
+    const std::string_view other = name(i);
+    const auto [end, unused] = std::mismatch(shared.begin(), shared.end(), other.begin(), other.end());
+    shared = shared.substr(0, static_cast<size_t>(end - shared.begin()));
+  }
+  for (Entry& entry : entries_) entry.prefix = PrefixOf(RecordName(entry.record).substr(shared.size()));
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return a.prefix != b.prefix ? a.prefix < b.prefix : RecordName(a.record) < RecordName(b.record);
+  });
+}
+
+TreeWalk::TreeWalk(FileSystem* file_system, std::string root, NameSplit split)
+    : file_system_(file_system), root_(std::move(root)), split_(split) {}
+
+absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
+  directory_.append(name);
+  const std::string path =
+      directory_.empty() ? root_ : JoinPath(root_, std::string_view(directory_).substr(0, directory_.size() - 1));
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_->Stat(path));
+  const bool known = info.device != 0 || info.inode != 0;
+  for (const Level& level : levels_) {
+    if (known && level.device == info.device && level.inode == info.inode) {
+      directory_.resize(directory_.size() - name.size());
+      return false;
+    }
+  }
+  Level level;
+  SHARDKIT_ASSIGN_OR_RETURN(level.listing, DirectoryListing::Read(*file_system_, path, split_));
+  level.directory_length = directory_.size();
+  level.device = info.device;
+  level.inode = info.inode;
+  levels_.push_back(std::move(level));
+  return true;
+}
+
+absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
+  if (!started_) {
+    started_ = true;
+    SHARDKIT_RETURN_IF_ERROR(Enter("").status());
+  }
+  group->files.clear();
+  while (!levels_.empty()) {
+    Level& level = levels_.back();
+    directory_.resize(level.directory_length);
+    if (level.next == level.listing->size()) {
+      levels_.pop_back();
+      continue;
+    }
+    if (level.listing->kind(level.next) == EntryKind::kDirectory) {
+      const std::string_view name = level.listing->name(level.next++);
+      SHARDKIT_ASSIGN_OR_RETURN(const bool entered, Enter(name));
+      if (entered) continue;
+      *group = {directory_, name.substr(0, name.size() - 1), {{{}, false, EntryKind::kLoop}}};
+      return true;
+    }
+    for (; level.next < level.listing->size(); ++level.next) {
+      const std::string_view name = level.listing->name(level.next);
+      const std::string_view stem = name.substr(0, name.find('\0'));
+      if (level.listing->kind(level.next) == EntryKind::kDirectory) break;
+      if (!group->files.empty() && stem != group->stem) break;
+      const bool has_dot = stem.size() < name.size();
+      group->directory = directory_;
+      group->stem = stem;
+      group->files.push_back(
+          {has_dot ? name.substr(stem.size() + 1) : std::string_view(), has_dot, level.listing->kind(level.next)});
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,103 @@
+// Walks a directory tree in the byte order of sample keys, one directory in memory at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "convert/sources/source_names.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+enum class EntryKind : uint8_t {
+  kFile,       // a regular file, perhaps through a symbolic link
+  kDirectory,  // never handed out by TreeWalk
+  kDangling,   // a symbolic link to nothing
+  kLoop,       // a symbolic link to a directory that holds it
+  kOther,      // a socket, a device, a pipe
+};
+
+// Why an entry that is no file cannot be packed; OK for kFile.
+absl::Status CheckEntryKind(EntryKind kind);
+
+// The names of one directory in a compact form, sorted. A file's first or last dot (as NameSplit says) is
+// kept as a zero byte and a directory's name ends in '/': plain byte order of these is the order of keys,
+// because a stem ends at the zero byte, below every byte a name can have. Three million names of 20 bytes
+// take 130 MB.
+class DirectoryListing {
+ public:
+  // `path` is the directory to list.
+  static absl::StatusOr<std::unique_ptr<DirectoryListing>> Read(FileSystem& file_system, const std::string& path,
+                                                                NameSplit split);
+
+  size_t size() const { return entries_.size(); }
+  EntryKind kind(size_t i) const { return static_cast<EntryKind>(entries_[i].record[0]); }
+
+  // The sorted form.
+  std::string_view name(size_t i) const { return RecordName(entries_[i].record); }
+
+ private:
+  struct Entry {
+    uint64_t prefix;     // the first bytes after what all names share, big-endian: settles most comparisons
+    const char* record;  // kind, length (u32), name
+  };
+
+  static std::string_view RecordName(const char* record);
+  absl::Status Add(FileSystem& file_system, const std::string& path, std::string_view name, FileType type,
+                   NameSplit split);
+  void Store(EntryKind kind, std::string_view name, NameSplit split);
+  void Sort();
+
+  std::vector<std::unique_ptr<char[]>> chunks_;
+  std::vector<size_t> chunk_used_;
+  size_t count_ = 0;
+  std::vector<Entry> entries_;
+};
+
+// The files of one directory that have the same key. Borrowed until the next call.
+struct WalkedFile {
+  std::string_view rest;  // see NameParts
+  bool has_dot = false;
+  EntryKind kind = EntryKind::kFile;
+};
+struct WalkedGroup {
+  std::string_view directory;  // relative to the root: empty, or ends in '/'
+  std::string_view stem;       // the key is directory + stem
+  std::vector<WalkedFile> files;
+};
+
+// Not thread-safe. Symbolic links are followed. A directory that cannot be listed ends the walk with an
+// error.
+class TreeWalk {
+ public:
+  TreeWalk(FileSystem* file_system, std::string root, NameSplit split);
+
+  // False at the end. Groups come in strictly ascending byte order of their keys.
+  absl::StatusOr<bool> Next(WalkedGroup* group);
+
+ private:
+  struct Level {
+    std::unique_ptr<DirectoryListing> listing;
+    size_t next = 0;
+    size_t directory_length = 0;  // of directory_ at this level
+    uint64_t device = 0;
+    uint64_t inode = 0;
+  };
+
+  // False, leaving the levels alone, when the directory is one of those it lies in.
+  absl::StatusOr<bool> Enter(std::string_view name);
+
+  FileSystem* const file_system_;
+  const std::string root_;
+  const NameSplit split_;
+  bool started_ = false;
+  std::string directory_;
+  std::vector<Level> levels_;
+};
+
+}  // namespace shardkit

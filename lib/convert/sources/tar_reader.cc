@@ -1,0 +1,189 @@
+#include "convert/sources/tar_reader.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/foreign/archive_input.h"
+#include "convert/sources/source_unit.h"
+
+namespace shardkit {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr uint64_t kTarBlock = 512;
+// Larger members of a tar without compression stay in the file.
+constexpr uint64_t kLargestCopied = uint64_t{64} << 20;
+// Members of a compressed tar must be held in memory whole: never more than this.
+constexpr uint64_t kLargestCompressed = uint64_t{1} << 30;
+
+std::string_view Describe(archive_entry* entry) {
+  if (archive_entry_hardlink(entry) != nullptr) return "a hard link";
+  switch (archive_entry_filetype(entry)) {
+    case AE_IFLNK:
+      return "a symbolic link";
+    case AE_IFCHR:
+    case AE_IFBLK:
+      return "a device";
+    case AE_IFIFO:
+      return "a named pipe";
+    case AE_IFSOCK:
+      return "a socket";
+    default:
+      return "of a kind that is not known";
+  }
+}
+
+}  // namespace
+
+struct TarReader::State {
+  State(FileSystem* from, std::unique_ptr<RandomAccessFile> opened, uint64_t most_decompressed)
+      : file_system(from),
+        file(std::move(opened)),
+        max_decompression(most_decompressed),
+        path(file->path()),
+        input(*file, kBufferBytes, kBufferBytes) {}
+
+  FileSystem* const file_system;
+  const std::unique_ptr<RandomAccessFile> file;
+  const uint64_t max_decompression;
+  const std::string path;
+  ArchiveInput input;
+  Archive reader;
+  uint64_t members = 0;
+  std::string last_name;      // for messages
+  bool data_pending = false;  // the current member's data was not passed over yet
+
+  // Bytes of the tar, without compression, that were consumed.
+  uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
+
+  uint64_t most_memory() const {
+    return std::min(kLargestCompressed, file->size() + std::min(max_decompression, kLargestCompressed));
+  }
+
+  bool SkipData() {
+    if (!std::exchange(data_pending, false)) return true;
+    return archive_read_data_skip(reader.get()) >= ARCHIVE_WARN;
+  }
+};
+
+TarReader::TarReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TarReader::~TarReader() = default;
+
+absl::Status TarReader::Error(std::string_view where) const {
+  return state_->input.Describe(state_->reader.get(), where);
+}
+
+absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_system, const std::string& path,
+                                                           uint64_t max_decompression) {
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
+  auto state = std::make_unique<State>(file_system, std::move(file), max_decompression);
+  state->reader.reset(archive_read_new());
+  archive* const reader = state->reader.get();
+  if (reader == nullptr) return ResourceExhausted(path, ": no memory for a tar reader");
+  // One by one: "all" would include filters that start other programs.
+  archive_read_support_filter_gzip(reader);
+  archive_read_support_filter_bzip2(reader);
+  archive_read_support_filter_compress(reader);
+  archive_read_support_filter_xz(reader);
+  archive_read_support_filter_lzma(reader);
+  archive_read_support_filter_lz4(reader);
+  archive_read_support_filter_zstd(reader);
+  archive_read_support_format_tar(reader);
+  // Without it everything behind the first end mark would be passed over silently.
+  archive_read_set_options(reader, "tar:read_concatenated_archives");
+  state->input.Attach(reader);
+  const int result = archive_read_open1(reader);
+  std::unique_ptr<TarReader> tar(new TarReader(std::move(state)));
+  if (result == ARCHIVE_OK) return tar;
+  absl::Status error = tar->Error("cannot be opened as a tar");
+  if (ToStd(error.message()).ends_with("Unrecognized archive format")) return InvalidArgument(path, ": not a tar file");
+  return error;
+}
+
+absl::StatusOr<bool> TarReader::Next(TarMember* member) {
+  archive* const reader = state_->reader.get();
+  const std::string where = state_->members == 0
+                                ? std::string("first member")
+                                : StrCat("after member ", state_->members, " '", state_->last_name, "'");
+  // Passing over the rest of the member before, so that what the end mark adds can be told.
+  if (!state_->SkipData()) return Error(StrCat("member '", state_->last_name, "'"));
+  const uint64_t end_of_members = state_->position();
+  archive_entry* entry = nullptr;
+  const int result = archive_read_next_header(reader, &entry);
+  if (result == ARCHIVE_EOF) {
+    // POSIX closes a tar with two blocks of zeros. Without them the file was cut off between two members.
+    if (state_->members > 0 && state_->position() < end_of_members + kTarBlock) {
+      return DataLoss(state_->path, ": ", where, ": the tar ends without an end mark: it was cut off; get it again");
+    }
+    return false;
+  }
+  if (result < ARCHIVE_WARN) {
+    return Error(where);
+  }
+  ++state_->members;
+  state_->data_pending = true;
+  const char* const name = ArchiveName(entry);
+  if (name == nullptr) return Error(where);
+  member->name = name;
+  if (member->name.starts_with("./")) member->name.erase(0, 2);
+  state_->last_name = member->name;
+  member->ordinal = state_->members;
+  member->size = static_cast<uint64_t>(std::max<la_int64_t>(archive_entry_size(entry), 0));
+  member->what = {};
+  if (archive_entry_hardlink(entry) == nullptr && archive_entry_filetype(entry) == AE_IFREG) {
+    member->kind = TarMember::Kind::kRegular;
+  } else if (archive_entry_filetype(entry) == AE_IFDIR) {
+    member->kind = TarMember::Kind::kDirectory;
+  } else {
+    member->kind = TarMember::Kind::kOther;
+    member->what = Describe(entry);
+  }
+  return true;
+}
+
+absl::StatusOr<Value> TarReader::Read(const TarMember& member, uint64_t stream_above, ByteArena* arena) {
+  archive* const reader = state_->reader.get();
+  const std::string where = StrCat("member '", member.name, "'");
+  if (member.size >= stream_above || member.size > kLargestCopied) {
+    // Without compression the bytes lie in the tar as they are, padded to whole blocks at the end (but for a
+    // sparse member, whose end says so by not lying where it should).
+    const bool plain = archive_filter_count(reader) == 1;
+    if (plain) {
+      const uint64_t begin = state_->position();
+      if (!state_->SkipData()) return Error(where);
+      const uint64_t end = state_->position();
+      const uint64_t stored = RoundUp(member.size, kTarBlock);
+      // The header may or may not have been counted as consumed.
+      if (end >= stored && end - stored >= begin && end - stored <= begin + kTarBlock) {
+        Value value;
+        value.file = MakeFileSlice(state_->file_system, state_->path, end - stored, member.size);
+        return value;
+      }
+      return Unimplemented(state_->path, ": ", where, ": a sparse member of ", member.size,
+                           " bytes: extract the tar and pack the directory");
+    }
+  }
+  if (archive_filter_count(reader) > 1 && member.size + arena->allocated() > state_->most_memory()) {
+    if (!state_->SkipData()) return Error(where);
+    return ResourceExhausted(state_->path, ": ", where, ": ", member.size,
+                             " bytes in a compressed tar would have to be held in memory, where a sample may take ",
+                             state_->most_memory(),
+                             ": decompress the tar first, or raise the limit (--max-decompression)");
+  }
+  const std::span<char> memory = arena->Allocate(member.size);
+  size_t done = 0;
+  while (done < memory.size()) {
+    const la_ssize_t count = archive_read_data(reader, memory.data() + done, memory.size() - done);
+    if (count <= 0) return Error(where);
+    done += static_cast<size_t>(count);
+  }
+  Value value;
+  value.bytes = {memory.data(), memory.size()};
+  return value;
+}
+
+}  // namespace shardkit

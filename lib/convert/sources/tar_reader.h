@@ -1,0 +1,50 @@
+// The members of a tar file, one after the other, through libarchive. Any compression it reads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/sample.h"
+
+namespace shardkit {
+
+struct TarMember {
+  enum class Kind { kRegular, kDirectory, kOther };
+  std::string name;      // without a leading "./"
+  uint64_t ordinal = 0;  // counted from 1, directories included
+  uint64_t size = 0;     // bytes; of a regular file
+  Kind kind = Kind::kOther;
+  std::string_view what;  // "a symbolic link", … for kOther
+};
+
+// One thread at a time. A tar that is damaged, cut off, or lacks its end mark is DataLoss naming file and
+// member.
+class TarReader {
+ public:
+  // InvalidArgument when the file is not a tar.
+  static absl::StatusOr<std::unique_ptr<TarReader>> Open(FileSystem* file_system, const std::string& path,
+                                                         uint64_t max_decompression);
+  ~TarReader();
+
+  // False at the end. What was not read of the member before is passed over.
+  absl::StatusOr<bool> Next(TarMember* member);
+
+  // The bytes of the regular member Next gave, once: in *arena, or, from `stream_above` bytes on, as a part
+  // of the tar file when it is not compressed. Of a compressed tar *arena holds at most `max_decompression` bytes more
+  // than the file has, and 1 GiB: ResourceExhausted for what passes that.
+  absl::StatusOr<Value> Read(const TarMember& member, uint64_t stream_above, ByteArena* arena);
+
+ private:
+  struct State;
+  explicit TarReader(std::unique_ptr<State> state);
+  absl::Status Error(std::string_view where) const;
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,121 @@
+#include "convert/sources/tar_samples.h"
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "convert/sources/source_names.h"
+
+namespace shardkit {
+namespace {
+
+// Directory and stem: the key.
+std::string_view KeyOf(std::string_view name) {
+  const NameParts parts = DivideName(BasePart(name), NameSplit::kFirstDot);
+  return name.substr(0, DirectoryPart(name).size() + parts.stem.size());
+}
+
+}  // namespace
+
+std::pair<uint64_t, uint64_t> SeenKeys::Hash(std::string_view key) {
+  const Hash128Bytes hash = Hash128(key);
+  return {LoadLittle<uint64_t>(hash.data()), LoadLittle<uint64_t>(hash.data() + 8)};
+}
+
+std::optional<uint64_t> SeenKeys::Insert(std::string_view key, uint64_t ordinal) {
+  const auto [found, inserted] = members_.try_emplace(Hash(key), ordinal);
+  return inserted ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<uint64_t> SeenKeys::Find(std::string_view key) const {
+  const auto found = members_.find(Hash(key));
+  return found == members_.end() ? std::nullopt : std::optional(found->second);
+}
+
+absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& path, const SourceOptions& options,
+                                                             bool headers_only) {
+  std::unique_ptr<TarSamples> samples(new TarSamples());
+  samples->path_ = path;
+  samples->stream_above_ = options.stream_above;
+  samples->headers_only_ = headers_only;
+  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_, TarReader::Open(options.file_system, path, options.max_decompression));
+  return samples;
+}
+
+// To the next member that is not a directory.
+absl::Status TarSamples::Advance() {
+  TarMember member;
+  do {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, reader_->Next(&member));
+    if (!more) {
+      member_.reset();
+      return absl::OkStatus();
+    }
+  } while (member.kind == TarMember::Kind::kDirectory);
+  member_ = std::move(member);
+  return absl::OkStatus();
+}
+
+absl::Status TarSamples::CheckMember(const TarSample& sample, std::string_view column) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckMemberName(member_->name));
+  if (member_->kind == TarMember::Kind::kOther) {
+    return InvalidArgument("is ", member_->what, "; only regular files can be packed");
+  }
+  SHARDKIT_RETURN_IF_ERROR(CheckKey(sample.key));
+  SHARDKIT_RETURN_IF_ERROR(CheckColumnName(column));
+  for (const TarValue& value : sample.values) {
+    if (value.column == column) {
+      return InvalidArgument("there is another member '", member_->name, "' in front of it (this is number ",
+                             member_->ordinal, ")");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TarSamples::Take(ByteArena* arena, TarSample* sample) {
+  const std::string_view name = arena->Copy(member_->name);
+  const std::string_view column = ColumnOfName(DivideName(BasePart(name), NameSplit::kFirstDot));
+  if (absl::Status status = CheckMember(*sample, column); !status.ok()) {
+    if (sample->status.ok()) sample->status = Annotate(status, StrCat(path_, ": member '", name, "'"));
+    return absl::OkStatus();
+  }
+  TarValue value;
+  value.column = column;
+  value.extension = LastExtension(BasePart(name));
+  if (!headers_only_ && sample->status.ok()) {
+    auto read = reader_->Read(*member_, stream_above_, arena);
+    if (!read.ok()) {
+      // Data that is too much to hold is this sample's trouble; damage concerns all that follows.
+      const bool local = absl::IsResourceExhausted(read.status()) || absl::IsUnimplemented(read.status());
+      if (!local) return read.status();
+      sample->status = read.status();
+      return absl::OkStatus();
+    }
+    value.value = *std::move(read);
+  }
+  sample->values.push_back(std::move(value));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> TarSamples::Next(ByteArena* arena, TarSample* sample) {
+  if (!started_) {
+    started_ = true;
+    SHARDKIT_RETURN_IF_ERROR(Advance());
+  }
+  *sample = {};
+  if (!member_) return false;
+  sample->key = arena->Copy(KeyOf(member_->name));
+  if (const std::optional<uint64_t> before = seen_.Insert(sample->key, member_->ordinal)) {
+    sample->status =
+        InvalidArgument(path_, ": member '", member_->name, "' (number ", member_->ordinal, ") has the key '",
+                        sample->key, "' of the sample that began with member number ", *before,
+                        " and had ended: the files of a sample must stand next to each other, each once");
+  }
+  do {
+    SHARDKIT_RETURN_IF_ERROR(Take(arena, sample));
+    SHARDKIT_RETURN_IF_ERROR(Advance());
+  } while (member_ && KeyOf(member_->name) == sample->key);
+  return true;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,71 @@
+// Samples of a tar file: neighbouring members whose names are equal up to the first dot of the base name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "convert/sources/tar_reader.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+// Keys that were seen, as 128-bit hashes, and the number of the member each began with. 40 bytes per key.
+class SeenKeys {
+ public:
+  // Empty when the key is new; else the member it was seen with before.
+  std::optional<uint64_t> Insert(std::string_view key, uint64_t ordinal);
+  std::optional<uint64_t> Find(std::string_view key) const;
+
+ private:
+  static std::pair<uint64_t, uint64_t> Hash(std::string_view key);
+
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint64_t> members_;
+};
+
+// Borrowed from the arena given to Next.
+struct TarValue {
+  std::string_view column;
+  std::string_view extension;
+  Value value;
+};
+struct TarSample {
+  std::string_view key;
+  std::vector<TarValue> values;
+  absl::Status status;  // why the sample cannot be loaded; names file and member
+};
+
+// One thread at a time.
+class TarSamples {
+ public:
+  // With `headers_only` the values are empty.
+  static absl::StatusOr<std::unique_ptr<TarSamples>> Open(const std::string& path, const SourceOptions& options,
+                                                          bool headers_only);
+
+  // False at the end.
+  absl::StatusOr<bool> Next(ByteArena* arena, TarSample* sample);
+
+ private:
+  TarSamples() = default;
+  absl::Status Advance();
+  // An error that only concerns the sample goes to sample->status.
+  absl::Status Take(ByteArena* arena, TarSample* sample);
+  absl::Status CheckMember(const TarSample& sample, std::string_view column) const;
+
+  std::string path_;
+  uint64_t stream_above_ = 0;
+  bool headers_only_ = false;
+  std::unique_ptr<TarReader> reader_;
+  std::optional<TarMember> member_;  // listed, not read
+  bool started_ = false;
+  SeenKeys seen_;
+};
+
+}  // namespace shardkit

@@ -1,0 +1,58 @@
+// Datasets of other containers, read as they are.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+
+// Immutable, thread-safe. A shard's reader shows its samples in blocks as a native one does
+// (container/foreign/foreign_shard_reader.h).
+class ForeignDataset {
+ public:
+  virtual ~ForeignDataset() = default;
+
+  // "mds" or "webdataset".
+  virtual std::string_view container() const = 0;
+
+  // Made from what the container says of itself. Content hashes are zeros: these containers have none.
+  virtual const Manifest& manifest() const = 0;
+
+  // Below manifest().shards.size(). NotFound when the file is missing, DataLoss when it is not what the dataset says of
+  // it.
+  virtual absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const = 0;
+
+  // What is wrong with a shard that can be opened and that reading all of it does not show: hashes of whole files,
+  // samples whose parts do not stand together. An error is what kept the check from being done. Reads the whole shard.
+  virtual absl::Status FindProblems(size_t shard, const ReadOptions& options,
+                                    const std::function<void(std::string message)>& report) const = 0;
+};
+
+// MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders
+// are such datasets; or a shard by itself. NotFound when there is none, Unimplemented for another version or an
+// encoding that is not read (pickle), saying why; such columns are left out when `options` names others.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
+                                                        const DatasetOptions& options);
+
+// WebDataset: `path` is a tar file, plain or compressed, or a directory that holds tar files.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
+                                                               const ReadOptions& options);
+
+// The tars that the wids index at `path` lists, or null when that file is none. DataLoss when a tar is not what the
+// index says of it, NotFound when it is missing, Unimplemented when it is on another machine.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
+                                                         const ReadOptions& options);
+
+// The dataset at `path`, of which `info` is known, or null when it is none of the above (or one of our own).
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
+                                                            const FileInfo& info, const DatasetOptions& options);
+
+}  // namespace shardkit

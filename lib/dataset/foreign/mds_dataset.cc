@@ -1,0 +1,156 @@
+#include "dataset/foreign/mds_dataset.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/foreign/mds_shard_reader.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "io/publish_file.h"
+
+namespace shardkit {
+namespace {
+
+absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
+  const auto info = file_system.Stat(path);
+  if (absl::IsNotFound(info.status())) return false;
+  if (!info.ok()) return info.status();
+  return true;
+}
+
+class MdsDataset : public ForeignDataset {
+ public:
+  explicit MdsDataset(FileSystem& file_system) : file_system_(file_system) {}
+
+  absl::Status Initialise(MdsDirectory directory, const std::vector<std::string>& wanted) {
+    directory_ = std::move(directory.path);
+    described_by_ = std::move(directory.described_by);
+    shards_ = std::move(directory.index.shards);
+    columns_ = std::make_shared<const std::vector<format::MdsColumn>>(std::move(directory.index.columns));
+    SHARDKIT_RETURN_IF_ERROR(MakeSchema(wanted));
+    for (const format::MdsShard& shard : shards_) {
+      // Of a shard with both forms the raw one is read, which is what the peer keeps when it has decompressed it.
+      bool compressed = false;
+      if (shard.zip) {
+        SHARDKIT_ASSIGN_OR_RETURN(const bool raw, IsThere(file_system_, JoinPath(directory_, shard.raw.name)));
+        compressed = !raw;
+      }
+      const format::MdsFile& file = compressed ? *shard.zip : shard.raw;
+      MdsShardFile described;
+      described.raw_bytes = shard.raw.bytes;
+      described.samples = shard.samples;
+      if (compressed) {
+        SHARDKIT_ASSIGN_OR_RETURN(described.compression, CompressionOf(shard));
+      }
+      manifest_.shards.push_back({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
+      compressed_.push_back(described.compression);
+    }
+    return absl::OkStatus();
+  }
+
+  std::string_view container() const override { return "mds"; }
+  const Manifest& manifest() const override { return manifest_; }
+
+  absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
+    const ManifestShard& entry = manifest_.shards[shard];
+    MdsShardFile file;
+    file.path = JoinPath(directory_, entry.name);
+    file.bytes = entry.bytes;
+    file.raw_bytes = shards_[shard].raw.bytes;
+    file.samples = entry.samples;
+    file.compression = compressed_[shard];
+    file.raw_hashes = shards_[shard].raw.hashes;
+    absl::StatusOr<std::unique_ptr<ShardReader>> opened =
+        MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
+    if (absl::IsNotFound(opened.status())) return NotFound(file.path, ": shard ", shard, " of index.json is missing");
+    return opened;
+  }
+
+  absl::Status FindProblems(size_t shard, const ReadOptions& options,
+                            const std::function<void(std::string)>& report) const override {
+    absl::Status unknown;
+    const absl::Status status = CheckMdsShardHashes(file_system_, directory_, shards_[shard], options, &unknown);
+    if (absl::IsDataLoss(status)) {
+      report(std::string(ToStd(status.message())));
+    } else if (!status.ok()) {
+      return status;
+    }
+    if (!unknown.ok())
+      report(StrCat(JoinPath(directory_, shards_[shard].raw.name), ": not compared: ", ToStd(unknown.message())));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<std::optional<Compression>> CompressionOf(const format::MdsShard& shard) const {
+    const std::string& name = shard.compression;
+    const std::optional<Compression> compression =
+        CompressionFromName(std::string_view(name).substr(0, name.find(':')));
+    if (compression) return compression;
+    return Unimplemented(JoinPath(directory_, shard.zip->name), ": is compressed with \"", name,
+                         "\"; br, bz2, gz, snappy and zstd are read");
+  }
+
+  absl::Status MakeSchema(const std::vector<std::string>& wanted) {
+    std::vector<Column> readable;
+    std::string names;
+    const format::MdsColumn* refused = nullptr;
+    for (const format::MdsColumn& column : *columns_) {
+      const bool asked = wanted.empty() || std::ranges::find(wanted, column.name) != wanted.end();
+      if (column.how.refusal.empty()) {
+        readable.push_back(ColumnOf(column));
+        names += StrCat(names.empty() ? "" : ",", column.name);
+      } else if (asked && refused == nullptr) {
+        refused = &column;
+      }
+    }
+    if (refused != nullptr) {
+      return Unimplemented(described_by_, ": column \"", refused->name, "\" ",
+                           refused->how.known ? "" : StrCat("of encoding \"", refused->encoding, "\" "),
+                           refused->how.refusal,
+                           names.empty() ? "" : StrCat("; choose others (--columns ", names, ")"));
+    }
+    if (columns_->empty()) return absl::OkStatus();  // without shards nobody knows the columns
+    auto schema = Schema::Create(std::move(readable));
+    if (!schema.ok()) {
+      return Unimplemented(described_by_, ": columns that cannot be read: ", ToStd(schema.status().message()));
+    }
+    manifest_.schema = *std::move(schema);
+    // What the types do not tell, for whoever writes MDS again.
+    nlohmann::json encodings = nlohmann::json::object();
+    for (const format::MdsColumn& column : *columns_) encodings[column.name] = column.encoding;
+    manifest_.metadata["mds.encodings"] = encodings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return absl::OkStatus();
+  }
+
+  FileSystem& file_system_;
+  std::string directory_;
+  std::string described_by_;
+  std::vector<format::MdsShard> shards_;
+  std::vector<std::optional<Compression>> compressed_;  // of the file that is there, per shard
+  std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
+  Manifest manifest_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
+                                                        const DatasetOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  absl::StatusOr<MdsDirectory> directory;
+  if (info.type != FileType::kDirectory) {
+    directory =
+        BaseName(path) == kMdsIndexName ? ReadMdsIndex(file_system, path) : ReadMdsShardAlone(file_system, path);
+  } else {
+    directory = ReadMdsIndex(file_system, JoinPath(path, kMdsIndexName));
+    if (absl::IsNotFound(directory.status())) directory = ReadMdsStreams(file_system, path);
+  }
+  if (!directory.ok()) return directory.status();
+  auto dataset = std::make_unique<MdsDataset>(file_system);
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), options.columns));
+  return dataset;
+}
+
+}  // namespace shardkit

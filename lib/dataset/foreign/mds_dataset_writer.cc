@@ -1,0 +1,292 @@
+// Writing MDS.
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/named_hash.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "container/foreign/mds_shard_writer.h"
+#include "dataset/finished_dataset.h"
+#include "dataset/foreign/foreign_dataset_writer.h"
+#include "format/foreign/mds_text.h"
+#include "io/publish_file.h"
+
+namespace shardkit {
+namespace {
+
+constexpr std::string_view kIndexJson = "index.json";
+
+// "shard.00042.mds" or "shard.00042.mds.zstd" -> 42
+std::optional<size_t> NumberOfShard(std::string_view name) {
+  constexpr std::string_view kPrefix = "shard.", kZstdSuffix = ".zstd";
+  if (name.ends_with(kZstdSuffix)) name.remove_suffix(kZstdSuffix.size());
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  if (error != std::errc() || name != format::MdsShardName(number)) return std::nullopt;
+  return number;
+}
+
+class MdsJobFiles final : public JobFiles {
+ public:
+  explicit MdsJobFiles(std::string suffix) : suffix_(std::move(suffix)) {}
+
+  std::string_view manifest_name() const override { return kIndexJson; }
+  std::string NameOfShard(size_t number) const override { return format::MdsShardName(number) + suffix_; }
+
+  Name Recognize(std::string_view name) const override {
+    const bool temporary = name.ends_with(".tmp");
+    if (temporary) name.remove_suffix(4);
+    if (name == kIndexJson || name == kOriginName) return {true, {}};
+    const std::optional<size_t> number = NumberOfShard(name);
+    return {number.has_value(), temporary ? std::nullopt : number};
+  }
+
+  // A shard was flushed before its entry was written: what was lost since shows in its length.
+  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
+                               JournalEntry* entry) const override {
+    return HasLength(file_system, path, entry->shard.bytes);
+  }
+
+ private:
+  const std::string suffix_;
+};
+
+std::string FormatDetails(const format::MdsShard& shard) {
+  const auto file = [](const format::MdsFile& described) {
+    return nlohmann::json{{"name", described.name}, {"bytes", described.bytes}, {"hashes", described.hashes}};
+  };
+  nlohmann::json details = {{"raw", file(shard.raw)}};
+  if (shard.zip) details["zip"] = file(*shard.zip);
+  return details.dump();
+}
+
+std::optional<format::MdsShard> ParseDetails(const JournalEntry& entry) {
+  format::MdsShard shard;
+  shard.samples = entry.shard.samples;
+  const auto file = [](const nlohmann::json& json, format::MdsFile* described) {
+    described->name = json.at("name").get<std::string>();
+    described->bytes = json.at("bytes").get<uint64_t>();
+    described->hashes = json.at("hashes").get<std::vector<std::pair<std::string, std::string>>>();
+  };
+  try {
+    const nlohmann::json details = nlohmann::json::parse(entry.details);
+    file(details.at("raw"), &shard.raw);
+    if (details.contains("zip")) file(details.at("zip"), &shard.zip.emplace());
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+  return shard;
+}
+
+class MdsDatasetWriter final : public ForeignDatasetWriter {
+ public:
+  MdsDatasetWriter(FileSystem& file_system, std::string directory, const MdsWriterOptions& options)
+      : ForeignDatasetWriter(file_system, std::move(directory), options),
+        options_(options),
+        files_(options.compression.empty() ? "" : ".zstd"),
+        threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
+
+  ~MdsDatasetWriter() override { (void)Abort(); }
+
+  absl::Status Start(const Schema& schema) {
+    if (!options_.compression.empty()) SHARDKIT_RETURN_IF_ERROR(ParseMdsCompression(options_.compression).status());
+    SHARDKIT_RETURN_IF_ERROR(TakeHashes());
+    SHARDKIT_RETURN_IF_ERROR(TakeColumns(schema));
+    if (options_.shard_size > kMaxMdsShardBytes) {
+      return InvalidArgument(directory_, ": shards of ", options_.shard_size, " bytes: those of MDS have at most ",
+                             kMaxMdsShardBytes);
+    }
+    settings_.compression = options_.compression;
+    settings_.size_limit = options_.shard_size;
+    const std::string header = format::FormatMdsHeader(settings_);
+    header_bytes_ = header.size();
+    return StartJob(schema, files_, header);
+  }
+
+ protected:
+  absl::Status AppendSample(const Sample& sample) override {
+    SHARDKIT_RETURN_IF_ERROR(Arrange(sample));
+    scratch_.clear();
+    SHARDKIT_RETURN_IF_ERROR(AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
+    const uint64_t most = MdsShardLength(header_bytes_, 1, scratch_.size());
+    if (most > kMaxMdsShardBytes) {
+      return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ", kMaxMdsShardBytes);
+    }
+    if (MustCloseBefore(scratch_.size())) SHARDKIT_RETURN_IF_ERROR(Broken(CloseShard()));
+    samples_.bytes += scratch_;
+    samples_.ends.push_back(samples_.bytes.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeUp(const JournalEntry& entry) override {
+    std::optional<format::MdsShard> shard = ParseDetails(entry);
+    if (!shard)
+      return FailedPrecondition(directory_,
+                                ": its journal was not written by this program; run without resuming to start over");
+    shards_.push_back(*std::move(shard));
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishShards() override {
+    if (!samples_.ends.empty()) SHARDKIT_RETURN_IF_ERROR(CloseShard());
+    while (!in_flight_.empty()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
+    return absl::OkStatus();
+  }
+
+  absl::Status PublishIndexes() override {
+    SHARDKIT_RETURN_IF_ERROR(PublishOrigin());
+    return PublishFile(file_system_, Path(kIndexJson), format::FormatMdsIndex(settings_, shards_));
+  }
+
+  absl::Status DiscardOpen() override {
+    stopped_.Cancel();
+    in_flight_.clear();
+    threads_.reset();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Manifest> ReadFinished() const override { return ReadFinishedDataset(file_system_, directory_); }
+
+ private:
+  struct InFlight {
+    Pending<absl::StatusOr<EncodedMdsShard>> encoded;
+    uint64_t next_position = 0;
+    std::vector<SkippedSample> skipped;
+  };
+
+  absl::Status TakeHashes() {
+    settings_.hashes = options_.hashes;
+    std::ranges::sort(settings_.hashes);
+    // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
+    settings_.hashes.erase(std::unique(settings_.hashes.begin(), settings_.hashes.end()), settings_.hashes.end());
+    for (const std::string& name : settings_.hashes) {
+      // What a reader may pass over was asked for here.
+      if (const auto hash = NamedHash::Create(name); !hash.ok()) return InvalidArgument(ToStd(hash.status().message()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeColumns(const Schema& schema) {
+    columns_ = schema.columns();
+    std::ranges::sort(columns_, {}, &Column::name);
+    for (const auto& [name, encoding] : options_.encodings) {
+      if (!schema.Find(name)) return InvalidArgument("encoding of column \"", name, "\": there is no such column");
+    }
+    for (const Column& column : columns_) {
+      const auto chosen = options_.encodings.find(column.name);
+      std::string encoding;
+      if (chosen != options_.encodings.end()) {
+        encoding = chosen->second;
+      } else {
+        SHARDKIT_ASSIGN_OR_RETURN(encoding, format::MdsEncodingOf(column));
+      }
+      SHARDKIT_ASSIGN_OR_RETURN(format::MdsColumn made, format::MakeMdsColumn(column, encoding));
+      settings_.columns.push_back(std::move(made));
+      if (column.is_key) key_ = settings_.columns.size() - 1;
+    }
+    return absl::OkStatus();
+  }
+
+  // The sample's values in the order of columns_.
+  absl::Status Arrange(const Sample& sample) {
+    values_.assign(columns_.size(), std::nullopt);
+    if (key_) values_[*key_] = Value(sample.key);
+    for (const Field& field : sample.fields) {
+      const auto found = std::ranges::lower_bound(columns_, field.column->name, {}, &Column::name);
+      if (found == columns_.end() || found->name != field.column->name) {
+        return InvalidArgument("column \"", field.column->name, "\": the dataset has no such column");
+      }
+      if (found->type != field.column->type || found->dtype != field.column->dtype ||
+          found->shape != field.column->shape) {
+        return InvalidArgument("column \"", field.column->name, "\": a value of type ", TypeName(field.column->type),
+                               " does not fit the column of type ", TypeName(found->type));
+      }
+      values_[static_cast<size_t>(found - columns_.begin())] = field.value;
+    }
+    return absl::OkStatus();
+  }
+
+  // By the peer's rule: a shard's length, but for the sample that is the first in it.
+  bool MustCloseBefore(uint64_t sample_bytes) const {
+    const uint64_t count = samples_.ends.size();
+    const uint64_t length = MdsShardLength(header_bytes_, count + 1, samples_.bytes.size() + sample_bytes);
+    if (count > 0 && (length > kMaxMdsShardBytes || count == options_.shard_samples)) return true;
+    // With a first sample that is too long the peer closes a shard without samples; so do we, to have the same names.
+    const bool first = count == 0 && shards_.empty() && in_flight_.empty();
+    return (count > 0 || first) && *settings_.size_limit < length;
+  }
+
+  // Hands the shard to the threads, and writes finished ones so that few are in flight.
+  absl::Status CloseShard() {
+    const size_t number = shards_.size() + in_flight_.size();
+    auto samples = std::make_shared<MdsSamples>(std::exchange(samples_, {}));
+    InFlight shard;
+    shard.next_position = next_position();
+    shard.skipped = TakeSkipped();
+    shard.encoded = Pending<absl::StatusOr<EncodedMdsShard>>::Run(
+        *threads_, [this, samples, number]() -> absl::StatusOr<EncodedMdsShard> {
+          SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing shards"));
+          return EncodeMdsShard(settings_, std::move(*samples), number);
+        });
+    in_flight_.push_back(std::move(shard));
+    while (in_flight_.size() > static_cast<size_t>(threads_->thread_count())) SHARDKIT_RETURN_IF_ERROR(WriteOne());
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteOne() {
+    InFlight shard = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    SHARDKIT_ASSIGN_OR_RETURN(EncodedMdsShard encoded, shard.encoded.Take());
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing shards"));
+    const std::string_view pieces[] = {encoded.head, encoded.body};
+    SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system_, Path(encoded.name()), pieces));
+    JournalEntry entry;
+    entry.shard.name = encoded.name();
+    entry.shard.bytes = encoded.head.size() + encoded.body.size();
+    entry.shard.samples = encoded.described.samples;
+    entry.shard.blocks = 1;
+    entry.next_position = shard.next_position;
+    entry.skipped = std::move(shard.skipped);
+    entry.details = FormatDetails(encoded.described);
+    shards_.push_back(std::move(encoded.described));
+    return Record(std::move(entry));
+  }
+
+  const MdsWriterOptions options_;
+  const MdsJobFiles files_;
+  format::MdsSettings settings_;
+  uint64_t header_bytes_ = 0;
+  std::vector<Column> columns_;  // as settings_.columns: ascending by name
+  std::optional<size_t> key_;    // among them
+  std::vector<std::optional<Value>> values_;
+  std::string scratch_;
+  MdsSamples samples_;  // of the shard being filled
+  std::deque<InFlight> in_flight_;
+  std::vector<format::MdsShard> shards_;  // published
+  Cancellation stopped_;
+  std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
+                                                               const Schema& schema, const MdsWriterOptions& options) {
+  auto writer = std::make_unique<MdsDatasetWriter>(file_system, directory, options);
+  if (absl::Status status = writer->Start(schema); !status.ok()) {
+    // What an earlier run finished is not lost because it could not be taken up just now.
+    if (writer->has_finished_shards()) (void)writer->Suspend();
+    return status;
+  }
+  return writer;
+}
+
+}  // namespace shardkit

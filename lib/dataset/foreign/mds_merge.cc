@@ -1,0 +1,172 @@
+#include "dataset/foreign/mds_merge.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "dataset/foreign/mds_dataset.h"
+#include "format/foreign/python_json.h"
+#include "io/publish_file.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
+
+// Deeper than any index, so that what is written of unknown keys takes a bounded stack.
+constexpr int kMostDepth = 64;
+
+absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
+  const auto info = file_system.Stat(path);
+  if (absl::IsNotFound(info.status())) return false;
+  if (!info.ok()) return info.status();
+  return true;
+}
+
+// The part's path from the output.
+absl::StatusOr<std::string> PathBelow(const std::string& part, const std::string& output) {
+  const auto plain = [](const std::string& path) { return std::filesystem::path(path).lexically_normal(); };
+  std::string name = plain(part).lexically_relative(plain(output)).generic_string();
+  while (name.ends_with('/')) name.pop_back();
+  if (name.empty() || name == "." || name == ".." || name.starts_with("../")) {
+    return InvalidArgument(part, ": does not lie below ", output,
+                           ", and an index of MDS names shards from there: move it, and give both "
+                           "as absolute paths, or none");
+  }
+  return name;
+}
+
+// A shard is there when one of its files is.
+absl::Status CheckFiles(FileSystem& file_system, const std::string& part, const format::MdsShard& shard) {
+  for (const format::MdsFile* file : {&shard.raw, shard.zip ? &*shard.zip : nullptr}) {
+    if (file == nullptr) continue;
+    const std::string path = JoinPath(part, file->name);
+    const auto info = file_system.Stat(path);
+    if (absl::IsNotFound(info.status())) continue;
+    if (!info.ok()) return info.status();
+    if (info->size == file->bytes) return absl::OkStatus();
+    return DataLoss(path, ": the file has ", info->size, " bytes, but index.json says ", file->bytes);
+  }
+  return NotFound(JoinPath(part, shard.raw.name), ": the shard is in index.json, but is missing");
+}
+
+// An element of "shards" with its names led on from another folder, as Python writes it.
+absl::StatusOr<std::string> MoveShard(std::string_view text, const std::string& folder) {
+  bool too_deep = false;
+  nlohmann::json shard = nlohmann::json::parse(
+      text.begin(), text.end(),
+      [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+        too_deep = too_deep || depth > kMostDepth;
+        return depth <= kMostDepth;
+      },
+      /*allow_exceptions=*/false);
+  if (too_deep || !shard.is_object()) return DataLoss("a shard is no object, or nested too deeply");
+  for (const char* const key : {"raw_data", "zip_data", "raw_meta", "zip_meta"}) {
+    const auto file = shard.find(key);
+    if (file == shard.end() || !file->is_object()) continue;
+    const auto name = file->find("basename");
+    if (name != file->end() && name->is_string()) *name = JoinPath(folder, name->get<std::string>());
+  }
+  return format::FormatPythonJson(shard);
+}
+
+// Appends the shards of a part, behind others, to *text.
+absl::Status AppendShards(std::string_view index, const std::string& folder, std::string* text) {
+  try {
+    simdjson::ondemand::parser parser;
+    const simdjson::padded_string padded(index.data(), index.size());
+    simdjson::ondemand::document document = parser.iterate(padded);
+    for (auto element : document["shards"].get_array()) {
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string shard, MoveShard(simdjson::to_json_string(element).value(), folder));
+      text->append(text->ends_with('[') ? "" : ", ").append(shard);
+    }
+  } catch (const simdjson::simdjson_error& error) {
+    return DataLoss("is not the index of an MDS dataset (", error.what(), ")");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutput(FileSystem& file_system, const std::string& output) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsThere(file_system, JoinPath(output, kManifestName)));
+  if (native)
+    return InvalidArgument(output,
+                           ": is a dataset already, which an index of MDS would not change: choose another directory");
+  SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, IsThere(file_system, JoinPath(output, kMdsIndexName)));
+  if (!indexed) return absl::OkStatus();
+  SHARDKIT_ASSIGN_OR_RETURN(const MdsDirectory old, ReadMdsIndex(file_system, JoinPath(output, kMdsIndexName)));
+  for (const format::MdsShard& shard : old.index.shards) {
+    if (shard.raw.name.find('/') != std::string::npos) continue;
+    return InvalidArgument(output, ": has shards of its own ('", shard.raw.name,
+                           "'), which a merged index would leave out: "
+                           "move them to a folder");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> Describe(FileSystem& file_system, const std::string& output) {
+  const auto opened = OpenMds(file_system, output, {});
+  if (opened.ok()) return (*opened)->manifest();
+  if (!absl::IsUnimplemented(opened.status())) return opened.status();
+  SHARDKIT_ASSIGN_OR_RETURN(const MdsDirectory directory, ReadMdsIndex(file_system, JoinPath(output, kMdsIndexName)));
+  Manifest manifest;
+  for (const format::MdsShard& shard : directory.index.shards) {
+    manifest.shards.push_back({shard.raw.name, shard.raw.bytes, shard.samples, 0, ContentHash{}});
+  }
+  return manifest;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std::string>& parts) {
+  std::string mds, other;
+  for (const std::string& part : parts) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsThere(file_system, JoinPath(part, kManifestName)));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, IsThere(file_system, JoinPath(part, kMdsIndexName)));
+    (indexed && !native ? mds : other) = part;
+  }
+  if (mds.empty() || other.empty()) return !mds.empty();
+  return InvalidArgument(other, ": is no MDS dataset, but ", mds, " is: parts of one kind alone can be merged");
+}
+
+absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vector<std::string>& parts,
+                                         const std::string& output) {
+  std::vector<std::string> folders;
+  for (const std::string& part : parts) {
+    SHARDKIT_ASSIGN_OR_RETURN(std::string folder, PathBelow(part, output));
+    if (std::ranges::find(folders, folder) != folders.end()) return InvalidArgument(part, ": is given twice");
+    folders.push_back(std::move(folder));
+  }
+  SHARDKIT_RETURN_IF_ERROR(CheckOutput(file_system, output));
+  std::string text = R"({"version": 2, "shards": [)";
+  std::string first;
+  std::vector<format::MdsColumn> columns;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string& part = parts[i];
+    const std::string index_path = JoinPath(part, kMdsIndexName);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxIndexBytes));
+    auto index = format::ParseMdsIndex(index_text);
+    if (!index.ok()) return Annotate(index.status(), index_path);
+    if (index->shards.empty()) continue;
+    if (first.empty()) {
+      first = part;
+      columns = std::move(index->columns);
+    } else if (index->columns != columns) {
+      return InvalidArgument(part, ": its columns, their encodings or sizes differ from those of ", first);
+    }
+    for (const format::MdsShard& shard : index->shards) SHARDKIT_RETURN_IF_ERROR(CheckFiles(file_system, part, shard));
+    if (absl::Status status = AppendShards(index_text, folders[i], &text); !status.ok())
+      return Annotate(status, index_path);
+  }
+  text += "]}";
+  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, JoinPath(output, kMdsIndexName), text));
+  return Describe(file_system, output);
+}
+
+}  // namespace shardkit

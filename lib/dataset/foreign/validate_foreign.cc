@@ -1,0 +1,109 @@
+#include "dataset/foreign/validate_foreign.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "dataset/read_turns.h"
+#include "dataset/validate/deep_check.h"
+
+namespace shardkit {
+namespace {
+
+// What can be said of the data, rather than of the check.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
+         absl::IsOutOfRange(status) || absl::IsInvalidArgument(status);
+}
+
+// Problems of one block, or the error that kept it from being read.
+absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& shard, size_t block,
+                                                           const ValidateOptions& options, ReadTurns::Turn turn) {
+  if (options.cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("checking blocks"));
+  std::vector<std::string> problems;
+  BlockBuffer buffer;
+  BlockView view;
+  if (shard.forward_only()) turn.Await();
+  const absl::Status status = shard.ReadBlock(block, {}, &buffer, &view);
+  turn.End();
+  if (!status.ok()) {
+    if (!IsDamage(status)) return status;
+    problems.emplace_back(ToStd(status.message()));
+    return problems;
+  }
+  if (!options.deep) return problems;
+  DeepChecker checker(options.max_image_memory);
+  for (uint32_t i = 0; i < view.sample_count(); ++i) {
+    for (size_t column = 0; column < shard.schema().size(); ++column) {
+      const auto value = view.column(column).value(i);
+      if (!value) continue;
+      const absl::Status checked = checker.Check(shard.schema()[column], *value);
+      if (checked.ok()) continue;
+      problems.push_back(StrCat(shard.path(), ": sample ", view.first_sample() + i, ", column \"",
+                                shard.schema()[column].name, "\": ", ToStd(checked.message())));
+    }
+  }
+  return problems;
+}
+
+}  // namespace
+
+absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& path, const ValidateOptions& options,
+                             ThreadPool& threads, ValidateReport* report, const ForeignProblemSink& sink) {
+  const Manifest& manifest = dataset.manifest();
+  uint64_t bytes_done = 0;
+  for (size_t i = 0; i < manifest.shards.size(); ++i) {
+    ReadOptions read;
+    read.mode = options.mode;
+    read.max_decompression = options.max_decompression;
+    const auto opened = dataset.OpenShard(i, read);
+    if (!opened.ok()) {
+      if (!IsDamage(opened.status())) return opened.status();
+      sink(path, std::string(ToStd(opened.status().message())));
+      continue;
+    }
+    const ShardReader& shard = **opened;
+    ReadTurns turns;
+    std::deque<Pending<absl::StatusOr<std::vector<std::string>>>> pending;
+    // Tasks use the shard: none may be left when it goes.
+    struct Drain {
+      std::deque<Pending<absl::StatusOr<std::vector<std::string>>>>& pending;
+      ~Drain() {
+        for (auto& task : pending) (void)task.Take();
+      }
+    } drain{pending};
+    size_t submitted = 0;
+    for (size_t block = 0; block < shard.blocks().size(); ++block) {
+      for (; submitted < shard.blocks().size() && pending.size() < 2 * static_cast<size_t>(threads.thread_count());
+           ++submitted) {
+        pending.push_back(Pending<absl::StatusOr<std::vector<std::string>>>::Run(
+            threads, [&shard, &options, submitted, turn = std::make_shared<ReadTurns::Turn>(turns, i, submitted)] {
+              return CheckForeignBlock(shard, submitted, options, std::move(*turn));
+            }));
+      }
+      auto problems = pending.front().Take();
+      pending.pop_front();
+      if (!problems.ok()) return problems.status();
+      for (std::string& problem : *problems) sink(shard.path(), std::move(problem));
+      ++report->blocks;
+      report->samples += shard.blocks()[block].sample_count;
+      bytes_done += shard.blocks()[block].length;
+      if (options.progress) options.progress(std::min(bytes_done, manifest.bytes()), manifest.bytes());
+    }
+    const absl::Status status =
+        dataset.FindProblems(i, read, [&](std::string message) { sink(shard.path(), std::move(message)); });
+    if (!status.ok()) {
+      if (!IsDamage(status)) return status;
+      sink(shard.path(), std::string(ToStd(status.message())));
+    }
+    ++report->shards;
+    report->bytes += shard.file_length();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,23 @@
+// Validating datasets of other containers.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/thread_pool.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "shardkit/validate.h"
+
+namespace shardkit {
+
+// Takes a problem of the file at a path.
+using ForeignProblemSink = std::function<void(const std::string& path, std::string message)>;
+
+// Reads every value of every shard, with options.deep decodes it, and looks for what the container can be asked for
+// besides. Counts in *report; what is damaged goes to `sink`, in the order of shards and blocks. An error is what kept
+// the check from being done.
+absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& path, const ValidateOptions& options,
+                             ThreadPool& threads, ValidateReport* report, const ForeignProblemSink& sink);
+
+}  // namespace shardkit

@@ -1,0 +1,141 @@
+// Tars as datasets: single ones, directories, and those that a wids index lists.
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "container/foreign/tar_dali_index.h"
+#include "container/foreign/tar_shard_reader.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "dataset/foreign/wids_dataset.h"
+#include "io/publish_file.h"
+#include "shardkit/tar_index.h"
+
+namespace shardkit {
+namespace {
+
+// What is known of the tars is kept up to here, so that they need not be looked through again when they are
+// opened.
+constexpr uint64_t kKeptBytes = uint64_t{256} << 20;
+
+// Looking through headers waits for the device more than it computes.
+constexpr size_t kThreads = 8;
+
+class WebDataset final : public ForeignDataset {
+ public:
+  WebDataset(FileSystem& file_system, std::vector<ListedTar> tars)
+      : file_system_(file_system), tars_(std::move(tars)), contents_(tars_.size()) {}
+
+  // Looks through all tars.
+  absl::Status Describe(const ReadOptions& options) {
+    ReadOptions read = options;
+    read.mode = ReadMode::kBuffered;
+    if (tars_.size() == 1) return Take(0, OpenTar(0, read));
+    using Opened = absl::StatusOr<std::unique_ptr<TarShardReader>>;
+    ThreadPool threads(static_cast<int>(std::min(kThreads, tars_.size())));
+    std::deque<Pending<Opened>> pending;
+    size_t submitted = 0;
+    for (size_t shard = 0; shard < tars_.size(); ++shard) {
+      for (; submitted < tars_.size() && pending.size() < 2 * kThreads; ++submitted) {
+        pending.push_back(Pending<Opened>::Run(threads, [this, &read, submitted] { return OpenTar(submitted, read); }));
+      }
+      SHARDKIT_RETURN_IF_ERROR(Take(shard, pending.front().Take()));
+      pending.pop_front();
+    }
+    return absl::OkStatus();
+  }
+
+  std::string_view container() const override { return "webdataset"; }
+  const Manifest& manifest() const override { return manifest_; }
+
+  absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
+    SHARDKIT_ASSIGN_OR_RETURN(auto opened, OpenTar(shard, options));
+    return opened;
+  }
+
+  absl::Status FindProblems(size_t shard, const ReadOptions& options,
+                            const std::function<void(std::string)>& report) const override {
+    const std::string& path = tars_[shard].path;
+    SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
+    std::vector<TarProblem> problems;
+    SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, options.max_decompression, &problems));
+    const std::vector<TarProblem> repeated = FindRepeatedKeys(contents.index);
+    problems.insert(problems.end(), repeated.begin(), repeated.end());
+    for (const TarProblem& problem : problems) {
+      report(StrCat(path, ": ", problem.member.empty() ? "" : StrCat("member \"", problem.member, "\" "), "at byte ",
+                    problem.offset, ": ", problem.message));
+    }
+    if (contents.compression == TarCompression::kNone) {
+      SHARDKIT_RETURN_IF_ERROR(CheckDaliIndex(file_system_, *file, report));
+    }
+    return CheckTarMd5(*file, tars_[shard], report);
+  }
+
+ private:
+  // Sizes are compared before the tar is looked through: one that was cut off is named as what it is.
+  absl::StatusOr<std::unique_ptr<TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
+    const ListedTar& tar = tars_[shard];
+    SHARDKIT_RETURN_IF_ERROR(CheckTarSize(file_system_, tar));
+    auto opened = TarShardReader::Open(file_system_, tar.path, options, contents_[shard]);
+    if (!opened.ok()) return DescribeMissing(tar, opened.status());
+    SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count()));
+    return opened;
+  }
+
+  absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<TarShardReader>> opened) {
+    if (!opened.ok()) return opened.status();
+    const TarShardReader& reader = **opened;
+    if (shard == 0) {
+      manifest_.schema = reader.schema();
+    } else {
+      absl::StatusOr<Schema> merged = MergeSchemas(manifest_.schema, reader.schema());
+      if (!merged.ok()) return Annotate(merged.status(), StrCat(reader.path(), ": does not fit the tars before it"));
+      manifest_.schema = *std::move(merged);
+    }
+    manifest_.shards.push_back(
+        {tars_[shard].name, reader.file_length(), reader.sample_count(), reader.blocks().size(), {}});
+    const uint64_t bytes = reader.contents()->index.memory();
+    if (kept_bytes_ + bytes <= kKeptBytes) {
+      kept_bytes_ += bytes;
+      contents_[shard] = reader.contents();
+    }
+    return absl::OkStatus();
+  }
+
+  FileSystem& file_system_;
+  const std::vector<ListedTar> tars_;
+  std::vector<std::shared_ptr<const TarContents>> contents_;  // null where not kept
+  uint64_t kept_bytes_ = 0;
+  Manifest manifest_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
+                                                               const ReadOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+  std::vector<std::string> paths = {path};
+  if (info.type == FileType::kDirectory) {
+    SHARDKIT_ASSIGN_OR_RETURN(paths, ListTars(file_system, path));
+  }
+  if (paths.empty()) return NotFound(path, ": holds no tar files");
+  std::vector<ListedTar> tars;
+  for (std::string& tar : paths) {
+    std::string name(BaseName(tar));
+    tars.push_back({std::move(tar), std::move(name), "", 0, {}});
+  }
+  return OpenTars(file_system, std::move(tars), options);
+}
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, std::vector<ListedTar> tars,
+                                                         const ReadOptions& options) {
+  auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars));
+  SHARDKIT_RETURN_IF_ERROR(dataset->Describe(options));
+  return dataset;
+}
+
+}  // namespace shardkit

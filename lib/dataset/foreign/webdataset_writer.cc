@@ -1,0 +1,161 @@
+// Writing WebDataset.
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/foreign/tar_shard_writer.h"
+#include "dataset/finished_dataset.h"
+#include "dataset/foreign/foreign_dataset_writer.h"
+#include "format/foreign/webdataset_names.h"
+#include "shardkit/tar_index.h"
+
+namespace shardkit {
+namespace {
+
+// Readers take tars in the order of their names, which more digits would break.
+constexpr size_t kMostTars = 1'000'000;
+constexpr size_t kDigits = 6;
+
+constexpr std::string_view kTarSuffix = ".tar";
+
+std::string TarName(size_t number) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "%06zu.tar", number);
+  return name;
+}
+
+class WebDatasetJobFiles final : public JobFiles {
+ public:
+  std::string_view manifest_name() const override { return kOriginName; }
+  std::string NameOfShard(size_t number) const override { return TarName(number); }
+
+  Name Recognize(std::string_view name) const override {
+    const bool temporary = name.ends_with(".tmp");
+    if (temporary) name.remove_suffix(4);
+    if (name == kOriginName || name == kWidsName) return {true, {}};
+    if (name.ends_with(kTarIndexSuffix)) name.remove_suffix(kTarIndexSuffix.size());
+    size_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc() || end != name.data() + kDigits || name.substr(kDigits) != kTarSuffix) return {};
+    return {true, temporary ? std::nullopt : std::optional(number)};
+  }
+
+  // A tar was flushed before its entry was written: what was lost since shows in its length.
+  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
+                               JournalEntry* entry) const override {
+    return HasLength(file_system, path, entry->shard.bytes);
+  }
+};
+
+class WebDatasetWriter final : public ForeignDatasetWriter {
+ public:
+  WebDatasetWriter(FileSystem& file_system, std::string directory, const WebDatasetWriterOptions& options)
+      : ForeignDatasetWriter(file_system, std::move(directory), options), options_(options) {}
+
+  ~WebDatasetWriter() override { (void)Abort(); }
+
+  absl::Status Start(const Schema& schema) {
+    return StartJob(schema, files_, StrCat("webdataset", options_.index ? " index" : ""));
+  }
+
+ protected:
+  absl::Status AppendSample(const Sample& sample) override {
+    members_.clear();
+    for (const Field& field : sample.fields) {
+      if (!IsByteString(field.column->type)) {
+        return InvalidArgument("column \"", field.column->name, "\": a tar holds byte strings, no ",
+                               TypeName(field.column->type));
+      }
+      members_.push_back({format::WebDatasetExtension(field.column->name), field.value});
+    }
+    if (tar_ && tar_->sample_count() > 0 &&
+        (tar_->sample_count() == options_.shard_samples ||
+         tar_->LengthWith(sample.key, members_) > options_.shard_size)) {
+      SHARDKIT_RETURN_IF_ERROR(Broken(FinishTar()));
+    }
+    if (!tar_) {
+      if (manifest_.shards.size() == kMostTars) {
+        return FailedPrecondition(directory_, ": more than ", kMostTars, " tars: choose larger ones");
+      }
+      SHARDKIT_RETURN_IF_ERROR(Broken(BeginTar()));
+    }
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing tars"));
+    return tar_->Append(sample.key, members_, options_.cancellation);
+  }
+
+  absl::Status TakeUp(const JournalEntry& /*entry*/) override { return absl::OkStatus(); }
+
+  // A folder without a tar is no WebDataset to anyone: one without samples is a tar without members.
+  absl::Status FinishShards() override {
+    if (!tar_ && manifest_.shards.empty()) SHARDKIT_RETURN_IF_ERROR(BeginTar());
+    return tar_ && (tar_->sample_count() > 0 || manifest_.shards.empty()) ? FinishTar() : DiscardOpen();
+  }
+
+  absl::Status PublishIndexes() override {
+    SHARDKIT_RETURN_IF_ERROR(PublishWids());
+    return PublishOrigin();
+  }
+
+  absl::Status DiscardOpen() override {
+    const absl::Status status = tar_ ? tar_->Abort() : absl::OkStatus();
+    tar_.reset();
+    return status;
+  }
+
+  absl::StatusOr<Manifest> ReadFinished() const override { return ReadFinishedDataset(file_system_, directory_); }
+
+ private:
+  // MD5 would take longer than everything else. Tars that wids would cut into other samples go without an index: it
+  // cannot read them.
+  absl::Status PublishWids() const {
+    std::vector<std::string> tars;
+    for (const ManifestShard& shard : manifest_.shards) tars.push_back(Path(shard.name));
+    const absl::Status status =
+        WriteWidsIndex(file_system_, tars, Path(kWidsName), {.name = {}, .md5 = false}, options_.cancellation).status();
+    return absl::IsInvalidArgument(status) ? absl::OkStatus() : status;
+  }
+
+  absl::Status BeginTar() {
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarShardWriter::Create(file_system_, Path(TarName(manifest_.shards.size()))));
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishTar() {
+    SHARDKIT_ASSIGN_OR_RETURN(const TarSummary summary, tar_->Finish(options_.index));
+    tar_.reset();
+    JournalEntry entry;
+    entry.shard.name = TarName(manifest_.shards.size());
+    entry.shard.bytes = summary.bytes;
+    entry.shard.samples = summary.samples;
+    entry.shard.blocks = 1;
+    entry.next_position = next_position();
+    entry.skipped = TakeSkipped();
+    return Record(std::move(entry));
+  }
+
+  const WebDatasetWriterOptions options_;
+  const WebDatasetJobFiles files_;
+  std::vector<TarMember> members_;
+  std::unique_ptr<TarShardWriter> tar_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem& file_system,
+                                                                      const std::string& directory,
+                                                                      const Schema& schema,
+                                                                      const WebDatasetWriterOptions& options) {
+  auto writer = std::make_unique<WebDatasetWriter>(file_system, directory, options);
+  if (absl::Status status = writer->Start(schema); !status.ok()) {
+    // What an earlier run finished is not lost because it could not be taken up just now.
+    if (writer->has_finished_shards()) (void)writer->Suspend();
+    return status;
+  }
+  return writer;
+}
+
+}  // namespace shardkit

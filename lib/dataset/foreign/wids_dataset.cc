@@ -1,0 +1,108 @@
+#include "dataset/foreign/wids_dataset.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/named_hash.h"
+#include "base/status_macros.h"
+#include "container/foreign/tar_wids.h"
+#include "io/publish_file.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;
+constexpr uint64_t kHashPiece = uint64_t{4} << 20;
+
+std::string Place(const ListedTar& tar) { return StrCat("shard ", tar.number, " of ", tar.index_path); }
+
+std::string InFolder(const std::string& folder, const std::string& path) {
+  return path.starts_with('/') ? path : JoinPath(folder, path);
+}
+
+absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_path, format::WidsIndex index) {
+  std::string folder = ParentDirectory(index_path);
+  if (!index.base.empty()) {
+    auto base = format::LocalPathOfUrl(index.base);
+    if (!base.ok()) return Annotate(base.status(), StrCat(index_path, ": base"));
+    folder = InFolder(folder, *base);
+  }
+  std::vector<ListedTar> tars;
+  for (format::WidsShard& shard : index.shards) {
+    auto path = format::LocalPathOfUrl(shard.url);
+    if (!path.ok()) return Annotate(path.status(), StrCat(index_path, ": shard ", tars.size()));
+    std::string name = *path;
+    tars.push_back({InFolder(folder, *path), std::move(name), index_path, tars.size(), std::move(shard)});
+  }
+  return tars;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
+                                                         const ReadOptions& options) {
+  absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxIndexBytes);
+  // Nothing of that size is an index of tars; what it is instead is for others to say.
+  if (absl::IsResourceExhausted(text.status())) return nullptr;
+  if (!text.ok()) return text.status();
+  auto index = format::ParseWidsIndex(*text);
+  if (!index.ok()) return Annotate(index.status(), path);
+  if (!*index) return nullptr;
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<ListedTar> tars, ListWidsTars(path, **std::move(index)));
+  return OpenTars(file_system, std::move(tars), options);
+}
+
+absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status) {
+  if (!absl::IsNotFound(status) || tar.index_path.empty()) return status;
+  return NotFound(tar.path, ": ", Place(tar), " is missing");
+}
+
+absl::Status CheckTarSize(FileSystem& file_system, const ListedTar& tar) {
+  if (tar.index_path.empty() || !tar.listed.bytes) return absl::OkStatus();
+  const auto info = file_system.Stat(tar.path);
+  if (!info.ok()) return DescribeMissing(tar, info.status());
+  if (info->size == *tar.listed.bytes) return absl::OkStatus();
+  return DataLoss(tar.path, ": has ", info->size, " bytes, but ", tar.index_path, " says ", *tar.listed.bytes,
+                  " (shard ", tar.number, "): it was ", info->size < *tar.listed.bytes ? "cut off" : "replaced",
+                  ", or the index is of another tar");
+}
+
+absl::Status CheckTarSamples(FileSystem& file_system, const ListedTar& tar, uint64_t samples) {
+  if (tar.index_path.empty() || samples == tar.listed.samples) return absl::OkStatus();
+  std::string reason = "make the index anew with shardctl index --wids";
+  // An index that wids has made counts by wids's own rule.
+  if (const auto file = file_system.OpenForReading(tar.path); file.ok()) {
+    const auto view = ViewAsWids(**file);
+    if (view.ok() && view->difference && view->samples == tar.listed.samples) {
+      reason = StrCat("that is how wids counts, for member '", view->difference->member, "' at byte ",
+                      view->difference->offset, " ", view->difference->message);
+    }
+  }
+  return DataLoss(tar.path, ": has ", samples, " samples, but ", tar.index_path, " says ", tar.listed.samples,
+                  " (shard ", tar.number, "): ", reason);
+}
+
+absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
+                         const std::function<void(std::string)>& report) {
+  if (tar.listed.md5.empty()) return absl::OkStatus();
+  const auto hash = NamedHash::Create("md5");
+  if (!hash.ok()) {
+    report(StrCat(tar.path, ": not compared: ", ToStd(hash.status().message())));
+    return absl::OkStatus();
+  }
+  std::string piece;
+  for (uint64_t position = 0; position < file.size(); position += piece.size()) {
+    piece.resize(std::min(kHashPiece, file.size() - position));
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, piece));
+    (*hash)->Update(piece);
+  }
+  const std::string found = (*hash)->HexDigest();
+  if (found == tar.listed.md5) return absl::OkStatus();
+  report(StrCat(tar.path, ": md5 is ", found, ", but ", tar.index_path, " says ", tar.listed.md5, " (shard ",
+                tar.number, "): the tar was damaged or replaced"));
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,43 @@
+// Tars with what an index says of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "format/foreign/wids_index.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+struct ListedTar {
+  std::string path;
+  std::string name;        // in the manifest
+  std::string index_path;  // of the wids index, or empty: then nothing below counts
+  size_t number = 0;       // among the index's shards
+  format::WidsShard listed;
+};
+
+// The dataset of these tars, of which there is at least one.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, std::vector<ListedTar> tars,
+                                                         const ReadOptions& options);
+
+// DataLoss, naming tar and index, unless the tar has the bytes, or the samples, that the index lists;
+// NotFound when there is no tar.
+absl::Status CheckTarSize(FileSystem& file_system, const ListedTar& tar);
+absl::Status CheckTarSamples(FileSystem& file_system, const ListedTar& tar, uint64_t samples);
+
+// Reads the tar and reports it when its MD5 is not the one listed. An error is what kept the check from being
+// done.
+absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
+                         const std::function<void(std::string message)>& report);
+
+// With the place in the index, when the tar is not there.
+absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status);
+
+}  // namespace shardkit

@@ -1,0 +1,411 @@
+#include "shardkit/repair.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "container/shard_file_writer.h"
+#include "dataset/job_directory.h"
+#include "dataset/repair/repair_footer.h"
+#include "dataset/repair/repair_salvage.h"
+#include "dataset/repair/repair_scan.h"
+#include "dataset/repair/repair_select.h"
+#include "dataset/repair/repair_shard.h"
+#include "dataset/validate/validate_shard.h"
+
+namespace shardkit {
+namespace {
+
+// Keys may be long, and the report holds them all.
+constexpr uint64_t kKeyUnit = 256;
+
+class ShardRepair {
+ public:
+  ShardRepair(FileSystem& file_system, const std::string& path, const std::string& output, const RepairOptions& options,
+              const ListedShard* listing, uint64_t* keys_left)
+      : file_system_(file_system), options_(options), listing_(listing), keys_left_(*keys_left) {
+    report_.path = path;
+    report_.output = output;
+  }
+
+  absl::StatusOr<RepairReport> Run() {
+    SHARDKIT_RETURN_IF_ERROR(CheckPaths());
+    SHARDKIT_ASSIGN_OR_RETURN(file_, file_system_.OpenForReading(report_.path));
+    SHARDKIT_RETURN_IF_ERROR(Investigate());
+    SHARDKIT_RETURN_IF_ERROR(Find());
+    Select();
+    SHARDKIT_RETURN_IF_ERROR(Write());
+    return std::move(report_);
+  }
+
+ private:
+  absl::Status CheckPaths() const {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo input, file_system_.Stat(report_.path));
+    if (input.type != FileType::kRegular) return InvalidArgument(report_.path, ": is not a file");
+    const std::string temporary = StrCat(report_.output, kTemporarySuffix);
+    for (const std::string& path : {report_.output, temporary}) {
+      const absl::StatusOr<FileInfo> info = file_system_.Stat(path);
+      if (absl::IsNotFound(info.status())) continue;
+      if (!info.ok()) return info.status();
+      const bool same =
+          path == report_.path || (info->inode != 0 && info->inode == input.inode && info->device == input.device);
+      if (same) {
+        return InvalidArgument(report_.output, ": repairing it would write over ", report_.path,
+                               "; name another output and replace the shard when you are content");
+      }
+      return absl::AlreadyExistsError(
+          StrCat(path, path == temporary ? ": another repair is at work, or was interrupted; remove it then"
+                                         : ": already exists"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Header, trailer and what the trailer leads to.
+  absl::Status Investigate() {
+    absl::StatusOr<EndOfShard> end = ReadEndOfShard(*file_);
+    if (!end.ok() && !absl::IsDataLoss(end.status())) return end.status();
+    SHARDKIT_ASSIGN_OR_RETURN(
+        header_, FindHeader(file_system_, *file_, end.ok() ? &*end : nullptr, options_.schema_from, listing_));
+    Append(std::move(header_.problems), &report_.problems);
+    Append(std::move(header_.notes), &report_.notes);
+    if (!end.ok()) {
+      report_.problems.emplace_back(ToStd(end.status().message()));
+      return absl::OkStatus();
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const bool own, IsOwnEnd(*end));
+    if (!own) {
+      report_.problems.emplace_back("trailer: it is that of another shard");
+      return absl::OkStatus();
+    }
+    if (end->shift != header_.base) {
+      report_.problems.push_back(StrCat("trailer: the shard had ", end->trailer.file_length, " bytes, the file has ",
+                                        file_->size(), ": bytes were inserted or removed"));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(footer_, ReadFooter(*file_, header_, *end));
+    end_ = *std::move(end);
+    return absl::OkStatus();
+  }
+
+  // Not when header and trailer disagree, nor when a whole shard stands behind the header's own.
+  absl::StatusOr<bool> IsOwnEnd(const EndOfShard& end) const {
+    if (header_.certain && end.trailer.header_checksum != header_.header.checksum) return false;
+    if (!header_.in_place || end.shift == 0 || end.shift >= file_->size()) return true;
+    std::string bytes(std::min<uint64_t>(8, file_->size() - end.shift), '\0');
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(end.shift, {bytes.data(), bytes.size()}));
+    return bytes != format::kHeaderMagic;
+  }
+
+  absl::Status Find() {
+    std::vector<uint64_t> more_places;
+    if (footer_.directory && footer_.shift != header_.base) {
+      for (const BlockInfo& block : *footer_.directory) {
+        const uint64_t place = block.offset + footer_.shift;
+        if (place < file_->size()) more_places.push_back(place);
+      }
+      std::ranges::sort(more_places);
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(scan_, ScanForBlocks(*file_, header_, more_places, options_.cancellation,
+                                                   [this](uint64_t bytes) { Progress(bytes); }));
+    if (scan_.gave_up) {
+      report_.notes.emplace_back("so much of the file pretends to be blocks that not all of it was looked at");
+    }
+    // The trailer may lead nowhere though it is whole, when bytes were inserted between the two.
+    if (!footer_.directory && !footer_.metadata) SHARDKIT_RETURN_IF_ERROR(FindSections());
+    if (!footer_.directory) report_.problems.emplace_back("block directory: it is damaged or gone");
+    Append(std::move(footer_.problems), &report_.problems);
+    Append(std::move(footer_.notes), &report_.notes);
+    return absl::OkStatus();
+  }
+
+  // Where no whole block is, a section table may still be.
+  absl::Status FindSections() {
+    uint64_t begin = header_.base;
+    for (size_t i = 0; i <= scan_.blocks.size(); ++i) {
+      if (i < scan_.blocks.size() && !scan_.blocks[i].whole) continue;
+      const uint64_t end = i < scan_.blocks.size() ? scan_.blocks[i].info.offset : file_->size();
+      SHARDKIT_ASSIGN_OR_RETURN(auto footer, SearchFooter(*file_, header_, begin, end, options_.cancellation));
+      if (footer) {
+        Append(std::move(footer_.problems), &report_.problems);
+        if (!footer->sample_count) {
+          footer->sample_count = footer_.sample_count;
+          footer->block_count = footer_.block_count;
+        }
+        footer_ = *std::move(footer);
+        return absl::OkStatus();
+      }
+      if (i < scan_.blocks.size()) begin = end + scan_.blocks[i].info.length;
+    }
+    return absl::OkStatus();
+  }
+
+  void Select() {
+    if (footer_.directory) {
+      selection_ = SelectByDirectory(scan_.blocks, *footer_.directory);
+    } else {
+      ShardBounds bounds;
+      if (header_.certain) {
+        bounds.header_checksum = header_.header.checksum;
+        bounds.first_block_offset = header_.base + RoundUp(header_.header.length, header_.header.alignment);
+      } else if (end_) {
+        bounds.header_checksum = end_->trailer.header_checksum;
+      }
+      bounds.sample_count = footer_.sample_count;
+      bounds.block_count = footer_.block_count;
+      if (!bounds.sample_count && ListingFits()) {
+        bounds.sample_count = listing_->entry->samples;
+        bounds.block_count = listing_->entry->blocks;
+      }
+      report_.end_known = bounds.sample_count.has_value();
+      selection_ = SelectByChain(scan_.blocks, bounds);
+    }
+    if (selection_.copies != 0) {
+      report_.notes.push_back(StrCat(selection_.copies, " further copies of blocks were left out"));
+    }
+    if (selection_.strangers != 0) {
+      report_.notes.push_back(StrCat(
+          selection_.strangers, " whole blocks were left out: they are not, or not provably, blocks of this shard"));
+    }
+    if (!report_.end_known) {
+      report_.notes.emplace_back("nothing is left that tells how many samples the shard had: there may have been more");
+    }
+  }
+
+  // Not when the shard was replaced since the manifest was written.
+  bool ListingFits() const {
+    if (listing_ == nullptr || !listing_->entry) return false;
+    return std::ranges::all_of(scan_.blocks, [&](const FoundBlock& block) {
+      return block.nested || block.info.first_sample + block.info.sample_count <= listing_->entry->samples;
+    });
+  }
+
+  Metadata ChooseMetadata() {
+    if (footer_.metadata) return *footer_.metadata;
+    if (listing_ != nullptr) {
+      report_.notes.emplace_back("metadata: it is gone; what dataset.json says of all shards is in its place");
+      return listing_->manifest.metadata;
+    }
+    report_.notes.emplace_back("metadata: it is gone; the output has none");
+    return {};
+  }
+
+  // When nothing tells it, what writers use unless asked otherwise.
+  void ChooseAlignment() {
+    if (header_.certain) return;
+    if (footer_.alignment != 0) {
+      header_.header.alignment = footer_.alignment;
+    } else if (!header_.alignment_known) {
+      header_.header.alignment = format::kDefaultAlignment;
+    }
+  }
+
+  absl::Status Write() {
+    const bool nothing = std::ranges::none_of(selection_.pieces, [&](const ShardPiece& piece) {
+      return piece.found && MayYield(scan_.blocks[*piece.found]);
+    });
+    const bool was_empty = selection_.pieces.empty() && report_.end_known;
+    std::vector<BlockInfo> infos;
+    for (const ShardPiece& piece : selection_.pieces) {
+      BlockInfo info;
+      info.first_sample = piece.first_sample;
+      if (piece.found) info = scan_.blocks[*piece.found].info;
+      infos.push_back(info);
+    }
+    ChooseAlignment();
+    ReadOptions read;
+    read.max_decompression = options_.max_decompression;
+    SHARDKIT_ASSIGN_OR_RETURN(shard_,
+                              NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
+    if (!nothing || was_empty) {
+      ShardOptions shard_options;
+      shard_options.metadata = ChooseMetadata();
+      shard_options.sync = options_.sync;
+      SHARDKIT_ASSIGN_OR_RETURN(writer_, ShardFileWriter::CreateWithHeader(file_system_, report_.output, header_.header,
+                                                                           std::move(shard_options)));
+    }
+    for (size_t i = 0; i < selection_.pieces.size(); ++i) {
+      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("repairing a shard"));
+      SHARDKIT_RETURN_IF_ERROR(TakePiece(i));
+      taken_bytes_ += shard_->blocks()[i].length;
+      Progress(file_size() + std::min(taken_bytes_, file_size()));
+    }
+    if (writer_ && (report_.samples_recovered != 0 || was_empty)) {
+      SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, writer_->Finish());
+      report_.written = true;
+      report_.content_hash = summary.content_hash;
+      report_.bytes = summary.file_length;
+    } else if (writer_) {
+      SHARDKIT_RETURN_IF_ERROR(writer_->Abort());
+    }
+    Progress(2 * file_size());
+    return absl::OkStatus();
+  }
+
+  bool MayYield(const FoundBlock& block) const { return block.whole || options_.keep_samples; }
+
+  absl::Status TakePiece(size_t index) {
+    const ShardPiece& piece = selection_.pieces[index];
+    if (!piece.found) {
+      Lose(piece, piece.first_sample, piece.sample_count, GapReason(piece), {});
+      return absl::OkStatus();
+    }
+    const FoundBlock& found = scan_.blocks[*piece.found];
+    std::string problem;
+    if (found.whole) {
+      SHARDKIT_ASSIGN_OR_RETURN(problem, CopyBlock(index));
+      if (problem.empty()) {
+        ++report_.blocks_recovered;
+        report_.samples_recovered += piece.sample_count;
+        return absl::OkStatus();
+      }
+    } else {
+      problem = found.cut_short ? "the file ends within it" : DescribeColumns(found);
+    }
+    if (writer_ && options_.keep_samples) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool kept, KeepSamples(index, problem));
+      if (kept) return absl::OkStatus();
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<std::string> keys, ReadKeys(index, 0, piece.sample_count));
+    Lose(piece, piece.first_sample, piece.sample_count, problem, std::move(keys), found.damaged_columns);
+    return absl::OkStatus();
+  }
+
+  // Empty when the block was copied, else what keeps it from being one.
+  absl::StatusOr<std::string> CopyBlock(size_t index) {
+    SHARDKIT_ASSIGN_OR_RETURN(BlockFindings findings,
+                              CheckBlock(*shard_, index, {.cancellation = options_.cancellation}, &buffer_));
+    if (!findings.problems.empty() || !findings.readable) {
+      const std::string problem = findings.problems.empty() ? "it cannot be read" : findings.problems[0];
+      const std::string_view prefix = shard_->path();
+      return std::string(problem.starts_with(prefix) ? problem.substr(prefix.size() + 2) : problem);
+    }
+    StoredBlock block;
+    block.header = buffer_.state().header;
+    block.source = &shard_->file();
+    block.offset = shard_->blocks()[index].offset;
+    block.statistics = std::move(findings.statistics);
+    block.key_hashes = std::move(findings.key_hashes);
+    SHARDKIT_RETURN_IF_ERROR(writer_->Copy(std::move(block), options_.cancellation));
+    return std::string();
+  }
+
+  // False when none of the block's samples can be kept.
+  absl::StatusOr<bool> KeepSamples(size_t index, const std::string& problem) {
+    const ShardPiece& piece = selection_.pieces[index];
+    absl::StatusOr<SalvagedBlock> salvaged = SalvageBlock(*shard_, index, options_.cancellation);
+    if (absl::IsDataLoss(salvaged.status()) || absl::IsOutOfRange(salvaged.status())) return false;
+    if (!salvaged.ok()) return salvaged.status();
+    if (!salvaged->block) return false;
+    const uint64_t kept = salvaged->block->header.sample_count;
+    SHARDKIT_RETURN_IF_ERROR(writer_->Write(*std::move(salvaged->block), options_.cancellation));
+    ++report_.blocks_recovered;
+    report_.samples_recovered += kept;
+    for (const auto& [begin, end] : salvaged->lost) {
+      SHARDKIT_ASSIGN_OR_RETURN(std::vector<std::string> keys, ReadKeys(index, begin, end));
+      ShardPiece lost = piece;
+      lost.block_count = 0;  // the block is not lost
+      Lose(lost, piece.first_sample + begin, end - begin, problem, std::move(keys), salvaged->damaged_columns);
+    }
+    return true;
+  }
+
+  // Of the samples [begin, end) of a block; none when they cannot be read.
+  absl::StatusOr<std::vector<std::string>> ReadKeys(size_t index, uint64_t begin, uint64_t end) {
+    std::vector<std::string> keys;
+    const std::optional<size_t> column = shard_->schema().key_column();
+    if (!column || keys_left_ == 0) return keys;
+    const size_t columns[] = {*column};
+    BlockView view;
+    const absl::Status read = shard_->ReadBlock(index, columns, &buffer_, &view);
+    if (absl::IsDataLoss(read) || absl::IsOutOfRange(read) || absl::IsResourceExhausted(read)) return keys;
+    SHARDKIT_RETURN_IF_ERROR(read);
+    for (uint64_t i = begin; i < end && keys_left_ != 0; ++i) {
+      const std::string_view key = view.column(*column).bytes(static_cast<uint32_t>(i));
+      keys_left_ -= std::min(keys_left_, 1 + key.size() / kKeyUnit);
+      keys.emplace_back(key);
+    }
+    return keys;
+  }
+
+  void Lose(const ShardPiece& piece, uint64_t first, uint64_t count, std::string reason, std::vector<std::string> keys,
+            const std::vector<size_t>& columns = {}) {
+    report_.samples_lost += count;
+    report_.blocks_lost += piece.block_count;
+    if (!report_.losses.empty() && keys.empty() && columns.empty()) {
+      RepairLoss& last = report_.losses.back();
+      const bool adjoins = last.first_sample + last.sample_count == first && last.first_block && piece.first_block &&
+                           last.block_count != 0 && *last.first_block + last.block_count == *piece.first_block;
+      if (adjoins && last.reason == reason && last.keys.empty() && last.columns.empty()) {
+        last.sample_count += count;
+        last.block_count += piece.block_count;
+        return;
+      }
+    }
+    RepairLoss loss{first, count, piece.first_block, piece.block_count, std::move(reason), {}, std::move(keys)};
+    for (const size_t column : columns) loss.columns.push_back(header_.header.schema[column].name);
+    report_.losses.push_back(std::move(loss));
+  }
+
+  std::string GapReason(const ShardPiece& piece) const {
+    if (footer_.directory && piece.first_block) {
+      const uint64_t offset = (*footer_.directory)[*piece.first_block].offset + header_.base;
+      if (footer_.shift == header_.base && offset >= file_size()) return "the file ends before it";
+    }
+    return "its header is damaged or gone";
+  }
+
+  std::string DescribeColumns(const FoundBlock& found) const {
+    if (found.damaged_columns.empty()) return "it was not looked at";
+    std::string text = found.damaged_columns.size() == 1 ? "damaged column " : "damaged columns ";
+    for (size_t i = 0; i < found.damaged_columns.size() && i < 8; ++i) {
+      text += StrCat(i == 0 ? "" : ", ", "\"", header_.header.schema[found.damaged_columns[i]].name, "\"");
+    }
+    return found.damaged_columns.size() > 8 ? StrCat(text, " and others") : text;
+  }
+
+  uint64_t file_size() const { return shard_ ? shard_->file().size() : file_->size(); }
+
+  void Progress(uint64_t bytes) const {
+    if (options_.progress) options_.progress(bytes, 2 * file_size());
+  }
+
+  static void Append(std::vector<std::string> from, std::vector<std::string>* to) {
+    for (std::string& text : from) to->push_back(std::move(text));
+  }
+
+  FileSystem& file_system_;
+  const RepairOptions& options_;
+  const ListedShard* const listing_;
+  uint64_t& keys_left_;
+  std::unique_ptr<RandomAccessFile> file_;  // until `shard_` has it
+  std::optional<EndOfShard> end_;
+  HeaderFinding header_;
+  FooterFinding footer_;
+  ScanResult scan_;
+  Selection selection_;
+  std::unique_ptr<NativeShardReader> shard_;
+  std::unique_ptr<ShardFileWriter> writer_;
+  BlockBuffer buffer_;
+  uint64_t taken_bytes_ = 0;  // of blocks that were copied or given up
+  RepairReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<RepairReport> RepairListedShard(FileSystem& file_system, const std::string& path,
+                                               const std::string& output, const RepairOptions& options,
+                                               const ListedShard* listing, uint64_t* keys_left) {
+  return ShardRepair(file_system, path, output, options, listing, keys_left).Run();
+}
+
+absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path, const std::string& output,
+                                         const RepairOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto listing, FindListing(file_system, path));
+  uint64_t keys_left = options.max_keys;
+  return RepairListedShard(file_system, path, output, options, listing ? &*listing : nullptr, &keys_left);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,214 @@
+// Repairing a dataset: each of its shards, then manifest and index.
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "dataset/job_directory.h"
+#include "dataset/repair/repair_shard.h"
+#include "dataset/shard_collector.h"
+#include "shardkit/repair.h"
+#include "shardkit/validate.h"
+
+namespace shardkit {
+namespace {
+
+constexpr std::string_view kUnfinished = ".shard.tmp";
+
+std::string WithoutPath(const std::string& message, const std::string& path) {
+  return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : message;
+}
+
+class DatasetRepair {
+ public:
+  DatasetRepair(FileSystem& file_system, const std::string& directory, const std::string& output,
+                const RepairOptions& options)
+      : file_system_(file_system),
+        directory_(directory),
+        output_(output),
+        options_(options),
+        collector_(file_system, output),
+        keys_left_(options.max_keys) {}
+
+  absl::StatusOr<DatasetRepairReport> Run() {
+    SHARDKIT_RETURN_IF_ERROR(ListShards());
+    SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system_, output_, "repair", false));
+    SHARDKIT_RETURN_IF_ERROR(collector_.Start());
+    for (const std::string& name : names_) SHARDKIT_RETURN_IF_ERROR(Take(name));
+    if (number_ == 0 && !(listing_ && names_.empty())) {
+      SHARDKIT_RETURN_IF_ERROR(job->Abort());
+      return std::move(report_);
+    }
+    if (number_ == 0) collector_.Describe(listing_->manifest.schema, listing_->manifest.metadata);
+    SHARDKIT_ASSIGN_OR_RETURN(report_.manifest, collector_.Publish());
+    SHARDKIT_RETURN_IF_ERROR(job->Finish());
+    report_.written = true;
+    return std::move(report_);
+  }
+
+ private:
+  absl::Status ListShards() {
+    absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory_);
+    if (manifest.ok()) {
+      for (const ManifestShard& shard : manifest->shards) names_.push_back(shard.name);
+      listing_ = ListedShard{directory_, *std::move(manifest), {}};
+    } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
+      report_.notes.push_back(absl::IsNotFound(manifest.status())
+                                  ? "there is no dataset.json: the shards were taken by their names"
+                                  : "dataset.json is damaged: the shards were taken by their names");
+      ListByName(entries);
+    } else {
+      return manifest.status();
+    }
+    if (names_.empty() && !listing_) {
+      return NotFound(directory_, ": there is neither a dataset.json nor a shard (*.shard) in it");
+    }
+    for (const std::string& name : names_) {
+      const absl::StatusOr<FileInfo> info = file_system_.Stat(JoinPath(directory_, name));
+      if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
+      if (info.ok()) bytes_total_ += 2 * info->size;
+    }
+    return absl::OkStatus();
+  }
+
+  // A pack that did not finish has one shard, or a few, that it was writing.
+  void ListByName(const std::vector<DirectoryEntry>& entries) {
+    std::vector<std::string> unfinished;
+    for (const DirectoryEntry& entry : entries) {
+      if (entry.name.ends_with(".shard")) names_.push_back(entry.name);
+      if (entry.name.ends_with(kUnfinished)) unfinished.push_back(entry.name);
+    }
+    std::ranges::sort(names_);
+    std::ranges::sort(unfinished);
+    names_.insert(names_.end(), unfinished.begin(), unfinished.end());
+  }
+
+  absl::Status Take(const std::string& name) {
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("repairing a dataset"));
+    const std::string path = JoinPath(directory_, name);
+    const ManifestShard* listed = nullptr;
+    if (listing_) {
+      listed = &*std::ranges::find(listing_->manifest.shards, name, &ManifestShard::name);
+      listing_->entry = *listed;
+    }
+    const absl::StatusOr<FileInfo> info = file_system_.Stat(path);
+    if (absl::IsNotFound(info.status())) {
+      LoseShard(path, listed, "the shard is missing");
+      return absl::OkStatus();
+    }
+    if (!info.ok()) return info.status();
+    const std::string new_name = ShardName(number_);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string problem, FindProblem(path, listed));
+    if (problem.empty()) {
+      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system_, path, JoinPath(output_, new_name), options_.cancellation));
+      SHARDKIT_RETURN_IF_ERROR(collector_.Add(new_name));
+      const ManifestShard& added = collector_.manifest().shards.back();
+      RepairReport& report = report_.shards.emplace_back();
+      report = {.path = path, .output = JoinPath(output_, new_name), .written = true};
+      report.blocks_recovered = added.blocks;
+      report.samples_recovered = added.samples;
+      report.content_hash = added.content_hash;
+      report.bytes = added.bytes;
+      if (listed != nullptr && added.content_hash != listed->content_hash) {
+        report.notes.emplace_back("it is whole, but not the shard that dataset.json lists");
+      }
+      ++number_;
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(Repair(path, new_name, listed, problem));
+    }
+    bytes_done_ += 2 * info->size;
+    Progress(0);
+    return absl::OkStatus();
+  }
+
+  // The first thing that is wrong with a shard; empty when it is whole.
+  absl::StatusOr<std::string> FindProblem(const std::string& path, const ManifestShard* listed) {
+    ValidateOptions validate;
+    validate.cancellation = options_.cancellation;
+    validate.max_problems = 1;
+    validate.max_decompression = options_.max_decompression;
+    validate.progress = [this](uint64_t bytes, uint64_t) { Progress(bytes); };
+    SHARDKIT_ASSIGN_OR_RETURN(const ValidateReport found, Validate(file_system_, path, validate));
+    if (!found.ok()) return found.problems[0].message;
+    // A file that was taken for one of another container.
+    return found.shards == 1 || listed == nullptr ? "" : StrCat(path, ": is not a shard");
+  }
+
+  absl::Status Repair(const std::string& path, const std::string& new_name, const ManifestShard* listed,
+                      const std::string& problem) {
+    RepairOptions options = options_;
+    options.progress = [this](uint64_t bytes, uint64_t) { Progress(bytes); };
+    absl::StatusOr<RepairReport> repaired = RepairListedShard(file_system_, path, JoinPath(output_, new_name), options,
+                                                              listing_ ? &*listing_ : nullptr, &keys_left_);
+    // Its header is gone, or it is no shard at all.
+    if (absl::IsDataLoss(repaired.status())) {
+      LoseShard(path, listed, WithoutPath(std::string(ToStd(repaired.status().message())), path));
+      return absl::OkStatus();
+    }
+    if (!repaired.ok()) return repaired.status();
+    // Such as bytes between blocks that are not zero.
+    if (repaired->problems.empty() && repaired->losses.empty())
+      repaired->problems.push_back(WithoutPath(problem, path));
+    if (repaired->written) {
+      SHARDKIT_RETURN_IF_ERROR(collector_.Add(new_name));
+      ++number_;
+    }
+    report_.shards.push_back(*std::move(repaired));
+    return absl::OkStatus();
+  }
+
+  void LoseShard(const std::string& path, const ManifestShard* listed, std::string reason) {
+    RepairReport& report = report_.shards.emplace_back();
+    report.path = path;
+    report.problems.push_back(reason);
+    report.end_known = listed != nullptr;
+    if (listed == nullptr || listed->samples == 0) return;
+    report.samples_lost = listed->samples;
+    report.blocks_lost = listed->blocks;
+    report.losses.push_back({0, listed->samples, 0, listed->blocks, std::move(reason), {}, {}});
+  }
+
+  void Progress(uint64_t of_this_shard) const {
+    if (options_.progress) options_.progress(bytes_done_ + of_this_shard, bytes_total_);
+  }
+
+  FileSystem& file_system_;
+  const std::string directory_;
+  const std::string output_;
+  const RepairOptions& options_;
+  std::optional<ListedShard> listing_;
+  std::vector<std::string> names_;
+  ShardCollector collector_;
+  size_t number_ = 0;  // shards of the output so far
+  uint64_t keys_left_;
+  uint64_t bytes_done_ = 0;
+  uint64_t bytes_total_ = 0;
+  DatasetRepairReport report_;
+};
+
+}  // namespace
+
+uint64_t DatasetRepairReport::samples_recovered() const {
+  return std::accumulate(shards.begin(), shards.end(), uint64_t{0},
+                         [](uint64_t sum, const RepairReport& shard) { return sum + shard.samples_recovered; });
+}
+
+uint64_t DatasetRepairReport::samples_lost() const {
+  return std::accumulate(shards.begin(), shards.end(), uint64_t{0},
+                         [](uint64_t sum, const RepairReport& shard) { return sum + shard.samples_lost; });
+}
+
+bool DatasetRepairReport::lossless() const {
+  return std::ranges::all_of(shards, [](const RepairReport& shard) { return shard.lossless(); });
+}
+
+absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
+                                                  const std::string& output, const RepairOptions& options) {
+  return DatasetRepair(file_system, directory, output, options).Run();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,207 @@
+#include "dataset/repair/repair_footer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "format/file_header.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kPiece = uint64_t{4} << 20;
+
+// The table of a later version may have more kinds than this one knows.
+constexpr uint32_t kMaxSections = 64;
+
+// Tables that turn out to be none may cost so many times the bytes searched, and no more.
+constexpr uint64_t kFailedShare = 16;
+
+bool IsDamage(const absl::Status& status) { return absl::IsDataLoss(status); }
+
+class FooterReader {
+ public:
+  FooterReader(const RandomAccessFile& file, const HeaderFinding& header, const format::Trailer& trailer,
+               uint64_t shift)
+      : file_(file), header_(header), trailer_(trailer) {
+    finding_.shift = shift;
+  }
+
+  // `exact` says that the trailer was read, not made up from the table.
+  absl::StatusOr<FooterFinding> Read(bool exact) {
+    if (exact) {
+      finding_.sample_count = trailer_.sample_count;
+      finding_.block_count = trailer_.block_count;
+    }
+    std::string table(format::kSectionEntryBytes * trailer_.section_count, '\0');
+    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(trailer_.table_offset() + finding_.shift, {table.data(), table.size()}));
+    const auto sections = format::DecodeSectionTable(table, trailer_, header_.header.schema.key_column().has_value());
+    if (!sections.ok()) {
+      if (!IsDamage(sections.status())) return Annotate(sections.status(), file_.path());
+      finding_.problems.emplace_back(ToStd(sections.status().message()));
+      return std::move(finding_);
+    }
+    for (const format::Section& section : *sections) SHARDKIT_RETURN_IF_ERROR(Take(section));
+    return std::move(finding_);
+  }
+
+ private:
+  absl::Status Take(const format::Section& section) {
+    const bool directory = section.kind == static_cast<uint32_t>(format::SectionKind::kBlockDirectory);
+    const bool metadata = section.kind == static_cast<uint32_t>(format::SectionKind::kMetadata);
+    if (!directory && !metadata) {
+      if (section.kind > static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) {
+        finding_.notes.push_back(
+            StrCat("a section of kind ", section.kind, ", which this version does not know, is left out"));
+      }
+      return Compare(section);
+    }
+    if (metadata && section.length > format::kMaxMetadataLength) return Keep(DataLoss("metadata: over 64 MiB"));
+    std::string bytes(format::PaddedLength(section), '\0');
+    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift, {bytes.data(), bytes.size()}));
+    if (absl::Status status = format::CheckSection(section, bytes); !status.ok()) return Keep(status);
+    bytes.resize(section.length);
+    if (directory) return TakeDirectory(bytes);
+    absl::StatusOr<Metadata> decoded = format::DecodeMetadata(bytes);
+    if (!decoded.ok()) return Keep(decoded.status());
+    finding_.metadata = *std::move(decoded);
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeDirectory(std::string_view bytes) {
+    constexpr size_t kEntryBytes = 48;
+    uint64_t first = RoundUp(header_.header.length, header_.header.alignment);
+    if (!header_.certain && bytes.size() >= kEntryBytes) first = LoadLittle<uint64_t>(bytes.data());
+    absl::Status problem;
+    // The alignment, when the header does not tell it, is one by which the blocks lie as the directory says.
+    for (uint32_t alignment = header_.certain ? header_.header.alignment : format::kMaxAlignment;
+         alignment >= format::kMinAlignment; alignment /= 2) {
+      auto blocks = format::DecodeBlockDirectory(bytes, trailer_, first, alignment);
+      if (blocks.ok() && (blocks->empty() || first % alignment == 0)) {
+        finding_.directory = *std::move(blocks);
+        finding_.alignment = alignment;
+        finding_.sample_count = trailer_.sample_count;
+        finding_.block_count = trailer_.block_count;
+        return absl::OkStatus();
+      }
+      problem = blocks.status();
+      if (header_.certain) break;
+    }
+    return Keep(problem.ok() ? DataLoss("block directory: its blocks fit no alignment") : problem);
+  }
+
+  // A section that is made anew: only whether it was whole is of interest.
+  absl::Status Compare(const format::Section& section) {
+    StreamingHash64 hash;
+    std::string piece;
+    const uint64_t length = format::PaddedLength(section);
+    for (uint64_t done = 0; done < length; done += piece.size()) {
+      piece.resize(std::min(kPiece, length - done));
+      SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(section.offset + finding_.shift + done, {piece.data(), piece.size()}));
+      hash.Update(piece);
+    }
+    if (hash.Digest() == section.checksum) return absl::OkStatus();
+    return Keep(DataLoss(section.kind == static_cast<uint32_t>(format::SectionKind::kKeyIndex)     ? "key index"
+                         : section.kind == static_cast<uint32_t>(format::SectionKind::kStatistics) ? "statistics"
+                                                                                                   : "unknown",
+                         " section checksum is wrong"));
+  }
+
+  absl::Status Keep(const absl::Status& damage) {
+    finding_.problems.emplace_back(ToStd(damage.message()));
+    return absl::OkStatus();
+  }
+
+  const RandomAccessFile& file_;
+  const HeaderFinding& header_;
+  const format::Trailer trailer_;
+  FooterFinding finding_;
+};
+
+// Follows section entries at `place` of the file. Their sections must lie one after another and end where the
+// entries begin, which bytes that are no table do not do by accident.
+absl::StatusOr<std::optional<format::Trailer>> TryTable(const RandomAccessFile& file, uint64_t shift, uint64_t place) {
+  std::string bytes(std::min(file.size() - place, kMaxSections * format::kSectionEntryBytes), '\0');
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
+  const uint64_t table = place - shift;
+  format::Trailer trailer;
+  trailer.footer_offset = LoadLittle<uint64_t>(bytes.data() + 8);
+  uint64_t position = trailer.footer_offset, directory_length = 0, directory_offset = 0;
+  uint32_t count = 0;
+  while (position < table) {
+    if (bytes.size() < format::kSectionEntryBytes * (count + 1)) return std::optional<format::Trailer>();
+    const char* const p = bytes.data() + format::kSectionEntryBytes * count;
+    format::Section section;
+    section.kind = LoadLittle<uint32_t>(p);
+    section.offset = LoadLittle<uint64_t>(p + 8);
+    section.length = LoadLittle<uint64_t>(p + 16);
+    if (section.offset != position || section.length > table - position) return std::optional<format::Trailer>();
+    position += format::PaddedLength(section);
+    ++count;
+    if (section.kind != static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) continue;
+    directory_offset = section.offset;
+    directory_length = section.length;
+  }
+  if (position != table || count == 0) return std::optional<format::Trailer>();
+  trailer.section_count = count;
+  trailer.footer_length = table + format::kSectionEntryBytes * count - trailer.footer_offset;
+  trailer.table_checksum = Hash64(bytes.data(), format::kSectionEntryBytes * count);
+  trailer.block_count = directory_length / 48;
+  if (trailer.block_count != 0) {
+    std::string last(48, '\0');
+    SHARDKIT_RETURN_IF_ERROR(
+        file.ReadAt(shift + directory_offset + 48 * (trailer.block_count - 1), {last.data(), last.size()}));
+    trailer.sample_count = LoadLittle<uint64_t>(last.data() + 24) + LoadLittle<uint32_t>(last.data() + 32);
+    if (trailer.sample_count > format::kMaxShardSamples) return std::optional<format::Trailer>();
+  }
+  return trailer;
+}
+
+}  // namespace
+
+absl::StatusOr<FooterFinding> ReadFooter(const RandomAccessFile& file, const HeaderFinding& header,
+                                         const EndOfShard& end) {
+  return FooterReader(file, header, end.trailer, end.shift).Read(/*exact=*/true);
+}
+
+absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile& file, const HeaderFinding& header,
+                                                          uint64_t begin, uint64_t end,
+                                                          const Cancellation* cancellation) {
+  std::string window;
+  uint64_t window_begin = 0, tried = 0;
+  for (uint64_t place = header.base + RoundUp(begin - header.base, 8); place + format::kSectionEntryBytes <= end;
+       place += 8) {
+    if (place + 16 > window_begin + window.size()) {
+      if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("looking for a section table"));
+      window_begin = place;
+      window.resize(std::min(kPiece, end - place));
+      SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {window.data(), window.size()}));
+    }
+    const char* const p = window.data() + (place - window_begin);
+    const uint32_t kind = LoadLittle<uint32_t>(p);
+    const uint64_t offset = LoadLittle<uint64_t>(p + 8);
+    if (kind == 0 || kind > 2 || LoadLittle<uint32_t>(p + 4) > 1 || offset == 0 ||
+        offset % format::kMinAlignment != 0 || offset > place) {
+      continue;
+    }
+    // Bytes put in front may have been made up for by others that were removed.
+    for (const uint64_t shift : {header.base, uint64_t{0}}) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto trailer, TryTable(file, shift, place));
+      if (!trailer) continue;
+      tried += trailer->footer_length;
+      if (tried > kFailedShare * file.size()) return std::optional<FooterFinding>();
+      absl::StatusOr<FooterFinding> finding = FooterReader(file, header, *trailer, shift).Read(/*exact=*/false);
+      // Nothing vouches for the table, so that a kind of a later version may be damage, too.
+      if (absl::IsUnimplemented(finding.status())) continue;
+      if (!finding.ok()) return finding.status();
+      if (finding->directory || finding->metadata) return *std::move(finding);
+    }
+  }
+  return std::optional<FooterFinding>();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,284 @@
+#include "dataset/repair/repair_header.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "format/block_header.h"
+#include "io/publish_file.h"
+
+namespace shardkit {
+namespace {
+
+// A header that might be the shard's.
+struct Candidate {
+  format::FileHeader header;
+  bool alignment_known = false;
+  std::string source;
+};
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint64_t offset) {
+  const uint64_t available = file.size() - offset;
+  std::string bytes(std::min(available, format::kFileHeaderPrefix), '\0');
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t length, format::PeekFileHeaderLength(bytes));
+  if (length > available) return DataLoss("header: the file ends at byte ", file.size(), " within the header");
+  bytes.resize(length);
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
+  return format::DecodeFileHeader(bytes);
+}
+
+// Whether a block header with the right checksum stands at `place`, of whatever columns.
+absl::StatusOr<bool> IsBlockHeader(const RandomAccessFile& file, uint64_t place) {
+  std::string bytes(12, '\0');
+  if (!RangeWithin(place, bytes.size(), file.size())) return false;
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
+  const uint64_t length = LoadLittle<uint32_t>(bytes.data() + 8);
+  if (length < format::BlockHeaderLength(1) || length > format::BlockHeaderLength(kMaxColumns) ||
+      !RangeWithin(place, length, file.size())) {
+    return false;
+  }
+  bytes.resize(length);
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
+  return Hash64(bytes.data(), length - 8) == LoadLittle<uint64_t>(bytes.data() + length - 8);
+}
+
+// The whole header that stands before any block: bytes were put in front of the shard. One behind a block may
+// be that of a shard within a value. Empty when there is none.
+absl::StatusOr<std::optional<std::pair<uint64_t, format::FileHeader>>> FindMovedHeader(const RandomAccessFile& file) {
+  constexpr uint64_t kWindow = uint64_t{1} << 20;
+  constexpr int kMostTries = 1000;  // bytes that only begin like a header or a block
+  std::string window;
+  int tries = 0;
+  for (uint64_t begin = format::kMinAlignment; begin + 8 <= file.size() && tries < kMostTries; begin += window.size()) {
+    window.resize(std::min(kWindow, file.size() - begin));
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {window.data(), window.size()}));
+    for (uint64_t at = 0; at + 8 <= window.size() && tries < kMostTries; at += format::kMinAlignment) {
+      const std::string_view magic = std::string_view(window).substr(at, 8);
+      if (magic == format::kHeaderMagic) {
+        ++tries;
+        absl::StatusOr<format::FileHeader> header = ReadHeader(file, begin + at);
+        if (header.ok()) return std::pair(begin + at, *std::move(header));
+        if (!absl::IsDataLoss(header.status())) return header.status();
+      } else if (magic == format::kBlockMagic) {
+        ++tries;
+        SHARDKIT_ASSIGN_OR_RETURN(const bool block, IsBlockHeader(file, begin + at));
+        if (block) return std::optional<std::pair<uint64_t, format::FileHeader>>();
+      }
+    }
+  }
+  return std::optional<std::pair<uint64_t, format::FileHeader>>();
+}
+
+class Search {
+ public:
+  Search(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end)
+      : file_system_(file_system), file_(file), end_(end) {}
+
+  void AddSchema(const Schema& schema, const std::string& source) {
+    Candidate candidate{.header = {}, .alignment_known = false, .source = source};
+    candidate.header.schema = schema;
+    candidates_.push_back(std::move(candidate));
+  }
+
+  absl::Status AddShard(const std::string& path) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, file_system_.OpenForReading(path));
+    absl::StatusOr<format::FileHeader> header = ReadHeader(*shard, 0);
+    if (!header.ok()) return Annotate(header.status(), path);
+    candidates_.push_back({.header = *std::move(header), .alignment_known = true, .source = path});
+    AddSchema(candidates_.back().header.schema, path);
+    return absl::OkStatus();
+  }
+
+  // The manifest's columns are those of all shards together: a shard's own may be fewer or narrower, and a
+  // neighbour may have the same.
+  absl::Status AddDataset(const std::string& directory, const Manifest& manifest) {
+    const std::string manifest_path = JoinPath(directory, kManifestName);
+    AddSchema(manifest.schema, manifest_path);
+    for (const ManifestShard& shard : manifest.shards) {
+      const std::string path = JoinPath(directory, shard.name);
+      if (path == file_.path()) continue;
+      const absl::Status status = AddShard(path);
+      if (!status.ok() && !absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // The candidate that is proved to be the shard's own header.
+  absl::StatusOr<std::optional<Candidate>> Proved() const {
+    for (const Candidate& candidate : candidates_) {
+      const uint32_t from = candidate.alignment_known ? candidate.header.alignment : format::kMinAlignment;
+      const uint32_t to = candidate.alignment_known ? candidate.header.alignment : format::kMaxAlignment;
+      for (uint32_t alignment = from; alignment <= to; alignment *= 2) {
+        Candidate guess = candidate;
+        guess.header.alignment = alignment;
+        guess.alignment_known = true;
+        (void)format::EncodeFileHeader(guess.header);
+        SHARDKIT_ASSIGN_OR_RETURN(const bool proved, IsProved(guess.header));
+        if (proved) return guess;
+      }
+    }
+    return std::optional<Candidate>();
+  }
+
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+
+ private:
+  // Both the trailer and the first block carry the checksum of the header.
+  absl::StatusOr<bool> IsProved(const format::FileHeader& header) const {
+    if (end_ != nullptr) return end_->trailer.header_checksum == header.checksum;
+    const uint64_t offset = RoundUp(header.length, header.alignment);
+    std::string bytes(format::BlockHeaderLength(header.schema.size()), '\0');
+    if (!RangeWithin(offset, bytes.size(), file_.size())) return false;
+    SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(offset, {bytes.data(), bytes.size()}));
+    format::BlockHeader block;
+    return format::DecodeBlockHeader(header.schema, bytes, &block).ok() && block.first_sample == 0 &&
+           block.previous == header.checksum;
+  }
+
+  FileSystem& file_system_;
+  const RandomAccessFile& file_;
+  const EndOfShard* const end_;
+  std::vector<Candidate> candidates_;
+};
+
+absl::Status AddSource(FileSystem& file_system, const std::string& schema_from, Search* search) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(schema_from));
+  const bool is_manifest = info.type != FileType::kDirectory && BaseName(schema_from) == kManifestName;
+  absl::Status status;
+  if (info.type == FileType::kDirectory || is_manifest) {
+    const std::string directory = is_manifest ? ParentDirectory(schema_from) : schema_from;
+    const absl::StatusOr<Manifest> manifest = ReadManifest(file_system, directory);
+    status = manifest.ok() ? search->AddDataset(directory, *manifest) : manifest.status();
+  } else {
+    status = search->AddShard(schema_from);
+  }
+  if (absl::IsDataLoss(status)) {
+    return InvalidArgument(ToStd(status.message()), "; name a whole shard or dataset to take the columns from");
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<ListedShard>> FindListing(FileSystem& file_system, const std::string& path) {
+  ListedShard listing;
+  listing.directory = ParentDirectory(path);
+  absl::StatusOr<Manifest> manifest = ReadManifest(file_system, listing.directory);
+  if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status()) ||
+      absl::IsUnimplemented(manifest.status())) {
+    return std::optional<ListedShard>();
+  }
+  if (!manifest.ok()) return manifest.status();
+  listing.manifest = *std::move(manifest);
+  const auto entry = std::ranges::find(listing.manifest.shards, BaseName(path), &ManifestShard::name);
+  if (entry == listing.manifest.shards.end()) return std::optional<ListedShard>();
+  listing.entry = *entry;
+  return listing;
+}
+
+absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file) {
+  const uint64_t size = file.size();
+  if (size < format::kTrailerBytes) return DataLoss("trailer: the file is too short to have one");
+  std::string bytes(format::kTrailerBytes, '\0');
+  EndOfShard end;
+  end.begin = size - format::kTrailerBytes;
+  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(end.begin, {bytes.data(), bytes.size()}));
+  // The file's length is checked against itself: it is another one when bytes were inserted or removed.
+  const uint64_t said_length = LoadLittle<uint64_t>(bytes.data() + 64);
+  const bool plausible = said_length >= format::kTrailerBytes && said_length <= format::kMaxLength;
+  SHARDKIT_ASSIGN_OR_RETURN(end.trailer, format::DecodeTrailer(bytes, plausible ? said_length : size));
+  if (end.trailer.footer_length > end.begin) return DataLoss("trailer: the footer is longer than the file");
+  end.shift = size - said_length;
+  return end;
+}
+
+namespace {
+
+void Take(format::FileHeader header, uint64_t base, HeaderFinding* finding) {
+  finding->header = std::move(header);
+  finding->base = base;
+  finding->certain = finding->alignment_known = true;
+  finding->notes.push_back(StrCat("the shard begins at byte ", base, " of the file"));
+}
+
+// Bytes were put in front of it all. With a trailer, the header must be the one that it names.
+absl::StatusOr<bool> TakeMovedHeader(const RandomAccessFile& file, const EndOfShard* end, HeaderFinding* finding) {
+  if (end != nullptr && end->shift < file.size()) {
+    absl::StatusOr<format::FileHeader> header = ReadHeader(file, end->shift);
+    if (!header.ok() && !absl::IsDataLoss(header.status())) return Annotate(header.status(), file.path());
+    if (header.ok() && header->checksum == end->trailer.header_checksum) {
+      Take(*std::move(header), end->shift, finding);
+      return true;
+    }
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(auto moved, FindMovedHeader(file));
+  if (!moved || (end != nullptr && moved->second.checksum != end->trailer.header_checksum)) return false;
+  Take(std::move(moved->second), moved->first, finding);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end,
+                                         const std::string& schema_from, const ListedShard* listing) {
+  HeaderFinding finding;
+  absl::StatusOr<format::FileHeader> own = ReadHeader(file, 0);
+  if (own.ok()) {
+    finding.header = *std::move(own);
+    finding.in_place = true;
+    finding.certain = finding.alignment_known = true;
+    return finding;
+  }
+  if (!absl::IsDataLoss(own.status())) return Annotate(own.status(), file.path());
+  finding.problems.emplace_back(ToStd(own.status().message()));
+
+  // Where nothing was inserted or removed, the front of the file is where the header was.
+  if (end != nullptr && end->shift != 0) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool found, TakeMovedHeader(file, end, &finding));
+    if (found) return finding;
+  }
+
+  Search search(file_system, file, end);
+  if (!schema_from.empty()) {
+    SHARDKIT_RETURN_IF_ERROR(AddSource(file_system, schema_from, &search));
+  } else if (listing != nullptr) {
+    SHARDKIT_RETURN_IF_ERROR(search.AddDataset(listing->directory, listing->manifest));
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::optional<Candidate> proved, search.Proved());
+  if (proved) {
+    finding.header = std::move(proved->header);
+    finding.certain = finding.alignment_known = true;
+    finding.notes.push_back(
+        StrCat("the header was made anew from ", proved->source, "; its checksum is the one that the shard names"));
+    return finding;
+  }
+  if (end == nullptr) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool found, TakeMovedHeader(file, nullptr, &finding));
+    if (found) return finding;
+  }
+  if (schema_from.empty()) {
+    return DataLoss(file.path(), ": ", finding.problems[0],
+                    listing == nullptr ? ""
+                                       : "; the dataset.json beside it lists the shard, but nothing left of "
+                                         "the shard proves its columns",
+                    "; give --schema-from another shard of the dataset, its directory or its dataset.json");
+  }
+  const Candidate& chosen = search.candidates().front();
+  finding.header = chosen.header;
+  finding.alignment_known = chosen.alignment_known;
+  // Those of another shard might decode to something else.
+  finding.header.dictionaries.clear();
+  (void)format::EncodeFileHeader(finding.header);
+  finding.notes.push_back(
+      StrCat("the columns are those of ", chosen.source, "; nothing left of the shard proves that they are its own"));
+  return finding;
+}
+
+}  // namespace shardkit

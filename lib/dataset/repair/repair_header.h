@@ -1,0 +1,55 @@
+// The header of a damaged shard: its own, or one made of what a neighbour or the manifest says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "format/file_header.h"
+#include "format/footer.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+// What a dataset.json says of a shard.
+struct ListedShard {
+  std::string directory;  // of the manifest
+  Manifest manifest;
+  std::optional<ManifestShard> entry;  // of the shard, when it is listed
+};
+
+// The manifest beside `path`, when it lists the file. Empty when there is none or it is damaged.
+absl::StatusOr<std::optional<ListedShard>> FindListing(FileSystem& file_system, const std::string& path);
+
+// The end of a damaged shard.
+struct EndOfShard {
+  format::Trailer trailer;
+  uint64_t begin = 0;  // of the trailer, bytes from the start of the file
+  // What has to be added, modulo 2^64, to an offset that footer and directory give. 0 unless bytes were
+  // inserted or removed.
+  uint64_t shift = 0;
+};
+
+// Reads the last bytes of the file. DataLoss when they are no trailer.
+absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file);
+
+struct HeaderFinding {
+  format::FileHeader header;
+  uint64_t base = 0;             // where the shard begins in the file
+  bool in_place = false;         // it was read from the front of the file
+  bool certain = false;          // the header is the shard's own, byte for byte
+  bool alignment_known = false;  // at least that of a neighbour
+  std::vector<std::string> problems;
+  std::vector<std::string> notes;
+};
+
+// `end` is null when the trailer is gone, `listing` when no manifest lists the shard. DataLoss when nothing
+// tells the columns.
+absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end,
+                                         const std::string& schema_from, const ListedShard* listing);
+
+}  // namespace shardkit

@@ -1,0 +1,80 @@
+#include "dataset/repair/repair_salvage.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/block_builder.h"
+#include "container/encoding_plan.h"
+
+namespace shardkit {
+namespace {
+
+// A block that is larger has, by the rule by which blocks are closed, a single value that makes it so.
+constexpr uint64_t kLargestBlock = uint64_t{256} << 20;
+
+absl::StatusOr<EncodingPlan> PlanOf(const NativeShardReader& shard) {
+  SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(shard.schema(), {}));
+  for (const format::Dictionary& dictionary : shard.header().dictionaries) {
+    SHARDKIT_ASSIGN_OR_RETURN(plan.dictionaries[dictionary.column],
+                              ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]));
+  }
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_t index,
+                                           const Cancellation* cancellation) {
+  const BlockInfo& info = shard.blocks()[index];
+  if (info.length > kLargestBlock) return DataLoss("the block is too large to be taken apart");
+  BlockBuffer heads, records;
+  BlockView view;
+  SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &heads, &view));
+  const format::BlockHeader header = heads.state().header;
+  SHARDKIT_ASSIGN_OR_RETURN(const EncodingPlan plan, PlanOf(shard));
+  const std::vector<size_t>& blobs = plan.schema.blob_columns();
+  BlockBuilder builder(plan.schema, UINT64_MAX, info.sample_count);
+  SalvagedBlock salvaged;
+  std::vector<std::optional<Value>> values(plan.schema.size());
+  std::vector<std::string> blob_values(plan.schema.size());
+  for (uint32_t i = 0; i < info.sample_count; ++i) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("taking a damaged block apart"));
+    bool whole = true;
+    for (size_t column = 0; column < values.size(); ++column) {
+      values[column].reset();
+      if (!view.column(column).present(i)) continue;
+      if (!std::ranges::binary_search(blobs, column)) {
+        values[column] = Value(view.column(column).bytes(i));
+        continue;
+      }
+      const uint64_t base = info.offset + header.columns[column].values_offset;
+      const uint64_t begin = i == 0 ? 0 : view.column(column).end(i - 1);
+      const auto value = shard.ReadRecord(base + begin, base + view.column(column).end(i), &records);
+      if (!value.ok() && !absl::IsDataLoss(value.status())) return value.status();
+      if (!value.ok()) {
+        whole = false;
+        if (std::ranges::find(salvaged.damaged_columns, column) == salvaged.damaged_columns.end()) {
+          salvaged.damaged_columns.push_back(column);
+        }
+        continue;
+      }
+      blob_values[column] = *value;
+      values[column] = Value(blob_values[column]);
+    }
+    if (whole && builder.Check(values).ok()) {
+      builder.Add(values);
+    } else if (!salvaged.lost.empty() && salvaged.lost.back().second == i) {
+      ++salvaged.lost.back().second;
+    } else {
+      salvaged.lost.emplace_back(i, i + 1);
+    }
+  }
+  std::ranges::sort(salvaged.damaged_columns);
+  if (builder.empty()) return salvaged;
+  SHARDKIT_ASSIGN_OR_RETURN(salvaged.block, BlockEncoder().Encode(plan, builder.Take()));
+  return salvaged;
+}
+
+}  // namespace shardkit

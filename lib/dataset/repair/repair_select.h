@@ -1,0 +1,45 @@
+// Which of the blocks found are the shard's, and what is missing between them. Pure: nothing is read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dataset/repair/repair_scan.h"
+#include "shardkit/shard_info.h"
+
+namespace shardkit {
+
+// A stretch of the shard's samples: a block that was found, or a gap.
+struct ShardPiece {
+  std::optional<size_t> found;  // position in ScanResult::blocks; empty for a gap
+  uint64_t first_sample = 0;
+  uint64_t sample_count = 0;
+  std::optional<uint64_t> first_block;  // ordinal, when known
+  uint64_t block_count = 0;             // 0 when not known
+};
+
+struct Selection {
+  std::vector<ShardPiece> pieces;  // ascending, from sample 0 on without holes
+  uint64_t copies = 0;             // blocks that stand a second time
+  uint64_t strangers = 0;          // whole blocks that are not the shard's, or not provably so
+};
+
+// With a whole directory: its blocks, each the one with that header checksum.
+Selection SelectByDirectory(const std::vector<FoundBlock>& found, const std::vector<BlockInfo>& directory);
+
+// What is known without a directory.
+struct ShardBounds {
+  std::optional<uint64_t> header_checksum;
+  std::optional<uint64_t> first_block_offset;  // where the file has it, if nothing was moved
+  std::optional<uint64_t> sample_count;
+  std::optional<uint64_t> block_count;
+};
+
+// Without: blocks tied together by their `previous` form chains, which are taken or left as a whole. A chain
+// is left when it lies in a damaged block entirely, when it begins as the first block of another shard, or
+// when its samples overlap or touch those of a chain taken before it without being tied to it. The chain that
+// begins where the shard's first block does comes first, then longer ones.
+Selection SelectByChain(const std::vector<FoundBlock>& found, const ShardBounds& bounds);
+
+}  // namespace shardkit

@@ -1,0 +1,221 @@
+#include "shardkit/validate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "dataset/foreign/validate_foreign.h"
+#include "dataset/index_reader.h"
+#include "dataset/validate/validate_index.h"
+#include "dataset/validate/validate_shard.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit {
+namespace {
+
+class Validator {
+ public:
+  Validator(FileSystem& file_system, const ValidateOptions& options)
+      : file_system_(file_system), options_(options), threads_(std::max(options.threads, 1)) {}
+
+  ~Validator() { stopped_.Cancel(); }
+
+  absl::StatusOr<ValidateReport> Run(const std::string& path) {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path));
+    DatasetOptions dataset_options;
+    dataset_options.mode = options_.mode;
+    const auto foreign = OpenForeign(file_system_, path, info, dataset_options);
+    if (!foreign.ok()) {
+      if (absl::IsNotFound(foreign.status())) return foreign.status();  // no dataset, rather than a damaged one
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));
+      return std::move(report_);
+    }
+    if (*foreign != nullptr) {
+      SHARDKIT_RETURN_IF_ERROR(
+          ValidateForeign(**foreign, path, options_, threads_, &report_,
+                          [&](const std::string& file, std::string message) { Report(file, std::move(message)); }));
+      return std::move(report_);
+    }
+    if (info.type == FileType::kDirectory) {
+      SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
+    } else {
+      bytes_total_ = info.size;
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr, nullptr));
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void Report(const std::string& path, std::string message) {
+    ++report_.problem_count;
+    if (report_.problems.size() < options_.max_problems) report_.problems.push_back({path, std::move(message)});
+  }
+
+  // Reports damage; passes on what kept the check from being done.
+  absl::Status ReportDamage(const std::string& path, const absl::Status& status) {
+    if (absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
+        absl::IsOutOfRange(status)) {
+      Report(path, std::string(ToStd(status.message())));
+      return absl::OkStatus();
+    }
+    return status;
+  }
+
+  absl::Status CheckDataset(const std::string& directory) {
+    const std::string manifest_path = JoinPath(directory, kManifestName);
+    absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory);
+    if (absl::IsNotFound(manifest.status())) return manifest.status();  // no dataset, rather than a damaged one
+    if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
+    bytes_total_ = manifest->bytes();
+
+    const std::string index_path = JoinPath(directory, kIndexName);
+    std::unique_ptr<IndexReader> index;
+    auto opened = IndexReader::Open(file_system_, index_path);
+    if (absl::IsNotFound(opened.status())) {
+      Report(index_path, StrCat(index_path, ": index is missing; run shardctl index ", directory));
+    } else if (!opened.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, opened.status()));
+    } else if ((*opened)->header().dataset_hash != manifest->dataset_hash() ||
+               (*opened)->header().sample_count != manifest->samples() ||
+               (*opened)->header().shard_count != manifest->shards.size() ||
+               (*opened)->header().block_count != manifest->blocks() ||
+               (*opened)->header().blob_column_count != manifest->schema.blob_columns().size()) {
+      Report(index_path,
+             StrCat(index_path, ": index belongs to other shards than the manifest lists; run shardctl index ",
+                    directory));
+    } else if (absl::Status status = (*opened)->CheckAll(); !status.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, status));
+    } else {
+      index = *std::move(opened);
+    }
+
+    // The dataset reader compares each shard with what the manifest says of it.
+    absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
+    if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
+    uint64_t first_block = 0;
+    for (size_t i = 0; i < manifest->shards.size(); ++i) {
+      const ManifestShard& shard = manifest->shards[i];
+      const std::string path = JoinPath(directory, shard.name);
+      const auto matches = (*dataset)->OpenShard(i);
+      if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
+      if (!absl::IsNotFound(matches.status())) {
+        std::optional<ShardIndexCheck> index_check;
+        if (matches.ok() && index) index_check.emplace(*index, manifest->schema, i, first_block);
+        SHARDKIT_RETURN_IF_ERROR(
+            CheckShard(path, matches.ok() ? nullptr : &matches.status(), index_check ? &*index_check : nullptr));
+        if (index_check && !index_check->problem().empty()) {
+          Report(index_path, StrCat(index_path, ": ", index_check->problem()));
+        }
+      }
+      first_block += shard.blocks;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DescribeShardDamage(const std::string& path, size_t shard, const absl::Status& status) {
+    // What the dataset reader itself finds names the shard.
+    if (absl::StrContains(status.message(), "of the manifest")) return ReportDamage(path, status);
+    return ReportDamage(
+        path,
+        absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (shard ", shard, " of the manifest)"))));
+  }
+
+  // `known` is an error that has been reported already; `index` may be null.
+  absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index) {
+    ReadOptions read_options;
+    read_options.mode = options_.mode;
+    read_options.max_decompression = options_.max_decompression;
+    auto opened = NativeShardReader::Open(file_system_, path, read_options);
+    if (!opened.ok()) {
+      if (absl::IsNotFound(opened.status())) return opened.status();
+      if (known == nullptr || known->message() != opened.status().message()) {
+        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, opened.status()));
+      }
+      return absl::OkStatus();
+    }
+    const std::unique_ptr<NativeShardReader> shard = *std::move(opened);
+    if (index) SHARDKIT_RETURN_IF_ERROR(index->Begin(*shard));
+    ++report_.shards;
+    const ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
+    ShardAccount account(*shard);
+    std::deque<Pending<absl::StatusOr<BlockFindings>>> pending;
+    size_t submitted = 0;
+    // Tasks use the shard: none may be left when it goes.
+    struct Drain {
+      std::deque<Pending<absl::StatusOr<BlockFindings>>>& pending;
+      ~Drain() {
+        for (auto& task : pending) (void)task.Take();
+      }
+    } drain{pending};
+    for (size_t block = 0; block < shard->blocks().size(); ++block) {
+      while (submitted < shard->blocks().size() && pending.size() < 2 * static_cast<size_t>(threads_.thread_count())) {
+        pending.push_back(Pending<absl::StatusOr<BlockFindings>>::Run(
+            threads_, [this, &shard = *shard, index = submitted] { return CheckOne(shard, index); }));
+        ++submitted;
+      }
+      absl::StatusOr<BlockFindings> findings = pending.front().Take();
+      pending.pop_front();
+      if (!findings.ok()) {
+        stopped_.Cancel();
+        return findings.status();
+      }
+      if (index && findings->ends) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->ends));
+      account.Add(block, *std::move(findings), sink);
+      ++report_.blocks;
+      report_.samples += shard->blocks()[block].sample_count;
+      Progress(shard->blocks()[block].length);
+    }
+    SHARDKIT_RETURN_IF_ERROR(account.Finish(sink));
+    report_.bytes += shard->file_length();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<BlockFindings> CheckOne(const NativeShardReader& shard, size_t index) {
+    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("checking blocks"));
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("checking blocks"));
+    BlockBuffer buffer = AcquireBuffer();
+    auto findings = CheckBlock(shard, index, options_, &buffer);
+    std::lock_guard lock(mutex_);
+    buffers_.push_back(std::move(buffer));
+    return findings;
+  }
+
+  BlockBuffer AcquireBuffer() {
+    std::lock_guard lock(mutex_);
+    if (buffers_.empty()) return BlockBuffer();
+    BlockBuffer buffer = std::move(buffers_.back());
+    buffers_.pop_back();
+    return buffer;
+  }
+
+  void Progress(uint64_t bytes) {
+    bytes_done_ += bytes;
+    if (options_.progress) options_.progress(bytes_done_, bytes_total_);
+  }
+
+  FileSystem& file_system_;
+  const ValidateOptions& options_;
+  ValidateReport report_;
+  uint64_t bytes_done_ = 0;
+  uint64_t bytes_total_ = 0;
+  std::mutex mutex_;
+  std::vector<BlockBuffer> buffers_;
+  Cancellation stopped_;
+  ThreadPool threads_;  // last: joins before what its tasks use is gone
+};
+
+}  // namespace
+
+absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
+                                        const ValidateOptions& options) {
+  return Validator(file_system, options).Run(path);
+}
+
+}  // namespace shardkit

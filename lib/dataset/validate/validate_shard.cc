@@ -1,0 +1,265 @@
+#include "dataset/validate/validate_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/shard_index_part.h"
+#include "dataset/validate/deep_check.h"
+#include "format/chunk.h"
+
+namespace shardkit {
+namespace {
+
+// Larger blocks are checked piece by piece, and values larger than this are then checksummed but not decoded.
+constexpr uint64_t kWholeBlock = uint64_t{64} << 20;
+constexpr uint64_t kPiece = uint64_t{4} << 20;
+
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
+}
+
+// The first field of section 5's table in which the two differ.
+std::string FirstDifference(const ColumnStatistics& a, const ColumnStatistics& b) {
+  if (a.present_count != b.present_count) return "present_count";
+  if (a.value_bytes != b.value_bytes) return "value_bytes";
+  if (a.stored_bytes != b.stored_bytes) return "stored_bytes";
+  if (a.min_length != b.min_length) return "min_length";
+  if (a.max_length != b.max_length) return "max_length";
+  if (a.range_kind != b.range_kind) return "range_kind";
+  if (a.minimum != b.minimum) return "minimum";
+  if (a.maximum != b.maximum) return "maximum";
+  const auto differs = std::ranges::mismatch(a.length_histogram, b.length_histogram);
+  return StrCat("length_histogram entry ", differs.in1 - a.length_histogram.begin());
+}
+
+class BlockCheck {
+ public:
+  BlockCheck(const NativeShardReader& shard, size_t index, const ValidateOptions& options, BlockBuffer* buffer)
+      : shard_(shard),
+        index_(index),
+        deep_(options.deep),
+        buffer_(*buffer),
+        cancellation_(options.cancellation),
+        checker_(options.max_image_memory) {}
+
+  absl::StatusOr<BlockFindings> Run() {
+    const BlockInfo& info = shard_.blocks()[index_];
+    const bool whole = RoundUp(info.length, shard_.alignment()) <= kWholeBlock;
+    BlockView view;
+    const absl::Status read =
+        whole ? shard_.ReadBlock(index_, {}, &buffer_, &view) : shard_.ReadHeads(index_, &buffer_, &view);
+    if (!read.ok()) {
+      if (!IsDamage(read)) return read;
+      findings_.problems.emplace_back(ToStd(read.message()));
+      const absl::Status heads = whole ? shard_.ReadHeads(index_, &buffer_, &view) : read;
+      if (heads.ok()) TakeEnds();
+      if (!heads.ok() && !IsDamage(heads)) return heads;
+      return std::move(findings_);
+    }
+    TakeEnds();
+    format::BlockHeader header = buffer_.state().header;
+    findings_.previous = header.previous;
+    format::EncodeBlockHeader(header, &findings_.header_bytes);
+    findings_.statistics.resize(shard_.schema().size());
+    findings_.readable = true;
+    for (size_t i = 0; i < shard_.schema().size(); ++i) {
+      const format::ColumnEntry& entry = header.columns[i];
+      const ColumnView& column = view.column(i);
+      findings_.statistics[i].stored_bytes = entry.stored_length + entry.values_length;
+      if (shard_.schema()[i].is_blob() && !whole) {
+        SHARDKIT_RETURN_IF_ERROR(StreamColumn(i, column, entry));
+      } else {
+        CheckColumn(i, column);
+      }
+    }
+    if (!whole) {
+      const uint64_t end = info.offset + info.length;
+      std::string padding(RoundUp(end, shard_.alignment()) - end, '\0');
+      SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(end, {padding.data(), padding.size()}));
+      if (!format::AllZero(padding)) Report(shard_.PaddingDamage(index_));
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  void TakeEnds() { AppendBlockEnds(shard_, index_, buffer_, &findings_.ends.emplace()); }
+
+  void Report(const absl::Status& status) {
+    findings_.problems.push_back(StrCat(shard_.DescribeBlock(index_), ": ", ToStd(status.message())));
+  }
+
+  void ReportColumn(size_t column, const absl::Status& status) {
+    Report(Annotate(status, StrCat("column ", column, " \"", shard_.schema()[column].name, "\"")));
+  }
+
+  void ReportValue(size_t column, uint32_t sample, const absl::Status& status) {
+    ReportColumn(column,
+                 DataLoss("sample ", shard_.blocks()[index_].first_sample + sample, ": ", ToStd(status.message())));
+  }
+
+  void CheckColumn(size_t i, const ColumnView& view) {
+    const Column& column = shard_.schema()[i];
+    if (column.is_blob()) {
+      if (absl::Status status = format::CheckRecords(view); !status.ok()) ReportColumn(i, status);
+    } else if (column.nullable && column.fixed_size()) {
+      if (absl::Status status = format::CheckAbsentSlots(view); !status.ok()) ReportColumn(i, status);
+    }
+    for (uint32_t sample = 0; sample < view.size(); ++sample) {
+      if (!view.present(sample)) continue;
+      const std::string_view value = view.bytes(sample);
+      findings_.statistics[i].Add(column, value.data(), value.size());
+      if (column.is_key) findings_.key_hashes.push_back(Hash64(value));
+      if (!deep_) continue;
+      if (absl::Status status = checker_.Check(column, value); !status.ok()) ReportValue(i, sample, status);
+    }
+  }
+
+  // The values chunk of a block too large to hold: value by value, in pieces.
+  absl::Status StreamColumn(size_t i, const ColumnView& view, const format::ColumnEntry& entry) {
+    const Column& column = shard_.schema()[i];
+    const uint64_t base = shard_.blocks()[index_].offset + entry.values_offset;
+    StreamingHash64 chunk_hash;
+    std::string whole_value;
+    uint64_t position = 0;
+    for (uint32_t sample = 0; sample < view.size(); ++sample) {
+      if (!view.present(sample)) continue;
+      const uint64_t end = view.end(sample) - format::kValueChecksumBytes;
+      const uint64_t length = end - position;
+      const bool decode = deep_ && length <= kWholeBlock;
+      StreamingHash64 value_hash;
+      whole_value.clear();
+      while (position < end) {
+        SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(base + position, end - position));
+        value_hash.Update(piece);
+        chunk_hash.Update(piece);
+        if (decode) whole_value += piece;
+        position += piece.size();
+      }
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view checksum, ReadPiece(base + end, format::kValueChecksumBytes));
+      chunk_hash.Update(checksum);
+      position = view.end(sample);
+      if (value_hash.Digest() != LoadLittle<uint64_t>(checksum.data())) {
+        ReportValue(i, sample, DataLoss("value checksum is wrong"));
+      }
+      findings_.statistics[i].Add(column, nullptr, length);
+      if (!decode) continue;
+      if (absl::Status status = checker_.Check(column, whole_value); !status.ok()) ReportValue(i, sample, status);
+    }
+    const uint64_t padding = RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length;
+    if (padding != 0) {
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view zeros, ReadPiece(base + position, padding));
+      chunk_hash.Update(zeros);
+      if (!format::AllZero(zeros)) ReportColumn(i, DataLoss("padding after the values chunk is not zero"));
+    }
+    if (chunk_hash.Digest() != entry.values_checksum) {
+      ReportColumn(i, DataLoss("values chunk checksum is wrong"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string_view> ReadPiece(uint64_t offset, uint64_t length) {
+    if (cancellation_) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("checking a large value"));
+    piece_.resize_discard(std::min(kPiece, length));
+    SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(offset, {piece_.data(), piece_.size()}));
+    return piece_.view();
+  }
+
+  const NativeShardReader& shard_;
+  const size_t index_;
+  const bool deep_;
+  BlockBuffer& buffer_;
+  const Cancellation* const cancellation_;
+  BlockFindings findings_;
+  DeepChecker checker_;
+  Buffer piece_;
+};
+
+}  // namespace
+
+absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
+                                         BlockBuffer* buffer) {
+  return BlockCheck(shard, index, options, buffer).Run();
+}
+
+ShardAccount::ShardAccount(const NativeShardReader& shard)
+    : shard_(shard), previous_(shard.header().checksum), statistics_(shard.schema().size()) {
+  // A header that was decoded has but one form, so encoding it gives the bytes of the file.
+  format::FileHeader header = shard.header();
+  content_hash_.Update(format::EncodeFileHeader(header));
+}
+
+void ShardAccount::Add(size_t index, BlockFindings findings, const ProblemSink& report) {
+  for (std::string& problem : findings.problems) report(std::move(problem));
+  if (findings.readable) {
+    if (findings.previous != previous_) {
+      report(StrCat(shard_.DescribeBlock(index),
+                    ": previous block checksum is wrong: the block before this one was replaced or swapped"));
+    }
+    content_hash_.Update(findings.header_bytes);
+    for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(findings.statistics[i]);
+    key_hashes_.insert(key_hashes_.end(), findings.key_hashes.begin(), findings.key_hashes.end());
+  } else {
+    complete_ = false;
+  }
+  previous_ = shard_.blocks()[index].header_checksum;
+}
+
+absl::Status ShardAccount::CheckKeyIndex(const ProblemSink& report) {
+  if (!shard_.schema().key_column()) return absl::OkStatus();
+  const auto stored = shard_.ReadSection(format::SectionKind::kKeyIndex);
+  if (!stored.ok()) {
+    if (!IsDamage(stored.status())) return stored.status();
+    report(std::string(ToStd(stored.status().message())));
+  } else if (absl::Status status = format::CheckKeyIndex(*stored); !status.ok()) {
+    report(StrCat(shard_.path(), ": ", ToStd(status.message())));
+  } else if (complete_) {
+    const absl::Status same = format::CompareKeyIndex(*stored, key_hashes_);
+    if (!same.ok()) report(StrCat(shard_.path(), ": ", ToStd(same.message())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardAccount::Finish(const ProblemSink& report) {
+  const format::FileHeader& header = shard_.header();
+  std::string front(RoundUp(header.length, header.alignment), '\0');
+  SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(0, {front.data(), front.size()}));
+  if (!format::AllZero(std::string_view(front).substr(header.length))) {
+    report(StrCat(shard_.path(), ": padding between the header and ",
+                  shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero"));
+  }
+  SHARDKIT_RETURN_IF_ERROR(CheckKeyIndex(report));
+  for (const format::Section& section : shard_.sections()) {
+    if (section.kind <= static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) continue;
+    std::string bytes(format::PaddedLength(section), '\0');
+    SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(section.offset, {bytes.data(), bytes.size()}));
+    if (absl::Status status = format::CheckSection(section, bytes); !status.ok()) {
+      report(StrCat(shard_.path(), ": byte ", section.offset, ": ", ToStd(status.message())));
+    }
+  }
+  const auto metadata = shard_.ReadMetadata();
+  if (!metadata.ok()) {
+    if (!IsDamage(metadata.status())) return metadata.status();
+    report(std::string(ToStd(metadata.status().message())));
+  }
+  const auto statistics = shard_.ReadStatistics();
+  if (!statistics.ok()) {
+    if (!IsDamage(statistics.status())) return statistics.status();
+    report(std::string(ToStd(statistics.status().message())));
+  } else if (complete_) {
+    for (size_t i = 0; i < statistics_.size(); ++i) {
+      if ((*statistics)[i] == statistics_[i]) continue;
+      report(StrCat(shard_.path(), ": statistics: column ", i, " \"", shard_.schema()[i].name,
+                    "\": ", FirstDifference((*statistics)[i], statistics_[i]), " is not that of its values"));
+    }
+  }
+  if (complete_ && content_hash_.Digest() != shard_.content_hash()) {
+    report(StrCat(shard_.path(), ": trailer: content hash is not that of the header and the blocks"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

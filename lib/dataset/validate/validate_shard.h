@@ -1,0 +1,63 @@
+// Checking one shard: its blocks one by one, and what the rest of the file says of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/hash.h"
+#include "container/native_shard_reader.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/shard_info.h"
+#include "shardkit/validate.h"
+
+namespace shardkit {
+
+using ProblemSink = std::function<void(std::string message)>;
+
+// What a block was found to hold, and what is wrong with it.
+struct BlockFindings {
+  std::vector<std::string> problems;
+  // As in ShardIndexPart; also of a block whose values alone are damaged.
+  std::optional<std::vector<uint64_t>> ends;
+  bool readable = false;  // then the rest is set
+  std::vector<ColumnStatistics> statistics;
+  std::vector<uint64_t> key_hashes;
+  uint64_t previous = 0;     // as the block's header says
+  std::string header_bytes;  // for the content hash
+};
+
+// Checks checksums, padding and records of a block, with options.deep also every value; of `options` the cancellation
+// and the limit for images serve, too. Thread-safe; each thread brings its own buffer. Memory is bounded by some MiB
+// and the block's inline columns, however large its blobs. A status other than OK means that the check could not be
+// done.
+absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
+                                         BlockBuffer* buffer);
+
+// Compares the shard's own account of itself with its blocks.
+class ShardAccount {
+ public:
+  explicit ShardAccount(const NativeShardReader& shard);
+
+  // Blocks in order.
+  void Add(size_t index, BlockFindings findings, const ProblemSink& report);
+
+  // After the last block.
+  absl::Status Finish(const ProblemSink& report);
+
+ private:
+  absl::Status CheckKeyIndex(const ProblemSink& report);
+
+  const NativeShardReader& shard_;
+  StreamingHash128 content_hash_;
+  uint64_t previous_;
+  bool complete_ = true;
+  std::vector<ColumnStatistics> statistics_;
+  std::vector<uint64_t> key_hashes_;
+};
+
+}  // namespace shardkit

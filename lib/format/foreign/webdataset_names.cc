@@ -1,0 +1,64 @@
+#include "format/foreign/webdataset_names.h"
+
+namespace shardkit::format {
+
+bool IsWebDatasetMeta(std::string_view name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string_view::npos) {
+    if (name.starts_with("__") && name.ends_with("__")) return true;
+    // In the expression that webdataset uses, the end is also before a line feed that ends the name.
+    if (name.ends_with('\n')) name.remove_suffix(1);
+  }
+  const std::string_view first = name.substr(0, slash);
+  return first.size() >= 4 && first.starts_with("__") && first.ends_with("__");
+}
+
+std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name) {
+  if (IsWebDatasetMeta(name)) return std::nullopt;
+  // No slash follows the dot, so that it is the first dot behind the last slash, wherever the part with the
+  // folders ends.
+  const size_t base = name.rfind('/') + 1;  // 0 when there is none
+  const size_t dot = name.find('.', base);
+  if (dot == std::string_view::npos) return std::nullopt;
+  // The part with the folders ends behind a slash, and does not go past a line feed. Something without a dot
+  // must follow it: the later it ends, the less must be without one.
+  size_t folders = 0;
+  if (dot > 0) {
+    const size_t line = name.substr(0, dot - 1).find('\n');
+    folders = name.substr(0, line == std::string_view::npos ? dot - 1 : line).rfind('/') + 1;
+  }
+  const std::string_view stem = name.substr(folders, dot - folders);
+  if (stem.empty() || stem.find('.') != std::string_view::npos) return std::nullopt;
+  return WebDatasetName{name.substr(0, dot), name.substr(dot + 1)};
+}
+
+std::optional<WebDatasetName> SplitWidsName(std::string_view name) {
+  const size_t last_dot = name.rfind('.');
+  if (last_dot == std::string_view::npos || name.find('\n') != std::string_view::npos) return std::nullopt;
+  const size_t base = name.substr(0, last_dot).rfind('/') + 1;
+  const size_t dot = name.find('.', base);
+  return WebDatasetName{name.substr(0, dot), name.substr(dot)};
+}
+
+std::string WebDatasetColumn(std::string_view extension) {
+  if (extension.empty()) return "/.";
+  std::string column(extension);
+  for (char& c : column) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return column == "key" ? "/key" : column;
+}
+
+std::string_view WebDatasetExtension(std::string_view column) {
+  if (column == "/.") return {};
+  return column == "/key" ? column.substr(1) : column;
+}
+
+bool IsTarName(std::string_view name) {
+  for (const std::string_view ending : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"}) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+}  // namespace shardkit::format
