@@ -1,6 +1,6 @@
 #include "convert/conversion_plan.h"
 
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <utility>
@@ -347,13 +347,13 @@ class Planner {
     const Metadata& metadata = dataset_.container() == "mds" ? dataset_.manifest().metadata : metadata_;
     const auto found = metadata.find("mds.encodings");
     if (found == metadata.end()) return;
-    const nlohmann::json json = nlohmann::json::parse(found->second, nullptr, false);
-    if (!json.is_object()) return;
+    simdjson::dom::parser parser;
+    simdjson::dom::object encodings;
+    if (parser.parse(found->second).get(encodings) != simdjson::SUCCESS) return;
     for (const Column& column : plan_.written) {
-      const auto encoding = json.find(column.name);
-      if (encoding == json.end() || !encoding->is_string()) continue;
-      if (format::MakeMdsColumn(column, encoding->get<std::string>()).ok())
-        plan_.mds_encodings[column.name] = encoding->get<std::string>();
+      std::string_view encoding;
+      if (encodings.at_key(column.name).get(encoding) != simdjson::SUCCESS) continue;
+      if (format::MakeMdsColumn(column, encoding).ok()) plan_.mds_encodings[column.name] = std::string(encoding);
     }
   }
 

@@ -1,6 +1,6 @@
 #include "convert/reform.h"
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 #include <cstring>
 #include <string>
@@ -84,13 +84,17 @@ absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform
     case Reform::kToCocoJson: {
       RleList masks;
       SHARDKIT_RETURN_IF_ERROR(ParseRleValue(value, &masks));
-      nlohmann::json list = nlohmann::json::array();
+      JsonValue list = JsonValue::Array();
       for (size_t i = 0; i < masks.size(); ++i) {
         std::string counts;
         AppendCocoText(masks[i].runs, &counts);
-        list.push_back({{"size", {masks[i].height, masks[i].width}}, {"counts", std::move(counts)}});
+        JsonValue size = JsonValue::Array();
+        size.Add(masks[i].height).Add(masks[i].width);
+        JsonValue mask = JsonValue::Object();
+        mask.Set("counts", counts).Set("size", std::move(size));
+        list.Add(std::move(mask));
       }
-      return arena->Copy(list.dump());
+      return arena->Copy(list.Format());
     }
     case Reform::kBf16ToF32:
       return Widen(column, value, arena);

@@ -1,12 +1,13 @@
 #include "dataset/job_directory.h"
 
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include <cstdio>
 #include <string>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "io/publish_file.h"
@@ -26,39 +27,42 @@ bool IsShardName(std::string_view name) {
 }
 
 std::string FormatEntry(const JournalEntry& entry) {
-  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-  nlohmann::json skipped = nlohmann::json::array();
+  JsonValue skipped = JsonValue::Array();
   for (const SkippedSample& sample : entry.skipped) {
-    skipped.push_back({{"position", sample.position}, {"key", sample.key}, {"reason", sample.reason}});
+    JsonValue object = JsonValue::Object();
+    object.Set("position", sample.position).Set("key", sample.key).Set("reason", sample.reason);
+    skipped.Add(std::move(object));
   }
-  const nlohmann::json line = {{"name", entry.shard.name},
-                               {"bytes", entry.shard.bytes},
-                               {"samples", entry.shard.samples},
-                               {"blocks", entry.shard.blocks},
-                               {"content_hash", ToHex(entry.shard.content_hash)},
-                               {"next_position", entry.next_position},
-                               {"skipped", std::move(skipped)},
-                               {"details", entry.details}};
-  return line.dump(-1, ' ', false, kReplace) + "\n";
+  JsonValue line = JsonValue::Object();
+  line.Set("name", entry.shard.name).Set("bytes", entry.shard.bytes).Set("samples", entry.shard.samples);
+  line.Set("blocks", entry.shard.blocks).Set("content_hash", ToHex(entry.shard.content_hash));
+  line.Set("next_position", entry.next_position).Set("skipped", std::move(skipped)).Set("details", entry.details);
+  return line.Format() + "\n";
 }
 
 // False for a line that is not whole: the crash came while it was written.
 bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content_hash) {
-  const nlohmann::json json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-  if (json.is_discarded()) return false;
   try {
-    entry->shard.name = json.at("name").get<std::string>();
-    entry->shard.bytes = json.at("bytes").get<uint64_t>();
-    entry->shard.samples = json.at("samples").get<uint64_t>();
-    entry->shard.blocks = json.at("blocks").get<uint64_t>();
-    *content_hash = json.at("content_hash").get<std::string>();
-    entry->next_position = json.at("next_position").get<uint64_t>();
-    entry->details = json.value("details", std::string());
-    for (const nlohmann::json& skipped : json.at("skipped")) {
-      entry->skipped.push_back({skipped.at("position").get<uint64_t>(), skipped.at("key").get<std::string>(),
-                                skipped.at("reason").get<std::string>()});
+    simdjson::dom::parser parser;
+    const simdjson::dom::element json = parser.parse(line.data(), line.size()).value();
+    const auto text = [](const simdjson::dom::element& object, std::string_view name) {
+      return std::string(object[name].get_string().value());
+    };
+    const auto number = [](const simdjson::dom::element& object, std::string_view name) {
+      return object[name].get_uint64().value();
+    };
+    entry->shard.name = text(json, "name");
+    entry->shard.bytes = number(json, "bytes");
+    entry->shard.samples = number(json, "samples");
+    entry->shard.blocks = number(json, "blocks");
+    *content_hash = text(json, "content_hash");
+    entry->next_position = number(json, "next_position");
+    entry->details = text(json, "details");
+    const simdjson::dom::array list = json["skipped"].get_array();
+    for (const simdjson::dom::element skipped : list) {
+      entry->skipped.push_back({number(skipped, "position"), text(skipped, "key"), text(skipped, "reason")});
     }
-  } catch (const nlohmann::json::exception&) {
+  } catch (const simdjson::simdjson_error&) {
     return false;
   }
   return true;

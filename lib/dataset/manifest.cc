@@ -1,7 +1,6 @@
 #include "shardkit/manifest.h"
 
 #include <simdjson.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 
 namespace shardkit {
@@ -19,9 +19,7 @@ constexpr uint64_t kManifestVersion = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 constexpr std::string_view kChecksumKey = "  \"checksum\": \"";
 
-std::string Quote(std::string_view text) {
-  return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string Quote(std::string_view text) { return JsonValue(text).Format(); }
 
 std::string Hex64(uint64_t value) {
   std::string out(16, '0');

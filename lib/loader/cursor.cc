@@ -1,8 +1,8 @@
 // The text form of a cursor.
+#include <simdjson.h>
+
 #include <charconv>
 #include <cstdio>
-
-#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "shardkit/plan.h"
@@ -26,20 +26,19 @@ std::string FormatCursor(const Cursor& cursor) {
 
 absl::StatusOr<Cursor> ParseCursor(std::string_view json) {
   if (json.size() > kLongestCursor) return InvalidArgument("cursor: ", json.size(), " bytes are too many for one");
-  const auto value = nlohmann::json::parse(json, nullptr, false);
-  if (!value.is_object()) return InvalidArgument("cursor: not a JSON object");
+  simdjson::dom::parser parser;
+  simdjson::dom::object value;
+  if (parser.parse(json.data(), json.size()).get(value) != simdjson::SUCCESS) {
+    return InvalidArgument("cursor: not a JSON object");
+  }
   Cursor cursor;
-  const auto number = [&](const char* name, uint64_t* out) {
-    const auto found = value.find(name);
-    if (found == value.end() || !found->is_number_unsigned()) return false;
-    *out = found->get<uint64_t>();
-    return true;
+  const auto number = [&](std::string_view name, uint64_t* out) {
+    return value.at_key(name).get(*out) == simdjson::SUCCESS;
   };
   if (!number("epoch", &cursor.epoch)) return InvalidArgument("cursor: \"epoch\" is not a number from 0 on");
   if (!number("position", &cursor.position)) return InvalidArgument("cursor: \"position\" is not a number from 0 on");
-  const auto plan = value.find("plan");
-  if (plan == value.end() || !plan->is_string()) return InvalidArgument("cursor: \"plan\" is missing");
-  const std::string& digits = plan->get_ref<const std::string&>();
+  std::string_view digits;
+  if (value.at_key("plan").get(digits) != simdjson::SUCCESS) return InvalidArgument("cursor: \"plan\" is missing");
   const char* const end = digits.data() + digits.size();
   const auto parsed = std::from_chars(digits.data(), end, cursor.plan, 16);
   if (digits.size() != kHashDigits || parsed.ec != std::errc() || parsed.ptr != end) {

@@ -1,8 +1,9 @@
 #include "loader/trace.h"
 
 #include <algorithm>
+#include <utility>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace shardkit::loader {
 
@@ -23,24 +24,25 @@ void TraceRecorder::Add(const char* name, std::string_view lane, Clock::time_poi
 std::string TraceRecorder::Json() const {
   if (!on_) return {};
   std::lock_guard lock(mutex_);
-  nlohmann::json events = nlohmann::json::array();
+  JsonValue events = JsonValue::Array();
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    events.push_back(
-        {{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", lane}, {"args", {{"name", lanes_[lane]}}}});
+    JsonValue event = JsonValue::Object();
+    event.Set("ph", "M").Set("name", "thread_name").Set("pid", 1).Set("tid", lane);
+    event.Set("args", std::move(JsonValue::Object().Set("name", lanes_[lane])));
+    events.Add(std::move(event));
   }
-  for (const Event& event : events_) {
-    events.push_back({{"ph", "X"},
-                      {"name", event.name},
-                      {"cat", "loader"},
-                      {"pid", 1},
-                      {"tid", event.lane},
-                      {"ts", static_cast<double>(event.begin) / 1000},
-                      {"dur", static_cast<double>(event.duration) / 1000},
-                      {"args", {{"number", event.number}}}});
+  for (const Event& recorded : events_) {
+    JsonValue event = JsonValue::Object();
+    event.Set("ph", "X").Set("name", recorded.name).Set("cat", "loader").Set("pid", 1).Set("tid", recorded.lane);
+    event.Set("ts", static_cast<double>(recorded.begin) / 1000);
+    event.Set("dur", static_cast<double>(recorded.duration) / 1000);
+    event.Set("args", std::move(JsonValue::Object().Set("number", recorded.number)));
+    events.Add(std::move(event));
   }
-  return nlohmann::json{
-      {"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}, {"otherData", {{"dropped_events", dropped_}}}}
-      .dump();
+  JsonValue document = JsonValue::Object();
+  document.Set("traceEvents", std::move(events)).Set("displayTimeUnit", "ms");
+  document.Set("otherData", std::move(JsonValue::Object().Set("dropped_events", dropped_)));
+  return document.Format();
 }
 
 }  // namespace shardkit::loader

@@ -1,6 +1,6 @@
 #include "dataset/foreign/mds_dataset.h"
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 #include <algorithm>
 #include <utility>
@@ -119,9 +119,11 @@ class MdsDataset : public ForeignDataset {
     }
     manifest_.schema = *std::move(schema);
     // What the types do not tell, for whoever writes MDS again.
-    nlohmann::json encodings = nlohmann::json::object();
-    for (const format::MdsColumn& column : *columns_) encodings[column.name] = column.encoding;
-    manifest_.metadata["mds.encodings"] = encodings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::map<std::string, std::string> sorted;
+    for (const format::MdsColumn& column : *columns_) sorted[column.name] = column.encoding;
+    JsonValue encodings = JsonValue::Object();
+    for (const auto& [name, encoding] : sorted) encodings.Set(name, encoding);
+    manifest_.metadata["mds.encodings"] = encodings.Format();
     return absl::OkStatus();
   }
 

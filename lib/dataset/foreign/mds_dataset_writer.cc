@@ -1,5 +1,7 @@
 // Writing MDS.
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
+
+#include "base/json.h"
 
 #include <algorithm>
 #include <charconv>
@@ -62,26 +64,36 @@ class MdsJobFiles final : public JobFiles {
 
 std::string FormatDetails(const format::MdsShard& shard) {
   const auto file = [](const format::MdsFile& described) {
-    return nlohmann::json{{"name", described.name}, {"bytes", described.bytes}, {"hashes", described.hashes}};
+    JsonValue hashes = JsonValue::Object();
+    for (const auto& [name, digits] : described.hashes) hashes.Set(name, digits);
+    JsonValue object = JsonValue::Object();
+    object.Set("name", described.name).Set("bytes", described.bytes).Set("hashes", std::move(hashes));
+    return object;
   };
-  nlohmann::json details = {{"raw", file(shard.raw)}};
-  if (shard.zip) details["zip"] = file(*shard.zip);
-  return details.dump();
+  JsonValue details = JsonValue::Object();
+  details.Set("raw", file(shard.raw));
+  if (shard.zip) details.Set("zip", file(*shard.zip));
+  return details.Format();
 }
 
 std::optional<format::MdsShard> ParseDetails(const JournalEntry& entry) {
   format::MdsShard shard;
   shard.samples = entry.shard.samples;
-  const auto file = [](const nlohmann::json& json, format::MdsFile* described) {
-    described->name = json.at("name").get<std::string>();
-    described->bytes = json.at("bytes").get<uint64_t>();
-    described->hashes = json.at("hashes").get<std::vector<std::pair<std::string, std::string>>>();
+  const auto file = [](const simdjson::dom::element& json, format::MdsFile* described) {
+    described->name = std::string(json["name"].get_string().value());
+    described->bytes = json["bytes"].get_uint64().value();
+    const simdjson::dom::object hashes = json["hashes"].get_object();
+    for (const auto& [name, digits] : hashes) {
+      described->hashes.emplace_back(name, digits.get_string().value());
+    }
   };
   try {
-    const nlohmann::json details = nlohmann::json::parse(entry.details);
-    file(details.at("raw"), &shard.raw);
-    if (details.contains("zip")) file(details.at("zip"), &shard.zip.emplace());
-  } catch (const nlohmann::json::exception&) {
+    simdjson::dom::parser parser;
+    const simdjson::dom::element details = parser.parse(entry.details).value();
+    file(details["raw"].value(), &shard.raw);
+    simdjson::dom::element zip;
+    if (details["zip"].get(zip) == simdjson::SUCCESS) file(zip, &shard.zip.emplace());
+  } catch (const simdjson::simdjson_error&) {
     return std::nullopt;
   }
   return shard;

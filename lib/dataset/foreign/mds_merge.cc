@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_dataset.h"
-#include "format/foreign/python_json.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -21,7 +20,7 @@ namespace {
 constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
 
 // Deeper than any index, so that what is written of unknown keys takes a bounded stack.
-constexpr int kMostDepth = 64;
+constexpr size_t kMostDepth = 64;
 
 absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
   const auto info = file_system.Stat(path);
@@ -57,35 +56,58 @@ absl::Status CheckFiles(FileSystem& file_system, const std::string& part, const 
   return NotFound(JoinPath(part, shard.raw.name), ": the shard is in index.json, but is missing");
 }
 
-// An element of "shards" with its names led on from another folder, as Python writes it.
-absl::StatusOr<std::string> MoveShard(std::string_view text, const std::string& folder) {
-  bool too_deep = false;
-  nlohmann::json shard = nlohmann::json::parse(
-      text.begin(), text.end(),
-      [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-        too_deep = too_deep || depth > kMostDepth;
-        return depth <= kMostDepth;
-      },
-      /*allow_exceptions=*/false);
-  if (too_deep || !shard.is_object()) return DataLoss("a shard is no object, or nested too deeply");
-  for (const char* const key : {"raw_data", "zip_data", "raw_meta", "zip_meta"}) {
-    const auto file = shard.find(key);
-    if (file == shard.end() || !file->is_object()) continue;
-    const auto name = file->find("basename");
-    if (name != file->end() && name->is_string()) *name = JoinPath(folder, name->get<std::string>());
+JsonValue CopyOf(const simdjson::dom::element& element) {
+  switch (element.type()) {
+    case simdjson::dom::element_type::ARRAY: {
+      JsonValue copy = JsonValue::Array();
+      for (const simdjson::dom::element part : simdjson::dom::array(element)) copy.Add(CopyOf(part));
+      return copy;
+    }
+    case simdjson::dom::element_type::OBJECT: {
+      JsonValue copy = JsonValue::Object();
+      for (const auto& [name, member] : simdjson::dom::object(element)) copy.Set(name, CopyOf(member));
+      return copy;
+    }
+    case simdjson::dom::element_type::INT64:
+      return int64_t(element);
+    case simdjson::dom::element_type::UINT64:
+      return uint64_t(element);
+    case simdjson::dom::element_type::DOUBLE:
+      return double(element);
+    case simdjson::dom::element_type::STRING:
+      return std::string_view(element);
+    case simdjson::dom::element_type::BOOL:
+      return bool(element);
+    case simdjson::dom::element_type::NULL_VALUE:
+      break;
   }
-  return format::FormatPythonJson(shard);
+  return JsonValue();
+}
+
+// An element of "shards" with its names led on from another folder, as Python writes it.
+std::string MoveShard(const simdjson::dom::object& shard, const std::string& folder) {
+  JsonValue moved = JsonValue::Object();
+  for (const auto& [name, member] : shard) {
+    JsonValue copy = CopyOf(member);
+    std::string_view file;
+    if ((name == "raw_data" || name == "zip_data" || name == "raw_meta" || name == "zip_meta") &&
+        member["basename"].get(file) == simdjson::SUCCESS) {
+      copy.Set("basename", JoinPath(folder, file));
+    }
+    moved.Set(name, std::move(copy));
+  }
+  return moved.FormatLikePython();
 }
 
 // Appends the shards of a part, behind others, to *text.
 absl::Status AppendShards(std::string_view index, const std::string& folder, std::string* text) {
   try {
-    simdjson::ondemand::parser parser;
-    const simdjson::padded_string padded(index.data(), index.size());
-    simdjson::ondemand::document document = parser.iterate(padded);
-    for (auto element : document["shards"].get_array()) {
-      SHARDKIT_ASSIGN_OR_RETURN(const std::string shard, MoveShard(simdjson::to_json_string(element).value(), folder));
-      text->append(text->ends_with('[') ? "" : ", ").append(shard);
+    simdjson::dom::parser parser;
+    if (const auto error = parser.allocate(index.size(), kMostDepth)) throw simdjson::simdjson_error(error);
+    const simdjson::dom::element document = parser.parse(index.data(), index.size()).value();
+    const simdjson::dom::array shards = document["shards"].get_array();
+    for (const simdjson::dom::object shard : shards) {
+      text->append(text->ends_with('[') ? "" : ", ").append(MoveShard(shard, folder));
     }
   } catch (const simdjson::simdjson_error& error) {
     return DataLoss("is not the index of an MDS dataset (", error.what(), ")");

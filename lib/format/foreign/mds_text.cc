@@ -1,20 +1,16 @@
 #include "format/foreign/mds_text.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
-#include "format/foreign/python_json.h"
 #include "shardkit/ndarray.h"
 
 namespace shardkit::format {
 namespace {
-
-using nlohmann::json;
 
 constexpr int kMdsVersion = 2;
 
@@ -66,27 +62,31 @@ absl::StatusOr<std::string> ArrayEncoding(const Column& column) {
 }
 
 // Members in common of a shard's header and of its entry in the index.
-json Settings(const MdsSettings& settings) {
-  json names = json::array(), encodings = json::array(), sizes = json::array();
+JsonValue Settings(const MdsSettings& settings) {
+  JsonValue names = JsonValue::Array(), encodings = JsonValue::Array(), sizes = JsonValue::Array();
   for (const MdsColumn& column : settings.columns) {
-    names.push_back(column.name);
-    encodings.push_back(column.encoding);
-    sizes.push_back(column.size ? json(*column.size) : json());
+    names.Add(column.name);
+    encodings.Add(column.encoding);
+    sizes.Add(column.size ? JsonValue(*column.size) : JsonValue());
   }
-  return {{"column_encodings", std::move(encodings)},
-          {"column_names", std::move(names)},
-          {"column_sizes", std::move(sizes)},
-          {"compression", settings.compression.empty() ? json() : json(settings.compression)},
-          {"format", "mds"},
-          {"hashes", settings.hashes},
-          {"size_limit", settings.size_limit ? json(*settings.size_limit) : json()},
-          {"version", kMdsVersion}};
+  JsonValue hashes = JsonValue::Array();
+  for (const std::string& hash : settings.hashes) hashes.Add(hash);
+  JsonValue object = JsonValue::Object();
+  object.Set("column_encodings", std::move(encodings)).Set("column_names", std::move(names));
+  object.Set("column_sizes", std::move(sizes));
+  object.Set("compression", settings.compression.empty() ? JsonValue() : JsonValue(settings.compression));
+  object.Set("format", "mds").Set("hashes", std::move(hashes));
+  object.Set("size_limit", settings.size_limit ? JsonValue(*settings.size_limit) : JsonValue());
+  object.Set("version", kMdsVersion);
+  return object;
 }
 
-json File(const MdsFile& file) {
-  json hashes = json::object();
-  for (const auto& [name, digits] : file.hashes) hashes[name] = digits;
-  return {{"basename", file.name}, {"bytes", file.bytes}, {"hashes", std::move(hashes)}};
+JsonValue File(const MdsFile& file) {
+  JsonValue hashes = JsonValue::Object();
+  for (const auto& [name, digits] : file.hashes) hashes.Set(name, digits);
+  JsonValue object = JsonValue::Object();
+  object.Set("basename", file.name).Set("bytes", file.bytes).Set("hashes", std::move(hashes));
+  return object;
 }
 
 }  // namespace
@@ -139,18 +139,17 @@ absl::StatusOr<MdsColumn> MakeMdsColumn(const Column& column, std::string_view e
   return out;
 }
 
-std::string FormatMdsHeader(const MdsSettings& settings) { return FormatPythonJson(Settings(settings)); }
+std::string FormatMdsHeader(const MdsSettings& settings) { return Settings(settings).FormatLikePython(); }
 
 std::string FormatMdsIndex(const MdsSettings& settings, std::span<const MdsShard> shards) {
-  json entries = json::array();
+  JsonValue entries = JsonValue::Array();
   for (const MdsShard& shard : shards) {
-    json entry = Settings(settings);
-    entry["samples"] = shard.samples;
-    entry["raw_data"] = File(shard.raw);
-    entry["zip_data"] = shard.zip ? File(*shard.zip) : json();
-    entries.push_back(std::move(entry));
+    JsonValue entry = Settings(settings);
+    entry.Set("samples", shard.samples).Set("raw_data", File(shard.raw));
+    entry.Set("zip_data", shard.zip ? File(*shard.zip) : JsonValue());
+    entries.Add(std::move(entry));
   }
-  return FormatPythonJson({{"version", kMdsVersion}, {"shards", std::move(entries)}});
+  return JsonValue::Object().Set("version", kMdsVersion).Set("shards", std::move(entries)).FormatLikePython();
 }
 
 std::string MdsShardName(uint64_t number) {

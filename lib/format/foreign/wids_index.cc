@@ -3,9 +3,9 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 
 namespace shardkit::format {
@@ -100,22 +100,20 @@ absl::StatusOr<std::optional<WidsIndex>> ParseWidsIndex(std::string_view text) {
 }
 
 std::string FormatWidsIndex(const WidsIndex& index) {
-  using Json = nlohmann::ordered_json;
-  Json document;
-  document["__kind__"] = kKind;
-  document["wids_version"] = kWidsVersion;
-  Json& shards = document["shardlist"] = Json::array();
+  JsonValue shards = JsonValue::Array();
   for (const WidsShard& shard : index.shards) {
-    Json entry;
-    entry["url"] = shard.url;
-    if (!shard.md5.empty()) entry["md5sum"] = shard.md5;
-    entry["nsamples"] = shard.samples;
-    if (shard.bytes) entry["filesize"] = *shard.bytes;
-    shards.push_back(std::move(entry));
+    JsonValue entry = JsonValue::Object();
+    entry.Set("url", shard.url);
+    if (!shard.md5.empty()) entry.Set("md5sum", shard.md5);
+    entry.Set("nsamples", shard.samples);
+    if (shard.bytes) entry.Set("filesize", *shard.bytes);
+    shards.Add(std::move(entry));
   }
-  if (!index.name.empty()) document["name"] = index.name;
-  if (!index.base.empty()) document["base"] = index.base;
-  return document.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  JsonValue document = JsonValue::Object();
+  document.Set("__kind__", kKind).Set("wids_version", kWidsVersion).Set("shardlist", std::move(shards));
+  if (!index.name.empty()) document.Set("name", index.name);
+  if (!index.base.empty()) document.Set("base", index.base);
+  return document.FormatIndented(/*ascii=*/true);
 }
 
 absl::StatusOr<std::string> LocalPathOfUrl(std::string_view url) {

@@ -3,9 +3,9 @@
 
 #include <iterator>
 
+#include "base/json.h"
 #include "convert_containers/containers_support.h"
 #include "format/foreign/mds_text.h"
-#include "format/foreign/python_json.h"
 
 namespace shardkit::test {
 namespace {
@@ -160,19 +160,22 @@ TEST(MdsGoldenTest, CompressedShardsHoldTheSame) {
 }
 
 // json.dumps(value, sort_keys=True)
-TEST(PythonJsonTest, AsPythonWritesIt) {
-  using nlohmann::json;
-  EXPECT_EQ(format::FormatPythonJson(json::parse(R"({"b": [1, -2, [], {}], "a": null, "é": true, "B": "x"})")),
-            R"({"B": "x", "a": null, "b": [1, -2, [], {}], "\u00e9": true})");
-  EXPECT_EQ(format::FormatPythonJson(json("\x00\x08\x09\x0a\x0b\x0c\x0d\x1f\x7f\"\\/"s)),
+TEST(JsonValueTest, AsPythonWritesIt) {
+  JsonValue list = JsonValue::Array();
+  list.Add(1).Add(-2).Add(JsonValue::Array()).Add(JsonValue::Object());
+  JsonValue object = JsonValue::Object();
+  object.Set("b", std::move(list)).Set("a", JsonValue()).Set("é", true).Set("B", "x");
+  EXPECT_EQ(object.FormatLikePython(), R"({"B": "x", "a": null, "b": [1, -2, [], {}], "\u00e9": true})");
+  EXPECT_EQ(object.Format(), R"({"b":[1,-2,[],{}],"a":null,"é":true,"B":"x"})");
+  EXPECT_EQ(JsonValue("\x00\x08\x09\x0a\x0b\x0c\x0d\x1f\x7f\"\\/"s).FormatLikePython(),
             R"("\u0000\b\t\n\u000b\f\r\u001f\u007f\"\\/")");
-  EXPECT_EQ(format::FormatPythonJson(json("\xe2\x82\xac\xf0\x9f\x90\x8e\xef\xbf\xbd")),
-            R"("\u20ac\ud83d\udc0e\ufffd")");
-  EXPECT_EQ(format::FormatPythonJson(json(UINT64_MAX)), "18446744073709551615");
-  EXPECT_EQ(format::FormatPythonJson(json("\xff")), R"("\ufffd")");  // not UTF-8
+  EXPECT_EQ(JsonValue("\xe2\x82\xac\xf0\x9f\x90\x8e\xef\xbf\xbd").FormatLikePython(), R"("\u20ac\ud83d\udc0e\ufffd")");
+  EXPECT_EQ(JsonValue(UINT64_MAX).FormatLikePython(), "18446744073709551615");
+  EXPECT_EQ(JsonValue("\xff").FormatLikePython(), R"("\ufffd")");  // not UTF-8
   // By code points, not by UTF-16's units: U+FFFF comes before U+1F40E.
-  EXPECT_EQ(format::FormatPythonJson(json{{"\xf0\x9f\x90\x8e", 1}, {"\xef\xbf\xbf", 2}}),
-            R"({"\uffff": 2, "\ud83d\udc0e": 1})");
+  JsonValue high = JsonValue::Object();
+  high.Set("\xf0\x9f\x90\x8e", 1).Set("\xef\xbf\xbf", 2);
+  EXPECT_EQ(high.FormatLikePython(), R"({"\uffff": 2, "\ud83d\udc0e": 1})");
 }
 
 TEST(MdsTextTest, ShardNames) {

@@ -1,5 +1,4 @@
-// Precompiled for the tests in builds with a sanitizer (tests/unit/meson.build). No source relies on it: each includes
-// what it uses.
+// Precompiled for the tests (tests/unit/meson.build). No source relies on it: each includes what it uses.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,0 +1,1 @@
+// Nothing of its own: this unit exists so that its precompiled header does.
