@@ -13,8 +13,17 @@ import sys
 import tempfile
 
 # Lowest first: a layer may include itself and what stands before it.
-PRECOMPILED = "lib/pch/library.h"  # of the standard library and Abseil alone
+PRECOMPILED = "lib/pch/"  # of the standard library and Abseil alone
 LAYERS = ["base", "io", "codec", "format", "container", "dataset", "convert", "loader", "gpu"]
+
+# The folders within layers, and what belongs there and nowhere else in the layer: the first folder whose pattern matches.
+SUBFOLDERS = {
+    "format": {"foreign": r"(mds|dali|wids)_|webdataset_names|tar_index_layout"},
+    "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
+    "dataset": {"foreign": r"(foreign|mds|webdataset|wids)_|open_foreign|validate_foreign", "repair": r"repair",
+                "validate": r"validate|deep_check"},
+    "convert": {"sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source", "synth": r"synth"},
+}
 
 # The layer whose types and functions a public header declares. A new header needs a line here.
 HEADER_LAYERS = {
@@ -136,8 +145,32 @@ def check_headers(repository):
     for name in sorted(set(repository.header_layers) - present):
         yield f"tests/layering.py: HEADER_LAYERS names {name}, which is not in {prefix}"
     for path in repository.files:
-        if path.startswith("lib/") and not path.startswith(prefix) and repository.layer(path) is None and path != PRECOMPILED:
+        if path.startswith("lib/") and not path.startswith(prefix) and repository.layer(path) is None and not path.startswith(PRECOMPILED):
             yield f"{path}: not in the folder of a layer ({', '.join(LAYERS)})"
+
+
+def check_subfolders(repository):
+    """What belongs together stands in one folder within its layer."""
+    for path in repository.files:
+        parts = path.split("/")
+        if path.startswith("lib/include/") or repository.layer(path) is None:
+            continue
+        folders = SUBFOLDERS.get(parts[1], {})
+        wanted = next((name for name, pattern in folders.items() if re.match(pattern, parts[-1])), None)
+        present = "/".join(parts[2:-1]) or None
+        if present is not None and present not in folders:
+            yield f"{path}: no folder of the layer; SUBFOLDERS in tests/layering.py has them"
+        elif wanted is not None and present != wanted:
+            yield f"{path}: belongs in lib/{parts[1]}/{wanted}/"
+
+
+def check_json(repository):
+    """One file of the library includes the library that writes JSON, which takes seconds to compile."""
+    for path, includes in repository.files.items():
+        if path.startswith("lib/") and path != "lib/base/json.cc":
+            for _, included in includes:
+                if included.startswith("nlohmann/") and included != "nlohmann/json_fwd.hpp":
+                    yield f"{path}: includes {included}; JSON is written through base/json.h and read with simdjson"
 
 
 def check_order(repository):
@@ -216,7 +249,7 @@ def check_length(repository):
             yield f"{path}: {lines} lines; split it ({LONGEST} at most)"
 
 
-CHECKS = [check_headers, check_order, check_clients, check_cuda, check_directions, check_length]
+CHECKS = [check_headers, check_subfolders, check_json, check_order, check_clients, check_cuda, check_directions, check_length]
 
 
 def violations(root, header_layers):
@@ -271,6 +304,10 @@ def self_test():
             ("lib/container/a_reader.cc", '#include "container/shard_file_writer.h"\n', "independent"),
         "a writer depends on a reader through a third":
             ("lib/container/shard_file_writer.h", '#include "container/both.h"\n', "independent"),
+        "a source outside its folder": ("lib/convert/tar_samples.cc", "", "belongs in lib/convert/sources/"),
+        "a file in another's folder": ("lib/dataset/foreign/validate_shard.cc", "", "belongs in lib/dataset/validate/"),
+        "a folder nobody knows": ("lib/io/extra/a.cc", "", "no folder of the layer"),
+        "a second place that writes JSON": ("lib/io/a.cc", "#include <nlohmann/json.hpp>\n", "through base/json.h"),
         "a long file": ("lib/io/a.cc", "\n" * 601, "601 lines"),
         "a long script": ("tests/a.py", "\n" * 601, "601 lines"),
     }

@@ -4,7 +4,7 @@
     tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--patience FACTOR]
 
 The compiled tests are those that Meson knows (`test(...)`): with protocol 'gtest' each case counts, otherwise the
-program. Beside them run tests/layering.py, the scripts *_test.py of tests/golden,
+program. Beside them run tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
 tests/kill, tests/loader, tests/gpu, tests/interop, tests/examples and tests/bench (unittest; each method counts) and tests/cli/run.py
 (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
 build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in that of --interop, which has other programs' packages
@@ -246,7 +246,7 @@ def jobs(settings, compiled_only):
     for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "examples", "bench")
                        for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
-    scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"])]
+    scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", [])]
     scripts = [script for script in scripts if settings.case_matches(" ".join([script[0], *script[1]]))]
     scripts.append(("tests/cli/run.py", [] if settings.pattern is None else ["--filter", settings.pattern]))
     for script, arguments in scripts:
