@@ -1,11 +1,16 @@
-"""Help, manual and completions name the same options."""
+"""Help, manual and completions name the same options; README.md and docs/ show commands that can be given."""
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 
 import support
 from support import CliTest
+
+sys.path.insert(0, os.path.join(support.ROOT, "tests", "docs"))
+import documents  # noqa: E402  (needs the path above)
 
 VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
@@ -92,4 +97,32 @@ class DocumentationTest(CliTest):
         if shutil.which(shell) is not None:
             subprocess.run([shell, "-n", os.path.join(TOOLS, "completions", name)], check=True, timeout=60)
 
+    def documented(self):
+        """(document, line, words) of each call of the command that README.md and docs/ show as a command."""
+        for name in documents.NAMES:
+            for line, command in documents.commands(name):
+                for call in re.findall(r"(?<![-\w.])shardctl ([^|&;<>()]*)", command):
+                    yield name, line, shlex.split(call)
 
+    def test_documented_commands_are_understood(self):
+        calls = list(self.documented())
+        self.assertLess(20, len(calls))
+        for name, line, words in calls:
+            with self.subTest(document=name, line=line, words=words):
+                # Nothing is there that they could work on: what goes wrong is never how they are called. Pictures are made small.
+                if words[:2] == ["synth", "sa1b"]:
+                    words = words + ["--width", "64", "--height", "48", "--max-objects", "1", "--min-objects", "1"]
+                self.assertNotEqual(self.shardctl(*words, code=None).code, 2)
+
+    def test_documented_options_exist(self):
+        options = {verb: self.options(verb) for verb in VERBS}
+        every = {option for known in options.values() for option in known} | {"--version"}
+        for name in documents.NAMES:
+            text = re.sub(r"^```.*?^```$", "", documents.read(name), flags=re.MULTILINE | re.DOTALL)
+            for code in re.findall(r"`([^`\n]+)`", text):
+                call = re.match(r"shardctl ([a-z0-9 ]*[a-z0-9])?", code)
+                verb = next((verb for verb in VERBS if call and f"{call[1]} ".startswith(verb + " ")), None)
+                known = options.get(verb, every)
+                if call or code.startswith("--"):
+                    for option in re.findall(r"(?<!\S)--[a-z0-9-]+", code):
+                        self.assertIn(option, known, f"{name}: {code}")
