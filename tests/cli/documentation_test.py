@@ -109,10 +109,27 @@ class DocumentationTest(CliTest):
         self.assertLess(20, len(calls))
         for name, line, words in calls:
             with self.subTest(document=name, line=line, words=words):
-                # Nothing is there that they could work on: what goes wrong is never how they are called. Pictures are made small.
+                # Nothing is there that they could work on: what goes wrong is never how they are called.
                 if words[:2] == ["synth", "sa1b"]:
                     words = words + ["--width", "64", "--height", "48", "--max-objects", "1", "--min-objects", "1"]
                 self.assertNotEqual(self.shardctl(*words, code=None).code, 2)
+
+    def test_tour(self):
+        """What README.md shows is what is printed, but for times, and sizes, which differ with zstd; "…" is left out."""
+        def plain(text):
+            return re.sub(r" +", " ", re.sub(r"~?\b\d+\.\d+(?: [MK]iB)?|~?\b\d+ B\b", "N", text))
+
+        block = next(text for _, text in documents.blocks("README.md", "console") if "synth sa1b" in text)
+        path = f"{os.path.dirname(support.SHARDCTL)}:{os.environ['PATH']}"
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = step.partition("\n")
+            with self.subTest(command=command):
+                done = subprocess.run(["bash", "-c", command], cwd=self.folder, stdin=subprocess.DEVNULL, check=False,
+                                      env=dict(os.environ, PATH=path, LC_ALL="C.UTF-8"), timeout=support.TIMEOUT,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                pattern = "".join("(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
+                                  for line in plain(shown).splitlines(keepends=True))
+                self.assertRegex(plain(done.stdout.decode()), rf"\A{pattern}\Z")
 
     def test_documented_options_exist(self):
         options = {verb: self.options(verb) for verb in VERBS}
