@@ -1,42 +1,92 @@
-"""The plot of bench/compare: each ratio that was aimed at as a bar, on a logarithmic scale, with a mark where the target is."""
+"""The plot of bench/compare, drawn from compare.md: five rows, with a bar for MDS, WebDataset and FFCV each.
+
+    python3 bench/compare_plot.py [DIR]     draws compare.svg of DIR (default: bench/results) from its compare.md
+"""
 import math
+import os
+import re
+import sys
 from xml.sax.saxutils import escape
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 900, 430, 90, 22, 54
+# What a row is called, its small print, and how the rows of the table "What was aimed at" begin that it shows.
+ROWS = [("Sequential read", "values of 4 KiB, 1 worker", "sequential, small4k"),
+        ("Shuffled read", "values of 4 KiB, 1 worker", "shuffled, small4k"),
+        ("Decoded images", "JPEGs of 500 x 375, 2 workers", "images decoded"),
+        ("Packing", "files of 4 KiB, 2 threads", "packing small4k"),
+        ("Memory (times less)", "while reading values of 4 KiB", "peak memory")]
+PEERS = [("StreamingDataset (MDS)", "mds"), ("WebDataset", "tar"), ("FFCV", "ffcv")]
+OURS = "Shardkit, loader"  # of the table of memory
+WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 900, 220, 70, 76, 16, 16
+LOWEST = 0.5  # where the scale begins
 STYLE = """<style>
-text { font: 12px sans-serif; fill: #3d444d; } .title { font-size: 14px; font-weight: bold; }
-.reached { fill: #2da44e; } .missed { fill: #bf8700; } .target { stroke: #cf222e; stroke-width: 2; } .grid { stroke: #8c959f; stroke-opacity: .35; }
-@media (prefers-color-scheme: dark) { text { fill: #d1d7e0; } .target { stroke: #ff7b72; } }
+text { font: 12px sans-serif; fill: #3d444d; }
+.title { font-size: 15px; font-weight: bold; } .row { font-size: 13px; font-weight: bold; }
+.mds { fill: #0969da; } .tar { fill: #2da44e; } .ffcv { fill: #bc6c1c; }
+.grid { stroke: #8c959f; stroke-opacity: .35; } .equal { stroke: #3d444d; stroke-width: 1.5; }
+@media (prefers-color-scheme: dark) { text { fill: #d1d7e0; } .equal { stroke: #d1d7e0; } }
 </style>"""
 
 
-def drawing(rows):
-    """SVG of compare_table.target_rows. Of memory it shows how many times less we need, so that longer is better throughout."""
-    bars = []
-    for row in rows:
-        if row.measured is None:
-            continue
-        value, target = (1 / row.measured, 1 / row.target) if row.less else (row.measured, row.target)
-        what = "memory while reading small4k, times less" if row.less else row.what
-        bars.append((f"{what} / {row.peer}", value, target))
-    top = max([value for _, value, _ in bars] + [target for _, _, target in bars] + [10])
-    decades = math.ceil(math.log10(top))
-    scale = (WIDTH - LEFT - RIGHT) / decades
-    place = lambda ratio: LEFT + scale * max(0.0, math.log10(ratio))
-    height = TOP + ROW * len(bars) + 28
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">', STYLE,
-           '<text class="title" x="10" y="20">Shardkit, times as fast as others</text>',
-           f'<text x="{LEFT}" y="20">measured in one run; red marks: what was aimed at</text>']
+def ratios(document):
+    """(row, peer) -> how many times as fast Shardkit is, or how many times less memory it needs."""
+    found = {}
+    for what, peer, ratio in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([\d.]+) x \|", document, re.MULTILINE):
+        for name, _, beginning in ROWS:
+            if what.startswith(beginning):
+                found[name, peer] = float(ratio)
+    # Of memory the ratios have two places, which is too few to turn them round.
+    table = document.partition("### peak memory")[2].partition("\n#")[0]
+    memory = {name: float(amount) for name, amount in re.findall(r"^\| ([^|]+) \| (\d+) \|", table, re.MULTILINE)}
+    for peer, _ in PEERS:
+        if peer in memory and OURS in memory:
+            found[ROWS[-1][0], peer] = memory[peer] / memory[OURS]
+    return found
+
+
+def drawing(document):
+    """SVG of a compare.md."""
+    found = ratios(document)
+    decades = max(1, math.ceil(math.log10(max(found.values(), default=10))))
+    scale = (WIDTH - LEFT - RIGHT) / (decades - math.log10(LOWEST))
+    place = lambda ratio: LEFT + scale * (math.log10(max(ratio, LOWEST)) - math.log10(LOWEST))
+    step = len(PEERS) * BAR + GAP
+    bottom = TOP + step * len(ROWS) - GAP + 6
+    size = f'viewBox="0 0 {WIDTH} {bottom + 10}" width="{WIDTH}" height="{bottom + 10}"'
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">', STYLE,
+           '<text class="title" x="10" y="22">How many times as fast as others Shardkit is</text>']
+    for i, (peer, style) in enumerate(PEERS):
+        x = LEFT + 170 + 190 * i
+        out.append(f'<rect class="{style}" x="{x}" y="32" width="12" height="12" rx="2"/>')
+        out.append(f'<text x="{x + 18}" y="42">{escape(peer)}</text>')
     for decade in range(decades + 1):
         x = place(10**decade)
-        out.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{TOP + ROW * len(bars)}"/>')
-        out.append(f'<text x="{x:.1f}" y="{TOP - 14}" text-anchor="middle">{10**decade} x</text>')
-    for i, (label, value, target) in enumerate(bars):
-        y = TOP + ROW * i
-        end = max(place(value), LEFT + 2)
-        out.append(f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">{escape(label)}</text>')
-        out.append(f'<rect class="{"reached" if value >= target else "missed"}" x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="16" rx="2"/>')
-        out.append(f'<line class="target" x1="{place(target):.1f}" x2="{place(target):.1f}" y1="{y - 2}" y2="{y + 18}"/>')
-        x = max(end, place(target)) + 6
-        out.append(f'<text x="{x:.1f}" y="{y + 12}">{value:.1f} x</text>' if value < 20 else f'<text x="{x:.1f}" y="{y + 12}">{value:.0f} x</text>')
+        style, text = ("grid", f"{10**decade} x") if decade else ("equal", "equal")
+        out.append(f'<line class="{style}" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{bottom}"/>')
+        out.append(f'<text x="{x:.1f}" y="{TOP - 14}" text-anchor="middle">{text}</text>')
+    for i, (row, note, _) in enumerate(ROWS):
+        y = TOP + step * i
+        out.append(f'<text class="row" x="10" y="{y + 20}">{escape(row)}</text>')
+        out.append(f'<text x="10" y="{y + 36}">{escape(note)}</text>')
+        for k, (peer, style) in enumerate(PEERS):
+            bar = y + BAR * k
+            if (row, peer) not in found:
+                out.append(f'<text x="{place(1) + 6:.1f}" y="{bar + 11}">not measured</text>')
+                continue
+            value = found[row, peer]
+            left, right = sorted((place(1), place(value)))
+            place_of_bar = f'x="{left:.1f}" y="{bar}" width="{right - left:.1f}" height="{BAR - 3}"'
+            digits = 0 if value >= 20 else 1 if value >= 1 else 2
+            out.append(f'<rect class="{style}" {place_of_bar} rx="2"/>')
+            out.append(f'<text x="{right + 6:.1f}" y="{bar + 11}">{value:.{digits}f} x</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def draw(folder):
+    with open(os.path.join(folder, "compare.md"), encoding="utf-8") as file:
+        document = file.read()
+    with open(os.path.join(folder, "compare.svg"), "w", encoding="utf-8") as file:
+        file.write(drawing(document))
+
+
+if __name__ == "__main__":
+    draw(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "results"))

@@ -5,8 +5,8 @@
 
 The compiled tests are those that Meson knows (`test(...)`): with protocol 'gtest' each case counts, otherwise the
 program. Beside them run tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
-tests/kill, tests/loader, tests/gpu, tests/interop, tests/examples and tests/bench (unittest; each method counts) and tests/cli/run.py
-(which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
+tests/kill, tests/loader, tests/gpu, tests/interop, tests/examples, tests/bench and tests/docs (unittest; each method counts) and
+tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
 build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in that of --interop, which has other programs' packages
 (tests/interop/make_environment); then one in tests/interop that skips for want of a package is a failure. A program that
 crashes, hangs or says nothing counts as a failure.
@@ -243,7 +243,7 @@ def jobs(settings, compiled_only):
             yield test["name"], lambda test=test: run_program(test, settings)
     if compiled_only:
         return
-    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "examples", "bench")
+    for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "examples", "bench", "docs")
                        for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
     scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", [])]

@@ -44,8 +44,34 @@ class CompareTest(unittest.TestCase):
         self.assertIsNone(rows["sequential, small4k", compare_table.TARS].measured)
         memory = rows["peak memory of a reading process, small4k", compare_table.MDS]
         self.assertEqual((memory.measured, memory.target, memory.less), (0.25, 0.3, True))
-        drawing = xml.etree.ElementTree.fromstring(compare_plot.drawing(rows.values()))
-        self.assertEqual([bar.get("class") for bar in drawing.iter("{http://www.w3.org/2000/svg}rect")], ["missed", "reached"])
+
+    def test_plot(self):
+        self.figures(Step("sequential", "small4k", 1), ours.SCAN, [200])
+        self.figures(Step("sequential", "small4k", 1), compare_table.MDS, [100])
+        self.figures(Step("sequential", "small4k", 1), compare_table.FFCV, [400])
+        self.comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
+        self.comparison.memory[MEMORY[0], compare_table.TARS] = {"memory": 180.0}
+        document = compare_table.document(self.comparison, ours.SETTINGS)
+        self.assertEqual(compare_plot.ratios(document),
+                         {("Sequential read", compare_table.MDS): 2, ("Sequential read", compare_table.FFCV): 0.5,
+                          ("Memory (times less)", compare_table.TARS): 3.6})
+        drawing = xml.etree.ElementTree.fromstring(compare_plot.drawing(document))
+        name = "{http://www.w3.org/2000/svg}"
+        texts = [text.text for text in drawing.iter(name + "text")]
+        self.assertEqual([text for text in texts if text.endswith(" x")], ["10 x", "2.0 x", "0.50 x", "3.6 x"])
+        self.assertEqual(texts.count("not measured"), 12)
+        bars = [bar for bar in drawing.iter(name + "rect") if bar.get("height") == "13"]
+        equal = float(next(line for line in drawing.iter(name + "line") if line.get("class") == "equal").get("x1"))
+        # What is slower goes to the left of the line.
+        self.assertEqual([float(bar.get("x")) < equal for bar in bars], [False, True, False])
+
+    def test_committed_plot_shows_the_committed_figures(self):
+        results = os.path.join(ROOT, "bench", "results")
+        with open(os.path.join(results, "compare.md"), encoding="utf-8") as table, \
+                open(os.path.join(results, "compare.svg"), encoding="utf-8") as plot:
+            text = table.read()
+            self.assertEqual(plot.read(), compare_plot.drawing(text))
+        self.assertEqual(len(compare_plot.ratios(text)), len(compare_plot.ROWS) * len(compare_plot.PEERS))
 
     def test_document(self):
         comparison = self.comparison

@@ -1,11 +1,16 @@
-"""Help, manual and completions name the same options."""
+"""Help, manual and completions name the same options; README.md and docs/ show commands that can be given."""
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 
 import support
 from support import CliTest
+
+sys.path.insert(0, os.path.join(support.ROOT, "tests", "docs"))
+import documents  # noqa: E402  (needs the path above)
 
 VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
@@ -92,4 +97,49 @@ class DocumentationTest(CliTest):
         if shutil.which(shell) is not None:
             subprocess.run([shell, "-n", os.path.join(TOOLS, "completions", name)], check=True, timeout=60)
 
+    def documented(self):
+        """(document, line, words) of each call of the command that README.md and docs/ show as a command."""
+        for name in documents.NAMES:
+            for line, command in documents.commands(name):
+                for call in re.findall(r"(?<![-\w.])shardctl ([^|&;<>()]*)", command):
+                    yield name, line, shlex.split(call)
 
+    def test_documented_commands_are_understood(self):
+        calls = list(self.documented())
+        self.assertLess(20, len(calls))
+        for name, line, words in calls:
+            with self.subTest(document=name, line=line, words=words):
+                # Nothing is there that they could work on: what goes wrong is never how they are called.
+                if words[:2] == ["synth", "sa1b"]:
+                    words = words + ["--width", "64", "--height", "48", "--max-objects", "1", "--min-objects", "1"]
+                self.assertNotEqual(self.shardctl(*words, code=None).code, 2)
+
+    def test_tour(self):
+        """What README.md shows is what is printed, but for times, and sizes, which differ with zstd; "…" is left out."""
+        def plain(text):
+            return re.sub(r" +", " ", re.sub(r"~?\b\d+\.\d+(?: [MK]iB)?|~?\b\d+ B\b", "N", text))
+
+        block = next(text for _, text in documents.blocks("README.md", "console") if "synth sa1b" in text)
+        path = f"{os.path.dirname(support.SHARDCTL)}:{os.environ['PATH']}"
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = step.partition("\n")
+            with self.subTest(command=command):
+                done = subprocess.run(["bash", "-c", command], cwd=self.folder, stdin=subprocess.DEVNULL, check=False,
+                                      env=dict(os.environ, PATH=path, LC_ALL="C.UTF-8"), timeout=support.TIMEOUT,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                pattern = "".join("(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
+                                  for line in plain(shown).splitlines(keepends=True))
+                self.assertRegex(plain(done.stdout.decode()), rf"\A{pattern}\Z")
+
+    def test_documented_options_exist(self):
+        options = {verb: self.options(verb) for verb in VERBS}
+        every = {option for known in options.values() for option in known} | {"--version"}
+        for name in documents.NAMES:
+            text = re.sub(r"^```.*?^```$", "", documents.read(name), flags=re.MULTILINE | re.DOTALL)
+            for code in re.findall(r"`([^`\n]+)`", text):
+                call = re.match(r"shardctl ([a-z0-9 ]*[a-z0-9])?", code)
+                verb = next((verb for verb in VERBS if call and f"{call[1]} ".startswith(verb + " ")), None)
+                known = options.get(verb, every)
+                if call or code.startswith("--"):
+                    for option in re.findall(r"(?<!\S)--[a-z0-9-]+", code):
+                        self.assertIn(option, known, f"{name}: {code}")
