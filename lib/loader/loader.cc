@@ -84,8 +84,10 @@ std::vector<std::string> Names(const LoaderOptions& options) {
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
                                                      const LoaderOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
+  ReadOptions read = options.read;
+  read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
-                            loader::OpenAll(file_system, datasets, Names(options), options.keys, options.read));
+                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {

@@ -145,7 +145,8 @@ struct LoaderOptions {
   std::shared_ptr<BatchMemory> batch_memory;
 
   // Memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it. A step
-  // that needs more by itself is given it.
+  // that needs more by itself is given it, but a single block is not: one that claims more is ResourceExhausted, as
+  // with ReadOptions::max_block_memory, and no memory is asked for.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
   // 0 is auto: as many decoding threads as processors, and of reading threads as many as are found to help.
