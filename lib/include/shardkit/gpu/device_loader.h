@@ -54,8 +54,8 @@ struct DeviceLoaderOptions {
   // room is decoded to ordinary memory and copied once more.
   uint64_t pinned_bytes = uint64_t{512} << 20;
 
-  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed. A consumer that holds
-  // more and asks for the next batch is given it all the same.
+  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed, at most twice what was
+  // in use at once lately. A consumer that holds more and asks for the next batch is given it all the same.
   uint64_t device_bytes = 0;
 
   // Batches queued to the device and not yet taken, 2 or more.
