@@ -1,9 +1,11 @@
 // The loader: what a trainer embeds. Reads blocks ahead in the order of a plan, decodes, and delivers batches.
 //
 //   auto loader = Loader::Open(*PosixFileSystem(), {{.path = "dataset"}}, options);
+//   if (!loader.ok()) return loader.status();
 //   while (true) {
 //     auto batch = (*loader)->Next();
-//     if (!batch.ok() || *batch == nullptr) break;   // an error, or the end
+//     if (!batch.ok()) return batch.status();   // not the end: what is left of the epoch has not been seen
+//     if (*batch == nullptr) break;             // the end
 //     Train(**batch);
 //   }
 //
@@ -163,8 +165,9 @@ class Loader {
  public:
   virtual ~Loader() = default;
 
-  // Opens the datasets and starts the threads. InvalidArgument for options that contradict each other, the data or the
-  // cursor.
+  // Opens the datasets and starts the threads. `file_system` must outlive the loader, and with kViews its batches.
+  // InvalidArgument for options that contradict each other, the data or the cursor; ResourceExhausted when the system
+  // does not start as many threads.
   static absl::StatusOr<std::unique_ptr<Loader>> Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
                                                       const LoaderOptions& options);
 
@@ -196,7 +199,8 @@ class Loader {
   virtual std::string fallback_reason() const = 0;
 };
 
-// The plan a loader would follow, without one: opens the datasets, reads block directories only.
+// The plan a loader would follow, without one: opens the datasets, reads block directories only. The plan does not
+// need `file_system` any more.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options);
