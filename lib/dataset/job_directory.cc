@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "io/publish_file.h"
@@ -157,7 +158,9 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& fil
   return status;
 }
 
-JobDirectory::~JobDirectory() { (void)Abort(); }
+JobDirectory::~JobDirectory() {
+  (void)Guarded("giving up", [this] { return Abort(); });
+}
 
 absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const {
   for (const DirectoryEntry& entry : entries) {
