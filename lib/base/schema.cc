@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/utf8.h"
@@ -104,7 +104,7 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
     return InvalidArgument("a schema has at most ", kMaxColumns, " columns, not ", columns.size());
   }
   Schema schema;
-  absl::flat_hash_set<std::string_view> names;
+  std::unordered_set<std::string_view> names;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (absl::Status status = CheckColumn(columns[i]); !status.ok()) return status;
     if (!names.insert(columns[i].name).second) {

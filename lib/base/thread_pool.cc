@@ -1,10 +1,15 @@
 #include "base/thread_pool.h"
 
+#include <system_error>
+
 namespace shardkit {
 
 ThreadPool::ThreadPool(int threads) {
   threads_.reserve(static_cast<size_t>(threads));
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+  } catch (const std::system_error&) {
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -17,6 +22,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Submit(std::function<void()> task) {
+  if (threads_.empty()) return task();
   {
     std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));

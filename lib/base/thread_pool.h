@@ -7,16 +7,22 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/exceptions.h"
+
 namespace shardkit {
 
-// Thread-safe. Tasks must end by themselves; one that can be long checks a Cancellation.
+template <typename T>
+class Pending;
+
+// Thread-safe. Tasks (Pending::Run) must end by themselves; one that can be long checks a Cancellation.
 class ThreadPool {
  public:
-  // `threads` >= 1.
+  // `threads` >= 1. Fewer are started when the system gives no more; without any, tasks run where they are submitted.
   explicit ThreadPool(int threads);
 
   // Runs every task already submitted, then joins. Cancel what the tasks check first to make this prompt.
@@ -25,11 +31,15 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  void Submit(std::function<void()> task);
-
-  int thread_count() const { return static_cast<int>(threads_.size()); }
+  // At least 1.
+  int thread_count() const { return threads_.empty() ? 1 : static_cast<int>(threads_.size()); }
 
  private:
+  template <typename T>
+  friend class Pending;
+
+  // The task must not throw.
+  void Submit(std::function<void()> task);
   void Run();
 
   std::mutex mutex_;
@@ -39,16 +49,17 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
-// The result of a task running on a pool. Take() waits for it; the task always ends, because tasks
-// check the cancellation of the operation they belong to.
+// The result of a task running on a pool, a Status or a StatusOr. Take() waits for it; the task always ends, because
+// tasks check the cancellation of the operation they belong to.
 template <typename T>
 class Pending {
  public:
+  // `what` the task does, a literal, is named in the status of an exception that it throws.
   template <typename Function>
-  static Pending Run(ThreadPool& pool, Function function) {
+  static Pending Run(ThreadPool& pool, std::string_view what, Function function) {
     Pending pending;
-    pool.Submit([state = pending.state_, function = std::move(function)]() mutable {
-      T value = function();
+    pool.Submit([state = pending.state_, what, function = std::move(function)]() mutable {
+      T value = Guarded(what, function);
       {
         std::lock_guard lock(state->mutex);
         state->value.emplace(std::move(value));

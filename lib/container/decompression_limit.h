@@ -1,20 +1,28 @@
-// The bound on what few bytes may decompress to.
+// The bounds on what one block may take in memory, and on what few bytes may decompress to.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardkit {
 
+// ResourceExhausted when `what`, of one block, passes the limit of `options`.
+inline absl::Status CheckBlockMemory(const ReadOptions& options, uint64_t bytes, std::string_view what) {
+  if (bytes <= options.max_block_memory) return absl::OkStatus();
+  return ResourceExhausted(what, " ", bytes, " bytes, over the limit of ", options.max_block_memory,
+                           " (max_block_memory; in a loader memory_bytes, if that is less); raise it, or copy single "
+                           "values instead");
+}
+
 // ResourceExhausted when decompressing `stored` bytes to `raw` passes the limits of `options`.
 inline absl::Status CheckDecompression(const ReadOptions& options, uint64_t stored, uint64_t raw) {
-  if (raw > options.max_block_memory) {
-    return ResourceExhausted("decompresses to ", raw, " bytes, over the limit of ", options.max_block_memory);
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options, raw, "decompresses to"));
   if (raw - std::min(raw, stored) > options.max_decompression) {
     return ResourceExhausted(stored, " compressed bytes decompress to ", raw, ", more than the limit of ",
                              options.max_decompression,

@@ -67,9 +67,7 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
   if (info.front_length < header_length) return DataLoss("block directory: front length is shorter than the header");
   const uint64_t first = all_heads || info.front_length <= kSmallFront ? info.front_length : header_length;
-  if (first > options_.max_block_memory) {
-    return ResourceExhausted("its front has ", first, " bytes, over the limit of ", options_.max_block_memory);
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, first, "its front has"));
   state.stored.resize_discard(first);
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), first}));
   SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
@@ -96,10 +94,7 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
     if (any_values && static_cast<Part>(state.wanted[i]) == Part::kAll) want(entry.values_offset, entry.values_length);
   }
   if (ranges.empty()) return absl::OkStatus();
-  if (total > options_.max_block_memory) {
-    return ResourceExhausted("the columns wanted have ", total, " bytes, over the limit of ", options_.max_block_memory,
-                             "; copy single values instead, or raise the limit");
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, total, "the columns wanted have"));
   state.stored.resize(ranges.back().second);
   for (const auto& [begin, end] : ranges) {
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset + begin, {state.stored.data() + begin, end - begin}));
@@ -131,10 +126,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
     state.read_length = padded;  // as far as it is wanted
     return state.stored.data();
   }
-  if (padded > options_.max_block_memory) {
-    return ResourceExhausted("it has ", padded, " bytes, over the limit of ", options_.max_block_memory,
-                             "; copy single values instead, or raise the limit");
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, padded, "it has"));
   state.stored.resize_discard(padded);
   state.file_offset = info.offset;
   // Through the page cache the block comes in pieces that are hashed while they are still in the processor's cache; a
@@ -362,10 +354,7 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, u
   if (const auto mapped = file_->Mapped()) {
     record = mapped->substr(begin, end - begin);
   } else {
-    if (end - begin > options_.max_block_memory) {
-      return ResourceExhausted(path(), ": the value has ", end - begin, " bytes, over the limit of ",
-                               options_.max_block_memory, "; copy it in pieces instead");
-    }
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options_, end - begin, "the value has"), path()));
     Buffer& memory = buffer->state().record;
     memory.resize_discard(end - begin);
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {memory.data(), memory.size()}));
@@ -392,9 +381,7 @@ absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, 
                       " does not lie in the file; rebuild the index");
     }
     total += end - begin + 2 * Buffer::kAlignment;
-    if (total > options_.max_block_memory) {
-      return ResourceExhausted(path(), ": the values pass the limit of ", options_.max_block_memory, " bytes");
-    }
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options_, total, "the values have"), path()));
   }
   // Each record is read from the aligned address before it, so that direct I/O needs no copy.
   const uint64_t alignment = file_->alignment();

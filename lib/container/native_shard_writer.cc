@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/block_builder.h"
@@ -22,7 +23,9 @@ class NativeShardWriter : public ShardWriter {
         plan_(std::move(plan)),
         builder_(plan_.schema, options.block_size, options.max_block_samples) {}
 
-  ~NativeShardWriter() override { (void)Abort(); }
+  ~NativeShardWriter() override {
+    (void)Guarded("giving up", [this] { return Abort(); });
+  }
 
   absl::Status Append(std::span<const std::optional<Value>> values) override {
     if (finished_) return FailedPrecondition(path_, ": the writer is finished");

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "format/chunk_checker.h"
@@ -62,7 +63,9 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
   return writer;
 }
 
-ShardFileWriter::~ShardFileWriter() { (void)Abort(); }
+ShardFileWriter::~ShardFileWriter() {
+  (void)Guarded("giving up", [this] { return Abort(); });
+}
 
 absl::Status ShardFileWriter::Write(EncodedBlock block, const Cancellation* cancellation) {
   block.header.first_sample = sample_count_;

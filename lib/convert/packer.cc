@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -91,12 +92,13 @@ class Packer {
     while (true) {
       SHARDKIT_RETURN_IF_ERROR(ListAhead());
       if (pending_.empty()) return absl::OkStatus();
-      std::unique_ptr<SampleBatch> batch = pending_.front().batch.Take();
+      absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
       const size_t count = pending_.front().sample_count;
       pending_.pop_front();
       if (options_.dataset.cancellation) {
         SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
       }
+      SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SampleBatch> batch, std::move(loaded));
       SHARDKIT_RETURN_IF_ERROR(Store(*batch));
       position_ += count;
       progress_.samples = position_ - first_;
@@ -112,7 +114,7 @@ class Packer {
 
  private:
   struct Loading {
-    Pending<std::unique_ptr<SampleBatch>> batch;
+    Pending<absl::StatusOr<std::unique_ptr<SampleBatch>>> batch;
     size_t sample_count = 0;
   };
 
@@ -155,7 +157,8 @@ class Packer {
         std::unique_ptr<SampleBatch> batch;
       };
       auto task = std::make_shared<Task>(Task{std::move(unit), std::move(batch)});
-      loading.batch = Pending<std::unique_ptr<SampleBatch>>::Run(pool_, [this, task] {
+      using Loaded = absl::StatusOr<std::unique_ptr<SampleBatch>>;
+      loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, task]() -> Loaded {
         if (!stopped_.cancelled()) source_.Load(*task->unit, task->batch.get());
         return std::move(task->batch);
       });
@@ -239,7 +242,9 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     if (resume_position > 0 && source.keys_are_unique() && !source.keys_ascend()) {
       status = packer.keys().AddFinishedShards(file_system, directory);
     }
-    if (status.ok()) status = packer.Run(&writer, resume_position);
+    if (status.ok()) {
+      status = Guarded("packing", [&] { return packer.Run(&writer, resume_position); });
+    }
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
   }
@@ -262,7 +267,7 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
   Packer packer(source, options);
-  SHARDKIT_RETURN_IF_ERROR(packer.Run(nullptr, 0));
+  SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr, 0); }));
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();

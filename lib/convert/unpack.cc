@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <unordered_set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
@@ -48,7 +49,8 @@ class Unpacker {
           while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
           const Job job{reader, source == metadata.end() ? std::string() : source->second, block, first_sample, begin,
                         end};
-          pending_.push_back(Pending<absl::Status>::Run(pool_, [this, job] { return WriteBlock(job); }));
+          pending_.push_back(
+              Pending<absl::Status>::Run(pool_, "unpacking a block", [this, job] { return WriteBlock(job); }));
         }
       }
       first_sample += samples;
@@ -197,7 +199,7 @@ class Unpacker {
   uint64_t total_ = 0;
   std::mutex mutex_;
   UnpackReport report_;
-  absl::flat_hash_set<std::string> made_;
+  std::unordered_set<std::string> made_;
   Cancellation stopped_;
   std::deque<Pending<absl::Status>> pending_;
   ThreadPool pool_;  // last: joins before what its tasks use is gone
@@ -232,7 +234,7 @@ absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader
   UnpackReport report;
   {
     Unpacker unpacker(file_system, dataset, directory, options);
-    status = unpacker.Run();
+    status = Guarded("unpacking", [&] { return unpacker.Run(); });
     if (status.ok()) report = unpacker.report();  // else other threads may still be adding to it
   }
   if (status.ok()) return report;

@@ -134,7 +134,7 @@ class OrderedScanner : public BlockScanner {
       };
       // A std::function must be copyable, which the task is not.
       auto shared = std::make_shared<decltype(task)>(std::move(task));
-      pending_.push_back(Pending<Result>::Run(*threads_, [shared] { return (*shared)(); }));
+      pending_.push_back(Pending<Result>::Run(*threads_, "reading a block", [shared] { return (*shared)(); }));
       ++block_;
     }
     if (pending_.empty()) return nullptr;

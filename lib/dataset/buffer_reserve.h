@@ -12,6 +12,8 @@ namespace shardkit {
 // Thread-safe.
 class BufferReserve {
  public:
+  BufferReserve() { free_.reserve(kKept); }  // Give, which destructors call, must not throw
+
   BlockBuffer Take() {
     std::lock_guard lock(mutex_);
     if (free_.empty()) return BlockBuffer();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -84,7 +85,9 @@ class NativeDatasetWriter : public DatasetWriter {
         builder_limited_(options.shard_samples != 0 || !options.shard.dictionaries.empty()),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
-  ~NativeDatasetWriter() override { (void)Abort(); }
+  ~NativeDatasetWriter() override {
+    (void)Guarded("giving up", [this] { return Abort(); });
+  }
 
   absl::Status Start(const Schema& schema) {
     if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
@@ -267,7 +270,7 @@ class NativeDatasetWriter : public DatasetWriter {
       block.skipped = std::move(held.skipped);
       auto raw = std::make_shared<RawBlock>(std::move(held.block));
       block.encoded = Pending<absl::StatusOr<EncodedBlock>>::Run(
-          *threads_, [this, plan = shard_plan_, raw]() -> absl::StatusOr<EncodedBlock> {
+          *threads_, "compressing a block", [this, plan = shard_plan_, raw]() -> absl::StatusOr<EncodedBlock> {
             SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing blocks"));
             std::unique_ptr<BlockEncoder> encoder = encoders_.Acquire();
             absl::StatusOr<EncodedBlock> encoded = encoder->Encode(*plan, std::move(*raw));

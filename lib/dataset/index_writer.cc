@@ -5,6 +5,7 @@
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 
@@ -29,7 +30,9 @@ absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(FileSystem& fil
   return writer;
 }
 
-IndexWriter::~IndexWriter() { (void)Abort(); }
+IndexWriter::~IndexWriter() {
+  (void)Guarded("giving up", [this] { return Abort(); });
+}
 
 absl::Status IndexWriter::Add(const Schema& schema, ShardIndexPart part) {
   std::vector<std::string> names;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -161,7 +162,9 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& fil
   return status;
 }
 
-JobDirectory::~JobDirectory() { (void)Abort(); }
+JobDirectory::~JobDirectory() {
+  (void)Guarded("giving up", [this] { return Abort(); });
+}
 
 absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const {
   for (const DirectoryEntry& entry : entries) {

@@ -95,9 +95,9 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard)
   Slot& slot = slots_[shard];
   if (slot.open) return slot.open;
   if (fallback_reason_.empty()) fallback_reason_ = open->reader->fallback_reason();
-  slot.open = open;
-  in_use_.push_front(shard);
+  in_use_.push_front(shard);  // first: it may throw
   slot.use = in_use_.begin();
+  slot.open = open;
   if (in_use_.size() > max_open_) {
     slots_[in_use_.back()].open.reset();
     in_use_.pop_back();

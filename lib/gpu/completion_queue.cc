@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 
 namespace shardkit::gpu {
 
-absl::StatusOr<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(std::shared_ptr<EventPool> events) {
-  std::unique_ptr<CompletionQueue> queue(new CompletionQueue(std::move(events)));
+absl::StatusOr<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(
+    std::shared_ptr<EventPool> events, std::function<void(const absl::Status&)> failed) {
+  std::unique_ptr<CompletionQueue> queue(new CompletionQueue(std::move(events), std::move(failed)));
   try {
     queue->thread_ = std::thread([queue = queue.get()] { queue->Run(); });
   } catch (const std::system_error&) {
@@ -41,7 +43,13 @@ void CompletionQueue::Run() {
       Entry entry = std::move(entries_.front());
       entries_.pop_front();
       lock.unlock();
-      entry.done(events_->backend().Synchronize(entry.event.get()));
+      const absl::Status outcome =
+          Guarded("device: waiting", [&] { return events_->backend().Synchronize(entry.event.get()); });
+      try {
+        entry.done(outcome);
+      } catch (...) {
+        failed_(StatusOfException("device: what was to be done after an upload"));
+      }
     }
     lock.lock();
   }

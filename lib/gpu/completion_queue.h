@@ -17,8 +17,10 @@ namespace shardkit::gpu {
 // A thread that waits for events, one after the other, so that nobody else has to. Thread-safe.
 class CompletionQueue {
  public:
-  // ResourceExhausted when the system starts no thread.
-  static absl::StatusOr<std::unique_ptr<CompletionQueue>> Create(std::shared_ptr<EventPool> events);
+  // `failed` is told on the queue's thread what a function of Add has thrown. ResourceExhausted when the system starts
+  // no thread.
+  static absl::StatusOr<std::unique_ptr<CompletionQueue>> Create(std::shared_ptr<EventPool> events,
+                                                                 std::function<void(const absl::Status&)> failed);
   // Waits for all events added: until then the device may be using memory that their functions hold.
   ~CompletionQueue();
 
@@ -27,7 +29,8 @@ class CompletionQueue {
   void Add(EventPool::Handle event, std::function<void(const absl::Status&)> done);
 
  private:
-  explicit CompletionQueue(std::shared_ptr<EventPool> events) : events_(std::move(events)) {}
+  CompletionQueue(std::shared_ptr<EventPool> events, std::function<void(const absl::Status&)> failed)
+      : events_(std::move(events)), failed_(std::move(failed)) {}
   void Run();
 
   struct Entry {
@@ -36,6 +39,7 @@ class CompletionQueue {
   };
 
   const std::shared_ptr<EventPool> events_;
+  const std::function<void(const absl::Status&)> failed_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 
 namespace shardkit::gpu {
@@ -24,7 +25,8 @@ absl::Status DeviceEngine::Start() {
   UploaderOptions options;
   options.depth = parts_.depth + 1;  // those waiting for the consumer, and one on its way
   SHARDKIT_ASSIGN_OR_RETURN(uploader_, Uploader::Create(parts_.backend, StagingRing::Create(parts_.staging), options));
-  SHARDKIT_ASSIGN_OR_RETURN(kernels_done_, CompletionQueue::Create(events_));
+  SHARDKIT_ASSIGN_OR_RETURN(kernels_done_,
+                            CompletionQueue::Create(events_, [this](const absl::Status& failure) { Fail(failure); }));
   try {
     thread_ = std::thread([this] { RunUploads(); });
   } catch (const std::system_error&) {
@@ -103,7 +105,21 @@ bool DeviceEngine::WaitForConsumer(Lock& lock) {
   return !stopped_.cancelled();
 }
 
+void DeviceEngine::Fail(const absl::Status& failure) {
+  Lock lock(mutex_);
+  failure_.Update(failure);
+  changed_.notify_all();
+}
+
 void DeviceEngine::RunUploads() {
+  try {
+    UploadAll();
+  } catch (...) {
+    Fail(StatusOfException("device loader: uploading"));
+  }
+}
+
+void DeviceEngine::UploadAll() {
   Lock lock(mutex_);
   while (WaitForConsumer(lock)) {
     const auto waiting = upload_counter_.BeginWait(loader::Wait::kStarved);
@@ -118,7 +134,7 @@ void DeviceEngine::RunUploads() {
       ready.batch = batch.status();
     } else if (*batch != nullptr) {
       parts_.backend->PushRange("upload");
-      ready.batch = Upload(*std::move(batch));
+      ready.batch = Guarded("device loader: uploading", [&] { return Upload(*std::move(batch)); });
       parts_.backend->PopRange();
     }
     const bool failed = !ready.batch.ok();
@@ -154,12 +170,7 @@ void DeviceEngine::CountCopy(uint64_t number, const absl::Status& outcome, doubl
 
 void DeviceEngine::CountKernels(BatchOutcome& outcome, uint64_t number, const absl::Status& status, double seconds) {
   outcome.End(status);
-  if (!status.ok()) {
-    Lock lock(mutex_);
-    if (failure_.ok()) failure_ = outcome.Named(status);
-    changed_.notify_all();
-    return;
-  }
+  if (!status.ok()) return Fail(outcome.Named(status));
   const auto end = Clock::now();
   const auto length = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   parts_.loader->AddTraceEvent("kernels", parts_.backend->info().name + " kernels", end - length, end, number);

@@ -83,6 +83,8 @@ class DeviceEngine : public DeviceLoader {
   };
 
   void RunUploads();
+  void UploadAll();
+  void Fail(const absl::Status& failure);
   bool WaitForConsumer(Lock& lock);
   absl::StatusOr<std::shared_ptr<LoadedBatch>> Upload(std::shared_ptr<const Batch> batch);
   absl::Status WaitForDeviceMemory(uint64_t bytes);

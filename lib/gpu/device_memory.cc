@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -10,6 +11,9 @@ namespace shardkit::gpu {
 namespace {
 
 constexpr uint64_t kLeastStep = uint64_t{64} << 10;
+
+// Takes after which what was in use before them is forgotten, by and by.
+constexpr uint64_t kStretch = 64;
 
 // Sizes in steps of an eighth, so that batches that differ a little use each other's blocks.
 uint64_t RoundedSize(uint64_t bytes) {
@@ -21,44 +25,107 @@ uint64_t RoundedSize(uint64_t bytes) {
 
 DeviceBlock::~DeviceBlock() { memory_->Return(*this); }
 
-DeviceMemory::~DeviceMemory() { FreeKept(UINT64_MAX); }
+void DeviceBlock::UsedUntil(EventPool::Handle event) noexcept {
+  try {
+    uses_.push_back(event);
+  } catch (const std::bad_alloc&) {
+    (void)memory_->backend_->Synchronize(event.get());
+  }
+}
+
+DeviceMemory::~DeviceMemory() { Free(std::move(kept_)); }
 
 absl::StatusOr<std::shared_ptr<DeviceBlock>> DeviceMemory::Take(uint64_t bytes, Stream stream) {
   const uint64_t size = RoundedSize(bytes);
-  std::vector<EventPool::Handle> uses;
-  uint8_t* data = nullptr;
+  // Made first: whatever goes wrong from here on, it gives back what it has, with the uses before.
+  std::shared_ptr<DeviceBlock> block(new DeviceBlock(shared_from_this()));
+  Pieces surplus;
   {
     std::lock_guard lock(mutex_);
-    if (const auto found = kept_.find(size); found != kept_.end()) {
-      data = found->second.data;
-      uses = std::move(found->second.uses);
-      kept_.erase(found);
-      kept_bytes_ -= size;
+    if (const auto found = FindKept(size); found != kept_.end()) {
+      block->piece_.clear();
+      block->piece_.splice(block->piece_.end(), kept_, found);
+      kept_bytes_ -= block->size();
     } else {
-      FreeKept(size);
-      absl::StatusOr<void*> memory = backend_->AllocateDevice(size);
-      if (absl::IsResourceExhausted(memory.status()) && !kept_.empty()) {
-        FreeKept(UINT64_MAX);
-        memory = backend_->AllocateDevice(size);
-      }
-      if (!memory.ok()) {
-        return Annotate(memory.status(), StrCat("device memory: ", size, " bytes beside ", used_.load(),
-                                                " in use; lower batch_size or depth"));
-      }
-      data = static_cast<uint8_t*>(*memory);
+      block->piece_.front().size = size;
     }
-    used_ += size;
+    NoteUse(block->size());
+    surplus = TakeSurplus(most_);
     peak_ = std::max<uint64_t>(peak_, used_ + kept_bytes_);
   }
-  // Made first, so that the memory comes back when a wait fails.
-  std::shared_ptr<DeviceBlock> block(new DeviceBlock(shared_from_this(), data, size));
-  for (const EventPool::Handle& use : uses) {
-    if (const absl::Status status = backend_->Wait(stream, use.get()); !status.ok()) {
-      block->uses_ = std::move(uses);
-      return status;
+  Free(std::move(surplus));
+  if (block->data() == nullptr) {
+    absl::StatusOr<void*> memory = backend_->AllocateDevice(size);
+    if (absl::IsResourceExhausted(memory.status())) {
+      Pieces all;
+      {
+        std::lock_guard lock(mutex_);
+        all = TakeSurplus(0);
+      }
+      if (!all.empty()) {
+        Free(std::move(all));
+        memory = backend_->AllocateDevice(size);
+      }
     }
+    if (!memory.ok()) {
+      return Annotate(memory.status(), StrCat("device memory: ", size, " bytes beside ", used_ - size,
+                                              " in use; lower batch_size or depth"));
+    }
+    block->piece_.front().data = static_cast<uint8_t*>(*memory);
+  }
+  for (const EventPool::Handle& use : block->piece_.front().uses) {
+    SHARDKIT_RETURN_IF_ERROR(backend_->Wait(stream, use.get()));
   }
   return block;
+}
+
+// With the lock held.
+void DeviceMemory::NoteUse(uint64_t size) {
+  used_ += size;
+  if (takes_++ % kStretch == 0) most_used_before_ = std::exchange(most_used_, 0);
+  most_used_ = std::max<uint64_t>(most_used_, used_);
+}
+
+// The smallest kept piece that is large enough and not much larger; of equal ones the one kept longest. One that would
+// not fit in `most_` only where it has the very size. With the lock held.
+DeviceMemory::Pieces::iterator DeviceMemory::FindKept(uint64_t size) {
+  auto best = kept_.end();
+  for (auto piece = kept_.begin(); piece != kept_.end(); ++piece) {
+    if (piece->size < size || piece->size - size > size / 4) continue;
+    if (piece->size != size && used_ + piece->size > most_) continue;
+    if (best == kept_.end() || piece->size < best->size) best = piece;
+  }
+  return best;
+}
+
+// Kept pieces that have to go, those kept longest first, for no more than `most` bytes to be held. With the lock held.
+DeviceMemory::Pieces DeviceMemory::TakeSurplus(uint64_t most) {
+  Pieces surplus;
+  const uint64_t lately = std::max(most_used_, most_used_before_);
+  const auto take = [&](uint64_t limit, bool idle) {
+    for (auto piece = kept_.begin(); piece != kept_.end() && used_ + kept_bytes_ > limit;) {
+      const auto next = std::next(piece);
+      const bool reached = std::ranges::all_of(
+          piece->uses, [&](const EventPool::Handle& use) { return backend_->Query(use.get()).value_or(true); });
+      if (reached || !idle) {
+        kept_bytes_ -= piece->size;
+        surplus.splice(surplus.end(), kept_, piece);
+      }
+      piece = next;
+    }
+  };
+  // Pieces still in use, for which the host would have to wait, only for the sake of the limit that was set.
+  take(std::min(most, lately + std::min(lately, UINT64_MAX - lately)), /*idle=*/true);
+  take(most, /*idle=*/false);
+  return surplus;
+}
+
+void DeviceMemory::Free(Pieces pieces) {
+  for (const DeviceBlock::Piece& piece : pieces) {
+    // Not every device waits for the memory's last use by itself.
+    for (const EventPool::Handle& use : piece.uses) (void)backend_->Synchronize(use.get());
+    backend_->FreeDevice(piece.data, piece.size);
+  }
 }
 
 bool DeviceMemory::HasRoom(uint64_t bytes) const {
@@ -67,29 +134,31 @@ bool DeviceMemory::HasRoom(uint64_t bytes) const {
 }
 
 void DeviceMemory::Return(DeviceBlock& block) {
-  std::lock_guard lock(mutex_);
-  used_ -= block.size_;
-  kept_bytes_ += block.size_;
-  kept_.emplace(block.size_, Kept{block.data_, std::move(block.uses_)});
-  FreeKept(0);
+  DeviceBlock::Piece& piece = block.piece_.front();
+  // Its uses before are over when those are that have come after; without any, the memory has not been used since.
+  if (!block.uses_.empty()) piece.uses = std::move(block.uses_);
+  const uint64_t size = piece.size;
+  std::unique_lock lock(mutex_);
+  used_ -= size;
+  if (piece.data != nullptr && !closed_) {
+    kept_bytes_ += size;
+    kept_.splice(kept_.end(), block.piece_);
+  }
   if (returned_) returned_();
+  lock.unlock();
+  if (!block.piece_.empty() && piece.data != nullptr) Free(std::move(block.piece_));
 }
 
 void DeviceMemory::Close() {
-  std::lock_guard lock(mutex_);
-  returned_ = nullptr;
-}
-
-// Frees kept blocks, the largest first, until `wanted` bytes fit in `most_` or none is left. With the lock held.
-void DeviceMemory::FreeKept(uint64_t wanted) {
-  while (!kept_.empty() && (used_ + kept_bytes_ > most_ || wanted > most_ - used_ - kept_bytes_)) {
-    const auto largest = std::prev(kept_.end());
-    // Not every device waits for the memory's last use by itself.
-    for (const EventPool::Handle& use : largest->second.uses) (void)backend_->Synchronize(use.get());
-    backend_->FreeDevice(largest->second.data, largest->first);
-    kept_bytes_ -= largest->first;
-    kept_.erase(largest);
+  Pieces kept;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    returned_ = nullptr;
+    kept_bytes_ = 0;
+    kept.swap(kept_);
   }
+  Free(std::move(kept));
 }
 
 uint64_t DeviceMemory::held() const {

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -18,35 +18,42 @@ namespace shardkit::gpu {
 
 class DeviceMemory;
 
-// Goes back when it is destroyed. One thread at a time.
+// Goes back when it is destroyed, which neither waits nor calls the device. One thread at a time.
 class DeviceBlock {
  public:
   ~DeviceBlock();
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
 
-  uint8_t* data() const { return data_; }  // aligned to 256 bytes
-  uint64_t size() const { return size_; }
+  uint8_t* data() const { return piece_.front().data; }  // aligned to 256 bytes
+  uint64_t size() const { return piece_.front().size; }
 
-  // Whoever has the memory next waits for this event.
-  void UsedUntil(EventPool::Handle event) { uses_.push_back(std::move(event)); }
+  // Whoever has the memory next waits for this event. It comes after the work that Take has been called for.
+  void UsedUntil(EventPool::Handle event) noexcept;
 
  private:
   friend class DeviceMemory;
-  DeviceBlock(std::shared_ptr<DeviceMemory> memory, uint8_t* data, uint64_t size)
-      : memory_(std::move(memory)), data_(data), size_(size) {}
+  struct Piece {
+    uint8_t* data = nullptr;  // null until there is memory
+    uint64_t size = 0;
+    std::vector<EventPool::Handle> uses;  // before this one, while it is a block's
+  };
+
+  explicit DeviceBlock(std::shared_ptr<DeviceMemory> memory) : memory_(std::move(memory)), piece_(1) {}
 
   const std::shared_ptr<DeviceMemory> memory_;
-  uint8_t* const data_;
-  const uint64_t size_;
+  std::list<Piece> piece_;  // one, which moves between lists: giving it back must not throw
   std::vector<EventPool::Handle> uses_;
 };
 
 // Thread-safe. Lives as long as any of its blocks.
+//
+// Blocks that came back are kept for later ones, within `most` bytes and within twice what was in use at once lately,
+// so that a run of ragged batches does not gather a block of every size. What is kept beyond that is freed by Take,
+// without the lock: on the thread that asks for memory, and not on the one that is done with it.
 class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
-  // Blocks are kept for use as long as `most` bytes are not passed. `returned` is called, on whatever thread and with
-  // the memory's lock held, after one has come back, until Close.
+  // `returned` is called, on whatever thread and with the memory's lock held, after a block has come back, until Close.
   DeviceMemory(std::shared_ptr<Backend> backend, uint64_t most, std::function<void()> returned)
       : backend_(std::move(backend)), most_(most), returned_(std::move(returned)) {}
   ~DeviceMemory();
@@ -58,6 +65,7 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   // Whether a block of this size fits in `most` beside those in use. Takes no lock.
   bool HasRoom(uint64_t bytes) const;
 
+  // No more blocks will be taken: frees those that are kept.
   void Close();
 
   uint64_t held() const;  // used or kept
@@ -65,22 +73,25 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
 
  private:
   friend class DeviceBlock;
-  struct Kept {
-    uint8_t* data = nullptr;
-    std::vector<EventPool::Handle> uses;
-  };
+  using Pieces = std::list<DeviceBlock::Piece>;
 
+  void NoteUse(uint64_t size);
+  Pieces::iterator FindKept(uint64_t size);
+  Pieces TakeSurplus(uint64_t wanted);
+  void Free(Pieces pieces);
   void Return(DeviceBlock& block);
-  void FreeKept(uint64_t wanted);
 
   const std::shared_ptr<Backend> backend_;
   const uint64_t most_;
   mutable std::mutex mutex_;
   std::function<void()> returned_;
-  std::multimap<uint64_t, Kept> kept_;  // by size, the longest kept of a size first
+  bool closed_ = false;
+  Pieces kept_;  // in the order of their return
   std::atomic<uint64_t> used_ = 0;
   uint64_t kept_bytes_ = 0;
   uint64_t peak_ = 0;
+  // The most in use at once in this stretch of takes, and in the one before.
+  uint64_t takes_ = 0, most_used_ = 0, most_used_before_ = 0;
 };
 
 }  // namespace shardkit::gpu

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "gpu/device_engine.h"
 
@@ -181,7 +182,8 @@ absl::StatusOr<std::shared_ptr<LoadedBatch>> DeviceEngine::Upload(std::shared_pt
   auto work = memory_->Take(std::max<uint64_t>(plans->work_bytes, 1), uploader_->stream());
   if (!work.ok()) return loaded->outcome_->Named(work.status());
   const auto begin = Clock::now();
-  absl::Status status = Queue(batch, *plans, **work, loaded.get());
+  absl::Status status =
+      Guarded("queueing copies and kernels", [&] { return Queue(batch, *plans, **work, loaded.get()); });
   upload_counter_.AddBusy(Clock::now() - begin);
   if (!status.ok()) {
     // What has been queued uses the blocks; later on nobody would wait for it.

@@ -34,6 +34,10 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
       }
     }
     if (event == nullptr) {
+      {
+        std::lock_guard lock(mutex_);
+        free_.reserve(++made_);  // giving an event back must not throw
+      }
       SHARDKIT_ASSIGN_OR_RETURN(event, backend_->CreateEvent(true));
     }
     return Handle(event, [pool = shared_from_this()](Event given) {
@@ -55,6 +59,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   const std::shared_ptr<Backend> backend_;
   std::mutex mutex_;
   std::vector<Event> free_;
+  size_t made_ = 0;
 };
 
 }  // namespace shardkit::gpu

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "shardkit/gpu/kernels.h"
 
 namespace shardkit::gpu {
@@ -69,9 +70,9 @@ class HostEvent {
     std::lock_guard lock(mutex_);
     return last_;
   }
-  std::shared_ptr<Recording> Renew() {
+  void set_last(std::shared_ptr<Recording> recording) {
     std::lock_guard lock(mutex_);
-    return last_ = std::make_shared<Recording>();
+    last_ = std::move(recording);
   }
 
  private:
@@ -90,9 +91,10 @@ struct HostStream {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Work> queue;
+  uint64_t added = 0, done = 0;  // pieces of work
   bool closing = false;
   bool ended = false;
-  absl::Status failure;  // the stream's thread's
+  absl::Status failure;
   std::thread thread;
 
   void Run() {
@@ -100,15 +102,19 @@ struct HostStream {
     while (true) {
       changed.wait(lock, [&] { return closing || !queue.empty(); });
       if (queue.empty()) break;
-      const Work work = std::move(queue.front());
+      Work work = std::move(queue.front());
       queue.pop_front();
       lock.unlock();
+      absl::Status status = failure;
       if (work.reach != nullptr) {
-        work.reach->Reach(failure);
-      } else if (failure.ok()) {
-        failure = work.run();
+        work.reach->Reach(status);
+      } else if (status.ok()) {
+        status = Guarded("host: work in a stream", work.run);
       }
       lock.lock();
+      failure = std::move(status);
+      ++done;
+      changed.notify_all();
     }
     ended = true;
   }
@@ -116,7 +122,15 @@ struct HostStream {
   void Add(Work work) {
     std::lock_guard lock(mutex);
     queue.push_back(std::move(work));
-    changed.notify_one();
+    ++added;
+    changed.notify_all();
+  }
+
+  // Asks for no memory: it is what helps when there is none.
+  absl::Status WaitForAll() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&, wanted = added] { return done >= wanted; });
+    return failure;
   }
 };
 
@@ -148,7 +162,7 @@ HostBackend::~HostBackend() {
     {
       std::lock_guard lock(stream->mutex);
       stream->closing = true;
-      stream->changed.notify_one();
+      stream->changed.notify_all();
     }
     stream->thread.join();
   }
@@ -188,7 +202,7 @@ void HostBackend::DestroyStream(Stream stream) {
   HostStream& ending = *AsStream(stream);
   std::lock_guard stream_lock(ending.mutex);
   ending.closing = true;
-  ending.changed.notify_one();
+  ending.changed.notify_all();
 }
 
 void HostBackend::JoinEnded() {
@@ -211,21 +225,20 @@ absl::Status HostBackend::Enqueue(Stream stream, std::function<absl::Status()> w
 
 absl::Status HostBackend::SynchronizeStream(Stream stream) {
   if (stream == nullptr) return absl::OkStatus();
-  const auto reached = std::make_shared<Recording>();
-  AsStream(stream)->Add({nullptr, reached});
-  return reached->WaitUntilReached();
+  return AsStream(stream)->WaitForAll();
 }
 
 absl::StatusOr<Event> HostBackend::CreateEvent(bool /*timing*/) { return static_cast<Event>(new HostEvent()); }
 void HostBackend::DestroyEvent(Event event) { delete AsEvent(event); }
 
 absl::Status HostBackend::Record(Event event, Stream stream) {
-  const auto recording = AsEvent(event)->Renew();
+  const auto recording = std::make_shared<Recording>();
   if (stream == nullptr) {
     recording->Reach(absl::OkStatus());
   } else {
     AsStream(stream)->Add({nullptr, recording});
   }
+  AsEvent(event)->set_last(recording);
   return absl::OkStatus();
 }
 

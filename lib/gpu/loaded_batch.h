@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "gpu/device_memory.h"
 #include "gpu/event_pool.h"
 #include "shardkit/gpu/device_batch.h"
@@ -59,7 +60,7 @@ class LoadedBatch : public DeviceBatch {
     if (block_ == nullptr) return;
     if (ready_ != nullptr) block_->UsedUntil(ready_);
     for (const Stream stream : streams_) {
-      auto used = events_->Record(stream);
+      auto used = Guarded("device: marking a batch's end", [&] { return events_->Record(stream); });
       if (used.ok()) {
         block_->UsedUntil(*std::move(used));
       } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,9 +71,14 @@ absl::StatusOr<void*> PinnedPool::TryAllocate(uint64_t bytes) {
     SHARDKIT_ASSIGN_OR_RETURN(memory, backend_->AllocatePinned(bytes));
     ++allocations_;
   }
+  try {
+    in_use_.emplace(static_cast<const char*>(memory), size);
+  } catch (const std::bad_alloc&) {
+    backend_->FreePinned(memory, size);
+    throw;
+  }
   used_ += size;
   peak_ = std::max(peak_, used_ + kept_);
-  in_use_.emplace(static_cast<const char*>(memory), size);
   return memory;
 }
 
@@ -88,8 +94,12 @@ void PinnedPool::Free(void* memory, size_t /*bytes*/) {
   const uint64_t size = found->second;
   in_use_.erase(found);
   used_ -= size;
-  kept_ += size;
-  kept_by_size_.emplace(size, memory);
+  try {
+    kept_by_size_.emplace(size, memory);
+    kept_ += size;
+  } catch (const std::bad_alloc&) {
+    backend_->FreePinned(memory, size);
+  }
 }
 
 // Frees kept slabs, the largest first, until `wanted` bytes have room or none is left.

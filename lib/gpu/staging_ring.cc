@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "base/errors.h"
 
@@ -33,7 +34,16 @@ absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes
     const absl::StatusOr<void*> memory = pool_->TryAllocate(rounded);
     if (memory.ok()) {
       ++slots_out_;
-      return std::shared_ptr<StagingSlot>(new StagingSlot(shared_from_this(), static_cast<uint8_t*>(*memory), bytes));
+      lock.unlock();  // Return takes it
+      uint8_t* const data = static_cast<uint8_t*>(*memory);
+      StagingSlot* slot = nullptr;
+      try {
+        slot = new StagingSlot(shared_from_this(), data, bytes);
+      } catch (const std::bad_alloc&) {
+        Return(data, bytes);
+        throw;
+      }
+      return std::shared_ptr<StagingSlot>(slot);
     }
     if (slots_out_ == 0) return memory.status();  // nothing will come back
     returned_.wait(lock);

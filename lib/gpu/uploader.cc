@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "gpu/completion_queue.h"
 #include "gpu/event_pool.h"
@@ -19,8 +20,9 @@ constexpr uint64_t kStagedPiece = uint64_t{4} << 20;
 
 class TransferState : public Transfer {
  public:
-  TransferState(std::shared_ptr<EventPool> events, EventPool::Handle end)
-      : events_(std::move(events)), end_(std::move(end)) {}
+  // `hold` is kept until End.
+  TransferState(std::shared_ptr<EventPool> events, EventPool::Handle end, std::shared_ptr<const void> hold)
+      : events_(std::move(events)), end_(std::move(end)), hold_(std::move(hold)) {}
 
   absl::Status WaitOn(Stream stream) const override { return events_->backend().Wait(stream, end_.get()); }
   absl::Status Synchronize() const override {
@@ -33,14 +35,18 @@ class TransferState : public Transfer {
   }
 
   void End(const absl::Status& outcome) {
-    std::lock_guard lock(mutex_);
-    outcome_ = outcome;
+    {
+      std::lock_guard lock(mutex_);
+      outcome_ = outcome;
+    }
+    hold_.reset();
   }
   const EventPool::Handle& end() const { return end_; }
 
  private:
   const std::shared_ptr<EventPool> events_;
   const EventPool::Handle end_;
+  std::shared_ptr<const void> hold_;
   mutable std::mutex mutex_;
   std::optional<absl::Status> outcome_;
 };
@@ -60,7 +66,10 @@ class StreamUploader : public Uploader {
 
   absl::Status Start() {
     SHARDKIT_ASSIGN_OR_RETURN(stream_, backend_->CreateStream());
-    SHARDKIT_ASSIGN_OR_RETURN(completions_, CompletionQueue::Create(events_));
+    SHARDKIT_ASSIGN_OR_RETURN(completions_, CompletionQueue::Create(events_, [this](const absl::Status& failure) {
+                                std::lock_guard lock(mutex_);
+                                failure_.Update(failure);
+                              }));
     return absl::OkStatus();
   }
 
@@ -68,7 +77,8 @@ class StreamUploader : public Uploader {
       std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation,
       std::function<void(const absl::Status&, double)> done) override {
     SHARDKIT_RETURN_IF_ERROR(TakeTurn(cancellation));
-    auto transfer = Queue(pieces, cancellation, std::move(hold), std::move(done));
+    auto transfer = Guarded("uploader: queueing copies",
+                            [&] { return Queue(pieces, cancellation, std::move(hold), std::move(done)); });
     if (!transfer.ok()) EndTurn();
     return transfer;
   }
@@ -93,6 +103,7 @@ class StreamUploader : public Uploader {
     std::unique_lock lock(mutex_);
     const auto cancelled = [&] { return cancellation != nullptr && cancellation->cancelled(); };
     room_.wait(lock, [&] { return cancelled() || report_.under_way < static_cast<uint64_t>(depth_); });
+    SHARDKIT_RETURN_IF_ERROR(failure_);
     if (cancelled()) return cancellation->Check("waiting for an upload to end");
     ++report_.under_way;
     return absl::OkStatus();
@@ -110,7 +121,16 @@ class StreamUploader : public Uploader {
                                                         std::shared_ptr<const void> hold,
                                                         std::function<void(const absl::Status&, double)> done) {
     SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(stream_));
-    SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle end, events_->Take());
+    SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle end, events_->Take());
+    const auto transfer = std::make_shared<TransferState>(events_, end, std::move(hold));
+    // Whatever is thrown, the copies queued so far read what the transfer holds.
+    struct Wait {
+      StreamUploader& uploader;
+      bool needed = true;
+      ~Wait() {
+        if (needed) (void)uploader.backend_->SynchronizeStream(uploader.stream_);
+      }
+    } wait{*this};
     uint64_t bytes = 0, staged = 0;
     absl::Status status;
     for (const UploadPiece& piece : pieces) {
@@ -124,32 +144,31 @@ class StreamUploader : public Uploader {
     const absl::Status recorded = backend_->Record(end.get(), stream_);
     if (status.ok()) status = recorded;
     if (!status.ok()) {
-      // The copies queued so far read what `hold` keeps.
       if (recorded.ok()) {
-        completions_->Add(end, [hold = std::move(hold)](const absl::Status&) {});
-      } else {
-        (void)backend_->SynchronizeStream(stream_);
+        completions_->Add(end, [transfer](const absl::Status& outcome) { transfer->End(outcome); });
+        wait.needed = false;
       }
       return status;
     }
-    const auto transfer = std::make_shared<TransferState>(events_, end);
-    completions_->Add(std::move(end), [this, transfer, begin = std::move(begin), hold = std::move(hold),
-                                       done = std::move(done), bytes, staged](const absl::Status& outcome) mutable {
+    completions_->Add(end, [this, transfer, begin = std::move(begin), done = std::move(done), bytes,
+                            staged](const absl::Status& outcome) {
+      struct Turn {  // ends whatever `done` throws
+        StreamUploader& uploader;
+        ~Turn() { uploader.EndTurn(); }
+      } turn{*this};
       const auto elapsed = outcome.ok() ? backend_->ElapsedSeconds(begin.get(), transfer->end().get()) : 0.0;
       const double seconds = elapsed.ok() ? *elapsed : 0;
       transfer->End(outcome);
-      hold.reset();
       if (done) done(outcome, seconds);
-      std::lock_guard lock(mutex_);
       if (outcome.ok()) {
+        std::lock_guard lock(mutex_);
         ++report_.transfers;
         report_.bytes += bytes;
         report_.staged_bytes += staged;
         report_.copy_seconds += seconds;
       }
-      --report_.under_way;
-      room_.notify_all();
     });
+    wait.needed = false;
     return transfer;
   }
 
@@ -159,14 +178,17 @@ class StreamUploader : public Uploader {
       const uint64_t bytes = std::min(most, piece.bytes - offset);
       SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<StagingSlot> slot, ring_->Acquire(bytes, cancellation));
       std::memcpy(slot->data(), static_cast<const uint8_t*>(piece.from) + offset, bytes);
-      SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle copied, events_->Take());
+      SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle copied, events_->Take());
       SHARDKIT_RETURN_IF_ERROR(backend_->Copy(static_cast<uint8_t*>(piece.to) + offset, slot->data(), bytes,
                                               CopyKind::kHostToDevice, stream_));
-      if (const absl::Status status = backend_->Record(copied.get(), stream_); !status.ok()) {
-        (void)backend_->SynchronizeStream(stream_);  // the slot is still being read
-        return status;
-      }
-      completions_->Add(std::move(copied), [slot = std::move(slot)](const absl::Status&) {});
+      const absl::Status status = Guarded("uploader: queueing copies", [&] {
+        const absl::Status recorded = backend_->Record(copied.get(), stream_);
+        if (recorded.ok()) completions_->Add(copied, [slot](const absl::Status&) {});
+        return recorded;
+      });
+      if (status.ok()) continue;
+      (void)backend_->SynchronizeStream(stream_);  // the slot is still being read
+      return status;
     }
     return absl::OkStatus();
   }
@@ -179,6 +201,7 @@ class StreamUploader : public Uploader {
   mutable std::mutex mutex_;
   std::condition_variable room_;
   UploaderReport report_;
+  absl::Status failure_;                          // what a `done` has thrown
   std::unique_ptr<CompletionQueue> completions_;  // its functions use all of the above
 };
 

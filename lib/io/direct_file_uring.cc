@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/exceptions.h"
 #include "base/strings.h"
 #include "io/direct_file.h"
 #include "io/posix_error.h"
@@ -69,7 +70,8 @@ class Ring {
     size_t in_flight = 0;  // slots in use, whether the kernel has seen them yet or not
     absl::Status first_error;
     const auto end_slot = [&](Slot& slot, int64_t result) {
-      first_error.Update(file.Finish(slot.piece, slot.memory, result));
+      // Not even a message's memory may end this early: the kernel is writing into the caller's buffers.
+      first_error.Update(Guarded("reading", [&] { return file.Finish(slot.piece, slot.memory, result); }));
       slot.busy = false;
       --in_flight;
       if (--pieces_in_flight[slot.piece.request] == 0) --requests_in_flight;
@@ -80,7 +82,7 @@ class Ring {
         size_t& pieces = pieces_in_flight[source.next_request()];
         if (pieces == 0 && requests_in_flight == depth) break;
         if (!Queue(file, source.Next(), FreeSlot())) {
-          first_error = PosixError(file.path(), "read", ENOMEM);
+          first_error = Guarded("reading", [&] { return PosixError(file.path(), "read", ENOMEM); });
           break;
         }
         if (pieces++ == 0) ++requests_in_flight;

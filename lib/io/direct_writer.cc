@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "io/posix_error.h"
@@ -25,7 +26,9 @@ class DirectWritableFile final : public WritableFile {
       : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
   // What was appended is in the file, closed or not.
-  ~DirectWritableFile() override { (void)BecomePlain(); }
+  ~DirectWritableFile() override {
+    (void)Guarded("writing", [this] { return BecomePlain(); });
+  }
 
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return plain_ ? plain_->size() : written_ + staging_.size(); }
@@ -72,7 +75,7 @@ class DirectWritableFile final : public WritableFile {
     SHARDKIT_RETURN_IF_ERROR(FinishWriting());
     std::swap(staging_, flying_);
     staging_.clear();
-    writing_ = Pending<absl::Status>::Run(writer_, [this, offset = written_] { return Write(offset); });
+    writing_ = Pending<absl::Status>::Run(writer_, "writing", [this, offset = written_] { return Write(offset); });
     written_ += flying_.size();
     return absl::OkStatus();
   }

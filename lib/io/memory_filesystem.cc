@@ -286,9 +286,7 @@ class MemoryFileSystem final : public FileSystem {
     if (place.node == nullptr) {
       if (missing == Missing::kFail) return PosixError(path, operation, ENOENT);
       if (path.back() == '/') return PosixError(path, operation, EISDIR);
-      const std::shared_ptr<Node> node = NewNode(place);
-      node->file = std::make_shared<MemoryFile>();
-      return node->file;
+      return NewNode(place, std::make_shared<MemoryFile>())->file;
     }
     if (missing == Missing::kDemand) return PosixError(path, operation, EEXIST);
     if (place.node->is_directory()) return PosixError(path, operation, EISDIR);
@@ -306,8 +304,10 @@ class MemoryFileSystem final : public FileSystem {
     return absl::OkStatus();
   }
 
-  std::shared_ptr<Node> NewNode(const Place& place) {
+  // A directory without a file.
+  std::shared_ptr<Node> NewNode(const Place& place, std::shared_ptr<MemoryFile> file = nullptr) {
     auto node = std::make_shared<Node>();
+    node->file = std::move(file);
     node->inode = next_inode_++;
     place.parent->entries[place.name] = node;
     return node;

@@ -29,14 +29,16 @@ bool FitsType(int64_t number, Type type) {
 
 }  // namespace
 
-std::vector<std::pair<size_t, absl::Status>> Assembly::TakeFailures() {
+std::vector<AssemblyFailure> Assembly::TakeFailures() {
   std::lock_guard lock(mutex_);
-  // Two columns of one sample may have failed in either order; the message of the one that sorts first is kept.
-  std::ranges::sort(failures_, [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : a.second.message() < b.second.message();
+  // Two columns of one sample may have failed in either order: what was thrown is kept, or else the message of the one
+  // that sorts first.
+  std::ranges::sort(failures_, [](const AssemblyFailure& a, const AssemblyFailure& b) {
+    if (a.sample != b.sample) return a.sample < b.sample;
+    return a.thrown != b.thrown ? a.thrown : a.status.message() < b.status.message();
   });
   // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
-  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  const auto same = [](const AssemblyFailure& a, const AssemblyFailure& b) { return a.sample == b.sample; };
   failures_.erase(std::unique(failures_.begin(), failures_.end(), same), failures_.end());
   return std::exchange(failures_, {});
 }

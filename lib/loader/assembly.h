@@ -45,6 +45,14 @@ struct AssemblySample {
   }
 };
 
+// Why a sample cannot be part of a batch. What was thrown fails the batch whatever the policy for bad samples: it says
+// something of a user's function, or of memory, and nothing of the sample.
+struct AssemblyFailure {
+  size_t sample = 0;
+  absl::Status status;
+  bool thrown = false;
+};
+
 // What one batch is made from. Layout is for one thread, Fail for any.
 class Assembly {
  public:
@@ -57,17 +65,17 @@ class Assembly {
     return {seed, epoch, sample.ordinal + (uint64_t{sample.dataset} << 48)};
   }
 
-  void Fail(size_t sample, absl::Status status) {
+  void Fail(size_t sample, absl::Status status, bool thrown = false) {
     std::lock_guard lock(mutex_);
-    failures_.emplace_back(sample, std::move(status));
+    failures_.push_back({sample, std::move(status), thrown});
   }
 
   // Failures so far, in the order of samples and each sample once, and forgets them.
-  std::vector<std::pair<size_t, absl::Status>> TakeFailures();
+  std::vector<AssemblyFailure> TakeFailures();
 
  private:
   std::mutex mutex_;
-  std::vector<std::pair<size_t, absl::Status>> failures_;
+  std::vector<AssemblyFailure> failures_;
 };
 
 // One thread's tools.
@@ -102,12 +110,13 @@ class ColumnAssembler {
   // Whether the batch shows the blocks' own memory.
   virtual bool holds_blocks() const { return false; }
 
+  // Names the column.
+  absl::Status Describe(const absl::Status& status) const;
+
  protected:
   std::optional<std::string_view> Value(const Assembly& assembly, size_t sample) const {
     return assembly.samples[sample].Value(position_);
   }
-  absl::Status Describe(const absl::Status& status) const;
-
   // Resets *memory for n samples, with `present` for a nullable column.
   void Begin(const Assembly& assembly, BatchLayout layout, Type dtype, ColumnMemory* memory) const;
 

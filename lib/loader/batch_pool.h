@@ -25,7 +25,9 @@ class BatchPool {
 
   // `returned` is called after a batch has come back, with the blocks it has held, until Close.
   BatchPool(uint64_t limit, std::function<void(const BlockList&)> returned)
-      : limit_(limit), returned_(std::move(returned)) {}
+      : limit_(limit), returned_(std::move(returned)) {
+    free_.reserve(kMostFree);
+  }
 
   // Whether one more batch of `bytes` may be laid out. Takes no lock.
   bool HasRoom(uint64_t bytes) const { return used_ + bytes <= Limit(); }
@@ -79,7 +81,7 @@ class BatchPool {
     const BlockList held = std::exchange(storage->held_, {});
     std::lock_guard lock(mutex_);
     used_ -= storage->charged_;
-    if (!closed_ && used_ + free_bytes_ + memory <= Limit()) {
+    if (!closed_ && free_.size() < free_.capacity() && used_ + free_bytes_ + memory <= Limit()) {
       free_bytes_ += memory;
       free_.push_back(std::move(storage));
     } else {
@@ -106,6 +108,8 @@ class BatchPool {
   }
 
  private:
+  static constexpr size_t kMostFree = 256;  // room for which is made once, as Give must not throw
+
   uint64_t Limit() const { return limit_ - std::min<uint64_t>(limit_, lent_); }
 
   void DropFree() {

@@ -5,11 +5,11 @@
 #include <deque>
 #include <memory>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "container/block_buffer.h"
 #include "loader/assembly.h"
@@ -133,11 +133,11 @@ class BlockTable {
   const uint64_t share_;
   uint64_t limit_;                 // what is left of it
   std::vector<double> expansion_;  // by dataset: memory of its blocks over their bytes in the file
-  absl::flat_hash_map<BlockKey, std::shared_ptr<BlockEntry>> entries_;
+  // Abseil's tables do not bear it when there is no memory for them to grow.
+  std::unordered_map<BlockKey, std::shared_ptr<BlockEntry>, absl::Hash<BlockKey>> entries_;
   std::set<Place> wanted_;
-  absl::flat_hash_set<std::pair<uint32_t, uint32_t>>
-      in_turn_;  // dataset and shard: those forward_only() that are being read
-  absl::flat_hash_map<uint64_t, BlockEntry*> by_id_;
+  std::set<std::pair<uint32_t, uint32_t>> in_turn_;  // dataset and shard: those forward_only() that are being read
+  std::unordered_map<uint64_t, BlockEntry*> by_id_;
   uint64_t wanted_bytes_ = 0;
   uint64_t next_id_ = 0;
   std::vector<BlockBuffer> free_;

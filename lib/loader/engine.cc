@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 
 namespace shardkit::loader {
 namespace {
@@ -29,12 +30,14 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       holds_blocks_(std::ranges::any_of(columns_, [](const auto& column) { return column->holds_blocks(); })),
       decode_threads_(options.decode_threads > 0 ? options.decode_threads : Processors()),
       read_threads_(options.read_threads > 0 ? options.read_threads : kMostReadThreads),
+      batch_memory_(options.batch_memory != nullptr ? std::make_shared<GuardedMemory>(options.batch_memory) : nullptr),
       blocks_(options.memory_bytes / 8 * 5, datasets_.readers.size()),
       tuner_(options.read_threads == 0, std::max(options.read_threads, 1), Processors(), read_threads_),
       lane_windows_(datasets_.readers.size(), std::vector<LaneWindow>(plan_->lanes() + 1)),
       cursor_(*options.cursor),
       steps_left_(plan_->StepsFrom(cursor_.position)),
       trace_(options.trace),
+      observer_(options.observer, [this](const absl::Status& failure) { Stop(failure); }),
       pool_(std::make_shared<BatchPool>(
           std::min(options.memory_bytes / 8 * 3,
                    options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
@@ -44,9 +47,13 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
 
 absl::Status Engine::Start() {
   try {
-    threads_.emplace_back([this] { RunPlanner(); });
-    for (int i = 0; i < read_threads_; ++i) threads_.emplace_back([this, i] { RunReader(i); });
-    for (int i = 0; i < decode_threads_; ++i) threads_.emplace_back([this, i] { RunDecoder(i); });
+    threads_.emplace_back([this] { Run("loader: planning", [this] { RunPlanner(); }); });
+    for (int i = 0; i < read_threads_; ++i) {
+      threads_.emplace_back([this, i] { Run("loader: reading blocks", [this, i] { RunReader(i); }); });
+    }
+    for (int i = 0; i < decode_threads_; ++i) {
+      threads_.emplace_back([this, i] { Run("loader: making batches", [this, i] { RunDecoder(i); }); });
+    }
   } catch (const std::system_error&) {
     return ResourceExhausted("loader: the system starts no more than ", threads_.size(), " of ",
                              1 + read_threads_ + decode_threads_, " threads; lower read_threads and decode_threads");
@@ -60,8 +67,18 @@ Engine::~Engine() {
   pool_->Close();
 }
 
-void Engine::Cancel() {
+template <typename Function>
+void Engine::Run(std::string_view what, const Function& function) {
+  try {
+    function();
+  } catch (...) {
+    Stop(StatusOfException(what));
+  }
+}
+
+void Engine::Stop(const absl::Status& failure) {
   Lock lock(mutex_);
+  failure_.Update(failure);
   stopped_.Cancel();
   for (std::condition_variable* waited : {&to_plan_, &to_read_, &to_read_more_, &to_decode_, &to_deliver_})
     waited->notify_all();
@@ -69,6 +86,15 @@ void Engine::Cancel() {
 
 absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
   if (!finished_.ok()) return finished_;
+  auto batch = Guarded("loader: delivering a batch", [this] { return NextBatch(); });
+  if (!batch.ok()) {
+    finished_ = batch.status();
+    Cancel();
+  }
+  return batch;
+}
+
+absl::StatusOr<std::shared_ptr<const Batch>> Engine::NextBatch() {
   const auto begin = Clock::now();
   std::unique_ptr<BatchTask> task;
   {
@@ -77,7 +103,8 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
     to_deliver_.wait(lock,
                      [&] { return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done); });
     consumer_waiting_ = false;
-    if (stopped_.cancelled()) return finished_ = stopped_.Check("waiting for a batch");
+    if (!failure_.ok()) return failure_;
+    if (stopped_.cancelled()) return stopped_.Check("waiting for a batch");
     if (!tasks_.empty()) {
       task = std::move(tasks_.front());
       tasks_.pop_front();
@@ -92,8 +119,7 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
   if (task == nullptr) return nullptr;
   if (!task->status.ok()) {
     if (task->storage) pool_->Give(std::move(task->storage));
-    Cancel();
-    return finished_ = task->status;
+    return task->status;
   }
   cursor_ = task->cursor_after;
   steps_left_ = task->steps_left_after != 0                               ? task->steps_left_after
@@ -134,11 +160,13 @@ void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
 
 // The consumer is done with a batch.
 void Engine::TakeBack(const BatchPool::BlockList& held) {
-  Lock lock(mutex_);
-  for (const auto& block : held) blocks_.Unhold(*block);
-  WakeBlockedDecoders();
-  WakePlanner();
-  WakeReaders();
+  Run("loader: taking back a batch", [&] {
+    Lock lock(mutex_);
+    for (const auto& block : held) blocks_.Unhold(*block);
+    WakeBlockedDecoders();
+    WakePlanner();
+    WakeReaders();
+  });
 }
 
 LoaderReport Engine::Report() const {

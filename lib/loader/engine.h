@@ -10,6 +10,9 @@
 //   Next        the batch whose turn it is
 // The oldest batch in flight is always given room, so that there is no wait in a circle; where it takes more than the
 // share of batches or blocks, the other gives up what it can, so that their sum stays within the budget.
+//
+// What goes wrong with a block or a batch, exceptions included, is delivered in its turn. An exception that has no such
+// place (no memory to plan, an observer) ends all threads through Stop, and is what Next returns from then on.
 #pragma once
 
 #include <condition_variable>
@@ -47,7 +50,7 @@ class Engine : public Loader {
   absl::Status Start();
 
   absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
-  void Cancel() override;
+  void Cancel() override { Stop(absl::OkStatus()); }
   Cursor cursor() const override { return cursor_; }
   const Plan& plan() const override { return *plan_; }
   uint64_t steps_left() const override { return steps_left_; }
@@ -61,6 +64,13 @@ class Engine : public Loader {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+
+  absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
+  // Ends all threads, for this reason unless it is OK or there was one before.
+  void Stop(const absl::Status& failure);
+  // A thread, or what another one does for the loader: an exception stops it.
+  template <typename Function>
+  void Run(std::string_view what, const Function& function);
 
   // The blocks wanted of the window a lane is in, and of the one before: in a mixture the last samples of a window come
   // among the first ones of the next.
@@ -85,6 +95,7 @@ class Engine : public Loader {
   void RunReader(int number);
   void WakeReaders();
   void ReadBlock(BlockEntry& entry);
+  void ReadOrSalvage(BlockEntry& entry);
   void Salvage(BlockEntry& entry);
   absl::Status SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const;
 
@@ -99,14 +110,16 @@ class Engine : public Loader {
   void BalanceMemory();
   void ForgetIncomplete();
   void LayOut(BatchTask& task);
+  void LayOutColumns(BatchTask& task);
   void ChooseSamples(BatchTask& task);
   void CopyKeys(BatchTask& task) const;
-  bool LeaveOut(BatchTask& task, const std::vector<std::pair<size_t, absl::Status>>& failures);
-  void Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scratch);
+  bool LeaveOut(BatchTask& task, const std::vector<AssemblyFailure>& failures);
+  absl::Status Fill(BatchTask& task, size_t begin, size_t end, std::optional<WorkerScratch>& scratch);
   absl::Status CheckMaps(const BatchTask& task, size_t begin, size_t end) const;
   void ReleaseFilled(BatchTask& task, size_t begin, size_t end);
   void StartFilling(Lock& lock, BatchTask& task);
   void Finish(Lock& lock, BatchTask& task);
+  absl::Status Complete(BatchTask& task);
   void CountDelivery(const BatchTask& task, Clock::time_point begin);
   void TakeBack(const BatchPool::BlockList& held);
 
@@ -118,10 +131,12 @@ class Engine : public Loader {
   const bool fill_may_fail_;  // so that blocks are needed until all is filled
   const bool holds_blocks_;   // batches show the memory of blocks
   int decode_threads_ = 1;
-  int read_threads_ = 1;  // as many as there are; the tuner says how many of them work
+  int read_threads_ = 1;                               // as many as there are; the tuner says how many of them work
+  const std::shared_ptr<GuardedMemory> batch_memory_;  // null for ordinary memory
   Cancellation stopped_;
 
   mutable std::mutex mutex_;
+  absl::Status failure_;  // why it was stopped, unless it was cancelled
   std::condition_variable to_plan_, to_read_, to_read_more_, to_decode_, to_deliver_;
   BlockTable blocks_;
   ReaderTuner tuner_;
@@ -152,6 +167,7 @@ class Engine : public Loader {
 
   StageCounter read_counter_, decode_counter_;
   TraceRecorder trace_;
+  GuardedObserver observer_;
   std::shared_ptr<BatchPool> pool_;
 
   std::vector<std::thread> threads_;

@@ -1,10 +1,12 @@
 // The decoding threads: batches whose blocks are in memory are laid out, filled and finished.
 #include <algorithm>
-#include <exception>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "loader/engine.h"
@@ -20,12 +22,20 @@ constexpr size_t kMostHeavySamples = 8;      // decoded by one thread at once
 constexpr uint64_t kAheadBytes = 8 << 20;
 constexpr uint64_t kAheadBatches = 4;
 
+// A few bytes of a file can stand for any number of pixels.
+absl::Status NoMemoryFor(const BatchTask& task) {
+  return Guarded("loader: laying out a batch", [&] {
+    return ResourceExhausted("loader: there is no memory for a batch of ", task.assembly.samples.size(),
+                             " samples; lower batch_size, or choose a geometry of fixed size");
+  });
+}
+
 }  // namespace
 
 void Engine::RunDecoder(int number) {
   const std::string name = StrCat("decode ", number);
-  WorkerScratch scratch;
-  absl::Status cut;
+  std::optional<WorkerScratch> scratch;
+  absl::Status filled;
   Lock lock(mutex_);
   while (!stopped_.cancelled()) {
     const auto begin = Clock::now();
@@ -37,12 +47,11 @@ void Engine::RunDecoder(int number) {
       if (end == task.kept.size()) filling_.erase(filling_.begin());
       lock.unlock();
       {
-        const StageScope scope(trace_, options_.observer, "fill", name, task.sequence);
-        Fill(task, first, end, scratch);
-        cut = CheckMaps(task, first, end);
+        const StageScope scope(trace_, observer_, "fill", name, task.sequence);
+        filled = Fill(task, first, end, scratch);
       }
       lock.lock();
-      task.status.Update(cut);
+      task.status.Update(filled);
       if (!fill_may_fail_ && !holds_blocks_) ReleaseFilled(task, first, end);
       task.samples_filling -= end - first;
       if (task.samples_filling == 0) Finish(lock, task);
@@ -50,7 +59,7 @@ void Engine::RunDecoder(int number) {
     } else if (BatchTask* const task = TaskToLayOut()) {
       lock.unlock();
       {
-        const StageScope scope(trace_, options_.observer, "lay out", name, task->sequence);
+        const StageScope scope(trace_, observer_, "lay out", name, task->sequence);
         LayOut(*task);
       }
       lock.lock();
@@ -60,17 +69,16 @@ void Engine::RunDecoder(int number) {
       } else {
         ahead_bytes_ += task->charged;
         BalanceMemory();
-        if (task->samples_filling <= task->portion) {
+        if (task->samples_filling > 0 && task->samples_filling <= task->portion) {
           // Small enough for one thread.
           lock.unlock();
           {
-            const StageScope scope(trace_, options_.observer, "fill", name, task->sequence);
-            Fill(*task, 0, task->samples_filling, scratch);
-            cut = CheckMaps(*task, 0, task->samples_filling);
+            const StageScope scope(trace_, observer_, "fill", name, task->sequence);
+            filled = Fill(*task, 0, task->samples_filling, scratch);
           }
           task->samples_filling = 0;
           lock.lock();
-          task->status.Update(cut);
+          task->status.Update(filled);
         }
         StartFilling(lock, *task);
       }
@@ -173,13 +181,27 @@ void Engine::CopyKeys(BatchTask& task) const {
 }
 
 void Engine::LayOut(BatchTask& task) {
+  try {
+    LayOutColumns(task);
+  } catch (const std::length_error&) {
+    task.status = NoMemoryFor(task);
+  } catch (const std::bad_alloc&) {
+    task.status = NoMemoryFor(task);
+  } catch (...) {
+    task.status = StatusOfException(StrCat("loader: laying out the batch of epoch ", task.epoch, ", step ", task.step));
+  }
+  if (!task.status.ok()) task.samples_filling = 0;
+}
+
+void Engine::LayOutColumns(BatchTask& task) {
+  if (batch_memory_ != nullptr) task.status.Update(batch_memory_->failure());
   if (task.storage == nullptr) task.storage = pool_->Take(task.charged);
   if (!std::exchange(task.begun, true)) {
     for (uint32_t i = 0; i < task.references.size(); ++i) task.kept.push_back(i);
   }
   BatchStorage& storage = *task.storage;
   while (storage.columns_.size() < columns_.size()) {
-    storage.columns_.emplace_back().values = ValueBuffer(options_.batch_memory);
+    storage.columns_.emplace_back().values = ValueBuffer(batch_memory_);
   }
   task.samples_filling = 0;
   while (task.status.ok() && !stopped_.cancelled()) {
@@ -196,16 +218,9 @@ void Engine::LayOut(BatchTask& task) {
         assembly.Fail(i, (*sample.salvage)[sample.in_block].status);
       }
     }
-    std::vector<std::pair<size_t, absl::Status>> failures = assembly.TakeFailures();
+    std::vector<AssemblyFailure> failures = assembly.TakeFailures();
     if (failures.empty()) {
-      try {
-        for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->Layout(assembly, &storage.columns_[i]);
-      } catch (const std::exception&) {  // bad_alloc, length_error
-        // A few bytes of a file can stand for any number of pixels.
-        task.status = ResourceExhausted("loader: there is no memory for a batch of ", assembly.samples.size(),
-                                        " samples; lower batch_size, or choose a geometry of fixed size");
-        break;
-      }
+      for (size_t i = 0; i < columns_.size(); ++i) columns_[i]->Layout(assembly, &storage.columns_[i]);
       failures = assembly.TakeFailures();
       if (!failures.empty()) task.status = CheckMaps(task, 0, task.kept.size());
       if (!task.status.ok()) break;
@@ -232,36 +247,51 @@ void Engine::LayOut(BatchTask& task) {
 }
 
 // Takes failed samples out of the batch, or fails the batch. True when there was none.
-bool Engine::LeaveOut(BatchTask& task, const std::vector<std::pair<size_t, absl::Status>>& failures) {
+bool Engine::LeaveOut(BatchTask& task, const std::vector<AssemblyFailure>& failures) {
   if (failures.empty()) return true;
-  if (options_.bad_samples == BadSamples::kFail) {
-    const AssemblySample& bad = task.assembly.samples[failures[0].first];
-    const absl::Status& status = failures[0].second;
+  const auto thrown = std::ranges::find_if(failures, &AssemblyFailure::thrown);
+  if (options_.bad_samples == BadSamples::kFail || thrown != failures.end()) {
+    const AssemblyFailure& failure = options_.bad_samples == BadSamples::kFail ? failures[0] : *thrown;
+    const AssemblySample& bad = task.assembly.samples[failure.sample];
+    const absl::Status& status = failure.status;
     task.status = absl::Status(
         status.code(),
         ToAbsl(StrCat(datasets_.readers[bad.identity.dataset]->path(), ": sample ", bad.identity.ordinal, " (shard ",
                       bad.identity.shard, ", block ", bad.block, "): ", ToStd(status.message()))));
     return false;
   }
-  for (const auto& [sample, status] : failures) {
-    const AssemblySample& bad = task.assembly.samples[sample];
-    task.skipped.push_back({task.epoch, bad.identity, bad.block, status});
-    task.kept[sample] = UINT32_MAX;
+  for (const AssemblyFailure& failure : failures) {
+    const AssemblySample& bad = task.assembly.samples[failure.sample];
+    task.skipped.push_back({task.epoch, bad.identity, bad.block, failure.status});
+    task.kept[failure.sample] = UINT32_MAX;
   }
   std::erase(task.kept, UINT32_MAX);
   return false;
 }
 
-void Engine::Fill(BatchTask& task, size_t begin, size_t end, WorkerScratch& scratch) {
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    if (!heavy_) {
-      columns_[i]->Fill(task.assembly, begin, end, scratch, &task.storage->columns_[i]);
-      continue;
+absl::Status Engine::Fill(BatchTask& task, size_t begin, size_t end, std::optional<WorkerScratch>& scratch) {
+  try {
+    if (!scratch) scratch.emplace();
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (!heavy_) {
+        columns_[i]->Fill(task.assembly, begin, end, *scratch, &task.storage->columns_[i]);
+        continue;
+      }
+      // One by one, so that a loader that is destroyed need not wait for a whole portion, and that an exception, which
+      // is most likely a user's function's, can be laid at its sample's door.
+      for (size_t sample = begin; sample < end && !stopped_.cancelled(); ++sample) {
+        try {
+          columns_[i]->Fill(task.assembly, sample, sample + 1, *scratch, &task.storage->columns_[i]);
+        } catch (...) {
+          task.assembly.Fail(sample, columns_[i]->Describe(StatusOfException("decoding")), /*thrown=*/true);
+          scratch.emplace();  // nobody knows what state the decoders are in
+        }
+      }
     }
-    // One by one, so that a loader that is destroyed need not wait for a whole portion.
-    for (size_t sample = begin; sample < end && !stopped_.cancelled(); ++sample) {
-      columns_[i]->Fill(task.assembly, sample, sample + 1, scratch, &task.storage->columns_[i]);
-    }
+    return CheckMaps(task, begin, end);
+  } catch (...) {
+    scratch.reset();
+    return StatusOfException(StrCat("loader: filling the batch of epoch ", task.epoch, ", step ", task.step));
   }
 }
 
@@ -297,30 +327,39 @@ void Engine::Finish(Lock& lock, BatchTask& task) {
     ahead_bytes_ += task.charged - before;
     return StartFilling(lock, task);
   }
-  if (task.status.ok() && !stopped_.cancelled()) {
-    BatchStorage& storage = *task.storage;
-    storage.epoch_ = task.epoch;
-    storage.step_ = task.step;
-    storage.samples_.clear();
-    for (const AssemblySample& sample : task.assembly.samples) storage.samples_.push_back(sample.identity);
-    std::ranges::sort(task.skipped, {}, [](const BadSample& bad) { return bad.sample.position; });
-    storage.skipped_ = task.skipped;
-    for (ColumnMemory& column : storage.columns_) column.Expose();
-    if (options_.batch_function) task.status = options_.batch_function(storage);
-  }
+  if (task.status.ok() && !stopped_.cancelled()) task.status = Complete(task);
   lock.lock();
+  const bool hold = holds_blocks_ && task.storage != nullptr;  // it has none when there was no memory for it
   for (size_t i = 0; i < task.blocks.size(); ++i) {
     if (task.blocks[i] == nullptr) continue;
-    if (holds_blocks_) blocks_.Hold(*task.blocks[i]);
+    if (hold) blocks_.Hold(*task.blocks[i]);
     blocks_.Done(*task.blocks[i], task, task.block_uses[i]);
   }
-  if (holds_blocks_) task.storage->held_ = std::move(task.blocks);
+  if (hold) task.storage->held_ = std::move(task.blocks);
   task.blocks.clear();
   task.done = true;
   planned_samples_ -= task.references.size();
   WakePlanner();
   WakeReaders();
   if (&task == tasks_.front().get()) to_deliver_.notify_all();
+}
+
+// What the consumer sees of the batch, and the user's last word on it.
+absl::Status Engine::Complete(BatchTask& task) {
+  BatchStorage& storage = *task.storage;
+  storage.epoch_ = task.epoch;
+  storage.step_ = task.step;
+  storage.samples_.clear();
+  for (const AssemblySample& sample : task.assembly.samples) storage.samples_.push_back(sample.identity);
+  std::ranges::sort(task.skipped, {}, [](const BadSample& bad) { return bad.sample.position; });
+  storage.skipped_ = task.skipped;
+  for (ColumnMemory& column : storage.columns_) column.Expose();
+  if (!options_.batch_function) return absl::OkStatus();
+  try {
+    return options_.batch_function(storage);
+  } catch (...) {
+    return StatusOfException(StrCat("loader: batch_function on the batch of epoch ", task.epoch, ", step ", task.step));
+  }
 }
 
 }  // namespace shardkit::loader

@@ -106,28 +106,31 @@ void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
   const uint64_t world_size = options_.world_size;
   const bool own_lanes = plan_->lanes() % world_size == 0 && plan_->options().batch_size % world_size == 0;
   Lock lock(mutex_);
-  task->sequence = next_sequence_++;
+  task->sequence = next_sequence_;
+  task->missing = 1;  // not complete before the end, whatever happens
+  BatchTask* const admitted = task.get();
+  tasks_.push_back(std::move(task));  // first: blocks will point to it
+  ++next_sequence_;
   for (size_t i = 0; i < samples.size(); ++i) {
-    const uint64_t position = task->references[i].identity.position;
+    const uint64_t position = admitted->references[i].identity.position;
     const bool exact = (world_size == 1 ||
                         (own_lanes && position % world_size == options_.rank && samples[i].lane < plan_->lanes())) &&
                        position < order.size();
-    const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task->epoch, exact);
-    if (entry->planned_by != task->sequence) {
-      entry->planned_by = task->sequence;
-      entry->index_in_batch = static_cast<uint32_t>(task->blocks.size());
-      task->blocks.push_back(entry);
-      task->block_uses.push_back(0);
-      blocks_.Need(*entry, *task);
+    const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], admitted->epoch, exact);
+    if (entry->planned_by != admitted->sequence) {
+      entry->planned_by = admitted->sequence;
+      entry->index_in_batch = static_cast<uint32_t>(admitted->blocks.size());
+      admitted->blocks.push_back(entry);
+      admitted->block_uses.push_back(0);
+      blocks_.Need(*entry, *admitted);
     }
-    task->references[i].block = entry->index_in_batch;
-    ++task->block_uses[entry->index_in_batch];
+    admitted->references[i].block = entry->index_in_batch;
+    ++admitted->block_uses[entry->index_in_batch];
   }
   planned_samples_ += samples.size();
-  tasks_.push_back(std::move(task));
   WakeReaders();
-  if (tasks_.back()->missing == 0) {
-    complete_.insert(tasks_.back().get());
+  if (--admitted->missing == 0) {
+    complete_.insert(admitted);
     WakeDecoders(1);
   }
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "loader/engine.h"
@@ -57,7 +58,7 @@ void Engine::RunReader(int number) {
     const auto begin = Clock::now();
     const int64_t waits = VoluntaryWaits();
     {
-      const StageScope scope(trace_, options_.observer, "read block", name, entry->key.block);
+      const StageScope scope(trace_, observer_, "read block", name, entry->key.block);
       ReadBlock(*entry);
     }
     const bool device_wait = VoluntaryWaits() != waits;
@@ -82,6 +83,16 @@ void Engine::WakeReaders() {
 }
 
 void Engine::ReadBlock(BlockEntry& entry) {
+  try {
+    ReadOrSalvage(entry);
+  } catch (...) {
+    entry.buffer = BlockBuffer();
+    entry.status = StatusOfException(StrCat(datasets_.readers[entry.key.dataset]->path(), ": shard ", entry.place.shard,
+                                            ", block ", entry.place.block, ": reading it"));
+  }
+}
+
+void Engine::ReadOrSalvage(BlockEntry& entry) {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
   entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
   if (entry.status.ok()) return;

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "loader/engine.h"
 #include "loader/open_datasets.h"
@@ -84,8 +85,10 @@ std::vector<std::string> Names(const LoaderOptions& options) {
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
                                                      const LoaderOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
+  ReadOptions read = options.read;
+  read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
-                            loader::OpenAll(file_system, datasets, Names(options), options.keys, options.read));
+                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {
@@ -101,9 +104,11 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
   if (!complete.cursor) complete.cursor = plan->Begin();
   SHARDKIT_RETURN_IF_ERROR(plan->CheckCursor(*complete.cursor));
   if (plan->StepsFrom(complete.cursor->position) == 0) complete.cursor = plan->Begin(complete.cursor->epoch + 1);
-  auto engine = std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete);
-  SHARDKIT_RETURN_IF_ERROR(engine->Start());
-  return engine;
+  return Guarded("loader: opening", [&]() -> absl::StatusOr<std::unique_ptr<Loader>> {
+    auto engine = std::make_unique<loader::Engine>(std::move(open), plan, std::move(columns), complete);
+    SHARDKIT_RETURN_IF_ERROR(engine->Start());
+    return engine;
+  });
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,

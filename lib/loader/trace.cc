@@ -1,6 +1,7 @@
 #include "loader/trace.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/json.h"
@@ -8,17 +9,21 @@
 namespace shardkit::loader {
 
 void TraceRecorder::Add(const char* name, std::string_view lane, Clock::time_point begin, Clock::time_point end,
-                        uint64_t number) {
+                        uint64_t number) noexcept {
   if (!on_) return;
   std::lock_guard lock(mutex_);
   if (events_.size() == kMostEvents) {
     ++dropped_;
     return;
   }
-  const auto found = std::ranges::find(lanes_, lane);
-  const size_t index = static_cast<size_t>(found - lanes_.begin());
-  if (found == lanes_.end()) lanes_.emplace_back(lane);
-  events_.push_back({name, index, (begin - begin_).count(), (end - begin).count(), number});
+  try {
+    const auto found = std::ranges::find(lanes_, lane);
+    const size_t index = static_cast<size_t>(found - lanes_.begin());
+    if (found == lanes_.end()) lanes_.emplace_back(lane);
+    events_.push_back({name, index, (begin - begin_).count(), (end - begin).count(), number});
+  } catch (const std::bad_alloc&) {
+    ++dropped_;
+  }
 }
 
 std::string TraceRecorder::Json() const {

@@ -3,24 +3,30 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "base/exceptions.h"
 #include "shardkit/loader.h"
 
 namespace shardkit::loader {
 
 using Clock = std::chrono::steady_clock;
 
-// Thread-safe. Costs nothing to speak of while off.
+// Thread-safe. Costs nothing to speak of while off. Throws nothing: an event for which there is no memory is dropped.
 class TraceRecorder {
  public:
   explicit TraceRecorder(bool on) : on_(on), begin_(Clock::now()) {}
 
   // An event of `lane` (a thread by its stage and number). `name` is a literal.
-  void Add(const char* name, std::string_view lane, Clock::time_point begin, Clock::time_point end, uint64_t number);
+  void Add(const char* name, std::string_view lane, Clock::time_point begin, Clock::time_point end,
+           uint64_t number) noexcept;
 
   // The whole document; empty when off.
   std::string Json() const;
@@ -44,16 +50,42 @@ class TraceRecorder {
   uint64_t dropped_ = 0;
 };
 
-// Records what its thread does while it lives, and tells the observer, if there is one.
+// A user's observer, or none, whose exceptions go to `failed`.
+class GuardedObserver {
+ public:
+  GuardedObserver(std::shared_ptr<StageObserver> observer, std::function<void(absl::Status)> failed)
+      : observer_(std::move(observer)), failed_(std::move(failed)) {}
+
+  void Begin(const char* stage) {
+    if (observer_ != nullptr) Call([&] { observer_->Begin(stage); });
+  }
+  void End() {
+    if (observer_ != nullptr) Call([&] { observer_->End(); });
+  }
+
+ private:
+  template <typename Function>
+  void Call(const Function& function) {
+    try {
+      function();
+    } catch (...) {
+      failed_(StatusOfException("loader: the observer"));
+    }
+  }
+
+  const std::shared_ptr<StageObserver> observer_;
+  const std::function<void(absl::Status)> failed_;
+};
+
+// Records what its thread does while it lives, and tells the observer.
 class StageScope {
  public:
-  StageScope(TraceRecorder& trace, const std::shared_ptr<StageObserver>& observer, const char* name,
-             std::string_view lane, uint64_t number)
-      : trace_(trace), observer_(observer.get()), name_(name), lane_(lane), number_(number), begin_(Clock::now()) {
-    if (observer_ != nullptr) observer_->Begin(name);
+  StageScope(TraceRecorder& trace, GuardedObserver& observer, const char* name, std::string_view lane, uint64_t number)
+      : trace_(trace), observer_(observer), name_(name), lane_(lane), number_(number), begin_(Clock::now()) {
+    observer_.Begin(name);
   }
   ~StageScope() {
-    if (observer_ != nullptr) observer_->End();
+    observer_.End();
     trace_.Add(name_, lane_, begin_, Clock::now(), number_);
   }
   StageScope(const StageScope&) = delete;
@@ -61,7 +93,7 @@ class StageScope {
 
  private:
   TraceRecorder& trace_;
-  StageObserver* const observer_;
+  GuardedObserver& observer_;
   const char* const name_;
   const std::string_view lane_;
   const uint64_t number_;

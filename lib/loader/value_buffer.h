@@ -5,18 +5,47 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "base/buffer.h"
+#include "base/exceptions.h"
 #include "shardkit/batch.h"
 
 namespace shardkit::loader {
+
+// A user's memory for batches. What its Free throws, where nobody can take it, is kept.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(std::shared_ptr<BatchMemory> memory) : memory_(std::move(memory)) {}
+
+  void* Allocate(size_t bytes) { return memory_->Allocate(bytes); }
+  void Free(void* memory, size_t bytes) noexcept {
+    try {
+      memory_->Free(memory, bytes);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      failure_.Update(StatusOfException("loader: giving memory back to batch_memory"));
+    }
+  }
+  // What Free has thrown first.
+  absl::Status failure() const {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  const std::shared_ptr<BatchMemory> memory_;
+  mutable std::mutex mutex_;
+  absl::Status failure_;
+};
 
 // Aligned to 4096 bytes, not cleared.
 class ValueBuffer {
  public:
   ValueBuffer() = default;
-  explicit ValueBuffer(std::shared_ptr<BatchMemory> source) : source_(std::move(source)) {}
+  explicit ValueBuffer(std::shared_ptr<GuardedMemory> source) : source_(std::move(source)) {}
   ~ValueBuffer() { Release(); }
   ValueBuffer(ValueBuffer&& other) noexcept
       : source_(other.source_),
@@ -64,7 +93,7 @@ class ValueBuffer {
   }
 
  private:
-  std::shared_ptr<BatchMemory> source_;
+  std::shared_ptr<GuardedMemory> source_;
   Buffer own_;
   char* lent_ = nullptr;
   size_t lent_capacity_ = 0;

@@ -18,6 +18,10 @@ uint64_t FaultBackend::call_count() const {
   std::lock_guard lock(mutex_);
   return calls_;
 }
+uint64_t FaultBackend::call_count(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  return calls_by_name_.at(name);
+}
 uint64_t FaultBackend::copy_count() const {
   std::lock_guard lock(mutex_);
   return copies_;
@@ -46,6 +50,7 @@ void FaultBackend::Release() {
 
 bool FaultBackend::Fails(const char* name) {
   std::lock_guard lock(mutex_);
+  ++calls_by_name_.find(name)->second;
   if (++calls_ != fail_call_) return false;
   failed_ = name;
   return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,8 @@ class FaultBackend : public gpu::HostBackend {
   void FailCopyLater(uint64_t number);
 
   uint64_t call_count() const;
+  // Of the calls of this name.
+  uint64_t call_count(const std::string& name) const;
   uint64_t copy_count() const;
   // Name of the call that failed; empty when none did.
   std::string failed() const;
@@ -60,6 +63,10 @@ class FaultBackend : public gpu::HostBackend {
   std::condition_variable released_;
   uint64_t fail_call_ = 0, fail_copy_ = 0;
   uint64_t calls_ = 0, copies_ = 0;
+  // Counting asks for no memory: tests let there be none.
+  std::map<std::string, uint64_t, std::less<>> calls_by_name_ = {
+      {"AllocateDevice", 0}, {"AllocatePinned", 0}, {"CreateStream", 0}, {"CreateEvent", 0}, {"Record", 0},
+      {"Wait", 0},           {"Synchronize", 0},    {"Copy", 0},         {"Launch", 0}};
   std::string failed_;
   int64_t alive_ = 0;
   uint64_t pinned_bytes_ = 0;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 
 namespace shardkit {
 
@@ -24,7 +25,10 @@ la_ssize_t ArchiveInput::Read(archive* reader, void* data, const void** out) {
   auto* const self = static_cast<ArchiveInput*>(data);
   const size_t length = static_cast<size_t>(std::min<uint64_t>(self->next_, self->file_.size() - self->position_));
   *out = self->buffer_.data();
-  self->error_.Update(self->file_.ReadAt(self->position_, {self->buffer_.data(), length}));
+  // libarchive is C: no exception may pass through it.
+  self->error_.Update(Guarded("reading an archive", [&] {
+    return self->file_.ReadAt(self->position_, {self->buffer_.data(), length});
+  }));
   if (!self->error_.ok()) {
     archive_set_error(reader, EIO, "read error");
     return ARCHIVE_FATAL;

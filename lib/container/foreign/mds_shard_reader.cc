@@ -152,9 +152,7 @@ void MdsShardReader::CutByCount() {
 }
 
 absl::Status MdsShardReader::CheckMemory(uint64_t bytes, std::string_view what) const {
-  if (bytes <= options_.max_block_memory) return absl::OkStatus();
-  return ResourceExhausted(path_, ": ", what, " needs ", bytes, " bytes of memory, over the limit of ",
-                           options_.max_block_memory);
+  return Annotate(CheckBlockMemory(options_, bytes, StrCat(what, " needs")), path_);
 }
 
 absl::Status MdsShardReader::DescribeSample(const absl::Status& status, uint64_t ordinal, uint64_t offset) const {

@@ -103,9 +103,8 @@ uint64_t MdsShardLength(uint64_t header_bytes, uint64_t samples, uint64_t sample
   return sizeof(uint32_t) * (samples + 2) + header_bytes + sample_bytes;
 }
 
-absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settings, MdsSamples samples,
-                                               uint64_t number) {
-  const std::string header = format::FormatMdsHeader(settings);
+absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settings, std::string_view header,
+                                               MdsSamples samples, uint64_t number) {
   EncodedMdsShard shard;
   std::string& head = shard.head;
   AppendLittle(head, static_cast<uint32_t>(samples.ends.size()));

@@ -42,8 +42,8 @@ struct EncodedMdsShard {
 };
 
 // Pure: may run on any thread. `settings` names no other compression than zstd; its hashes are known.
-absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settings, MdsSamples samples,
-                                               uint64_t number);
+absl::StatusOr<EncodedMdsShard> EncodeMdsShard(const format::MdsSettings& settings, std::string_view header,
+                                               MdsSamples samples, uint64_t number);
 
 // The level of "zstd" or "zstd:LEVEL". InvalidArgument for anything else.
 absl::StatusOr<int> ParseMdsCompression(std::string_view compression);

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/foreign/tar_archive.h"
@@ -30,7 +30,7 @@ class TarSampleGrouper {
 
   const std::string& path_;
   format::TarIndex* const index_;
-  absl::flat_hash_map<std::string, uint32_t> columns_;
+  std::unordered_map<std::string, uint32_t> columns_;
   std::vector<uint64_t> used_;  // per column: by the sample with this number, counted from 1
 };
 

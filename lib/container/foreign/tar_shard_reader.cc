@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "container/decompression_limit.h"
 #include "container/foreign/tar_dali_index.h"
 
 namespace shardkit {
@@ -27,8 +28,6 @@ constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
 
 // Position 0 of the schema; the columns of the index follow.
 constexpr size_t kKeyColumn = 0;
-
-constexpr uint64_t kMaxMemory = uint64_t{1} << 62;
 
 // Where a value begins and ends, for all samples of a block, then a bit for each that has one.
 uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 7) / 8, 8); }
@@ -55,8 +54,6 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem&
   }
   reader->fallback_reason_ = reader->file_->fallback_reason();
   if (compressed) {
-    reader->options_.max_block_memory =
-        std::min(options.max_block_memory, reader->file_length_ + std::min(options.max_decompression, kMaxMemory));
     const uint64_t end = index.values.empty() ? 0 : index.values.back().offset + index.values.back().length;
     SHARDKIT_ASSIGN_OR_RETURN(reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, end));
     reader->fallback_reason_ =
@@ -144,13 +141,14 @@ std::vector<TarShardReader::Stretch> TarShardReader::FindStretches(std::span<con
   return stretches;
 }
 
+absl::Status TarShardReader::CheckMemory(uint64_t bytes, std::string_view what) const {
+  return forward_only() ? CheckDecompression(options_, file_length_, bytes) : CheckBlockMemory(options_, bytes, what);
+}
+
 absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const {
   const uint64_t total =
       stretches.empty() ? 0 : stretches.back().position + (stretches.back().end - stretches.back().begin);
-  if (total > options_.max_block_memory) {
-    return ResourceExhausted("what is wanted of it has ", total, " bytes, over the limit of ",
-                             options_.max_block_memory, "; copy single values instead, or raise the limit");
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckMemory(total, "what is wanted of it has"));
   memory->resize_discard(total);
   std::vector<ReadRequest> requests;
   for (const Stretch& stretch : stretches) {
@@ -252,11 +250,10 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
   buffer->state().shown = file_.get();
   if (const auto mapped = file_->Mapped()) {
     bytes = mapped->substr(value->offset, value->length);
-  } else if (value->length > options_.max_block_memory) {
-    return ResourceExhausted(path_, ": sample ", ordinal, ", column \"", schema_[column].name, "\": has ",
-                             value->length, " bytes, over the limit of ", options_.max_block_memory,
-                             "; copy it in pieces instead");
   } else if (value->length > 0) {
+    if (const absl::Status status = CheckMemory(value->length, "has"); !status.ok()) {
+      return Annotate(status, StrCat(path_, ": sample ", ordinal, ", column \"", schema_[column].name, "\""));
+    }
     Buffer& memory = buffer->state().record;
     memory.resize_discard(value->length);
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset, {memory.data(), memory.size()}));

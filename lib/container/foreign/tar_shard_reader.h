@@ -49,6 +49,7 @@ class TarShardReader : public ForeignShardReader {
   std::span<const format::TarValue> ValuesOf(uint64_t first_sample, uint64_t sample_count) const;
   const format::TarValue* FindValue(uint64_t ordinal, size_t column) const;
   std::vector<Stretch> FindStretches(std::span<const format::TarValue> values, const Wanted& wanted) const;
+  absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;
   absl::Status ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const;
   absl::Status FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
                         BlockBuffer::State& state, BlockView* view) const;

@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -163,7 +164,9 @@ absl::Status TarShardWriter::State::Check(std::string_view key, std::span<const 
 
 TarShardWriter::TarShardWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-TarShardWriter::~TarShardWriter() { (void)Abort(); }
+TarShardWriter::~TarShardWriter() {
+  (void)Guarded("giving up", [this] { return Abort(); });
+}
 
 absl::StatusOr<std::unique_ptr<TarShardWriter>> TarShardWriter::Create(FileSystem& file_system,
                                                                        const std::string& path) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
@@ -29,32 +30,34 @@ absl::Status RunSynth(uint64_t count, int threads,
   done.samples = count;
   uint64_t error_index = count;
   absl::Status error;
-  const auto make_unless_cancelled = [&](uint64_t index, int worker) -> absl::StatusOr<uint64_t> {
+  const auto make_one = [&](uint64_t index, int worker) -> absl::Status {
     if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("making synthetic input"));
-    return make(index, worker);
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t bytes, make(index, worker));
+    std::lock_guard lock(mutex);
+    ++done.samples_done;
+    done.bytes += bytes;
+    if (progress) progress(done);
+    return absl::OkStatus();
   };
-  const auto work = [&](int worker) {
+  const auto work = [&](int worker) -> absl::Status {
     while (!failed.load(std::memory_order_relaxed)) {
       const uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index >= count) return;
-      const absl::StatusOr<uint64_t> bytes = make_unless_cancelled(index, worker);
+      if (index >= count) break;
+      const absl::Status made = Guarded("making synthetic input", [&] { return make_one(index, worker); });
+      if (made.ok()) continue;
+      failed.store(true, std::memory_order_relaxed);
       std::lock_guard lock(mutex);
-      if (!bytes.ok()) {
-        failed.store(true, std::memory_order_relaxed);
-        if (index < error_index) {
-          error_index = index;
-          error = bytes.status();
-        }
-        return;
-      }
-      ++done.samples_done;
-      done.bytes += *bytes;
-      if (progress) progress(done);
+      if (index >= error_index) break;
+      error_index = index;
+      error = made;
     }
+    return absl::OkStatus();
   };
   {
     ThreadPool pool(threads);
-    for (int worker = 0; worker < threads; ++worker) pool.Submit([&work, worker] { work(worker); });
+    for (int worker = 0; worker < threads; ++worker) {
+      (void)Pending<absl::Status>::Run(pool, "making synthetic input", [&work, worker] { return work(worker); });
+    }
   }  // joins
   return error;
 }
@@ -85,7 +88,8 @@ absl::StatusOr<std::unique_ptr<PartialFile>> PartialFile::Create(FileSystem& fil
 PartialFile::~PartialFile() {
   if (file_ == nullptr || published_) return;
   file_.reset();
-  file_system_.RemoveFile(temporary_).IgnoreError();  // the error that led here is the one to report
+  // The error that led here is the one to report.
+  (void)Guarded("removing", [this] { return file_system_.RemoveFile(temporary_); });
 }
 
 absl::Status PartialFile::Publish() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -107,7 +108,9 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
         files_(options.compression.empty() ? "" : ".zstd"),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
-  ~MdsDatasetWriter() override { (void)Abort(); }
+  ~MdsDatasetWriter() override {
+    (void)Guarded("giving up", [this] { return Abort(); });
+  }
 
   absl::Status Start(const Schema& schema) {
     if (!options_.compression.empty()) SHARDKIT_RETURN_IF_ERROR(ParseMdsCompression(options_.compression).status());
@@ -119,9 +122,8 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     }
     settings_.compression = options_.compression;
     settings_.size_limit = options_.shard_size;
-    const std::string header = format::FormatMdsHeader(settings_);
-    header_bytes_ = header.size();
-    return StartJob(schema, files_, header);
+    header_ = format::FormatMdsHeader(settings_);
+    return StartJob(schema, files_, header_);
   }
 
  protected:
@@ -129,7 +131,7 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     SHARDKIT_RETURN_IF_ERROR(Arrange(sample));
     scratch_.clear();
     SHARDKIT_RETURN_IF_ERROR(AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
-    const uint64_t most = MdsShardLength(header_bytes_, 1, scratch_.size());
+    const uint64_t most = MdsShardLength(header_.size(), 1, scratch_.size());
     if (most > kMaxMdsShardBytes) {
       return InvalidArgument("a sample of ", scratch_.size(), " bytes: an MDS shard has at most ", kMaxMdsShardBytes);
     }
@@ -230,7 +232,7 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
   // By the peer's rule: a shard's length, but for the sample that is the first in it.
   bool MustCloseBefore(uint64_t sample_bytes) const {
     const uint64_t count = samples_.ends.size();
-    const uint64_t length = MdsShardLength(header_bytes_, count + 1, samples_.bytes.size() + sample_bytes);
+    const uint64_t length = MdsShardLength(header_.size(), count + 1, samples_.bytes.size() + sample_bytes);
     if (count > 0 && (length > kMaxMdsShardBytes || count == options_.shard_samples)) return true;
     // With a first sample that is too long the peer closes a shard without samples; so do we, to have the same names.
     const bool first = count == 0 && shards_.empty() && in_flight_.empty();
@@ -245,9 +247,9 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     shard.next_position = next_position();
     shard.skipped = TakeSkipped();
     shard.encoded = Pending<absl::StatusOr<EncodedMdsShard>>::Run(
-        *threads_, [this, samples, number]() -> absl::StatusOr<EncodedMdsShard> {
+        *threads_, "compressing a shard", [this, samples, number]() -> absl::StatusOr<EncodedMdsShard> {
           SHARDKIT_RETURN_IF_ERROR(stopped_.Check("compressing shards"));
-          return EncodeMdsShard(settings_, std::move(*samples), number);
+          return EncodeMdsShard(settings_, header_, std::move(*samples), number);
         });
     in_flight_.push_back(std::move(shard));
     while (in_flight_.size() > static_cast<size_t>(threads_->thread_count())) SHARDKIT_RETURN_IF_ERROR(WriteOne());
@@ -276,7 +278,7 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
   const MdsWriterOptions options_;
   const MdsJobFiles files_;
   format::MdsSettings settings_;
-  uint64_t header_bytes_ = 0;
+  std::string header_;           // of each shard
   std::vector<Column> columns_;  // as settings_.columns: ascending by name
   std::optional<size_t> key_;    // among them
   std::vector<std::optional<Value>> values_;

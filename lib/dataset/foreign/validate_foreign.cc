@@ -81,7 +81,8 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       for (; submitted < shard.blocks().size() && pending.size() < 2 * static_cast<size_t>(threads.thread_count());
            ++submitted) {
         pending.push_back(Pending<absl::StatusOr<std::vector<std::string>>>::Run(
-            threads, [&shard, &options, submitted, turn = std::make_shared<ReadTurns::Turn>(turns, i, submitted)] {
+            threads, "checking a block",
+            [&shard, &options, submitted, turn = std::make_shared<ReadTurns::Turn>(turns, i, submitted)] {
               return CheckForeignBlock(shard, submitted, options, std::move(*turn));
             }));
       }

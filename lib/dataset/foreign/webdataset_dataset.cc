@@ -41,7 +41,8 @@ class WebDataset final : public ForeignDataset {
     size_t submitted = 0;
     for (size_t shard = 0; shard < tars_.size(); ++shard) {
       for (; submitted < tars_.size() && pending.size() < 2 * kThreads; ++submitted) {
-        pending.push_back(Pending<Opened>::Run(threads, [this, &read, submitted] { return OpenTar(submitted, read); }));
+        pending.push_back(Pending<Opened>::Run(threads, "opening a tar",
+                                               [this, &read, submitted] { return OpenTar(submitted, read); }));
       }
       SHARDKIT_RETURN_IF_ERROR(Take(shard, pending.front().Take()));
       pending.pop_front();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "container/foreign/tar_shard_writer.h"
 #include "dataset/finished_dataset.h"
@@ -56,7 +57,9 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
   WebDatasetWriter(FileSystem& file_system, std::string directory, const WebDatasetWriterOptions& options)
       : ForeignDatasetWriter(file_system, std::move(directory), options), options_(options) {}
 
-  ~WebDatasetWriter() override { (void)Abort(); }
+  ~WebDatasetWriter() override {
+    (void)Guarded("giving up", [this] { return Abort(); });
+  }
 
   absl::Status Start(const Schema& schema) {
     return StartJob(schema, files_, StrCat("webdataset", options_.index ? " index" : ""));

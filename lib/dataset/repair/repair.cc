@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/shard_file_writer.h"
@@ -405,7 +406,9 @@ absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::str
                                          const RepairOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto listing, FindListing(file_system, path));
   uint64_t keys_left = options.max_keys;
-  return RepairListedShard(file_system, path, output, options, listing ? &*listing : nullptr, &keys_left);
+  return Guarded("repairing", [&] {
+    return RepairListedShard(file_system, path, output, options, listing ? &*listing : nullptr, &keys_left);
+  });
 }
 
 }  // namespace shardkit

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/job_directory.h"
@@ -208,7 +209,8 @@ bool DatasetRepairReport::lossless() const {
 
 absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
                                                   const std::string& output, const RepairOptions& options) {
-  return DatasetRepair(file_system, directory, output, options).Run();
+  DatasetRepair repair(file_system, directory, output, options);
+  return Guarded("repairing", [&] { return repair.Run(); });
 }
 
 }  // namespace shardkit

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "base/errors.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "dataset/foreign/validate_foreign.h"
@@ -157,7 +158,8 @@ class Validator {
     for (size_t block = 0; block < shard->blocks().size(); ++block) {
       while (submitted < shard->blocks().size() && pending.size() < 2 * static_cast<size_t>(threads_.thread_count())) {
         pending.push_back(Pending<absl::StatusOr<BlockFindings>>::Run(
-            threads_, [this, &shard = *shard, index = submitted] { return CheckOne(shard, index); }));
+            threads_, "checking a block",
+            [this, &shard = *shard, index = submitted] { return CheckOne(shard, index); }));
         ++submitted;
       }
       absl::StatusOr<BlockFindings> findings = pending.front().Take();
@@ -215,7 +217,8 @@ class Validator {
 
 absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options) {
-  return Validator(file_system, options).Run(path);
+  Validator validator(file_system, options);
+  return Guarded("validating", [&] { return validator.Run(path); });
 }
 
 }  // namespace shardkit

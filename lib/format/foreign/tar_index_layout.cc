@@ -1,8 +1,8 @@
 #include "format/foreign/tar_index_layout.h"
 
+#include <unordered_set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/byte_cursor.h"
 #include "base/checked.h"
 #include "base/endian.h"
@@ -119,7 +119,7 @@ absl::Status DecodeSamples(ByteCursor& cursor, const Counts& counts, TarIndex* i
 }
 
 absl::Status DecodeNames(ByteCursor& cursor, const Counts& counts, TarIndex* index) {
-  absl::flat_hash_set<std::string> seen = {"key"};
+  std::unordered_set<std::string> seen = {"key"};
   for (uint64_t i = 0; i < counts.columns; ++i) {
     uint8_t length = 0;
     std::string_view name;

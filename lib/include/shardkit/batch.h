@@ -69,16 +69,19 @@ struct BatchColumn {
   }
 };
 
-// Where the values of batches lie when it is not in ordinary memory: page-locked memory for uploads, say. Thread-safe.
+// Where the values of batches lie when it is not in ordinary memory: page-locked memory for uploads, say. Thread-safe:
+// called on the loader's decoding threads, and Free on every thread that lets go of a batch, the loader's locks held.
+// So neither may call the loader, nor wait for another thread that does.
 class BatchMemory {
  public:
   virtual ~BatchMemory() = default;
 
   // `bytes` of memory, a multiple of 4096 above 0, aligned to 4096, not cleared; or null when there is none to be had,
-  // and then ordinary memory is used instead. Called while the loader's threads wait for one another: must not wait for
-  // a batch.
+  // and then ordinary memory is used instead. Must not wait for a batch. What it throws is the error of the batch that
+  // it was called for.
   virtual void* Allocate(size_t bytes) = 0;
-  // What Allocate gave for as many bytes.
+  // What Allocate gave for as many bytes. What it throws is the error of a later batch; the memory is not given back
+  // again.
   virtual void Free(void* memory, size_t bytes) = 0;
   // Bytes that it gives at most. The loader keeps its batches within this, but for the oldest one.
   virtual uint64_t limit() const = 0;

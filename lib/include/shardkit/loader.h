@@ -1,13 +1,21 @@
 // The loader: what a trainer embeds. Reads blocks ahead in the order of a plan, decodes, and delivers batches.
 //
 //   auto loader = Loader::Open(*PosixFileSystem(), {{.path = "dataset"}}, options);
+//   if (!loader.ok()) return loader.status();
 //   while (true) {
 //     auto batch = (*loader)->Next();
-//     if (!batch.ok() || *batch == nullptr) break;   // an error, or the end
+//     if (!batch.ok()) return batch.status();   // not the end: what is left of the epoch has not been seen
+//     if (*batch == nullptr) break;             // the end
 //     Train(**batch);
 //   }
 //
 // The batches depend on the datasets, the options and the cursor alone: not on threads, timing or memory.
+//
+// Functions and objects of the user (DecodeFunction, BatchFunction, StageObserver, BatchMemory, FileSystem) are called
+// on threads of the loader, on as many at once as it has, and the loader waits for them when it is destroyed. They may
+// take locks and block, but not wait for a batch, and must not call Next or destroy the loader. They may throw: the
+// loader is finished then, and Next returns Internal with the exception's text, or ResourceExhausted for
+// std::bad_alloc. The same becomes of any want of memory on the loader's threads.
 #pragma once
 
 #include <chrono>
@@ -75,13 +83,14 @@ struct FunctionInput {
   uint64_t epoch = 0;
 };
 
-// Fills `out`, whose bytes are zero, with the tensor of one sample. Called from many threads at once. An error makes
-// the sample a bad one.
+// Fills `out`, whose bytes are zero, with the tensor of one sample. Called on the decoding threads, on many at once. An
+// error makes the sample a bad one (LoaderOptions::bad_samples). An exception does not: it is a fault of the function,
+// ends the loader under either policy, and its error names the sample.
 using DecodeFunction =
     std::function<absl::Status(const FunctionInput& input, AugmentationRandom& random, std::span<uint8_t> out)>;
 
-// Called on a loader's thread with each batch before it is delivered, from many threads at once. May change values in
-// place. An error is delivered in the batch's stead.
+// Called on a decoding thread with each batch before it is delivered, on many at once and in any order. May change
+// values in place. An error, or what it throws, is delivered in the batch's stead.
 using BatchFunction = std::function<absl::Status(Batch& batch)>;
 
 struct LoaderColumn {
@@ -118,7 +127,7 @@ enum class BadSamples {
 };
 
 // Is told what the loader's threads do, for profilers. Called on the thread that does it, ranges one within the other;
-// thread-safe and quick.
+// thread-safe and quick. What it throws is not laid at any batch's door: Next returns it as soon as it is known.
 class StageObserver {
  public:
   virtual ~StageObserver() = default;
@@ -145,7 +154,8 @@ struct LoaderOptions {
   std::shared_ptr<BatchMemory> batch_memory;
 
   // Memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it. A step
-  // that needs more by itself is given it.
+  // that needs more by itself is given it, but a single block is not: one that claims more is ResourceExhausted, as
+  // with ReadOptions::max_block_memory, and no memory is asked for.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
   // 0 is auto: as many decoding threads as processors, and of reading threads as many as are found to help.
@@ -162,12 +172,13 @@ class Loader {
  public:
   virtual ~Loader() = default;
 
-  // Opens the datasets and starts the threads. InvalidArgument for options that contradict each other, the data or the
-  // cursor.
+  // Opens the datasets and starts the threads. `file_system` must outlive the loader, and with kViews its batches.
+  // InvalidArgument for options that contradict each other, the data or the cursor; ResourceExhausted when the system
+  // does not start as many threads.
   static absl::StatusOr<std::unique_ptr<Loader>> Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
                                                       const LoaderOptions& options);
 
-  // The next batch, or null at the end. After an error the loader is finished and returns it again.
+  // The next batch, or null at the end. After an error the loader is finished and returns it again. Does not throw.
   virtual absl::StatusOr<std::shared_ptr<const Batch>> Next() = 0;
 
   // Makes a waiting and all later Next() return Cancelled. Thread-safe.
@@ -195,7 +206,8 @@ class Loader {
   virtual std::string fallback_reason() const = 0;
 };
 
-// The plan a loader would follow, without one: opens the datasets, reads block directories only.
+// The plan a loader would follow, without one: opens the datasets, reads block directories only. The plan does not
+// need `file_system` any more.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options);

@@ -33,7 +33,8 @@ struct PackOptions {
   // On cancellation or failure, keep finished shards for a run with dataset.resume instead of removing everything.
   bool keep_on_cancel = false;
 
-  // Called now and then on the calling thread.
+  // Called now and then on the calling thread. An exception ends the packing as any error does, and is returned as
+  // Internal with its text.
   std::function<void(const PackProgress&)> progress;
 };
 
@@ -57,7 +58,7 @@ struct UnpackOptions {
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
   const Cancellation* cancellation = nullptr;
-  std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;
+  std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;  // as PackOptions::progress
 };
 
 struct UnpackReport {

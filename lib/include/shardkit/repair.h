@@ -50,7 +50,7 @@ struct RepairOptions {
   const Cancellation* cancellation = nullptr;
 
   // Called between blocks, from the calling thread. Every shard is read twice, so that the total is about
-  // twice its size.
+  // twice its size. An exception ends the repair, and is returned as Internal with its text.
   std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;
 };
 

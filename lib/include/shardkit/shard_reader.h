@@ -31,7 +31,8 @@ struct ReadOptions {
   ReadMode mode = ReadMode::kBuffered;
 
   // ResourceExhausted instead of a buffer, for stored and decompressed bytes of one block, larger than this. CopyValue
-  // and ValidateShard work within a few MiB whatever the size of a value.
+  // and ValidateShard work within a few MiB whatever the size of a value. A loader allows no more than its
+  // LoaderOptions::memory_bytes.
   uint64_t max_block_memory = uint64_t{8} << 30;
 
   // ResourceExhausted when the chunks wanted of a block decompress to more bytes than this beyond those they are stored

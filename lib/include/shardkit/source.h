@@ -79,8 +79,9 @@ class Source {
   virtual absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) = 0;
 
   // Loads a unit's samples into *batch, which is cleared first. Once for a unit: it may give its memory to the
-  // batch. Thread-safe for different units. Fields point into the batch
-  // and to columns that live as long as the source.
+  // batch. Thread-safe for different units: called on as many threads as the packer has. Fields point into the batch
+  // and to columns that live as long as the source. An exception is no bad sample: like an error of Next it ends the
+  // packing, with Internal and its text, or ResourceExhausted for std::bad_alloc.
   virtual void Load(WorkUnit& unit, SampleBatch* batch) = 0;
 
   // Passes over `count` samples without loading them; fewer only at the end. The default lists and drops.

@@ -20,7 +20,8 @@ struct SynthProgress {
   uint64_t bytes = 0;         // written so far
 };
 
-// Called after each sample, by one thread at a time but not always the same one. May be empty.
+// Called after each sample, by one thread at a time but not always the same one. May be empty. An exception ends the
+// run, and is returned as Internal with its text.
 using SynthProgressCallback = std::function<void(const SynthProgress&)>;
 
 struct SynthSa1bOptions {

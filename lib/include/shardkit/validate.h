@@ -27,7 +27,8 @@ struct ValidateOptions {
   uint64_t max_image_memory = uint64_t{96} << 20;
 
   const Cancellation* cancellation = nullptr;
-  std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;  // called from any thread, one at a time
+  // Called on the calling thread. An exception ends the check, and is returned as Internal with its text.
+  std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;
 };
 
 struct Problem {

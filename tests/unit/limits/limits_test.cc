@@ -14,6 +14,7 @@
 #include "mds/mds_maker.h"
 #include "shardkit/convert.h"
 #include "shardkit/jpeg.h"
+#include "shardkit/loader.h"
 #include "shardkit/pack.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
@@ -132,6 +133,40 @@ TEST_F(LimitsTest, ColumnsAddUp) {
   ASSERT_TRUE(projected.ok()) << projected.status();
   const absl::Status two = (*projected)->ReadBlock(0, 0, &buffer, &view);
   EXPECT_TRUE(two.ok()) << two;
+}
+
+// A loader reads no block of more than its budget, whatever it lies in; max_block_memory says so by itself.
+TEST_F(LimitsTest, BlocksOfALoader) {
+  std::string noise(3 * kLong, '\0');
+  for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i * 2654435761U >> 13);
+  WriteOne("/stored", Type::kBytes, noise);
+  const OwnedSample text{"one", {{&TextColumn(), std::string(3 * kLong, 'x')}}};
+  ASSERT_TRUE(WriteDataset(*files_, "/compressed", {text}).ok());
+  WriteFile(*files_, "/data.tar", MakeTar({{"one.bin", noise}}));
+  ConvertOptions convert;
+  convert.to = Container::kMds;
+  convert.mds.compression = "zstd";
+  convert.columns = {"value"};
+  const auto converted = Convert(*files_, "/stored", "/mds", convert);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  for (const std::string path : {"/stored", "/compressed", "/data.tar", "/mds"}) {
+    const auto load = [&](uint64_t memory, uint64_t block) -> absl::Status {
+      LoaderOptions options;
+      options.plan = {.order = SampleOrder::kSequential, .batch_size = 1};
+      options.memory_bytes = memory;
+      options.read.max_block_memory = block;
+      options.read_threads = options.decode_threads = 1;
+      SHARDKIT_ASSIGN_OR_RETURN(const auto loader, Loader::Open(*files_, {{.path = path}}, options));
+      return loader->Next().status();
+    };
+    const absl::Status budget = load(kEnough, uint64_t{8} << 30);
+    ExpectRefused(budget, path);
+    EXPECT_NE(Message(budget).find("over the limit of " + std::to_string(kEnough)), std::string::npos) << budget;
+    EXPECT_NE(Message(budget).find("memory_bytes"), std::string::npos) << budget;
+    ExpectRefused(load(16 * kLong, kEnough), path);
+    const absl::Status enough = load(16 * kLong, 8 * kLong);
+    EXPECT_TRUE(enough.ok()) << enough;
+  }
 }
 
 // Compression that the default limit would refuse is not used.

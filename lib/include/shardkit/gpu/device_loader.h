@@ -6,10 +6,12 @@
 //   options.loader.geometry = {.kind = GeometryOptions::Kind::kRandomResizedCrop, .width = 224};
 //   options.images = {{"image", gpu::NormalizedOutput(Type::kBf16, mean, deviation)}};
 //   auto loader = gpu::DeviceLoader::Open(*device, *PosixFileSystem(), {{.path = "dataset"}}, options);
+//   if (!loader.ok()) return loader.status();
 //   while (true) {
 //     auto batch = (*loader)->Next();
-//     if (!batch.ok() || *batch == nullptr) break;
-//     (*batch)->WaitOn(stream);
+//     if (!batch.ok()) return batch.status();
+//     if (*batch == nullptr) break;   // the end
+//     if (absl::Status status = (*batch)->WaitOn(stream); !status.ok()) return status;
 //     Train((*batch)->Find("image")->values, stream);   // queues work in `stream`
 //   }
 //
@@ -54,8 +56,8 @@ struct DeviceLoaderOptions {
   // room is decoded to ordinary memory and copied once more.
   uint64_t pinned_bytes = uint64_t{512} << 20;
 
-  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed. A consumer that holds
-  // more and asks for the next batch is given it all the same.
+  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed, at most twice what was
+  // in use at once lately. A consumer that holds more and asks for the next batch is given it all the same.
   uint64_t device_bytes = 0;
 
   // Batches queued to the device and not yet taken, 2 or more.
@@ -100,7 +102,8 @@ class DeviceLoader {
  public:
   virtual ~DeviceLoader() = default;
 
-  // As Loader::Open; ResourceExhausted for more page-locked memory than may be had.
+  // As Loader::Open; ResourceExhausted for more page-locked memory than may be had. `file_system` must outlive the
+  // loader; its batches do not need it.
   static absl::StatusOr<std::unique_ptr<DeviceLoader>> Open(std::shared_ptr<Backend> device, FileSystem& file_system,
                                                             std::vector<LoaderDataset> datasets,
                                                             const DeviceLoaderOptions& options);

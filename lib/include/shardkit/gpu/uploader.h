@@ -66,7 +66,8 @@ class Uploader {
   // under way or the ring is full; Cancelled, naming that, when `cancellation` is (who cancels calls Wake). `hold` is
   // kept until the copies are done. After an error some copies may be under way still: `to` is theirs until the stream
   // has come so far. `done`, when there is one, is called then, on a thread of the uploader's, with the outcome and the
-  // seconds that the device took.
+  // seconds that the device took. What it throws is what later calls return: Internal with its text, or
+  // ResourceExhausted for std::bad_alloc.
   virtual absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
       std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation = nullptr,
       std::function<void(const absl::Status& outcome, double seconds)> done = nullptr) = 0;
