@@ -161,13 +161,23 @@ absl::StatusOr<uint64_t> NativeShardReader::HashValues(const char* base, const f
   return state.hash.Digest();
 }
 
-absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& view) const {
+// With `damage`, what is wrong but is no value's is passed over: padding, the slots of absent values.
+absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const {
+  if (damage != nullptr) {
+    for (uint32_t i = 0; i < view.size(); ++i) {
+      if (absl::Status status = format::CheckRecord(view, i); !status.ok()) {
+        damage->values[{i, column}] =
+            Annotate(status, StrCat("column ", column, " \"", header_.schema[column].name, "\""));
+      }
+    }
+    return absl::OkStatus();
+  }
   const absl::Status records = format::CheckRecords(view);
   return DataLoss("column ", column, " \"", header_.schema[column].name, "\": values chunk checksum is wrong",
                   records.ok() ? "" : StrCat("; ", ToStd(records.message())));
 }
 
-absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::State& state) const {
+absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::State& state, BlockDamage* damage) const {
   const Schema& schema = header_.schema;
   const format::BlockHeader& header = state.header;
   BlockAssembler::Reset(&state.view, header.first_sample, header.sample_count, schema.size());
@@ -187,56 +197,64 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   state.raw.resize_discard(raw_bytes);
   uint64_t raw_begin = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
-    const Part part = static_cast<Part>(state.wanted[i]);
-    if (part == Part::kNothing) continue;
-    const Column& column = schema[i];
-    const ColumnEntry& entry = header.columns[i];
-    const auto damaged = [&](const absl::Status& status) {
-      return Annotate(status, StrCat("column ", i, " \"", column.name, "\""));
-    };
-    const std::string_view chunk(base + entry.offset, Padded(entry.stored_length));
-    if (options_.verify_checksums && Hash64(chunk) != entry.checksum) {
-      return damaged(DataLoss("chunk checksum is wrong"));
-    }
-    if (!format::AllZero(chunk.substr(entry.stored_length))) {
-      return damaged(DataLoss("padding after the chunk is not zero"));
-    }
-    std::string_view head = chunk.substr(0, entry.stored_length);
-    const char* structure = nullptr;
-    if (entry.encoding == Encoding::kRaw && raw_of(i) != 0) {
-      char* const to = state.raw.data() + raw_begin;
-      std::memcpy(to, head.data(), format::HeadLayout(column, header.sample_count).values_offset);
-      structure = to;
-      raw_begin += raw_of(i);
-    } else if (entry.encoding != Encoding::kRaw) {
-      const ZstdDictionary* dictionary = nullptr;
-      if (entry.encoding == Encoding::kZstdDictionary) {
-        dictionary = dictionaries_[i].get();
-        if (dictionary == nullptr) return damaged(DataLoss("encoded with a dictionary that the header does not have"));
-      }
-      char* const to = state.raw.data() + raw_begin;
-      absl::Status status = state.decompressor.Decompress(head, dictionary, {to, entry.raw_length});
-      if (!status.ok()) return damaged(status);
-      head = {to, entry.raw_length};
-      raw_begin += Padded(entry.raw_length);
-    }
-    const bool with_values = part == Part::kAll && column.is_blob();
-    const std::string_view values =
-        with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
-    auto view = format::ParseColumn(column, header.sample_count, head, values, entry.values_length, structure);
-    if (!view.ok()) return damaged(view.status());
-    if (with_values) {
-      if (options_.verify_checksums) {
-        SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, HashValues(base, entry, state));
-        if (checksum != entry.values_checksum) return LocateDamage(i, *view);
-      }
-      SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + values.size(), state));
-      if (!format::AllZero(values.substr(entry.values_length))) {
-        return damaged(DataLoss("padding after the values chunk is not zero"));
-      }
-    }
-    BlockAssembler::Set(&state.view, i, *view);
+    if (static_cast<Part>(state.wanted[i]) == Part::kNothing) continue;
+    absl::Status status = ParseColumn(i, base, {state.raw.data() + raw_begin, raw_of(i)}, state, damage);
+    raw_begin += raw_of(i);
+    if (status.ok()) continue;
+    if (damage == nullptr || !absl::IsDataLoss(status)) return status;
+    damage->columns[i] = std::move(status);
   }
+  return absl::OkStatus();
+}
+
+// `raw` is for what does not stay where it was read: decompressed bytes, and places of values in a map.
+absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::span<char> raw, BlockBuffer::State& state,
+                                            BlockDamage* damage) const {
+  const Column& column = header_.schema[i];
+  const ColumnEntry& entry = state.header.columns[i];
+  const auto damaged = [&](const absl::Status& status) {
+    return Annotate(status, StrCat("column ", i, " \"", column.name, "\""));
+  };
+  const std::string_view chunk(base + entry.offset, Padded(entry.stored_length));
+  if (options_.verify_checksums && Hash64(chunk) != entry.checksum) {
+    return damaged(DataLoss("chunk checksum is wrong"));
+  }
+  if (!format::AllZero(chunk.substr(entry.stored_length))) {
+    return damaged(DataLoss("padding after the chunk is not zero"));
+  }
+  std::string_view head = chunk.substr(0, entry.stored_length);
+  const char* structure = nullptr;
+  if (entry.encoding == Encoding::kRaw && !raw.empty()) {
+    std::memcpy(raw.data(), head.data(), format::HeadLayout(column, state.header.sample_count).values_offset);
+    structure = raw.data();
+  } else if (entry.encoding != Encoding::kRaw) {
+    const ZstdDictionary* dictionary = nullptr;
+    if (entry.encoding == Encoding::kZstdDictionary) {
+      dictionary = dictionaries_[i].get();
+      if (dictionary == nullptr) return damaged(DataLoss("encoded with a dictionary that the header does not have"));
+    }
+    absl::Status status = state.decompressor.Decompress(head, dictionary, {raw.data(), entry.raw_length});
+    if (!status.ok()) return damaged(status);
+    head = {raw.data(), entry.raw_length};
+  }
+  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.is_blob();
+  const std::string_view values =
+      with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
+  auto view = format::ParseColumn(column, state.header.sample_count, head, values, entry.values_length, structure);
+  if (!view.ok()) return damaged(view.status());
+  if (with_values) {
+    uint64_t checksum = entry.values_checksum;
+    if (options_.verify_checksums) {
+      SHARDKIT_ASSIGN_OR_RETURN(checksum, HashValues(base, entry, state));
+    }
+    SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + values.size(), state));
+    if (checksum != entry.values_checksum) {
+      SHARDKIT_RETURN_IF_ERROR(LocateDamage(i, *view, damage));
+    } else if (!format::AllZero(values.substr(entry.values_length))) {
+      return damaged(DataLoss("padding after the values chunk is not zero"));
+    }
+  }
+  BlockAssembler::Set(&state.view, i, *view);
   return absl::OkStatus();
 }
 
@@ -251,24 +269,29 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
   return format::AllZero({base + info.length, padded - info.length}) ? absl::OkStatus() : PaddingDamage(index);
 }
 
-absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state) const {
+absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
   state.owner = 0;
   state.shown = file_.get();
   absl::StatusOr<const char*> base = ReadStored(index, state);
-  absl::Status status = base.ok() ? ParseColumns(*base, state) : base.status();
-  if (status.ok()) status = CheckPadding(index, *base, state);
+  absl::Status status = base.ok() ? ParseColumns(*base, state, damage) : base.status();
+  if (status.ok() && damage == nullptr) status = CheckPadding(index, *base, state);
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!status.ok()) {
     if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
     return Annotate(status, DescribeBlock(index));
+  }
+  if (damage != nullptr) {
+    for (auto& [column, why] : damage->columns) why = Annotate(why, DescribeBlock(index));
+    for (auto& [place, why] : damage->values) why = Annotate(why, DescribeBlock(index));
+    return absl::OkStatus();
   }
   state.owner = identity_;
   state.block = index;
   return absl::OkStatus();
 }
 
-absl::Status NativeShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
-                                          BlockView* view) const {
+absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                     BlockView* view, BlockDamage* damage) const {
   if (index >= blocks_.size())
     return OutOfRange(path(), ": has ", blocks_.size(), " blocks; there is no block ", index);
   BlockBuffer::State& state = buffer->state();
@@ -277,9 +300,20 @@ absl::Status NativeShardReader::ReadBlock(size_t index, std::span<const size_t> 
     if (column >= state.wanted.size()) return InvalidArgument(path(), ": there is no column ", column);
     state.wanted[column] = static_cast<uint8_t>(Part::kAll);
   }
-  SHARDKIT_RETURN_IF_ERROR(Load(index, state));
+  SHARDKIT_RETURN_IF_ERROR(Load(index, state, damage));
   *view = state.view;
   return absl::OkStatus();
+}
+
+absl::Status NativeShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                          BlockView* view) const {
+  return Read(index, columns, buffer, view, nullptr);
+}
+
+absl::Status NativeShardReader::SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                             BlockView* view, BlockDamage* damage) const {
+  *damage = {};
+  return Read(index, columns, buffer, view, damage);
 }
 
 absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const {

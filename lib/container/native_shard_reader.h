@@ -38,6 +38,8 @@ class NativeShardReader : public ShardReader {
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
   absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                          BlockView* view) const override;
+  absl::Status SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                            BlockDamage* damage) const override;
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const override;
@@ -72,7 +74,10 @@ class NativeShardReader : public ShardReader {
   NativeShardReader() = default;
   absl::Status Initialise();
   absl::Status LoadDictionaries();
-  absl::Status Load(size_t index, BlockBuffer::State& state) const;  // what state.wanted asks for
+  absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                    BlockDamage* damage) const;
+  // What state.wanted asks for. With `damage`, columns and values that are damaged are noted there, not returned.
+  absl::Status Load(size_t index, BlockBuffer::State& state, BlockDamage* damage = nullptr) const;
   absl::StatusOr<const char*> ReadStored(size_t index, BlockBuffer::State& state) const;
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;
   absl::StatusOr<uint64_t> HashValues(const char* base, const format::ColumnEntry& entry,
@@ -80,8 +85,10 @@ class NativeShardReader : public ShardReader {
   absl::Status CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const;
   absl::Status ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const;
   absl::Status CheckHeader(const BlockInfo& info, std::string_view bytes, BlockBuffer::State& state) const;
-  absl::Status ParseColumns(const char* base, BlockBuffer::State& state) const;
-  absl::Status LocateDamage(size_t column, const ColumnView& view) const;
+  absl::Status ParseColumns(const char* base, BlockBuffer::State& state, BlockDamage* damage) const;
+  absl::Status ParseColumn(size_t i, const char* base, std::span<char> raw, BlockBuffer::State& state,
+                           BlockDamage* damage) const;
+  absl::Status LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const;
   absl::StatusOr<std::string_view> OpenRecord(std::string_view record, uint64_t begin) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
 

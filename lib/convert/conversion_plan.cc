@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_unit.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "format/foreign/mds_text.h"
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/sa1b.h"
@@ -25,9 +26,22 @@ std::string_view SourceOf(const Metadata& metadata) {
   return found == metadata.end() ? std::string_view() : found->second;
 }
 
+bool IsGrouped(const Metadata& metadata, GroupBy group_by) {
+  const auto found = metadata.find(std::string(kGroupByName));
+  return found != metadata.end() && found->second == GroupByName(group_by);
+}
+
 // Columns of such datasets are extensions of files already.
 bool NamesAreExtensions(const Metadata& metadata) {
-  return SourceOf(metadata) == "files" || SourceOf(metadata) == "webdataset";
+  if (SourceOf(metadata) == "files") return !IsGrouped(metadata, GroupBy::kNone);
+  return SourceOf(metadata) == "webdataset";
+}
+
+// Keys that end with a file's extension, or part of one, would be read in a tar as they are up to their first dot.
+bool KeysHaveDots(const Metadata& metadata) {
+  const auto keys = metadata.find(std::string(kKeysName));
+  return SourceOf(metadata) == "imagefolder" || IsGrouped(metadata, GroupBy::kLastDot) ||
+         IsGrouped(metadata, GroupBy::kNone) || (keys != metadata.end() && keys->second == kEscapedKeys);
 }
 
 std::string WithExtension(const std::string& name, std::string_view extension,
@@ -68,14 +82,6 @@ bool KeysAreNumbers(const DatasetReader& dataset, const std::optional<Manifest>&
   return dataset.container() == "webdataset" && origin && !origin->schema.key_column();
 }
 
-// A column of MDS that is the key elsewhere.
-bool WasKey(const DatasetReader& dataset, const std::optional<Manifest>& origin, const Column& column) {
-  if (dataset.container() != "mds" || column.type != Type::kUtf8) return false;
-  if (!origin) return column.name == "key";
-  const std::optional<size_t> key = origin->schema.key_column();
-  return key && origin->schema[*key].name == column.name;
-}
-
 class Planner {
  public:
   Planner(const DatasetReader& dataset, std::optional<Manifest> origin, const ConvertOptions& options)
@@ -89,6 +95,9 @@ class Planner {
     plan_.may_be_absent = options_.to != Container::kMds;
     plan_.fill_absent = options_.lossy && !plan_.may_be_absent;
     SHARDKIT_RETURN_IF_ERROR(IsSa1b() ? PlanSa1b() : PlanColumns());
+    plan_.escape_keys = options_.to == Container::kWebDataset && KeysHaveDots(metadata_);
+    metadata_.erase(std::string(kKeysName));
+    if (plan_.escape_keys) metadata_[std::string(kKeysName)] = kEscapedKeys;
     plan_.origin.metadata = metadata_;
     TakeEncodings();
     return std::move(plan_);
@@ -223,9 +232,9 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Whether the tar has members of the column, be it in another form.
+  // Whether the tar has members of the column, be it in another form, or MDS has the column.
   bool IsStored(const Column& column) const {
-    const std::string name = StoredName(column);
+    const std::string name = dataset_.container() == "mds" ? column.name : StoredName(column);
     const std::string lossy = column.type == Type::kRle
                                   ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
                                   : format::WebDatasetColumn(format::WebDatasetExtension(name));
@@ -376,9 +385,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
   if (!options.key_column && KeysAreNumbers(dataset, origin) && options.to != Container::kWebDataset)
     return std::nullopt;
   for (const Column& column : dataset.manifest().schema.columns()) {
-    const bool chosen =
-        options.key_column ? column.name == *options.key_column : column.is_key || WasKey(dataset, origin, column);
-    if (!chosen) continue;
+    if (options.key_column ? column.name != *options.key_column : !column.is_key) continue;
     if (column.type == Type::kUtf8) return column.name;
     return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),
                            ": a key is of type utf8");

@@ -34,6 +34,7 @@ struct ConversionPlan {
   SampleForm form = SampleForm::kColumns;
   std::vector<ConvertedColumn> columns;  // kColumns and kGuessed: without the key
   std::optional<size_t> key;  // position in DatasetReader::columns(); none: samples are numbered where a key is needed
+  bool escape_keys = false;   // by format::EscapeWebDatasetKey
   std::vector<Column> written;                       // what the writer is told
   bool fill_absent = false;                          // an absent byte string becomes an empty one, as it was asked for
   bool may_be_absent = true;                         // the container has absent values

@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<DatasetSource>> OpenSource(FileSystem& file_syste
                                                           const ConvertOptions& options) {
   std::vector<ConversionInput> inputs;
   SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
-  auto source = std::make_unique<DatasetSource>(std::move(inputs));
+  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.pack.skip_errors);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   return source;
 }

@@ -253,6 +253,7 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     if (summary.ok()) {
       report.manifest = std::move(summary->manifest);
       report.skipped = std::move(summary->skipped);
+      report.warnings = source.warnings();
       return report;
     }
     status = summary.status();
@@ -271,6 +272,7 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();
+  report.warnings = source.warnings();
   return report;
 }
 

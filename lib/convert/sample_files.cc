@@ -66,20 +66,20 @@ class GenericFiles : public SampleFiles {
 };
 
 // The key is the file's name.
-class ImageFolderFiles : public SampleFiles {
+class WholeFiles : public SampleFiles {
  public:
-  ImageFolderFiles(const Schema& schema, size_t image) : schema_(schema), image_(image) {
+  WholeFiles(const Schema& schema, size_t column) : schema_(schema), column_(column) {
     needed_ = {*schema.key_column()};
   }
   const std::vector<size_t>& needed_columns() const override { return needed_; }
   absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
-    files->push_back({KeyOf(schema_, block, i, ordinal), image_, {}});
+    files->push_back({KeyOf(schema_, block, i, ordinal), column_, {}});
     return absl::OkStatus();
   }
 
  private:
   const Schema schema_;
-  const size_t image_;
+  const size_t column_;
   std::vector<size_t> needed_;
 };
 
@@ -127,25 +127,40 @@ class Sa1bFiles : public SampleFiles {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& schema, std::string_view source) {
-  const auto require = [&](std::string_view name) -> absl::StatusOr<size_t> {
-    const std::optional<size_t> position = schema.Find(name);
-    if (!position) return InvalidArgument("says it was packed from ", source, " but has no column \"", name, "\"");
-    return *position;
+absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& schema, const Metadata& metadata) {
+  const auto entry = [&](std::string_view name) -> std::string_view {
+    const auto found = metadata.find(std::string(name));
+    return found == metadata.end() ? std::string_view() : found->second;
   };
-  if (source == "imagefolder") {
-    SHARDKIT_ASSIGN_OR_RETURN(const size_t image, require("image"));
-    if (!schema.key_column()) return InvalidArgument("says it was packed from imagefolder but has no key column");
-    return std::make_unique<ImageFolderFiles>(schema, image);
+  const std::string_view source = entry("shardkit.source");
+  const auto lacks = [&](std::string_view name) {
+    return InvalidArgument("says it was packed from ", source, " but has no column \"", name, "\"");
+  };
+  const bool whole_files = source == "files" && entry(kGroupByName) == GroupByName(GroupBy::kNone);
+  if (whole_files || source == "imagefolder") {
+    const std::string_view name = whole_files ? kFileColumn : std::string_view("image");
+    if (!schema.key_column()) return InvalidArgument("says it was packed from ", source, " but has no key column");
+    // In a tar it has an extension.
+    for (size_t i = 0; i < schema.size(); ++i) {
+      const std::string& column = schema[i].name;
+      if (!IsByteString(schema[i].type) || schema[i].is_key) continue;
+      if (column == name || column.starts_with(StrCat(name, "."))) return std::make_unique<WholeFiles>(schema, i);
+    }
+    return lacks(name);
   }
-  if (source == "sa1b") {
+  // In other containers its samples are files already.
+  const bool has_files = schema.Find("jpg") && schema.Find("json");
+  if (source == "sa1b" && !has_files) {
     std::array<size_t, kSa1bColumnCount> positions;
     for (size_t i = 0; i < kSa1bColumnCount; ++i) {
-      SHARDKIT_ASSIGN_OR_RETURN(positions[i], require(Sa1bColumns()[i].name));
+      const std::string& name = Sa1bColumns()[i].name;
+      const std::optional<size_t> position = schema.Find(name);
+      if (!position) return lacks(name);
+      positions[i] = *position;
     }
     return std::make_unique<Sa1bFiles>(schema, positions);
   }
-  return std::make_unique<GenericFiles>(schema, source == "files" || source == "webdataset");
+  return std::make_unique<GenericFiles>(schema, source == "files" || source == "webdataset" || source == "sa1b");
 }
 
 }  // namespace shardkit

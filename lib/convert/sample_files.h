@@ -26,8 +26,8 @@ struct SampleFile {
 // Knows, for one shard's schema, which files a sample becomes. One thread at a time.
 class SampleFiles {
  public:
-  // `source` is the metadata "shardkit.source", or empty. InvalidArgument when the schema is not one of that source.
-  static absl::StatusOr<std::unique_ptr<SampleFiles>> Create(const Schema& schema, std::string_view source);
+  // By "shardkit.source" of the metadata, if it is there. InvalidArgument when the schema is not one of that source.
+  static absl::StatusOr<std::unique_ptr<SampleFiles>> Create(const Schema& schema, const Metadata& metadata);
   virtual ~SampleFiles() = default;
 
   // Columns whose values List needs in memory; those of SampleFile::column are not among them.

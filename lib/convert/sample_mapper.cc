@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "convert/sources/sa1b_columns.h"
 #include "convert/sources/source_names.h"
+#include "format/foreign/webdataset_names.h"
 #include "shardkit/sa1b.h"
 
 namespace shardkit {
@@ -19,7 +20,7 @@ absl::StatusOr<std::string_view> KeyOf(const ConversionPlan& plan, const BlockVi
   if (plan.key) {
     const std::optional<std::string_view> key = block.column(*plan.key).value(i);
     if (!key) return InvalidArgument("the value that is to be the key is absent: choose another column (--key)");
-    return *key;
+    return plan.escape_keys ? arena->Copy(format::EscapeWebDatasetKey(*key)) : *key;
   }
   char text[24];
   const int length = std::snprintf(text, sizeof(text), "%012llu", static_cast<unsigned long long>(ordinal));

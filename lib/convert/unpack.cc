@@ -40,37 +40,60 @@ class Unpacker {
       const uint64_t samples = dataset_.manifest().shards[shard].samples;
       const uint64_t begin = std::max(options_.first_sample, first_sample);
       const uint64_t end = std::min(end_sample, first_sample + samples);
-      if (begin < end) {
-        SHARDKIT_ASSIGN_OR_RETURN(const auto reader, dataset_.OpenShard(shard));
-        SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, reader->ReadMetadata());
-        const auto source = metadata.find("shardkit.source");
-        for (size_t block = reader->BlockOfSample(begin - first_sample);
-             block <= reader->BlockOfSample(end - 1 - first_sample); ++block) {
-          while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-          const Job job{reader, source == metadata.end() ? std::string() : source->second, block, first_sample, begin,
-                        end};
-          pending_.push_back(
-              Pending<absl::Status>::Run(pool_, "unpacking a block", [this, job] { return WriteBlock(job); }));
-        }
-      }
+      if (begin < end) SHARDKIT_RETURN_IF_ERROR(UnpackShard(shard, first_sample, begin, end));
       first_sample += samples;
+      for (const CutTar& cut : dataset_.cut_tars()) {
+        if (cut.shard != shard || options_.end_sample < first_sample) continue;
+        SHARDKIT_RETURN_IF_ERROR(Skip(first_sample, cut.key, cut.status));
+      }
     }
     while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    std::ranges::stable_sort(report_.skipped, {}, &SkippedSample::position);
     return absl::OkStatus();
   }
 
   // After a Run that was successful.
-  UnpackReport report() const { return report_; }
+  UnpackReport report() { return std::move(report_); }
 
  private:
   struct Job {
     std::shared_ptr<const ShardReader> shard;
-    std::string source;
+    std::shared_ptr<const Metadata> metadata;
     size_t block = 0;
     uint64_t shard_first_sample = 0;
     uint64_t begin = 0;  // ordinals in the dataset
     uint64_t end = 0;
   };
+
+  absl::Status UnpackShard(size_t shard, uint64_t first_sample, uint64_t begin, uint64_t end) {
+    const auto opened = dataset_.OpenShard(shard);
+    auto metadata = opened.ok() ? (*opened)->ReadMetadata() : opened.status();
+    if (!metadata.ok()) {
+      for (uint64_t i = begin; i < end; ++i) SHARDKIT_RETURN_IF_ERROR(Skip(i, "", metadata.status()));
+      return absl::OkStatus();
+    }
+    // Shards of other containers have none of their own.
+    if (dataset_.container() != "shard") metadata = dataset_.manifest().metadata;
+    if (dataset_.container() == "webdataset") metadata->emplace("shardkit.source", "webdataset");
+    const auto shared = std::make_shared<const Metadata>(*std::move(metadata));
+    for (size_t block = (*opened)->BlockOfSample(begin - first_sample);
+         block <= (*opened)->BlockOfSample(end - 1 - first_sample); ++block) {
+      while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+      const Job job{*opened, shared, block, first_sample, begin, end};
+      pending_.push_back(
+          Pending<absl::Status>::Run(pool_, "unpacking a block", [this, job] { return WriteBlock(job); }));
+    }
+    return absl::OkStatus();
+  }
+
+  // Notes a sample that is left out, if that was asked for and the status is about the sample.
+  absl::Status Skip(uint64_t ordinal, std::string_view key, const absl::Status& status) {
+    const bool of_sample = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
+    if (!options_.skip_errors || !of_sample) return status;
+    std::lock_guard lock(mutex_);
+    report_.skipped.push_back({ordinal, std::string(key), std::string(ToStd(status.message()))});
+    return absl::OkStatus();
+  }
 
   absl::Status TakeOne() {
     const absl::Status status = pending_.front().Take();
@@ -86,27 +109,35 @@ class Unpacker {
   absl::Status WriteBlock(const Job& job) {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("writing files"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
-    auto layout = SampleFiles::Create(job.shard->schema(), job.source);
+    auto layout = SampleFiles::Create(job.shard->schema(), *job.metadata);
     if (!layout.ok()) return Annotate(layout.status(), job.shard->path());
-    const bool whole = job.shard->blocks()[job.block].length <= kWholeBlock;
-    BlockBuffer buffer;
-    BlockView view;
+    const BlockInfo& info = job.shard->blocks()[job.block];
+    const bool whole = info.length <= kWholeBlock;
     const std::vector<size_t>& needed = (*layout)->needed_columns();
     // Without any column needed, or for a block that can be held, everything is read.
-    SHARDKIT_RETURN_IF_ERROR(job.shard->ReadBlock(
-        job.block, whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed), &buffer,
-        &view));
+    const auto columns = whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed);
+    BlockBuffer buffer;
+    BlockView view;
+    BlockDamage damage;
+    const absl::Status read = options_.skip_errors
+                                  ? job.shard->SalvageBlock(job.block, columns, &buffer, &view, &damage)
+                                  : job.shard->ReadBlock(job.block, columns, &buffer, &view);
+    const std::optional<size_t> key_column = job.shard->schema().key_column();
     UnpackReport done;
-    std::vector<SampleFile> files;
-    for (uint32_t i = 0; i < view.sample_count(); ++i) {
-      const uint64_t local = view.first_sample() + i;
+    for (uint32_t i = 0; i < info.sample_count; ++i) {
+      const uint64_t local = info.first_sample + i;
       const uint64_t ordinal = job.shard_first_sample + local;
       if (ordinal < job.begin || ordinal >= job.end) continue;
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
-      files.clear();
-      SHARDKIT_RETURN_IF_ERROR((*layout)->List(view, i, ordinal, &files));
-      for (const SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(WriteFile(job, view, i, local, file, &done));
-      ++done.samples;
+      absl::Status status = read.ok() ? damage.OfSample(i) : read;
+      if (status.ok()) status = WriteSample(job, **layout, view, i, &done);
+      if (status.ok()) {
+        ++done.samples;
+        continue;
+      }
+      std::string_view key;
+      if (read.ok() && key_column && !damage.Has(i, *key_column)) key = view.column(*key_column).value(i).value_or(key);
+      SHARDKIT_RETURN_IF_ERROR(Skip(ordinal, key, status));
     }
     SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());
     std::lock_guard lock(mutex_);
@@ -116,8 +147,36 @@ class Unpacker {
     return absl::OkStatus();
   }
 
+  // All files of a sample, or none of them.
+  absl::Status WriteSample(const Job& job, SampleFiles& layout, const BlockView& view, uint32_t i, UnpackReport* done) {
+    const uint64_t local = view.first_sample() + i;
+    std::vector<SampleFile> files;
+    SHARDKIT_RETURN_IF_ERROR(layout.List(view, i, job.shard_first_sample + local, &files));
+    for (const SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
+    const UnpackReport before = *done;
+    std::vector<std::string> made;
+    for (const SampleFile& file : files) {
+      const absl::Status status = WriteFile(job, view, i, local, file, &made, done);
+      if (status.ok()) continue;
+      for (const std::string& path : made) (void)file_system_.RemoveFile(path);
+      *done = before;
+      return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckName(const Job& job, const BlockView& view, uint32_t i, uint64_t local, const SampleFile& file) {
+    const bool loaded = file.column != SIZE_MAX && view.column(file.column).loaded();
+    if (loaded && !view.column(file.column).present(i)) return absl::OkStatus();
+    const absl::Status status = CheckOutputName(directory_, file.name);
+    if (status.ok()) return status;
+    const std::string message =
+        StrCat(job.shard->path(), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
+    return absl::IsResourceExhausted(status) && !options_.skip_errors ? ResourceExhausted(message) : DataLoss(message);
+  }
+
   absl::Status WriteFile(const Job& job, const BlockView& view, uint32_t i, uint64_t local, const SampleFile& file,
-                         UnpackReport* done) {
+                         std::vector<std::string>* files_made, UnpackReport* done) {
     std::string_view bytes = file.bytes;
     bool copy = false;
     if (file.column != SIZE_MAX) {
@@ -127,19 +186,17 @@ class Unpacker {
         bytes = view.column(file.column).bytes(i);
       }
     }
-    if (absl::Status status = CheckOutputName(directory_, file.name); !status.ok()) {
-      const std::string message =
-          StrCat(job.shard->path(), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
-      return absl::IsResourceExhausted(status) ? ResourceExhausted(message) : DataLoss(message);
-    }
     const std::string path = JoinPath(directory_, file.name);
     const auto write = [&](std::unique_ptr<WritableFile>& to, std::string_view piece) -> absl::Status {
       if (!to) {
         absl::Status made = MakeDirectories(DirectoryPart(file.name));
         if (made.ok()) {
-          auto created = file_system_.Create(path);
-          made = created.status();
-          if (created.ok()) to = *std::move(created);
+          auto file_made = file_system_.Create(path);
+          made = file_made.status();
+          if (made.ok()) {
+            files_made->push_back(path);
+            to = *std::move(file_made);
+          }
         }
         if (absl::IsAlreadyExists(made)) return NameIsTaken(job, local, made);
         SHARDKIT_RETURN_IF_ERROR(made);

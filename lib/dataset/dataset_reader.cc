@@ -131,6 +131,19 @@ class AnyDatasetReader : public DatasetReader {
     return open->ReadBlock(block, buffer, view);
   }
 
+  absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
+                            BlockDamage* damage) const override {
+    if (shard >= manifest_.shards.size()) return OpenShard(shard).status();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+    buffer->state().Pin(open);
+    return open->ReadBlock(block, buffer, view, damage);
+  }
+
+  const std::vector<CutTar>& cut_tars() const override {
+    static const std::vector<CutTar> none;
+    return foreign_ ? foreign_->cut_tars() : none;
+  }
+
   absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options) const override {
     return NewBlockScanner(manifest_, *shards_, reserve_, options);
   }

@@ -28,10 +28,23 @@ std::string_view Difference(const Column& shard, const Column& dataset) {
 
 }  // namespace
 
-absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view) const {
+absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const {
   BlockView read;
-  SHARDKIT_RETURN_IF_ERROR(reader->ReadBlock(block, wanted, buffer, &read));
+  BlockDamage found;  // by the shard's columns
+  SHARDKIT_RETURN_IF_ERROR(damage == nullptr ? reader->ReadBlock(block, wanted, buffer, &read)
+                                             : reader->SalvageBlock(block, wanted, buffer, &read, &found));
   BlockAssembler::Reset(view, read.first_sample(), read.sample_count(), columns.size());
+  if (damage != nullptr) {
+    *damage = {};
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (const auto why = found.columns.find(columns[i]); why != found.columns.end()) damage->columns[i] = why->second;
+    }
+    for (const auto& [place, why] : found.values) {
+      const auto column = std::ranges::find(columns, place.second);
+      if (column == columns.end()) continue;
+      damage->values[{place.first, static_cast<size_t>(column - columns.begin())}] = why;
+    }
+  }
   for (size_t i = 0; i < columns.size(); ++i) {
     BlockAssembler::Set(view, i,
                         columns[i] == kMissing ? ColumnView(read.sample_count(), nullptr, nullptr, nullptr, 0, 0)

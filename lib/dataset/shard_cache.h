@@ -23,8 +23,8 @@ struct CachedShard {
 
   static constexpr size_t kMissing = SIZE_MAX;
 
-  // Reads a block into *buffer; *view has the dataset's columns.
-  absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view) const;
+  // Reads a block into *buffer; *view has the dataset's columns. With `damage` as ShardReader::SalvageBlock.
+  absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage = nullptr) const;
 };
 
 // Opens shard `i` of a manifest. NotFound when its file is missing.

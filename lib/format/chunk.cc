@@ -6,6 +6,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
+#include "base/status_macros.h"
 #include "format/constants.h"
 
 namespace shardkit::format {
@@ -108,14 +109,15 @@ absl::StatusOr<std::string_view> OpenRecord(std::string_view record) {
   return bytes;
 }
 
+absl::Status CheckRecord(const ColumnView& view, uint32_t i) {
+  if (!view.present(i)) return absl::OkStatus();
+  const std::string_view bytes = view.bytes(i);
+  if (Hash64(bytes) == LoadLittle<uint64_t>(bytes.data() + bytes.size())) return absl::OkStatus();
+  return DataLoss("sample ", i, " of the block: value checksum is wrong");
+}
+
 absl::Status CheckRecords(const ColumnView& view) {
-  for (uint32_t i = 0; i < view.size(); ++i) {
-    if (!view.present(i)) continue;
-    const std::string_view bytes = view.bytes(i);
-    if (Hash64(bytes) != LoadLittle<uint64_t>(bytes.data() + bytes.size())) {
-      return DataLoss("sample ", i, " of the block: value checksum is wrong");
-    }
-  }
+  for (uint32_t i = 0; i < view.size(); ++i) SHARDKIT_RETURN_IF_ERROR(CheckRecord(view, i));
   return absl::OkStatus();
 }
 

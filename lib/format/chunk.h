@@ -31,8 +31,10 @@ absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_cou
                                        std::string_view values, uint64_t values_length,
                                        const char* structure = nullptr);
 
-// Compares the checksum after each present value of a blob column. DataLoss naming the sample (within the block).
+// Compares the checksum after each present value of a blob column, or after one value. DataLoss naming the sample
+// (within the block).
 absl::Status CheckRecords(const ColumnView& view);
+absl::Status CheckRecord(const ColumnView& view, uint32_t i);
 
 // Checks the record of one value: bytes, then their checksum. Returns the bytes.
 absl::StatusOr<std::string_view> OpenRecord(std::string_view record);

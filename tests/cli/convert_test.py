@@ -7,7 +7,7 @@ import tarfile
 import time
 
 import support
-from support import CliTest
+from support import CliTest, tiny_jpeg
 
 
 class ConvertTest(CliTest):
@@ -162,6 +162,49 @@ class ConvertTest(CliTest):
             self.assertLess(len(skipped), 10)
             self.assertEqual(run.json()["samples"], 40 - len(skipped))
             self.assertEqual(len(re.findall("skipped sample", run.stderr)), len(skipped))
+
+    def test_keys_survive_mds(self):
+        self.pack_small_files()
+        self.convert("out", "mds", "mds", "--lossy")
+        names = [line.split()[1] for line in self.shardctl("ls", "out").stdout.splitlines()]
+        for path in ("mds", "mds/index.json", "mds/shard.00000.mds"):
+            self.assertEqual([line.split()[1] for line in self.shardctl("ls", path).stdout.splitlines()], names)
+            run = self.shardctl("cat", path, "--key", "sub/cherry", "--column", "jpg")
+            self.assertEqual(run.out, self.read("in", "sub", "cherry.jpg"))
+        self.shardctl("cat", "mds", "--key", "sub/none", "--column", "jpg", code=None)
+        self.many_files(count=6)
+        self.shardctl("pack", "many", "-o", "whole")
+        self.convert("whole", "whole-mds", "mds")
+        self.shardctl("unpack", "whole-mds", "-o", "again")
+        self.assertEqual(self.tree("again"), self.tree("many"))
+        # Another column is the key when that was asked for, and none when none was.
+        self.convert("whole", "none", "mds", "--key", "")
+        self.assertEqual(self.shardctl("inspect", "none", "--json").json()["columns"][1]["key"], False)
+
+    def test_image_folders_keep_their_keys(self):
+        names = ["cat/a.jpg", "cat/a.png", "cat/b.v1.JPEG", "cat/b.v2.JPEG", "cat/50%2E.jpg", "dog.x/sub.d/.hidden.jpg", "dog.x/c.JPG"]
+        for i, name in enumerate(names):
+            self.write(f"in/{name}", tiny_jpeg() + bytes([i]))
+        self.shardctl("pack", "--from", "imagefolder", "in", "-o", "out")
+        self.convert("out", "tars", "webdataset")
+        with tarfile.open(self.path("tars", "000000.tar")) as tar:
+            members = tar.getnames()
+        self.assertIn("cat/b%2Ev1%2EJPEG.image.jpg", members)
+        self.assertIn("cat/50%252E%2Ejpg.class_name.txt", members)
+        self.convert("tars", "back", "shard")
+        self.assertEqual(self.shardctl("ls", "back", "--values-xxh3").out, self.shardctl("ls", "out", "--values-xxh3").out)
+        self.convert("tars", "tars2", "webdataset")
+        self.assertEqual(self.tree("tars2"), self.tree("tars"))
+        self.convert("tars", "mds", "mds")
+        for source in ("out", "tars", "tars/000000.tar", "tars/wids.json", "back", "mds"):
+            keys = [line.split()[1] for line in self.shardctl("ls", source).stdout.splitlines()]
+            self.assertEqual(sorted(keys), sorted(names))
+            column = "image.jpg" if source.startswith("tars") else "image"
+            for i, name in enumerate(names):
+                self.assertEqual(self.shardctl("cat", source, "--key", name, "--column", column).out, tiny_jpeg() + bytes([i]))
+            files = "files-" + source.replace("/", "-")
+            self.shardctl("unpack", source, "-o", files)
+            self.assertEqual(self.tree(files), self.tree("in"))
 
     def test_dry_run_writes_nothing(self):
         self.damage()

@@ -15,7 +15,7 @@ class JsonTest(CliTest):
         self.small_sa1b()
         document = self.shardctl("pack", "sa1b", "-o", "out", "--json").json()
         self.keys(document, "source", "output", "dry_run", "samples", "samples_this_run", "input_bytes", "bytes", "shards",
-                  "blocks", "columns", "skipped", "seconds")
+                  "warnings", "blocks", "columns", "skipped", "seconds")
         self.assertEqual((document["source"], document["samples"], document["skipped"]), ("sa1b", 3, []))
         on_disk = sum(os.path.getsize(self.path("out", name)) for name in os.listdir(self.path("out"))
                       if name.endswith(".shard"))
@@ -114,7 +114,7 @@ class JsonTest(CliTest):
     def test_unpack_and_synth_and_index(self):
         self.pack_small_files()
         self.keys(self.shardctl("unpack", "out", "-o", "again", "--json").json(), "path", "output", "samples", "files",
-                  "bytes")
+                  "bytes", "skipped")
         document = self.shardctl("synth", "files", "-o", "made", "--count", "2", "--json").json()
         self.assertEqual(document, {"output": "made", "samples": 2, "bytes": 2 * 102400})
         [dataset] = self.shardctl("index", "out", "--json").json()["datasets"]

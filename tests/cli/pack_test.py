@@ -70,6 +70,72 @@ class PackTest(CliTest):
         self.shardctl("unpack", "out", "-o", "again")
         self.assertEqual(self.tree("classes"), self.tree("again"))
 
+    def dotted_files(self):
+        for name in ("a.seg.png", "a.seg.json", "a.jpg", "b.v1.txt", "b.v2.txt", "c", "d.", "sub.d/.hidden", "sub.d/x.key", "sub.d/K.TXT"):
+            self.write(f"in/{name}", f"content of {name}")
+
+    def keys(self, dataset):
+        return [line.split()[1] for line in self.shardctl("ls", dataset).stdout.splitlines()]
+
+    def test_grouping(self):
+        self.dotted_files()
+        with tarfile.open(self.path("in.tar"), "w") as tar:
+            for folder, _, files in sorted(os.walk(self.path("in"))):
+                for name in sorted(files):
+                    path = os.path.join(folder, name)
+                    tar.add(path, os.path.relpath(path, self.path("in")))
+        samples = {"first-dot": 7, "last-dot": 9, "none": 10}
+        columns = {"first-dot": ["/", "/.", "/key", "TXT", "hidden", "jpg", "key", "seg.json", "seg.png", "v1.txt", "v2.txt"],
+                   "last-dot": ["/", "/.", "/key", "TXT", "hidden", "jpg", "json", "key", "png", "txt"], "none": ["file", "key"]}
+        self.shardctl("pack", "in", "-o", "default")
+        for grouping, count in samples.items():
+            with self.subTest(grouping):
+                for source in ("in", "in.tar"):
+                    out = f"{source}-{grouping}"
+                    run = self.shardctl("pack", source, "-o", out, "--group-by", grouping, "--json")
+                    self.assertEqual((run.json()["samples"], run.json()["warnings"]), (count, []))
+                    found = self.shardctl("inspect", out, "--json").json()
+                    self.assertEqual(sorted(column["name"] for column in found["columns"]), columns[grouping])
+                    self.shardctl("unpack", out, "-o", f"{out}-files")
+                    self.assertEqual(self.tree(f"{out}-files"), self.tree("in"))
+                    self.shardctl("convert", out, "-o", f"{out}-mds", "--to", "mds", "--lossy")
+                    self.assertEqual(sorted(self.keys(f"{out}-mds")), sorted(self.keys(out)))
+        self.assertEqual(self.tree("in-first-dot"), self.tree("default"))
+        self.assertEqual(sorted(self.keys("in-none")), sorted(self.tree("in")))
+        self.assertIn("a.seg", self.keys("in-last-dot"))
+        # Through tars and back: all that has an extension.
+        for name in ("c", "d.", "sub.d/.hidden", "sub.d/K.TXT"):
+            os.remove(self.path("in", name))
+        for grouping in ("last-dot", "none"):
+            self.shardctl("pack", "in", "-o", f"g-{grouping}", "--group-by", grouping)
+            self.shardctl("convert", f"g-{grouping}", "-o", f"tars-{grouping}", "--to", "webdataset")
+            self.shardctl("convert", f"tars-{grouping}", "-o", f"back-{grouping}", "--to", "shard")
+            for source in ("tars", "back"):
+                self.shardctl("unpack", f"{source}-{grouping}", "-o", f"{source}-{grouping}-files")
+                self.assertEqual(self.tree(f"{source}-{grouping}-files"), self.tree("in"))
+
+    def test_grouping_is_of_files(self):
+        self.small_sa1b()
+        run = self.shardctl("pack", "sa1b", "-o", "out", "--group-by", "none", code=2)
+        self.assertIn("is packed as sa1b, and names are grouped of files only (--from files)", run.stderr)
+        self.shardctl("pack", "sa1b", "-o", "out", "--group-by", "none", "--from", "files")
+        self.shardctl("pack", "sa1b", "-o", "other", "--group-by", "middle", code=2)
+
+    def test_large_samples_are_told(self):
+        for i in range(33):
+            self.write(f"in/v1.{i}.txt", str(i))
+        for i in range(32):
+            self.write(f"in/w.{i}.txt", str(i))
+        for jobs in (1, 4):
+            run = self.shardctl("pack", "in", "-o", f"out{jobs}", "--json", "-j", jobs)
+            text, = run.json()["warnings"]
+            self.assertEqual(text, "in: sample \"v1\" has 33 members: is that one sample? Where names have several dots --group-by "
+                                   "says how they are divided: first-dot, last-dot or none")
+            self.assertEqual(run.stderr, f"shardctl: warning: {text}\n")
+        self.assertEqual(self.shardctl("pack", "in", "-o", "last", "--group-by", "last-dot").stderr, "")
+        run = self.shardctl("pack", "in", "--dry-run")
+        self.assertIn("warning: in: sample \"v1\"", run.stderr)
+
     def test_bad_sample_fails_and_leaves_nothing(self):
         self.small_sa1b()
         self.write("sa1b/sa_2.json", "{broken")

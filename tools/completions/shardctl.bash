@@ -3,15 +3,15 @@
 
 _shardctl_options() {
   case "$1" in
-    pack) echo "--from --output --shard-size --shard-samples --block-size --codec --dictionary --jobs --partition
-                --resume --on-error --max-decompression --dry-run --json --help" ;;
+    pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --codec --dictionary --jobs
+                --partition --resume --on-error --max-decompression --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --json --help" ;;
     inspect) echo "--sample --key --shard --block --max-decompression --json --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --max-decompression --help" ;;
     validate) echo "--deep --jobs --io --max-decompression --json --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
-    unpack) echo "--output --jobs --samples --max-decompression --json --help" ;;
+    unpack) echo "--output --jobs --samples --on-error --max-decompression --json --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --compression --hash
                    --encoding --no-index --jobs --partition --resume --on-error --max-decompression --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
@@ -55,6 +55,7 @@ _shardctl() {
   fi
   case $previous in
     --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b webdataset mds" -- "$current"); return ;;
+    --group-by) mapfile -t COMPREPLY < <(compgen -W "first-dot last-dot none" -- "$current"); return ;;
     --to) mapfile -t COMPREPLY < <(compgen -W "shard webdataset mds" -- "$current"); return ;;
     --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;

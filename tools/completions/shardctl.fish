@@ -52,6 +52,7 @@ complete -c shardctl -n '__shardctl_verb inspect cat' -l sample -x -d 'The sampl
 complete -c shardctl -n '__shardctl_verb inspect cat' -l key -x -d 'The first sample with this key'
 
 complete -c shardctl -n '__shardctl_verb pack' -l from -x -a 'auto files imagefolder sa1b webdataset mds' -d 'What the inputs are'
+complete -c shardctl -n '__shardctl_verb pack' -l group-by -x -a 'first-dot last-dot none' -d 'Where names of files are divided'
 complete -c shardctl -n '__shardctl_verb pack' -s o -l output -r -d 'Directory of the dataset'
 complete -c shardctl -n '__shardctl_verb pack' -l shard-size -x -d 'Close a shard before it would pass this'
 complete -c shardctl -n '__shardctl_verb pack' -l shard-samples -x -d 'Samples in each shard'
@@ -108,6 +109,7 @@ complete -c shardctl -n '__shardctl_verb convert' -l on-error -x -a 'fail skip' 
 complete -c shardctl -n '__shardctl_verb convert' -l dry-run -d 'Write nothing'
 complete -c shardctl -n '__shardctl_verb unpack' -s o -l output -r -d 'Directory to write to'
 complete -c shardctl -n '__shardctl_verb unpack' -l samples -x -d 'Only samples A:B'
+complete -c shardctl -n '__shardctl_verb unpack' -l on-error -x -a 'fail skip' -d 'When a sample cannot be read'
 
 complete -c shardctl -n '__shardctl_verb plan bench' -l batch-size -x -d 'Samples of a step'
 complete -c shardctl -n '__shardctl_verb plan bench' -l seed -x -d 'What the random order is made from'

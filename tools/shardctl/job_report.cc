@@ -21,8 +21,8 @@ int ReportInterruption(bool dry_run, bool resume) {
 int ReportSkipped(const std::vector<shardkit::SkippedSample>& skipped) {
   if (skipped.empty()) return kExitSuccess;
   for (const shardkit::SkippedSample& sample : skipped) {
-    PrintError("shardctl: skipped sample " + std::to_string(sample.position) + " (" + sample.key +
-               "): " + sample.reason);
+    const std::string key = sample.key.empty() ? "" : " (" + sample.key + ")";
+    PrintError("shardctl: skipped sample " + std::to_string(sample.position) + key + ": " + sample.reason);
   }
   PrintError("shardctl: " + Counted(skipped.size(), "sample") + " skipped");
   return kExitSkipped;

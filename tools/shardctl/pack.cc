@@ -78,6 +78,7 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   document["columns"] = Json::array();
   for (const shardkit::Column& column : manifest.schema.columns()) document["columns"].push_back(ColumnJson(column));
   document["skipped"] = SkippedJson(report.skipped);
+  document["warnings"] = report.warnings;
   document["seconds"] = seconds;
   PrintJson(document);
 }
@@ -97,6 +98,7 @@ std::string JobText(const PackArguments& arguments, std::string_view source) {
   Json job;
   job["source"] = source;
   job["inputs"] = arguments.inputs;
+  job["group_by"] = shardkit::GroupByName(arguments.group_by.value_or(shardkit::GroupBy::kFirstDot));
   job["partition"] = std::to_string(arguments.partition) + "/" + std::to_string(arguments.partition_count);
   job["on_error"] = arguments.skip_errors ? "skip" : "fail";
   return FormatJson(job);
@@ -120,6 +122,8 @@ int RunPack(int argc, char** argv) {
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   shardkit::SourceOptions source_options;
   source_options.max_decompression = arguments.max_decompression;
+  source_options.group_by = arguments.group_by;
+  source_options.skip_errors = arguments.skip_errors;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());
@@ -158,6 +162,7 @@ int RunPack(int argc, char** argv) {
     PrintSummary(arguments, source_name, *report, progress.seconds());
   }
   Stdout().Flush();
+  for (const std::string& warning : report->warnings) PrintError("shardctl: warning: " + warning);
   if (!arguments.dry_run) NoteUnusedNames(arguments, report->manifest.schema);
   return ReportSkipped(report->skipped);
 }

@@ -61,7 +61,9 @@ absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions*
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments) {
   CommandLine line("pack", "pack files into a dataset of shards", "[OPTION]... INPUT... -o OUT");
   const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b", "webdataset", "mds"};
-  size_t source = 0;
+  constexpr shardkit::GroupBy kGroupings[] = {shardkit::GroupBy::kFirstDot, shardkit::GroupBy::kLastDot,
+                                              shardkit::GroupBy::kNone};
+  size_t source = 0, group_by = std::size(kGroupings);
   size_t on_error = 0;
   std::optional<std::string> partition;
   std::vector<std::string> codecs;
@@ -75,6 +77,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
               "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), "
               "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "
               "[auto]");
+  line.Choice("--group-by", "DOT", {"first-dot", "last-dot", "none"}, &group_by,
+              "where the names of files are divided into key and column: at their first or last dot, or nowhere, so "
+              "that every file is a sample with the one column file [first-dot]");
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must not hold one yet");
   line.Size("--shard-size", &arguments->dataset.shard_size, "close a shard before it would pass this [256MiB]");
   line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
@@ -105,6 +110,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
 
   arguments->source = sources[source];
+  if (group_by < std::size(kGroupings)) arguments->group_by = kGroupings[group_by];
   arguments->skip_errors = on_error == 1;
   arguments->jobs = jobs.jobs();
   arguments->max_decompression = decompression.bytes();

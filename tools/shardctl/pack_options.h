@@ -9,11 +9,13 @@
 #include "absl/status/status.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/shard_reader.h"
+#include "shardkit/source.h"
 
 namespace shardctl {
 
 struct PackArguments {
   std::string source = "auto";
+  std::optional<shardkit::GroupBy> group_by;
   std::vector<std::string> inputs;
   std::optional<std::string> output;       // set unless dry_run
   shardkit::DatasetWriterOptions dataset;  // sizes, codecs, levels and dictionaries

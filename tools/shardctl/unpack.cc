@@ -5,6 +5,7 @@
 #include "command_line.h"
 #include "dataset_access.h"
 #include "interrupt.h"
+#include "job_report.h"
 #include "json.h"
 #include "numbers.h"
 #include "output.h"
@@ -23,10 +24,13 @@ int RunUnpack(int argc, char** argv) {
   bool json = false;
   JobsOption jobs;
   DecompressionOption decompression;
+  size_t on_error = 0;
   line.Arguments("PATH", 1, 1, &paths);
   line.Text("-o,--output", "DIR", &output, "directory to write to; must be empty or missing");
   jobs.AddTo(&line, "threads that read, check and write");
   line.Text("--samples", "A:B", &range, "only samples A up to but not including B; either may be left out");
+  line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
+              "what to do about a sample that cannot be read: fail, or leave it out and exit with 4 [fail]");
   decompression.AddTo(&line);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
@@ -35,6 +39,7 @@ int RunUnpack(int argc, char** argv) {
       "KEY.COLUMN.npy for arrays and KEY.COLUMN.json for the rest.");
   line.Example("shardctl unpack photos -o again", "all files, as they were");
   line.Example("shardctl unpack sa1b -o few --samples :10", "the files of the first ten samples");
+  line.Example("shardctl unpack damaged -o rest --on-error skip", "what can be read of it; the rest is listed");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!output.has_value()) return line.UsageError("-o DIR is missing");
 
@@ -45,9 +50,14 @@ int RunUnpack(int argc, char** argv) {
     std::tie(options.first_sample, options.end_sample) = *samples;
   }
   options.threads = jobs.jobs();
+  options.skip_errors = on_error == 1;
   options.cancellation = CancelOnSignal();
+  shardkit::DatasetOptions dataset_options;
+  dataset_options.max_decompression = decompression.bytes();
+  dataset_options.keep_cut_tars = options.skip_errors;
+  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
-      OpenDataset(paths[0], shardkit::ReadMode::kBuffered, {}, decompression.bytes());
+      shardkit::DatasetReader::Open(file_system, paths[0], dataset_options);
   if (!dataset.ok()) return Fail(dataset.status());
 
   Progress progress("samples");
@@ -60,8 +70,7 @@ int RunUnpack(int argc, char** argv) {
         done, total,
         static_cast<uint64_t>(static_cast<double>(stored) / static_cast<double>(samples) * static_cast<double>(done)));
   };
-  const absl::StatusOr<shardkit::UnpackReport> report =
-      shardkit::Unpack(*shardkit::PosixFileSystem(), **dataset, *output, options);
+  const absl::StatusOr<shardkit::UnpackReport> report = shardkit::Unpack(file_system, **dataset, *output, options);
   progress.Clear();
   if (absl::IsCancelled(report.status())) {
     PrintError("shardctl: interrupted; nothing was left behind");
@@ -73,12 +82,14 @@ int RunUnpack(int argc, char** argv) {
                    {"output", *output},
                    {"samples", report->samples},
                    {"files", report->files},
-                   {"bytes", report->bytes}});
+                   {"bytes", report->bytes},
+                   {"skipped", SkippedJson(report->skipped)}});
   } else {
     Stdout().Write("unpacked " + Counted(report->samples, "sample") + " into " + Counted(report->files, "file") + ", " +
                    FormatBytes(report->bytes) + "\n");
   }
-  return kExitSuccess;
+  Stdout().Flush();
+  return ReportSkipped(report->skipped);
 }
 
 }  // namespace shardctl

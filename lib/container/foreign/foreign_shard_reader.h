@@ -19,8 +19,8 @@ inline constexpr uint64_t kForeignBlockBytes = uint64_t{4} << 20;
 // So that a million empty samples are no block.
 inline constexpr uint32_t kForeignBlockSamples = 65536;
 
-// Answers what can be answered from blocks alone. A reader of one container gives ReadBlock, and ReadValue where one
-// value can be read without its block.
+// Answers what can be answered from blocks alone. A reader of one container gives Read, and ReadValue where one value
+// can be read without its block.
 class ForeignShardReader : public ShardReader {
  public:
   const std::string& path() const override { return path_; }
@@ -35,6 +35,16 @@ class ForeignShardReader : public ShardReader {
 
   // Goes over the whole shard.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
+
+  absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                         BlockView* view) const final {
+    return Read(index, columns, buffer, view, nullptr);
+  }
+  absl::Status SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                            BlockDamage* damage) const final {
+    *damage = {};
+    return Read(index, columns, buffer, view, damage);
+  }
 
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
@@ -53,6 +63,10 @@ class ForeignShardReader : public ShardReader {
   std::string fallback_reason() const override { return fallback_reason_; }
 
  protected:
+  // ReadBlock, or with `damage` SalvageBlock.
+  virtual absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                            BlockDamage* damage) const = 0;
+
   // Of consecutive samples with the bytes that each takes in the file: blocks of about kForeignBlockBytes. `offsets`
   // has one more entry than there are samples.
   void SetBlocks(std::span<const uint64_t> offsets, uint32_t most_samples = kForeignBlockSamples);

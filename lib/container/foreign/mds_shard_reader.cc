@@ -167,7 +167,7 @@ absl::Status MdsShardReader::DescribeValue(const absl::Status& status, uint64_t 
 
 absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_t> offsets, const char* base,
                                   uint64_t base_offset, std::span<const size_t> wanted, BlockBuffer::State& state,
-                                  BlockView* view) const {
+                                  BlockView* view, BlockDamage* damage) const {
   const std::vector<format::MdsColumn>& columns = *columns_;
   const uint64_t count = info.sample_count, head_length = format::MdsHeadLength(columns);
   BlockAssembler::Reset(view, info.first_sample, info.sample_count, schema_.size());
@@ -179,7 +179,10 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
     const std::string_view sample(base + begin, length);
     if (absl::Status status = format::SplitMdsSample(columns, sample.substr(0, head_length), length, places);
         !status.ok()) {
-      return DescribeSample(status, info.first_sample + i, offsets[i]);
+      status = DescribeSample(status, info.first_sample + i, offsets[i]);
+      if (damage == nullptr) return status;
+      for (const size_t column : wanted) damage->values[{static_cast<uint32_t>(i), column}] = status;
+      places.assign(places.size(), 0);
     }
     for (size_t k = 0; k < wanted.size(); ++k) {
       const size_t position = positions_[wanted[k]];
@@ -189,7 +192,10 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
         from = state.converted.size();
         if (absl::Status status = format::AppendMdsArray(columns[position].how.dtype, payload, &state.converted);
             !status.ok()) {
-          return DescribeValue(status, info.first_sample + i, offsets[i], wanted[k]);
+          status = DescribeValue(status, info.first_sample + i, offsets[i], wanted[k]);
+          if (damage == nullptr) return status;
+          damage->values.emplace(std::pair(static_cast<uint32_t>(i), wanted[k]), std::move(status));
+          state.converted.resize(from);
         }
         to = state.converted.size();
       }
@@ -207,13 +213,14 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
 }
 
 absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state,
-                                       BlockView* view) const {
+                                       BlockView* view, BlockDamage* damage) const {
   const auto offsets = std::span(offsets_).subspan(info.first_sample, info.sample_count + uint64_t{1});
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
     state.file_offset = info.offset;
     state.read_length = info.length;
-    const absl::Status status = Fill(info, offsets, mapped->data() + info.offset, info.offset, wanted, state, view);
+    const absl::Status status =
+        Fill(info, offsets, mapped->data() + info.offset, info.offset, wanted, state, view, damage);
     SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
     return status;
   }
@@ -225,7 +232,7 @@ absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const si
   state.stored.resize_discard(to - from);
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(from, {state.stored.data(), state.stored.size()}));
   const char* const base = state.stored.size() == 0 ? "" : state.stored.data();
-  return Fill(info, offsets, base + (info.offset - from), info.offset, wanted, state, view);
+  return Fill(info, offsets, base + (info.offset - from), info.offset, wanted, state, view, damage);
 }
 
 absl::Status MdsShardReader::CheckRawHashes(std::string_view raw) const {
@@ -241,7 +248,7 @@ absl::Status MdsShardReader::CheckRawHashes(std::string_view raw) const {
 }
 
 absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<const size_t> wanted,
-                                            BlockBuffer::State& state, BlockView* view) const {
+                                            BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const {
   std::string_view compressed;
   if (const auto mapped = file_->Mapped()) {
     compressed = *mapped;
@@ -261,7 +268,7 @@ absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<con
       [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> { return raw.substr(offset, length); });
   if (!offsets.ok()) return Annotate(offsets.status(), StrCat(path_, ": decompressed"));
   const auto of_block = std::span(*offsets).subspan(info.first_sample, info.sample_count + uint64_t{1});
-  return Fill(info, of_block, raw.data(), 0, wanted, state, view);
+  return Fill(info, of_block, raw.data(), 0, wanted, state, view, damage);
 }
 
 // At most, of a block with these columns.
@@ -274,8 +281,8 @@ uint64_t MdsShardReader::MemoryOf(const BlockInfo& info, std::span<const size_t>
   return bytes;
 }
 
-absl::Status MdsShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
-                                       BlockView* view) const {
+absl::Status MdsShardReader::Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                                  BlockDamage* damage) const {
   if (index >= blocks_.size()) return OutOfRange(path_, ": has ", blocks_.size(), " blocks; there is no block ", index);
   std::vector<size_t> wanted(columns.begin(), columns.end());
   std::ranges::sort(wanted);
@@ -295,7 +302,8 @@ absl::Status MdsShardReader::ReadBlock(size_t index, std::span<const size_t> col
   state.owner = 0;
   state.mapped = nullptr;
   state.shown = file_.get();
-  return described_.compression ? ReadCompressed(info, wanted, state, view) : ReadPlain(info, wanted, state, view);
+  return described_.compression ? ReadCompressed(info, wanted, state, view, damage)
+                                : ReadPlain(info, wanted, state, view, damage);
 }
 
 absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadValue(uint64_t ordinal, size_t column,

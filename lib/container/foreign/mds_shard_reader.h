@@ -35,12 +35,14 @@ class MdsShardReader : public ForeignShardReader {
       FileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<format::MdsColumn>> columns,
       const Schema& schema, const ReadOptions& options);
 
-  absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
-                         BlockView* view) const override;
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
   void WillNeedBlock(size_t index) const override;
+
+ protected:
+  absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                    BlockDamage* damage) const override;
 
  private:
   // Bytes [offset, offset + length) of the file, which it has, for as long as the next call.
@@ -53,15 +55,16 @@ class MdsShardReader : public ForeignShardReader {
   absl::StatusOr<std::optional<std::string_view>> ReadPlainValue(uint64_t ordinal, size_t column,
                                                                  BlockBuffer::State& state) const;
   absl::Status ReadPlain(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state,
-                         BlockView* view) const;
+                         BlockView* view, BlockDamage* damage) const;
   absl::Status ReadCompressed(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state,
-                              BlockView* view) const;
+                              BlockView* view, BlockDamage* damage) const;
   uint64_t MemoryOf(const BlockInfo& info, std::span<const size_t> wanted) const;
   absl::Status CheckRawHashes(std::string_view raw) const;
 
   // `base` is what lies at byte `base_offset`; `offsets` has an entry for each sample of the block and one more.
   absl::Status Fill(const BlockInfo& info, std::span<const uint32_t> offsets, const char* base, uint64_t base_offset,
-                    std::span<const size_t> wanted, BlockBuffer::State& state, BlockView* view) const;
+                    std::span<const size_t> wanted, BlockBuffer::State& state, BlockView* view,
+                    BlockDamage* damage) const;
   absl::Status DescribeSample(const absl::Status& status, uint64_t ordinal, uint64_t offset) const;
   absl::Status DescribeValue(const absl::Status& status, uint64_t ordinal, uint64_t offset, size_t column) const;
   absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;

@@ -12,6 +12,7 @@
 #include "container/foreign/tar_dali_index.h"
 #include "container/foreign/tar_sample_grouper.h"
 #include "format/chunk.h"
+#include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
@@ -41,6 +42,34 @@ absl::Status LookBehind(const RandomAccessFile& file, uint64_t position, std::ve
   return absl::OkStatus();
 }
 
+// Without the last sample, and the columns that it was the first to have.
+void DropLastSample(TarIndex* index) {
+  index->key_ends.pop_back();
+  index->value_ends.pop_back();
+  index->keys.resize(index->key_ends.back());
+  index->values.resize(index->value_ends.back());
+  uint32_t columns = 0;
+  for (const format::TarValue& value : index->values) columns = std::max(columns, value.column + 1);
+  index->columns.resize(columns);
+}
+
+// `header` is that of the member in which the tar ends, or has no name.
+TarContents CutHere(const RandomAccessFile& file, const absl::Status& status, const TarHeader& header,
+                    TarSampleGrouper& builder, TarContents& contents) {
+  // That member either begins a sample, so that the one before is whole, or belongs to it.
+  if (!header.name.empty()) (void)builder.Add(header);
+  TarIndex& index = contents.index;
+  contents.cut_key = BaseName(file.path());
+  if (index.sample_count() > 0) {
+    contents.cut_key = index.key(index.sample_count() - 1);
+    DropLastSample(&index);
+  }
+  const uint64_t kept = index.sample_count();
+  contents.cut =
+      DataLoss(ToStd(status.message()), "; ", kept, kept == 1 ? " sample" : " samples", " before it can be read");
+  return std::move(contents);
+}
+
 // Whether the sidecar's index is of this tar.
 absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& file) {
   if (index.tar_length != file.size()) {
@@ -62,16 +91,19 @@ absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
 }
 
 absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
-                                    std::vector<TarProblem>* problems) {
+                                    std::vector<TarProblem>* problems, bool keep_cut) {
   TarContents contents;
   contents.index.tar_length = file.size();
   SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto headers, TarHeaders::Open(file, contents.compression));
   TarSampleGrouper builder(file.path(), &contents.index);
   TarHeader header;
+  auto headers = TarHeaders::Open(file, contents.compression);
   while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, headers->Next(&header));
-    if (!more) break;
+    header.name.clear();
+    const absl::StatusOr<bool> more = headers.ok() ? (*headers)->Next(&header) : headers.status();
+    if (keep_cut && absl::IsDataLoss(more.status())) return CutHere(file, more.status(), header, builder, contents);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
     SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
     // Otherwise every entry stands for a header of 512 bytes that is there. The values want their share, too.
     const uint64_t most = file.size() + max_decompression / 4;
@@ -82,7 +114,7 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
     }
   }
   if (problems != nullptr && contents.compression == TarCompression::kNone) {
-    SHARDKIT_RETURN_IF_ERROR(LookBehind(file, headers->position(), problems));
+    SHARDKIT_RETURN_IF_ERROR(LookBehind(file, (*headers)->position(), problems));
   }
   return contents;
 }
@@ -109,18 +141,20 @@ std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
   return problems;
 }
 
-absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
-                                                                   uint64_t max_decompression) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+namespace {
+
+absl::StatusOr<std::shared_ptr<TarContents>> LoadWhole(FileSystem& file_system, const RandomAccessFile& file,
+                                                       uint64_t max_decompression) {
+  const std::string& path = file.path();
   auto contents = std::make_shared<TarContents>();
-  SHARDKIT_ASSIGN_OR_RETURN(contents->compression, DetectCompression(*file));
+  SHARDKIT_ASSIGN_OR_RETURN(contents->compression, DetectCompression(file));
   if (contents->compression == TarCompression::kNone) {
     const std::string sidecar = StrCat(path, kTarIndexSuffix);
     const absl::StatusOr<std::string> bytes = file_system.ReadFile(sidecar, kMaxSidecarBytes);
     if (bytes.ok()) {
       absl::StatusOr<TarIndex> index = format::DecodeTarIndex(*bytes);
       absl::Status status = index.status();
-      if (status.ok()) status = CheckBelongs(*index, *file);
+      if (status.ok()) status = CheckBelongs(*index, file);
       if (!status.ok()) {
         // An error of the tar's own names it first.
         if (absl::StartsWith(status.message(), ToAbsl(path))) return status;
@@ -131,11 +165,24 @@ absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& f
       return contents;
     }
     if (!absl::IsNotFound(bytes.status())) return bytes.status();
-    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, LoadDaliContents(file_system, *file, contents.get()));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, LoadDaliContents(file_system, file, contents.get()));
     if (indexed) return contents;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, max_decompression, nullptr));
+  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(file, max_decompression, nullptr));
   return contents;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
+                                                             uint64_t max_decompression, bool keep_cut) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  auto loaded = LoadWhole(file_system, *file, max_decompression);
+  if (!keep_cut || !absl::IsDataLoss(loaded.status())) return loaded;
+  auto contents = std::make_shared<TarContents>();
+  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, max_decompression, nullptr, keep_cut));
+  // Of a whole tar it was the index that is wrong.
+  return contents->cut.ok() ? loaded : std::move(contents);
 }
 
 absl::StatusOr<Schema> TarSchema(const TarIndex& index) {

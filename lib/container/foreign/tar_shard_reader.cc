@@ -160,7 +160,7 @@ absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buff
 
 // Values lie at `base` as the stretches say; without any, as they lie in the tar.
 absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
-                                      BlockBuffer::State& state, BlockView* view) const {
+                                      BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const {
   const TarIndex& index = contents_->index;
   const uint64_t count = block.sample_count;
   BlockAssembler::Reset(view, block.first_sample, block.sample_count, schema_.size());
@@ -196,7 +196,11 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const St
         while (value.offset >= stretches[stretch].end) ++stretch;
         position = value.offset - stretches[stretch].begin + stretches[stretch].position;
       }
-      SHARDKIT_RETURN_IF_ERROR(CheckValue(value, {base + position, value.length}, block.first_sample + i));
+      absl::Status status = CheckValue(value, {base + position, value.length}, block.first_sample + i);
+      if (!status.ok()) {
+        if (damage == nullptr) return status;
+        damage->values[{static_cast<uint32_t>(i), value.column + size_t{1}}] = std::move(status);
+      }
       char* const begins = state.raw.data() + slot_bytes * slots[value.column + 1];
       const uint64_t end = position + value.length;
       std::memcpy(begins + 8 * i, &position, 8);
@@ -207,8 +211,8 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const St
   return absl::OkStatus();
 }
 
-absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
-                                       BlockView* view) const {
+absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                                  BlockDamage* damage) const {
   if (index >= blocks_.size()) return OutOfRange(path_, ": has ", blocks_.size(), " blocks; there is no block ", index);
   BlockBuffer::State& state = buffer->state();
   state.owner = 0;
@@ -219,24 +223,32 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
     if (column >= schema_.size()) return InvalidArgument(path_, ": there is no column ", column);
     state.wanted[column] = 1;
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckBlock(index));
   const BlockInfo& block = blocks_[index];
+  // Keys are known without the tar.
+  const auto lost = [&](const absl::Status& status) {
+    if (damage == nullptr || !absl::IsDataLoss(status)) return status;
+    for (size_t column = 1; column < schema_.size(); ++column) {
+      if (std::exchange(state.wanted[column], 0) != 0) damage->columns[column] = status;
+    }
+    return FillView(block, {}, "", state, view, nullptr);
+  };
+  if (absl::Status status = CheckBlock(index); !status.ok()) return lost(status);
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
     state.file_offset = block.offset;
     state.read_length = block.length;
-    const absl::Status status = FillView(block, {}, mapped->data(), state, view);
+    const absl::Status status = FillView(block, {}, mapped->data(), state, view, damage);
     SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
     return status;
   }
   std::vector<Stretch> stretches = FindStretches(ValuesOf(block.first_sample, block.sample_count), state.wanted);
   if (absl::Status status = ReadStretches(stretches, &state.stored); !status.ok()) {
-    if (!absl::IsResourceExhausted(status)) return status;
+    if (!absl::IsResourceExhausted(status)) return lost(status);
     return Annotate(status, StrCat(path_, ": block ", index, " (samples ", block.first_sample, " to ",
                                    block.first_sample + block.sample_count - 1, ") at byte ", block.offset));
   }
   // Values without bytes need an address too.
-  return FillView(block, stretches, stretches.empty() ? "" : state.stored.data(), state, view);
+  return FillView(block, stretches, stretches.empty() ? "" : state.stored.data(), state, view, damage);
 }
 
 absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64_t ordinal, size_t column,

@@ -23,8 +23,6 @@ class TarShardReader : public ForeignShardReader {
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
 
   // One read, or one for each stretch of wanted values when that is less. In kMapped mode there is no copy.
-  absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
-                         BlockView* view) const override;
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
@@ -33,6 +31,10 @@ class TarShardReader : public ForeignShardReader {
   void WillNeedBlock(size_t index) const override { file_->WillNeed(blocks_[index].offset, blocks_[index].length); }
 
   const std::shared_ptr<const TarContents>& contents() const { return contents_; }
+
+ protected:
+  absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                    BlockDamage* damage) const override;
 
  private:
   // Bytes [begin, end) of the tar, at `position` of a buffer.
@@ -52,7 +54,7 @@ class TarShardReader : public ForeignShardReader {
   absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;
   absl::Status ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const;
   absl::Status FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
-                        BlockBuffer::State& state, BlockView* view) const;
+                        BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const;
   absl::Status CheckValue(const format::TarValue& value, std::string_view bytes, uint64_t sample) const;
   absl::Status WrongChecksum(const format::TarValue& value, uint64_t sample) const;
 

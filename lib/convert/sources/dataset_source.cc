@@ -7,30 +7,18 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kMaxOriginBytes = uint64_t{16} << 20;
+constexpr uint64_t kLostAtOnce = 65536;
 
-absl::StatusOr<std::optional<Manifest>> ReadOrigin(FileSystem& file_system, const DatasetReader& dataset) {
-  if (dataset.container() == "shard") return std::nullopt;
-  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(dataset.path()));
-  const bool is_directory = info.type == FileType::kDirectory;
-  const std::string path = JoinPath(is_directory ? dataset.path() : ParentDirectory(dataset.path()), kOriginName);
-  const auto text = file_system.ReadFile(path, kMaxOriginBytes);
-  if (absl::IsNotFound(text.status())) return std::nullopt;
-  if (!text.ok()) return text.status();
-  auto origin = ParseManifest(*text);
-  if (!origin.ok()) return Annotate(origin.status(), StrCat(path, " (remove it to convert without what it says)"));
-  return *std::move(origin);
-}
-
-class BlockUnit final : public WorkUnit {
+class PieceUnit final : public WorkUnit {
  public:
   size_t part = 0;
-  DatasetBlock block;
+  size_t piece = 0;
   uint64_t first_sample = 0;
 };
 
@@ -42,8 +30,14 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
   DatasetOptions dataset_options;
   dataset_options.columns = options.columns;
   dataset_options.max_decompression = options.max_decompression;
+  dataset_options.keep_cut_tars = options.pack.skip_errors;
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
-  SHARDKIT_ASSIGN_OR_RETURN(std::optional<Manifest> origin, ReadOrigin(file_system, *input.dataset));
+  std::optional<Manifest> origin;
+  if (input.dataset->container() != "shard") {
+    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+    const bool directory = info.type == FileType::kDirectory;
+    SHARDKIT_ASSIGN_OR_RETURN(origin, ReadOrigin(file_system, directory ? path : ParentDirectory(path)));
+  }
   // Chosen columns are read with the key.
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> key, FindKeyColumn(*input.dataset, origin, options));
   if (key && !input.dataset->FindColumn(*key).ok()) {
@@ -54,13 +48,70 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
   return input;
 }
 
-DatasetSource::DatasetSource(std::vector<ConversionInput> inputs) {
+DatasetSource::DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors) : skip_errors_(skip_errors) {
   for (ConversionInput& input : inputs) parts_.push_back(std::make_unique<Part>(std::move(input)));
 }
 
 absl::Status DatasetSource::Start() {
-  for (const auto& part : parts_) {
-    SHARDKIT_ASSIGN_OR_RETURN(part->blocks, part->input.dataset->ReadBlockDirectory());
+  for (const auto& part : parts_) SHARDKIT_RETURN_IF_ERROR(List(*part));
+  return absl::OkStatus();
+}
+
+absl::Status DatasetSource::List(Part& part) const {
+  const DatasetReader& dataset = *part.input.dataset;
+  const auto blocks = dataset.ReadBlockDirectory();
+  if (blocks.ok()) {
+    for (const DatasetBlock& block : *blocks) part.pieces.push_back({block, block.first_sample, "", absl::OkStatus()});
+  } else if (skip_errors_ && absl::IsDataLoss(blocks.status())) {
+    SHARDKIT_RETURN_IF_ERROR(ListShards(part));
+  } else {
+    return blocks.status();
+  }
+  if (dataset.cut_tars().empty()) return absl::OkStatus();
+  // The end of a tar is missing: that takes one position behind its samples.
+  std::vector<Piece> pieces;
+  auto next = part.pieces.begin();
+  uint64_t missing = 0;
+  for (const CutTar& cut : dataset.cut_tars()) {
+    for (; next != part.pieces.end() && next->block.shard <= cut.shard; ++next) {
+      next->position += missing;
+      pieces.push_back(std::move(*next));
+    }
+    DatasetBlock end;
+    end.sample_count = 1;
+    pieces.push_back(
+        {end, pieces.empty() ? 0 : pieces.back().position + pieces.back().block.sample_count, cut.key, cut.status});
+    ++missing;
+  }
+  for (; next != part.pieces.end(); ++next) {
+    next->position += missing;
+    pieces.push_back(std::move(*next));
+  }
+  part.pieces = std::move(pieces);
+  return absl::OkStatus();
+}
+
+// Shard by shard: the samples of one that cannot be opened fail together.
+absl::Status DatasetSource::ListShards(Part& part) const {
+  const DatasetReader& dataset = *part.input.dataset;
+  uint64_t first_sample = 0;
+  for (uint32_t shard = 0; shard < dataset.manifest().shards.size(); ++shard) {
+    const uint64_t samples = dataset.manifest().shards[shard].samples;
+    const auto opened = dataset.OpenShard(shard);
+    if (!opened.ok() && !absl::IsDataLoss(opened.status())) return opened.status();
+    if (opened.ok()) {
+      for (uint32_t i = 0; i < (*opened)->blocks().size(); ++i) {
+        const BlockInfo& block = (*opened)->blocks()[i];
+        const uint64_t first = first_sample + block.first_sample;
+        part.pieces.push_back({{shard, i, first, block.sample_count, block.length}, first, "", absl::OkStatus()});
+      }
+    } else {
+      for (uint64_t done = 0; done < samples; done += kLostAtOnce) {
+        const auto count = static_cast<uint32_t>(std::min(samples - done, kLostAtOnce));
+        part.pieces.push_back({{shard, 0, first_sample + done, count, 0}, first_sample + done, "", opened.status()});
+      }
+    }
+    first_sample += samples;
   }
   return absl::OkStatus();
 }
@@ -88,12 +139,17 @@ absl::StatusOr<std::vector<Column>> DatasetSource::InitialColumns() {
 absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* columns) const {
   BlockBuffer buffer;
   BlockView view;
-  if (!part.blocks.empty()) {
-    SHARDKIT_RETURN_IF_ERROR(part.input.dataset->ReadBlock(part.blocks[0].shard, part.blocks[0].block, &buffer, &view));
+  BlockDamage damage;
+  for (const Piece& piece : part.pieces) {
+    const absl::Status read = ReadPiece(part, piece, &buffer, &view, &damage);
+    if (read.ok()) break;
+    if (!skip_errors_) return read;
+    view = {};
   }
   for (const ConvertedColumn& column : part.input.plan.columns) {
     Type type = column.after.type;
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
+      if (damage.Has(i, *column.source)) continue;
       const std::optional<std::string_view> value = view.column(*column.source).value(i);
       if (!value) continue;
       SHARDKIT_ASSIGN_OR_RETURN(type, TypeOfValue(Value(*value), LastExtension(StrCat(".", column.after.name))));
@@ -105,16 +161,16 @@ absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* 
 }
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> DatasetSource::Next(size_t max_samples) {
-  for (; part_ < parts_.size(); ++part_, block_ = 0, position_ = 0) {
-    const std::vector<DatasetBlock>& blocks = parts_[part_]->blocks;
-    while (block_ < blocks.size() && blocks[block_].first_sample + blocks[block_].sample_count <= position_) ++block_;
-    if (block_ == blocks.size()) continue;
-    const DatasetBlock& block = blocks[block_];
-    auto unit = std::make_unique<BlockUnit>();
+  for (; part_ < parts_.size(); ++part_, piece_ = 0, position_ = 0) {
+    const std::vector<Piece>& pieces = parts_[part_]->pieces;
+    while (piece_ < pieces.size() && pieces[piece_].end() <= position_) ++piece_;
+    if (piece_ == pieces.size()) continue;
+    const Piece& piece = pieces[piece_];
+    auto unit = std::make_unique<PieceUnit>();
     unit->part = part_;
-    unit->block = block;
-    unit->first_sample = position_;
-    unit->sample_count = std::min<uint64_t>(max_samples, block.first_sample + block.sample_count - position_);
+    unit->piece = piece_;
+    unit->first_sample = position_ - piece.position;
+    unit->sample_count = std::min<uint64_t>(max_samples, piece.end() - position_);
     position_ += unit->sample_count;
     return unit;
   }
@@ -123,8 +179,8 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> DatasetSource::Next(size_t max_samples
 
 absl::StatusOr<uint64_t> DatasetSource::Skip(uint64_t count) {
   uint64_t left = count;
-  for (; part_ < parts_.size(); ++part_, block_ = 0, position_ = 0) {
-    const uint64_t passed = std::min(left, parts_[part_]->input.dataset->sample_count() - position_);
+  for (; part_ < parts_.size(); ++part_, piece_ = 0, position_ = 0) {
+    const uint64_t passed = std::min(left, parts_[part_]->positions() - position_);
     position_ += passed;
     left -= passed;
     if (left == 0) break;
@@ -134,35 +190,50 @@ absl::StatusOr<uint64_t> DatasetSource::Skip(uint64_t count) {
 
 absl::StatusOr<uint64_t> DatasetSource::Count() {
   uint64_t count = 0;
-  for (const auto& part : parts_) count += part->input.dataset->sample_count();
+  for (const auto& part : parts_) count += part->positions();
   return count;
 }
 
-void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
-  const BlockUnit& wanted = static_cast<const BlockUnit&>(unit);
-  Part& part = *parts_[wanted.part];
+absl::Status DatasetSource::ReadPiece(const Part& part, const Piece& piece, BlockBuffer* buffer, BlockView* view,
+                                      BlockDamage* damage) const {
+  SHARDKIT_RETURN_IF_ERROR(piece.status);
   const DatasetReader& dataset = *part.input.dataset;
+  return skip_errors_ ? dataset.SalvageBlock(piece.block.shard, piece.block.block, buffer, view, damage)
+                      : dataset.ReadBlock(piece.block.shard, piece.block.block, buffer, view);
+}
+
+void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
+  const PieceUnit& wanted = static_cast<const PieceUnit&>(unit);
+  Part& part = *parts_[wanted.part];
+  const Piece& piece = part.pieces[wanted.piece];
+  const DatasetReader& dataset = *part.input.dataset;
+  const std::optional<size_t> key_column = part.input.plan.key;
   batch->Clear();
   if (!batch->block) batch->block = std::make_unique<BlockBuffer>();
   BlockView view;
-  const absl::Status read = dataset.ReadBlock(wanted.block.shard, wanted.block.block, batch->block.get(), &view);
+  BlockDamage damage;
+  const absl::Status read = ReadPiece(part, piece, batch->block.get(), &view, &damage);
   std::unique_ptr<SampleMapper> mapper = TakeMapper(part);
   for (size_t i = 0; i < unit.sample_count; ++i) {
-    const uint64_t ordinal = wanted.first_sample + i;
-    absl::Status status = read;
-    std::string key = StrCat(ordinal);
+    const auto place = static_cast<uint32_t>(wanted.first_sample + i);
+    const uint64_t ordinal = piece.block.first_sample + place;
+    if (!read.ok()) {
+      AddFailure(i, piece.key, read, batch);
+      continue;
+    }
+    Sample sample;
+    absl::Status status = damage.OfSample(place);
     if (status.ok()) {
-      Sample sample;
-      const uint32_t place = static_cast<uint32_t>(ordinal - wanted.block.first_sample);
       status = mapper->Map(view, place, ordinal, &batch->arena, &sample);
       if (status.ok()) {
         batch->samples.push_back(std::move(sample));
         batch->indexes.push_back(i);
         continue;
       }
-      if (!sample.key.empty()) key = sample.key;
       status = Annotate(status, StrCat(dataset.path(), ": sample ", ordinal));
     }
+    std::string_view key = sample.key;
+    if (key_column && !damage.Has(place, *key_column)) key = view.column(*key_column).value(place).value_or(key);
     AddFailure(i, key, std::move(status), batch);
   }
   std::lock_guard lock(part.mutex);

@@ -28,8 +28,9 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
 
 class DatasetSource final : public Source {
  public:
-  // At least one input; all are of one container and have the same form.
-  explicit DatasetSource(std::vector<ConversionInput> inputs);
+  // At least one input; all are of one container and have the same form. With `skip_errors` what is damaged is looked
+  // into, so that no sample fails for another's sake.
+  DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors);
 
   // Reads the block directories.
   absl::Status Start();
@@ -51,21 +52,36 @@ class DatasetSource final : public Source {
   absl::StatusOr<uint64_t> Count() override;
 
  private:
+  // A block, or what cannot be read: then its samples have `status`.
+  struct Piece {
+    DatasetBlock block;
+    uint64_t position = 0;  // in the part
+    std::string key;        // of all its samples, where they cannot be read
+    absl::Status status;
+
+    uint64_t end() const { return position + block.sample_count; }
+  };
   struct Part {
     explicit Part(ConversionInput from) : input(std::move(from)) {}
+    uint64_t positions() const { return pieces.empty() ? 0 : pieces.back().end(); }
     ConversionInput input;
-    std::vector<DatasetBlock> blocks;
+    std::vector<Piece> pieces;
     std::mutex mutex;
     std::vector<std::unique_ptr<SampleMapper>> idle;
   };
+  absl::Status List(Part& part) const;
+  absl::Status ListShards(Part& part) const;
+  absl::Status ReadPiece(const Part& part, const Piece& piece, BlockBuffer* buffer, BlockView* view,
+                         BlockDamage* damage) const;
   std::unique_ptr<SampleMapper> TakeMapper(Part& part);
   absl::Status GuessColumns(const Part& part, std::vector<Column>* columns) const;
 
+  const bool skip_errors_;
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_{/*nullable=*/true};
   size_t part_ = 0;        // to be listed next,
-  size_t block_ = 0;       // in it,
-  uint64_t position_ = 0;  // from this sample of the part on
+  size_t piece_ = 0;       // in it,
+  uint64_t position_ = 0;  // from this position of the part on
 };
 
 }  // namespace shardkit

@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "convert/sources/source_names.h"
 
 namespace shardkit {
@@ -16,6 +17,9 @@ constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
 // A tar is not read twice to learn its columns; this much of it is looked at.
 constexpr uint64_t kSniffedTarBytes = uint64_t{16} << 20;
 constexpr size_t kSniffedTarSamples = 256;
+
+// More members than a sample usually has: names may be divided at the wrong dot.
+constexpr size_t kManyMembers = 32;
 
 class TarUnit : public WorkUnit {
  public:
@@ -39,7 +43,8 @@ class FilesSource::FoundColumns {
     if (types_.size() < kMaxColumns) return absl::OkStatus();  // one more is the key
     return InvalidArgument(path, ": more than ", kMaxColumns - 1, " different extensions, as '", types_.begin()->first,
                            "' and '", types_.rbegin()->first,
-                           "'. What follows the first dot of a file's name is its column: rename the files");
+                           "'. What follows the first dot of a file's name is its column, or what follows another "
+                           "(--group-by): rename the files");
   }
 
   std::vector<Column> Columns() const {
@@ -55,7 +60,24 @@ class FilesSource::FoundColumns {
 };
 
 FilesSource::FilesSource(std::vector<SourceInput> inputs, const SourceOptions& options)
-    : inputs_(std::move(inputs)), options_(options) {}
+    : inputs_(std::move(inputs)), options_(options), split_(SplitOf(options)) {}
+
+std::map<std::string, std::string> FilesSource::metadata() const {
+  if (split_ == NameSplit::kFirstDot) return {};
+  return {{std::string(kGroupByName), std::string(GroupByName(*options_.group_by))}};
+}
+
+std::vector<std::string> FilesSource::warnings() const {
+  if (large_samples_ == 0) return {};
+  return {StrCat(first_large_, large_samples_ == 1 ? "" : StrCat(" (and ", large_samples_ - 1, " more such samples)"),
+                 ": is that one sample? Where names have several dots --group-by says how they are divided: "
+                 "first-dot, last-dot or none")};
+}
+
+void FilesSource::NoteMembers(const std::string& input, std::string_view key, size_t members) {
+  if (members <= kManyMembers || large_samples_++ > 0) return;
+  first_large_ = StrCat(input, ": sample \"", key, "\" has ", members, " members");
+}
 
 absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
   FoundColumns found;
@@ -66,7 +88,7 @@ absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
 }
 
 absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
-  TreeWalk walk(options_.file_system, input.path, NameSplit::kFirstDot);
+  TreeWalk walk(options_.file_system, input.path, split_);
   WalkedGroup group;
   uint64_t count = 0;
   while (true) {
@@ -75,7 +97,7 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
     ++count;
     for (size_t i = 0; i < group.files.size(); ++i) {
       const WalkedFile& file = group.files[i];
-      const std::string_view column = ColumnOfName({group.stem, file.rest, file.has_dot});
+      const std::string_view column = ColumnOfFile({group.stem, file.rest, file.has_dot}, split_);
       if (file.kind != EntryKind::kFile || !CheckColumnName(column).ok()) continue;
       std::optional<Type>* const type = found->Unknown(column);
       if (type == nullptr) continue;
@@ -128,12 +150,13 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::Next(size_t max_samples) 
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTree(size_t max_samples) {
   const std::string& path = inputs_[input_].path;
-  if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, path, NameSplit::kFirstDot);
+  if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, path, split_);
   auto unit = std::make_unique<TreeUnit>(path, input_);
   WalkedGroup group;
   while (unit->size() < max_samples) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk_->Next(&group));
     if (!more) break;
+    NoteMembers(path, StrCat(group.directory, group.stem), group.files.size());
     unit->Add(group, 0, group.files.size());
   }
   return unit;
@@ -149,6 +172,7 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTar(size_t max_sa
   while (unit->samples.size() < max_samples && bytes < kTarUnitBytes) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar_->Next(&unit->arena, &sample));
     if (!more) break;
+    NoteMembers(inputs_[input_].path, sample.key, sample.values.size());
     for (const TarValue& value : sample.values) bytes += value.value.bytes.size();
     unit->samples.push_back(std::move(sample));
   }
@@ -161,8 +185,8 @@ absl::Status FilesSource::LoadTreeSample(const TreeUnit& unit, size_t i, ByteAre
     const std::string path = unit.FullPath(i, file);
     SHARDKIT_RETURN_IF_ERROR(Annotate(CheckEntryKind(file.kind), path));
     const std::string_view name = unit.name(file);
-    const NameParts parts = DivideName(name, NameSplit::kFirstDot);
-    const std::string_view column = ColumnOfName(parts);
+    const NameParts parts = DivideName(name, split_);
+    const std::string_view column = ColumnOfFile(parts, split_);
     if (sample->fields.empty()) {
       sample->key = arena->Copy(StrCat(unit.directory(i), parts.stem));
       SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
@@ -219,7 +243,7 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
         arena.Clear();
       }
     } else {
-      TreeWalk walk(options_.file_system, input.path, NameSplit::kFirstDot);
+      TreeWalk walk(options_.file_system, input.path, split_);
       WalkedGroup group;
       for (;; ++count) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));

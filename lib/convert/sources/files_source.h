@@ -1,7 +1,8 @@
-// Any tree of files, or tar files: the files whose names are equal up to the first dot are one sample, and
-// what follows the dot is the column.
+// Any tree of files, or tar files: the files whose names are equal up to the first dot, or what else groups them, are
+// one sample, and what follows the dot is the column.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ class FilesSource final : public Source {
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Count() override;
+  std::map<std::string, std::string> metadata() const override;
+  std::vector<std::string> warnings() const override;
 
  private:
   class FoundColumns;
@@ -38,8 +41,13 @@ class FilesSource final : public Source {
   absl::Status LoadTreeSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample);
   absl::Status LoadTarSample(TarSample& listed, Sample* sample);
 
+  void NoteMembers(const std::string& input, std::string_view key, size_t members);
+
   const std::vector<SourceInput> inputs_;
   const SourceOptions options_;
+  const NameSplit split_;
+  uint64_t large_samples_ = 0;  // listed so far,
+  std::string first_large_;     // and what to say of the first
   ColumnTable columns_{/*nullable=*/true};
   size_t input_ = 0;                 // being listed,
   std::unique_ptr<TreeWalk> walk_;   // when it is a directory,

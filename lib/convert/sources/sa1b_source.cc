@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bSource::OpenTar(const std::string& 
   options.max_decompression = options_.max_decompression;
   options.pending_bytes = options_.pending_pair_bytes;
   options.headers_only = headers_only;
+  options.skip_errors = options_.skip_errors;
   return Sa1bTar::Open(path, options);
 }
 

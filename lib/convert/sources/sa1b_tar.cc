@@ -17,7 +17,14 @@ Sa1bRole RoleOfName(std::string_view base_name) {
 
 absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const Options& options) {
   std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options));
-  SHARDKIT_ASSIGN_OR_RETURN(tar->reader_, TarReader::Open(options.file_system, path, options.max_decompression));
+  auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
+  if (opened.ok()) {
+    tar->reader_ = *std::move(opened);
+  } else {
+    tar->damage_ = opened.status();
+    const bool tolerated = options.skip_errors && absl::IsInvalidArgument(opened.status());
+    if (!tolerated && !absl::IsDataLoss(opened.status())) return opened.status();
+  }
   return tar;
 }
 
@@ -105,17 +112,37 @@ absl::StatusOr<bool> Sa1bTar::Take(const TarMember& member, Sa1bPair* pair) {
   return true;
 }
 
+absl::Status Sa1bTar::EndHere(const absl::Status& status, std::string key, Sa1bPair* pair) {
+  if (!absl::IsDataLoss(status) && damage_.ok()) return status;
+  at_end_ = true;
+  *pair = {};
+  pair->key = std::move(key);
+  pair->status =
+      DataLoss(ToStd(status.message()), "; ", pairs_, pairs_ == 1 ? " sample" : " samples", " before it can be read");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> Sa1bTar::Next(Sa1bPair* pair) {
   TarMember member;
   while (!at_end_) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, reader_->Next(&member));
-    if (!more) {
+    const absl::StatusOr<bool> more = damage_.ok() ? reader_->Next(&member) : damage_;
+    if (!more.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(EndHere(more.status(), std::string(BasePart(path_)), pair));
+      return true;
+    }
+    if (!*more) {
       at_end_ = true;
       break;
     }
     if (member.kind == TarMember::Kind::kDirectory) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const bool ready, Take(member, pair));
-    if (ready) return true;
+    const absl::StatusOr<bool> ready = Take(member, pair);
+    if (!ready.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(EndHere(ready.status(), member.name, pair));
+      return true;
+    }
+    if (!*ready) continue;
+    if (pair->status.ok()) ++pairs_;
+    return true;
   }
   if (pending_order_.empty()) return false;
   const auto first = pending_order_.begin();

@@ -46,10 +46,12 @@ class Sa1bTar {
     uint64_t max_decompression = 0;
     uint64_t pending_bytes = 0;  // of halves that wait
     bool headers_only = false;
+    bool skip_errors = false;  // as SourceOptions
   };
   static absl::StatusOr<std::unique_ptr<Sa1bTar>> Open(const std::string& path, const Options& options);
 
-  // Pairs in the order in which they become whole; then halves that never did, as failures. False at the end.
+  // Pairs in the order in which they become whole; then halves that never did, as failures. A tar that is damaged ends
+  // there with one failure more, before these. False at the end.
   absl::StatusOr<bool> Next(Sa1bPair* pair);
 
  private:
@@ -59,16 +61,19 @@ class Sa1bTar {
   absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
   absl::StatusOr<Sa1bHalf> Read(const TarMember& member);
   absl::Status CheckMember(const TarMember& member) const;
+  absl::Status EndHere(const absl::Status& status, std::string key, Sa1bPair* pair);
   absl::Status TooMuchPending(const std::string& name) const;
 
   const std::string path_;
   const Options options_;
-  std::unique_ptr<TarReader> reader_;
+  std::unique_ptr<TarReader> reader_;  // null with damage_
+  absl::Status damage_;                // why the tar cannot be opened
   ByteArena arena_;
   absl::flat_hash_map<std::string, Sa1bPair> pending_;
   std::map<uint64_t, std::string> pending_order_;  // member number -> key
   uint64_t pending_bytes_ = 0;
   SeenKeys whole_;
+  uint64_t pairs_ = 0;  // that were whole
   bool at_end_ = false;
 };
 

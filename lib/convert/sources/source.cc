@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
   if (paths.empty()) return InvalidArgument("no input given");
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
+  convert.pack.skip_errors = options.skip_errors;
   std::vector<ConversionInput> inputs;
   for (const std::string& path : paths) {
     SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, convert));
@@ -31,12 +32,24 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
     }
     inputs.push_back(std::move(input));
   }
-  auto source = std::make_unique<DatasetSource>(std::move(inputs));
+  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.skip_errors);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   return source;
 }
 
 }  // namespace
+
+std::string_view GroupByName(GroupBy group_by) {
+  switch (group_by) {
+    case GroupBy::kFirstDot:
+      return "first-dot";
+    case GroupBy::kLastDot:
+      return "last-dot";
+    case GroupBy::kNone:
+      break;
+  }
+  return "none";
+}
 
 absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
   constexpr uint64_t kAtOnce = 4096;
@@ -51,7 +64,15 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options) {
-  if (kind == "webdataset" || kind == "mds") return OpenDatasets(kind, inputs, options);
+  const auto other = [&](std::string_view found) -> absl::Status {
+    if (!options.group_by) return absl::OkStatus();
+    return InvalidArgument(inputs.empty() ? "" : inputs[0], ": is packed as ", found,
+                           ", and names are grouped of files only (--from files)");
+  };
+  if (kind == "webdataset" || kind == "mds") {
+    SHARDKIT_RETURN_IF_ERROR(other(kind));
+    return OpenDatasets(kind, inputs, options);
+  }
   if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
     return InvalidArgument("unknown kind of input '", kind,
                            "': it is auto, files, imagefolder, sa1b, webdataset or mds");
@@ -60,9 +81,10 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   if (kind == "auto") {
     SHARDKIT_ASSIGN_OR_RETURN(kind, DetectKind(looked_at, options));
   }
+  if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
+  SHARDKIT_RETURN_IF_ERROR(other(kind));
   if (kind == "mds") return OpenDatasets(kind, inputs, options);
   if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
-  if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
   for (const SourceInput& input : looked_at) {
     if (!input.tar) continue;
     return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");

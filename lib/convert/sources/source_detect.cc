@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -10,6 +11,7 @@
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_walk.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "shardkit/tar_index.h"
 
 namespace shardkit {
 namespace {
@@ -42,16 +44,22 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, FileSystem* file_system
   return pairs > 0 && 2 * pairs >= groups;
 }
 
-// In a tar the halves of the first pairs may lie far apart: names are enough, when both endings occur.
-absl::StatusOr<bool> IsSa1bTar(const std::string& path, FileSystem* file_system) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, TarReader::Open(file_system, path, kDefaultMaxDecompression));
+// In a tar the halves of the first pairs may lie far apart: names are enough, when both endings occur. Empty for a tar
+// that cannot be read so far, which `skip_errors` allows for.
+absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
+  auto reader = TarReader::Open(options.file_system, path, kDefaultMaxDecompression);
+  if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
   TarMember member;
   size_t members = 0;
   size_t images = 0;
   size_t annotations = 0;
+  bool cut = false;
   while (members < kLookedAtMembers) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, reader->Next(&member));
-    if (!more) break;
+    const auto more = (*reader)->Next(&member);
+    cut = options.skip_errors && absl::IsDataLoss(more.status());
+    if (cut) break;
+    if (!more.ok()) return more.status();
+    if (!*more) break;
     if (member.kind == TarMember::Kind::kDirectory) continue;
     ++members;
     const std::string_view base = BasePart(member.name);
@@ -59,8 +67,9 @@ absl::StatusOr<bool> IsSa1bTar(const std::string& path, FileSystem* file_system)
     images += RoleOfName(base) == Sa1bRole::kImage ? 1 : 0;
     annotations += RoleOfName(base) == Sa1bRole::kJson ? 1 : 0;
   }
-  const bool both = images > 0 && annotations > 0;
-  return (both || members == kLookedAtMembers) && images + annotations > 0 && 2 * (images + annotations) >= members;
+  if (cut && members == 0) return std::nullopt;
+  const bool enough = (images > 0 && annotations > 0) || members == kLookedAtMembers || cut;
+  return enough && images + annotations > 0 && 2 * (images + annotations) >= members;
 }
 
 // Whether at the top there are two or more class directories and nothing else, and below nothing but images.
@@ -95,10 +104,13 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
     const bool tar = info.type == FileType::kRegular;
     if (tar) {
       const auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
-      if (absl::IsInvalidArgument(opened.status())) {
+      // One that is empty, or whose beginning is gone, is known by its name.
+      const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
+      const bool tolerated = options.skip_errors && damaged && IsTarPath(path);
+      if (absl::IsInvalidArgument(opened.status()) && !tolerated) {
         return InvalidArgument(path, ": neither a directory nor a tar file");
       }
-      SHARDKIT_RETURN_IF_ERROR(opened.status());
+      if (!tolerated) SHARDKIT_RETURN_IF_ERROR(opened.status());
     }
     result.push_back({path, tar});
   }
@@ -118,11 +130,18 @@ absl::StatusOr<std::string_view> DetectKind(const std::vector<SourceInput>& inpu
                               return !input.tar && OpenMds(*options.file_system, input.path, {}).ok();
                             }));
   if (mds) return std::string_view("mds");
-  SHARDKIT_ASSIGN_OR_RETURN(const bool sa1b, all([&](const SourceInput& input) {
-                              return input.tar ? IsSa1bTar(input.path, options.file_system)
-                                               : IsSa1bTree(input.path, options.file_system);
+  bool any = false;
+  SHARDKIT_ASSIGN_OR_RETURN(const bool sa1b, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
+                              std::optional<bool> fits;
+                              if (input.tar) {
+                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTar(input.path, options));
+                              } else {
+                                SHARDKIT_ASSIGN_OR_RETURN(fits, IsSa1bTree(input.path, options.file_system));
+                              }
+                              any = any || fits.value_or(false);
+                              return fits.value_or(true);
                             }));
-  if (sa1b) return std::string_view("sa1b");
+  if (sa1b && any) return std::string_view("sa1b");
   SHARDKIT_ASSIGN_OR_RETURN(const bool images, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
                               if (input.tar) return false;
                               return IsImageFolder(input.path, options.file_system);

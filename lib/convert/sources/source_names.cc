@@ -42,6 +42,22 @@ std::string_view ColumnOfName(const NameParts& parts) {
   return parts.rest;
 }
 
+std::string_view ColumnOfFile(const NameParts& parts, NameSplit split) {
+  return split == NameSplit::kNever ? kFileColumn : ColumnOfName(parts);
+}
+
+NameSplit SplitOf(const SourceOptions& options) {
+  switch (options.group_by.value_or(GroupBy::kFirstDot)) {
+    case GroupBy::kLastDot:
+      return NameSplit::kLastDot;
+    case GroupBy::kNone:
+      return NameSplit::kNever;
+    case GroupBy::kFirstDot:
+      break;
+  }
+  return NameSplit::kFirstDot;
+}
+
 std::string SuffixOfColumn(std::string_view column) {
   if (column.starts_with('/')) {
     column.remove_prefix(1);
@@ -83,7 +99,8 @@ absl::Status CheckColumnName(std::string_view column) {
   }
   if (column.size() > kMaxColumnNameBytes) {
     return InvalidArgument("the part of the name after the first dot has ", column.size(),
-                           " bytes; a column name has at most ", kMaxColumnNameBytes, ": rename the file");
+                           " bytes; a column name has at most ", kMaxColumnNameBytes,
+                           ": rename the file, or group by another dot (--group-by)");
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "shardkit/source.h"
 
 namespace shardkit {
 
@@ -14,6 +15,12 @@ enum class NameSplit {
   kLastDot,   // "a.seg.png" -> "a.seg", "png"
   kNever,     // the whole name belongs to the key
 };
+
+// Metadata of files that were not grouped by their first dot: GroupByName of what they were grouped by.
+inline constexpr std::string_view kGroupByName = "shardkit.group_by";
+
+// The column of files that are samples by themselves.
+inline constexpr std::string_view kFileColumn = "file";
 
 // A divided base name. Borrowed from the name.
 struct NameParts {
@@ -28,7 +35,13 @@ NameParts DivideName(std::string_view base_name, NameSplit split);
 // extension can be: "/" no dot, "/." nothing after the dot, "/key" an extension "key" (that column is taken).
 std::string_view ColumnOfName(const NameParts& parts);
 
-// The inverse: what follows the key in the file's name.
+// The same for whole files as well, which have one column for all.
+std::string_view ColumnOfFile(const NameParts& parts, NameSplit split);
+
+// What `options` says.
+NameSplit SplitOf(const SourceOptions& options);
+
+// The inverse of ColumnOfName: what follows the key in the file's name.
 std::string SuffixOfColumn(std::string_view column);
 
 // What follows the last dot; empty when there is none.

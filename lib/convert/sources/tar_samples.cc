@@ -7,15 +7,11 @@
 #include "convert/sources/source_names.h"
 
 namespace shardkit {
-namespace {
 
-// Directory and stem: the key.
-std::string_view KeyOf(std::string_view name) {
-  const NameParts parts = DivideName(BasePart(name), NameSplit::kFirstDot);
-  return name.substr(0, DirectoryPart(name).size() + parts.stem.size());
+// Directory and stem.
+std::string_view TarSamples::KeyOf(std::string_view name) const {
+  return name.substr(0, DirectoryPart(name).size() + DivideName(BasePart(name), split_).stem.size());
 }
-
-}  // namespace
 
 std::pair<uint64_t, uint64_t> SeenKeys::Hash(std::string_view key) {
   const Hash128Bytes hash = Hash128(key);
@@ -38,7 +34,15 @@ absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& 
   samples->path_ = path;
   samples->stream_above_ = options.stream_above;
   samples->headers_only_ = headers_only;
-  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_, TarReader::Open(options.file_system, path, options.max_decompression));
+  samples->split_ = SplitOf(options);
+  auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
+  if (opened.ok()) {
+    samples->reader_ = *std::move(opened);
+  } else {
+    samples->damage_ = opened.status();
+    const bool tolerated = options.skip_errors && absl::IsInvalidArgument(opened.status());
+    if (!tolerated && !absl::IsDataLoss(opened.status())) return opened.status();
+  }
   return samples;
 }
 
@@ -74,7 +78,7 @@ absl::Status TarSamples::CheckMember(const TarSample& sample, std::string_view c
 
 absl::Status TarSamples::Take(ByteArena* arena, TarSample* sample) {
   const std::string_view name = arena->Copy(member_->name);
-  const std::string_view column = ColumnOfName(DivideName(BasePart(name), NameSplit::kFirstDot));
+  const std::string_view column = ColumnOfFile(DivideName(BasePart(name), split_), split_);
   if (absl::Status status = CheckMember(*sample, column); !status.ok()) {
     if (sample->status.ok()) sample->status = Annotate(status, StrCat(path_, ": member '", name, "'"));
     return absl::OkStatus();
@@ -97,12 +101,25 @@ absl::Status TarSamples::Take(ByteArena* arena, TarSample* sample) {
   return absl::OkStatus();
 }
 
+absl::Status TarSamples::EndHere(const absl::Status& status, TarSample* sample) {
+  if (!absl::IsDataLoss(status) && damage_.ok()) return status;
+  sample->status =
+      DataLoss(ToStd(status.message()), "; ", whole_, whole_ == 1 ? " sample" : " samples", " before it can be read");
+  member_.reset();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> TarSamples::Next(ByteArena* arena, TarSample* sample) {
+  *sample = {};
   if (!started_) {
     started_ = true;
-    SHARDKIT_RETURN_IF_ERROR(Advance());
+    const absl::Status status = damage_.ok() ? Advance() : damage_;
+    if (!status.ok()) {
+      sample->key = arena->Copy(BasePart(path_));
+      SHARDKIT_RETURN_IF_ERROR(EndHere(status, sample));
+      return true;
+    }
   }
-  *sample = {};
   if (!member_) return false;
   sample->key = arena->Copy(KeyOf(member_->name));
   if (const std::optional<uint64_t> before = seen_.Insert(sample->key, member_->ordinal)) {
@@ -112,9 +129,14 @@ absl::StatusOr<bool> TarSamples::Next(ByteArena* arena, TarSample* sample) {
                         " and had ended: the files of a sample must stand next to each other, each once");
   }
   do {
-    SHARDKIT_RETURN_IF_ERROR(Take(arena, sample));
-    SHARDKIT_RETURN_IF_ERROR(Advance());
+    absl::Status status = Take(arena, sample);
+    if (status.ok()) status = Advance();
+    if (!status.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(EndHere(status, sample));
+      return true;
+    }
   } while (member_ && KeyOf(member_->name) == sample->key);
+  if (sample->status.ok()) ++whole_;
   return true;
 }
 

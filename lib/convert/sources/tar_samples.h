@@ -1,4 +1,4 @@
-// Samples of a tar file: neighbouring members whose names are equal up to the first dot of the base name.
+// Samples of a tar file: neighbouring members whose names are equal up to a dot of the base name.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "convert/sources/source_names.h"
 #include "convert/sources/tar_reader.h"
 #include "shardkit/source.h"
 
@@ -45,7 +46,8 @@ struct TarSample {
 // One thread at a time.
 class TarSamples {
  public:
-  // With `headers_only` the values are empty.
+  // With `headers_only` the values are empty. A tar that is damaged gives a last sample that says so, the one that lies
+  // there; a file that is no tar is InvalidArgument unless `options` skips errors.
   static absl::StatusOr<std::unique_ptr<TarSamples>> Open(const std::string& path, const SourceOptions& options,
                                                           bool headers_only);
 
@@ -54,14 +56,20 @@ class TarSamples {
 
  private:
   TarSamples() = default;
+  std::string_view KeyOf(std::string_view name) const;
   absl::Status Advance();
   // An error that only concerns the sample goes to sample->status.
   absl::Status Take(ByteArena* arena, TarSample* sample);
+  // Of damage makes *sample the last one.
+  absl::Status EndHere(const absl::Status& status, TarSample* sample);
   absl::Status CheckMember(const TarSample& sample, std::string_view column) const;
 
   std::string path_;
   uint64_t stream_above_ = 0;
   bool headers_only_ = false;
+  NameSplit split_ = NameSplit::kFirstDot;
+  uint64_t whole_ = 0;  // samples
+  absl::Status damage_;
   std::unique_ptr<TarReader> reader_;
   std::optional<TarMember> member_;  // listed, not read
   bool started_ = false;

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "shardkit/dataset_reader.h"
@@ -30,6 +32,9 @@ class ForeignDataset {
   // it.
   virtual absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const = 0;
 
+  // As DatasetReader's.
+  virtual const std::vector<CutTar>& cut_tars() const = 0;
+
   // What is wrong with a shard that can be opened and that reading all of it does not show: hashes of whole files,
   // samples whose parts do not stand together. An error is what kept the check from being done. Reads the whole shard.
   virtual absl::Status FindProblems(size_t shard, const ReadOptions& options,
@@ -44,15 +49,26 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system,
 
 // WebDataset: `path` is a tar file, plain or compressed, or a directory that holds tar files.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
-                                                               const ReadOptions& options);
+                                                               const DatasetOptions& options);
 
 // The tars that the wids index at `path` lists, or null when that file is none. DataLoss when a tar is not what the
 // index says of it, NotFound when it is missing, Unimplemented when it is on another machine.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
-                                                         const ReadOptions& options);
+                                                         const DatasetOptions& options);
 
 // The dataset at `path`, of which `info` is known, or null when it is none of the above (or one of our own).
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options);
+
+// The container of what lies at `path`, by names alone: "mds", "webdataset", or "" for none of these.
+absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
+                                                    const FileInfo& info);
+
+// What the samples of the dataset in a directory were before they were converted, when kOriginName says so.
+absl::StatusOr<std::optional<Manifest>> ReadOrigin(FileSystem& file_system, const std::string& directory);
+
+// Metadata of a WebDataset that says how its keys are written; kEscapedKeys: by format::EscapeWebDatasetKey.
+inline constexpr std::string_view kKeysName = "webdataset.keys";
+inline constexpr std::string_view kEscapedKeys = "escaped";
 
 }  // namespace shardkit

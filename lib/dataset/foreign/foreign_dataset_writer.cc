@@ -82,6 +82,7 @@ absl::Status ForeignDatasetWriter::Record(JournalEntry entry) {
 absl::Status ForeignDatasetWriter::PublishOrigin() const {
   Manifest origin = common_.origin;
   origin.shards.clear();
+  if (origin.schema.size() == 0) origin.schema = manifest_.schema;
   return PublishFile(file_system_, Path(kOriginName), FormatManifest(origin));
 }
 

@@ -25,12 +25,13 @@ class MdsDataset : public ForeignDataset {
  public:
   explicit MdsDataset(FileSystem& file_system) : file_system_(file_system) {}
 
-  absl::Status Initialise(MdsDirectory directory, const std::vector<std::string>& wanted) {
+  absl::Status Initialise(MdsDirectory directory, const std::optional<Manifest>& origin,
+                          const std::vector<std::string>& wanted) {
     directory_ = std::move(directory.path);
     described_by_ = std::move(directory.described_by);
     shards_ = std::move(directory.index.shards);
     columns_ = std::make_shared<const std::vector<format::MdsColumn>>(std::move(directory.index.columns));
-    SHARDKIT_RETURN_IF_ERROR(MakeSchema(wanted));
+    SHARDKIT_RETURN_IF_ERROR(MakeSchema(origin, wanted));
     for (const format::MdsShard& shard : shards_) {
       // Of a shard with both forms the raw one is read, which is what the peer keeps when it has decompressed it.
       bool compressed = false;
@@ -53,6 +54,7 @@ class MdsDataset : public ForeignDataset {
 
   std::string_view container() const override { return "mds"; }
   const Manifest& manifest() const override { return manifest_; }
+  const std::vector<CutTar>& cut_tars() const override { return no_cut_tars_; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
     const ManifestShard& entry = manifest_.shards[shard];
@@ -93,7 +95,16 @@ class MdsDataset : public ForeignDataset {
                          "\"; br, bz2, gz, snappy and zstd are read");
   }
 
-  absl::Status MakeSchema(const std::vector<std::string>& wanted) {
+  // The container knows no keys: the column that was one before the conversion, or else one that is called so.
+  static bool IsKey(const Column& column, const std::optional<Manifest>& origin) {
+    if (column.type != Type::kUtf8) return false;
+    if (!origin) return column.name == "key";
+    const std::optional<size_t> key = origin->schema.key_column();
+    return key && origin->schema[*key].name == column.name;
+  }
+
+  absl::Status MakeSchema(const std::optional<Manifest>& origin, const std::vector<std::string>& wanted) {
+    if (origin) manifest_.metadata = origin->metadata;
     std::vector<Column> readable;
     std::string names;
     const format::MdsColumn* refused = nullptr;
@@ -101,6 +112,7 @@ class MdsDataset : public ForeignDataset {
       const bool asked = wanted.empty() || std::ranges::find(wanted, column.name) != wanted.end();
       if (column.how.refusal.empty()) {
         readable.push_back(ColumnOf(column));
+        readable.back().is_key = IsKey(readable.back(), origin);
         names += StrCat(names.empty() ? "" : ",", column.name);
       } else if (asked && refused == nullptr) {
         refused = &column;
@@ -134,6 +146,7 @@ class MdsDataset : public ForeignDataset {
   std::vector<std::optional<Compression>> compressed_;  // of the file that is there, per shard
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
   Manifest manifest_;
+  const std::vector<CutTar> no_cut_tars_;
 };
 
 }  // namespace
@@ -150,8 +163,9 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system,
     if (absl::IsNotFound(directory.status())) directory = ReadMdsStreams(file_system, path);
   }
   if (!directory.ok()) return directory.status();
+  SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, directory->path));
   auto dataset = std::make_unique<MdsDataset>(file_system);
-  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), options.columns));
+  SHARDKIT_RETURN_IF_ERROR(dataset->Initialise(*std::move(directory), origin, options.columns));
   return dataset;
 }
 

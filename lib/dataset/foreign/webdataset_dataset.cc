@@ -12,6 +12,7 @@
 #include "container/foreign/tar_shard_reader.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/wids_dataset.h"
+#include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
 #include "shardkit/tar_index.h"
 
@@ -27,8 +28,13 @@ constexpr size_t kThreads = 8;
 
 class WebDataset final : public ForeignDataset {
  public:
-  WebDataset(FileSystem& file_system, std::vector<ListedTar> tars)
-      : file_system_(file_system), tars_(std::move(tars)), contents_(tars_.size()) {}
+  WebDataset(FileSystem& file_system, std::vector<ListedTar> tars, const std::optional<Manifest>& origin, bool keep_cut)
+      : file_system_(file_system), tars_(std::move(tars)), keep_cut_(keep_cut), contents_(tars_.size()) {
+    if (!origin) return;
+    manifest_.metadata = origin->metadata;
+    const auto keys = manifest_.metadata.find(std::string(kKeysName));
+    escaped_keys_ = keys != manifest_.metadata.end() && keys->second == kEscapedKeys;
+  }
 
   // Looks through all tars.
   absl::Status Describe(const ReadOptions& options) {
@@ -52,6 +58,7 @@ class WebDataset final : public ForeignDataset {
 
   std::string_view container() const override { return "webdataset"; }
   const Manifest& manifest() const override { return manifest_; }
+  const std::vector<CutTar>& cut_tars() const override { return cut_tars_; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
     SHARDKIT_ASSIGN_OR_RETURN(auto opened, OpenTar(shard, options));
@@ -80,11 +87,32 @@ class WebDataset final : public ForeignDataset {
   // Sizes are compared before the tar is looked through: one that was cut off is named as what it is.
   absl::StatusOr<std::unique_ptr<TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
     const ListedTar& tar = tars_[shard];
-    SHARDKIT_RETURN_IF_ERROR(CheckTarSize(file_system_, tar));
-    auto opened = TarShardReader::Open(file_system_, tar.path, options, contents_[shard]);
+    const absl::Status size = CheckTarSize(file_system_, tar);
+    if (!size.ok() && !(keep_cut_ && absl::IsDataLoss(size))) return size;
+    std::shared_ptr<const TarContents> contents = contents_[shard];
+    if (contents == nullptr) {
+      auto loaded = LoadTarContents(file_system_, tar.path, options.max_decompression, keep_cut_);
+      if (!loaded.ok()) return DescribeMissing(tar, loaded.status());
+      if (escaped_keys_) UnescapeKeys(&(*loaded)->index);
+      contents = *std::move(loaded);
+    }
+    auto opened = TarShardReader::Open(file_system_, tar.path, options, contents);
     if (!opened.ok()) return DescribeMissing(tar, opened.status());
+    if (!contents->cut.ok()) return opened;
+    SHARDKIT_RETURN_IF_ERROR(size);
     SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count()));
     return opened;
+  }
+
+  static void UnescapeKeys(format::TarIndex* index) {
+    std::string keys;
+    std::vector<uint64_t> ends{0};
+    for (uint64_t i = 0; i < index->sample_count(); ++i) {
+      keys += format::UnescapeWebDatasetKey(index->key(i));
+      ends.push_back(keys.size());
+    }
+    index->keys = std::move(keys);
+    index->key_ends = std::move(ends);
   }
 
   absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<TarShardReader>> opened) {
@@ -99,7 +127,9 @@ class WebDataset final : public ForeignDataset {
     }
     manifest_.shards.push_back(
         {tars_[shard].name, reader.file_length(), reader.sample_count(), reader.blocks().size(), {}});
-    const uint64_t bytes = reader.contents()->index.memory();
+    const TarContents& contents = *reader.contents();
+    if (!contents.cut.ok()) cut_tars_.push_back({shard, contents.cut_key, contents.cut});
+    const uint64_t bytes = contents.index.memory();
     if (kept_bytes_ + bytes <= kKeptBytes) {
       kept_bytes_ += bytes;
       contents_[shard] = reader.contents();
@@ -109,6 +139,9 @@ class WebDataset final : public ForeignDataset {
 
   FileSystem& file_system_;
   const std::vector<ListedTar> tars_;
+  const bool keep_cut_;
+  bool escaped_keys_ = false;
+  std::vector<CutTar> cut_tars_;
   std::vector<std::shared_ptr<const TarContents>> contents_;  // null where not kept
   uint64_t kept_bytes_ = 0;
   Manifest manifest_;
@@ -117,7 +150,7 @@ class WebDataset final : public ForeignDataset {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
-                                                               const ReadOptions& options) {
+                                                               const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
   std::vector<std::string> paths = {path};
   if (info.type == FileType::kDirectory) {
@@ -129,12 +162,14 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_
     std::string name(BaseName(tar));
     tars.push_back({std::move(tar), std::move(name), "", 0, {}});
   }
-  return OpenTars(file_system, std::move(tars), options);
+  const std::string folder = info.type == FileType::kDirectory ? path : ParentDirectory(path);
+  return OpenTars(file_system, folder, std::move(tars), options);
 }
 
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, std::vector<ListedTar> tars,
-                                                         const ReadOptions& options) {
-  auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars));
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, const std::string& folder,
+                                                         std::vector<ListedTar> tars, const DatasetOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, folder));
+  auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars), origin, options.keep_cut_tars);
   SHARDKIT_RETURN_IF_ERROR(dataset->Describe(options));
   return dataset;
 }

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_pat
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
-                                                         const ReadOptions& options) {
+                                                         const DatasetOptions& options) {
   absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxIndexBytes);
   // Nothing of that size is an index of tars; what it is instead is for others to say.
   if (absl::IsResourceExhausted(text.status())) return nullptr;
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system
   if (!index.ok()) return Annotate(index.status(), path);
   if (!*index) return nullptr;
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<ListedTar> tars, ListWidsTars(path, **std::move(index)));
-  return OpenTars(file_system, std::move(tars), options);
+  return OpenTars(file_system, ParentDirectory(path), std::move(tars), options);
 }
 
 absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status) {

@@ -23,9 +23,9 @@ struct ListedTar {
   format::WidsShard listed;
 };
 
-// The dataset of these tars, of which there is at least one.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, std::vector<ListedTar> tars,
-                                                         const ReadOptions& options);
+// The dataset of these tars, of which there is at least one; kOriginName is looked for in `folder`.
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, const std::string& folder,
+                                                         std::vector<ListedTar> tars, const DatasetOptions& options);
 
 // DataLoss, naming tar and index, unless the tar has the bytes, or the samples, that the index lists;
 // NotFound when there is no tar.

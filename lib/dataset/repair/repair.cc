@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/shard_file_writer.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
 #include "dataset/repair/repair_footer.h"
 #include "dataset/repair/repair_salvage.h"
@@ -47,6 +48,7 @@ class ShardRepair {
   absl::Status CheckPaths() const {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo input, file_system_.Stat(report_.path));
     if (input.type != FileType::kRegular) return InvalidArgument(report_.path, ": is not a file");
+    SHARDKIT_RETURN_IF_ERROR(RefuseOtherContainers(file_system_, report_.path, input));
     const std::string temporary = StrCat(report_.output, kTemporarySuffix);
     for (const std::string& path : {report_.output, temporary}) {
       const absl::StatusOr<FileInfo> info = file_system_.Stat(path);
@@ -395,6 +397,16 @@ class ShardRepair {
 };
 
 }  // namespace
+
+absl::Status RefuseOtherContainers(FileSystem& file_system, const std::string& path, const FileInfo& info) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, ForeignContainerAt(file_system, path, info));
+  if (container.empty()) return absl::OkStatus();
+  const bool directory = info.type == FileType::kDirectory;
+  return InvalidArgument(path, ": is ", directory ? "a dataset" : "a shard", " of ", container,
+                         ", which has no blocks to recover: take over the samples that can be read with shardctl "
+                         "convert ",
+                         path, " -o OUT --to ", container, " --on-error skip");
+}
 
 absl::StatusOr<RepairReport> RepairListedShard(FileSystem& file_system, const std::string& path,
                                                const std::string& output, const RepairOptions& options,

@@ -66,6 +66,8 @@ class DatasetRepair {
       return manifest.status();
     }
     if (names_.empty() && !listing_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(directory_));
+      SHARDKIT_RETURN_IF_ERROR(RefuseOtherContainers(file_system_, directory_, info));
       return NotFound(directory_, ": there is neither a dataset.json nor a shard (*.shard) in it");
     }
     for (const std::string& name : names_) {

@@ -16,4 +16,7 @@ absl::StatusOr<RepairReport> RepairListedShard(FileSystem& file_system, const st
                                                const std::string& output, const RepairOptions& options,
                                                const ListedShard* listing, uint64_t* keys_left);
 
+// InvalidArgument, saying what to do instead, for a path that is by its name of another container.
+absl::Status RefuseOtherContainers(FileSystem& file_system, const std::string& path, const FileInfo& info);
+
 }  // namespace shardkit

@@ -54,6 +54,35 @@ std::string_view WebDatasetExtension(std::string_view column) {
   return column == "/key" ? column.substr(1) : column;
 }
 
+std::string EscapeWebDatasetKey(std::string_view key) {
+  const size_t base = key.rfind('/') + 1;  // 0 when there is none
+  std::string escaped(key.substr(0, base));
+  for (const char c : key.substr(base)) {
+    if (c == '.' || c == '%') {
+      escaped += c == '.' ? "%2E" : "%25";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string UnescapeWebDatasetKey(std::string_view key) {
+  const size_t base = key.rfind('/') + 1;
+  std::string plain(key.substr(0, base));
+  for (size_t i = base; i < key.size(); ++i) {
+    const std::string_view rest = key.substr(i);
+    const bool dot = rest.starts_with("%2E");
+    if (dot || rest.starts_with("%25")) {
+      plain += dot ? '.' : '%';
+      i += 2;
+    } else {
+      plain += key[i];
+    }
+  }
+  return plain;
+}
+
 bool IsTarName(std::string_view name) {
   for (const std::string_view ending : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"}) {
     if (name.ends_with(ending)) return true;

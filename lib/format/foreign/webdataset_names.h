@@ -34,6 +34,11 @@ std::string WebDatasetColumn(std::string_view extension);
 // The extension of a column, without the dot: what WebDatasetColumn made, undone.
 std::string_view WebDatasetExtension(std::string_view column);
 
+// A key whose last part has dots, as one without: in that part '.' becomes "%2E" and '%' "%25". And back; what the
+// first has not made stays as it is.
+std::string EscapeWebDatasetKey(std::string_view key);
+std::string UnescapeWebDatasetKey(std::string_view key);
+
 // Whether a file's name ends as that of a tar does: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2
 // .tar.xz.
 bool IsTarName(std::string_view name);

@@ -24,6 +24,17 @@ struct DatasetOptions : ReadOptions {
 
   // Shards kept open at once.
   size_t max_open_shards = 256;
+
+  // Of tars that are damaged or were cut off, takes the samples before that place, instead of failing: see
+  // DatasetReader::cut_tars.
+  bool keep_cut_tars = false;
+};
+
+// A tar that can be read up to some place only.
+struct CutTar {
+  size_t shard = 0;
+  std::string key;      // of the sample that lies there, or the tar's name
+  absl::Status status;  // where that is, why, and how many samples stand before it
 };
 
 struct ScanOptions {
@@ -130,6 +141,13 @@ class DatasetReader {
   // Block `block` of shard `shard` with columns(). The view borrows *buffer (or the memory map, which *buffer keeps
   // open) until its next use. OutOfRange for a place that is not there.
   virtual absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const = 0;
+
+  // As ShardReader::SalvageBlock, with columns().
+  virtual absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
+                                    BlockDamage* damage) const = 0;
+
+  // Ascending by shard; none unless DatasetOptions::keep_cut_tars.
+  virtual const std::vector<CutTar>& cut_tars() const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;
 

@@ -38,7 +38,7 @@ struct ForeignWriterOptions {
   std::string job;
   const Cancellation* cancellation = nullptr;
 
-  // Written as kOriginName. Its shards are ignored.
+  // Written as kOriginName. Its shards are ignored; without columns it has those of the writer.
   Manifest origin;
 };
 

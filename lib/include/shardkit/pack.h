@@ -43,6 +43,7 @@ struct PackReport {
   uint64_t samples = 0;  // stored, or of a dry run loaded, by this call (not by a run it resumed)
   uint64_t input_bytes = 0;
   std::vector<SkippedSample> skipped;
+  std::vector<std::string> warnings;  // see Source::warnings
 };
 
 // Packs all (or a partition) of a source into a new dataset at `directory`. On failure nothing is left behind, except
@@ -57,6 +58,10 @@ struct UnpackOptions {
   int threads = 1;
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
+
+  // Samples that cannot be read, or whose names are none for files: fail the job, or leave them out and report them.
+  bool skip_errors = false;
+
   const Cancellation* cancellation = nullptr;
   std::function<void(uint64_t samples_done, uint64_t samples_total)> progress;  // as PackOptions::progress
 };
@@ -65,6 +70,7 @@ struct UnpackReport {
   uint64_t samples = 0;
   uint64_t files = 0;
   uint64_t bytes = 0;
+  std::vector<SkippedSample> skipped;  // ascending; a position is the sample's ordinal in the dataset
 };
 
 // Writes the files a dataset was packed from, byte for byte, below `directory`, which must be empty or missing.

@@ -95,9 +95,10 @@ struct RepairReport {
 // dataset.json beside the shard still tells it. An undamaged shard gives a shard of the same content.
 // `output` appears whole or not at all (through OUTPUT.tmp). The memory used is some MiB, the inline columns
 // of one block, and what grows with the number of blocks and the keys of the key index. Errors: NotFound;
-// AlreadyExists when there is an `output`; InvalidArgument when it is the input, or when `schema_from` is of
-// no use; DataLoss when this is no shard, or its header is gone and nothing tells the columns; Unimplemented
-// for a later version's shard; Cancelled; errors of I/O. Damage is reported, not returned.
+// AlreadyExists when there is an `output`; InvalidArgument when it is the input, when `path` is a shard of another
+// container, or when `schema_from` is of no use; DataLoss when this is no shard, or its header is gone and nothing
+// tells the columns; Unimplemented for a later version's shard; Cancelled; errors of I/O. Damage is reported, not
+// returned.
 absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path, const std::string& output,
                                          const RepairOptions& options = {});
 

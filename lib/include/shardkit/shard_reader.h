@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -65,6 +67,23 @@ class BlockBuffer {
   std::unique_ptr<State> state_;
 };
 
+// What of a block cannot be read, and why. Columns by their position in the schema or dataset that was read.
+struct BlockDamage {
+  std::map<size_t, absl::Status> columns;                      // of which no value can be read,
+  std::map<std::pair<uint32_t, size_t>, absl::Status> values;  // of the others: sample of the block, column
+
+  bool Has(uint32_t sample, size_t column) const {
+    return columns.contains(column) || values.contains({sample, column});
+  }
+
+  // OK when all values of the sample can be read.
+  absl::Status OfSample(uint32_t sample) const {
+    const auto value = values.lower_bound({sample, 0});
+    if (value != values.end() && value->first.first == sample) return value->second;
+    return columns.empty() ? absl::OkStatus() : columns.begin()->second;
+  }
+};
+
 // Receives consecutive pieces of a value. A returned error ends the copy and is passed on.
 using ByteSink = std::function<absl::Status(std::string_view piece)>;
 
@@ -98,6 +117,11 @@ class ShardReader {
   // request for the whole block; otherwise only the header and the chunks wanted are read.
   virtual absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                                  BlockView* view) const = 0;
+
+  // The same for a block that may be damaged: what can be read is, and *damage, cleared first, names the rest, whose
+  // values in the view mean nothing. An error concerns the block as a whole.
+  virtual absl::Status SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                                    BlockDamage* damage) const = 0;
 
   // One value, empty when absent. Borrows *buffer until its next use. At most two reads. OutOfRange for an ordinal not
   // below sample_count(), InvalidArgument for a column not in the schema.

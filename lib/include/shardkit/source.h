@@ -91,13 +91,31 @@ class Source {
   // of their labels. Empty otherwise.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 
+  // What the user should know of the samples listed so far, a line each. Not thread-safe.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
   // Number of samples, found without loading them (it may list everything once). Not thread-safe; does
   // not move the position.
   virtual absl::StatusOr<uint64_t> Count() = 0;
 };
 
+// Where a file's base name is divided: what stands before belongs to the key, what follows is the column.
+enum class GroupBy : uint8_t {
+  kFirstDot,  // "a.seg.png": key "a", column "seg.png"
+  kLastDot,   // key "a.seg", column "png"
+  kNone,      // key "a.seg.png", column "file": every file is a sample
+};
+
+// "first-dot", "last-dot", "none".
+std::string_view GroupByName(GroupBy group_by);
+
 struct SourceOptions {
   FileSystem* file_system = PosixFileSystem();
+  // Of files only; InvalidArgument for other kinds. Without a value kFirstDot.
+  std::optional<GroupBy> group_by;
+  // As PackOptions::skip_errors, for what is found out before packing begins: tars that are empty or were cut off are
+  // inputs like others, whose missing samples fail.
+  bool skip_errors = false;
   // Values of at least this many bytes are handed on as files instead of being loaded.
   uint64_t stream_above = uint64_t{16} << 20;
   // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one

@@ -129,27 +129,57 @@ TEST_F(TarSourceTest, TwoTarsBehindEachOtherAreOne) {
   EXPECT_EQ(Load(first + MakeTar({{"b.txt", "2"}})).Keys(), (std::vector<std::string>{"a", "b"}));
 }
 
-TEST_F(TarSourceTest, ATarThatWasCutOffIsFoundWhereverItWasCut) {
-  const std::vector<TarEntry> entries = {{"a.txt", std::string(600, 'a')}, {"b.txt", std::string(20, 'b')}};
-  const std::string tar = MakeTar(entries, "", "ustar");
-  constexpr size_t kMembers = 512 + 1024 + 512 + 512;
-  for (size_t length = 1; length <= kMembers; length += 73) {
-    const test::Loaded loaded = Load(tar.substr(0, length));
-    EXPECT_FALSE(loaded.status.ok()) << length;
-    EXPECT_EQ(Message(loaded.status).find("/t.tar: "), 0u) << loaded.status;
+// The samples before the cut come, but for one that nothing shows to be whole; then a failure that says so.
+TEST_F(TarSourceTest, ATarThatWasCutOffEndsThere) {
+  const std::string tar = MakeTar(
+      {{"a.txt", std::string(600, 'a')}, {"a.cls", "1"}, {"b.txt", std::string(20, 'b')}, {"b.cls", ""}}, "", "ustar");
+  constexpr size_t kSecond = 512 + 1024 + 512 + 512, kMembers = kSecond + 512 + 512 + 512;
+  SourceOptions skip;
+  skip.skip_errors = true;
+  for (size_t length = 0; length <= kMembers; length += 73) {
+    SCOPED_TRACE(length);
+    const test::Loaded loaded = Load(tar.substr(0, length), skip);
+    ASSERT_TRUE(loaded.status.ok()) << loaded.status;
+    const bool first = length >= kSecond + 512;
+    EXPECT_EQ(loaded.Keys(), first ? std::vector<std::string>{"a"} : std::vector<std::string>());
+    ASSERT_EQ(loaded.failures.size(), 1u);
+    const absl::Status& status = loaded.failures[0].status;
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_EQ(Message(status).find("/t.tar: "), 0u) << status;
+    EXPECT_TRUE(
+        Message(status).ends_with(first ? "; 1 sample before it can be read" : "; 0 samples before it can be read"))
+        << status;
+    EXPECT_EQ(loaded.failures[0].key, length < 512 ? "t.tar" : first ? "b" : "a");
+    const auto source = OpenSource("files", {"/t.tar"}, {.file_system = file_system_.get(), .skip_errors = true});
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ((*source)->Count().value_or(0), loaded.positions);
   }
-  EXPECT_FALSE(Load(tar.substr(0, kMembers)).status.ok());
-  const test::Loaded cut = Load(tar.substr(0, 1536));
-  EXPECT_TRUE(absl::IsDataLoss(cut.status)) << cut.status;
-  EXPECT_NE(Message(cut.status).find("after member 1 'a.txt'"), std::string::npos) << cut.status;
+  EXPECT_NE(Message(Load(tar.substr(0, kMembers)).failures[0].status).find("ends without an end mark"),
+            std::string::npos);
+  EXPECT_FALSE(Load("").status.ok());
 }
 
 TEST_F(TarSourceTest, ADamagedHeaderIsFound) {
   std::string tar = MakeTar({{"a.txt", "1"}, {"b.txt", "2"}}, "", "ustar");
   tar[1024 + 5] ^= 1;
   const test::Loaded loaded = Load(tar);
-  EXPECT_TRUE(absl::IsDataLoss(loaded.status)) << loaded.status;
-  EXPECT_NE(Message(loaded.status).find("after member 1 'a.txt': Damaged tar archive"), std::string::npos);
+  ASSERT_EQ(loaded.failures.size(), 1u);
+  const absl::Status& status = loaded.failures[0].status;
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_NE(Message(status).find("after member 1 'a.txt': Damaged tar archive"), std::string::npos);
+}
+
+TEST_F(TarSourceTest, GroupsByTheDotThatIsAskedFor) {
+  const std::string tar = MakeTar({{"d/a.b.txt", "1"}, {"d/a.b.cls", "2"}, {"d/a.c.txt", "3"}});
+  SourceOptions options;
+  options.group_by = GroupBy::kLastDot;
+  test::Loaded loaded = Load(tar, options);
+  ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"d/a.b", "d/a.c"}));
+  EXPECT_EQ(loaded.samples[0].fields.at("cls").bytes, "2");
+  options.group_by = GroupBy::kNone;
+  loaded = Load(tar, options);
+  ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"d/a.b.txt", "d/a.b.cls", "d/a.c.txt"}));
+  EXPECT_EQ(loaded.samples[1].fields.at("file").bytes, "2");
 }
 
 TEST_F(TarSourceTest, InitialColumnsComeFromTheFirstMembers) {

@@ -42,7 +42,7 @@ TEST(MappingTest, Bf16ToMds) {
   WriteThree(*files, "/in", {MakeColumn("x", Type::kBf16)}, {{"\x80\x3f", "\x00\xc0"s, "\xc0\x7f"}});
   ExpectRefused(*files, Container::kMds, false, "x", "--lossy stores the same numbers as f32");
   const Mapped mapped = MapLossy(*files, Container::kMds, "x");
-  EXPECT_EQ(mapped.columns, "key utf8, text utf8, x f32");
+  EXPECT_EQ(mapped.columns, "key utf8*, text utf8, x f32");
   EXPECT_EQ(mapped.values, (std::vector<std::string>{Bytes(1.0f), Bytes(-2.0f), "\0\0\xc0\x7f"s}));
   // It stays what it was made: f32 again.
   ASSERT_TRUE(ConvertTo(*files, "/out", "/back", Container::kShard).ok());
@@ -55,7 +55,7 @@ TEST(MappingTest, Bf16ArraysToMds) {
              {{"\x80\x3f\x00\x40"s}, {ArrayValue(Type::kBf16, {1, 2}, "\x80\x3f\x00\x40"s)}});
   ExpectRefused(*files, Container::kMds, false, "a", "--lossy");
   const Mapped mapped = MapLossy(*files, Container::kMds, "b");
-  EXPECT_EQ(mapped.columns, "a ndarray:f32:2, b ndarray:f32, key utf8, text utf8");
+  EXPECT_EQ(mapped.columns, "a ndarray:f32:2, b ndarray:f32, key utf8*, text utf8");
   EXPECT_EQ(mapped.values[1], ArrayValue(Type::kF32, {1, 2}, Bytes(1.0f) + Bytes(2.0f)));
   EXPECT_EQ(ScanRows(*files, "/out")[2].at("a"), Bytes(1.0f) + Bytes(2.0f));
 }
@@ -66,7 +66,7 @@ TEST(MappingTest, BoolToMds) {
              {{"\x01", "\0"s}, {ArrayValue(Type::kBool, {2}, "\x01\0"s)}});
   ExpectRefused(*files, Container::kMds, false, "x", "--lossy stores u8, 0 or 1");
   const Mapped mapped = MapLossy(*files, Container::kMds, "y");
-  EXPECT_EQ(mapped.columns, "key utf8, text utf8, x u8, y ndarray:u8");
+  EXPECT_EQ(mapped.columns, "key utf8*, text utf8, x u8, y ndarray:u8");
   EXPECT_EQ(mapped.values[0], ArrayValue(Type::kU8, {2}, "\x01\0"s));
   EXPECT_EQ(ScanRows(*files, "/out")[1].at("x"), "\0"s);
 }
@@ -80,7 +80,7 @@ TEST(MappingTest, MasksToEither) {
     const Mapped mapped = MapLossy(*files, to, column);
     EXPECT_EQ(mapped.values[0], R"([{"counts":"042","size":[2,3]}])");
     EXPECT_EQ(mapped.columns,
-              to == Container::kMds ? "key utf8, m json, text utf8" : "key utf8*, text.txt bytes?, m.json bytes?");
+              to == Container::kMds ? "key utf8*, m json, text utf8" : "key utf8*, text.txt bytes?, m.json bytes?");
     ASSERT_TRUE(ConvertTo(*files, "/out", "/back", Container::kShard).ok());
     EXPECT_EQ(ScanRows(*files, "/back")[0].at(column), mapped.values[0]);
   }
@@ -247,7 +247,7 @@ TEST(MappingTest, ChosenColumns) {
   ConvertOptions options = SmallOptions(Container::kMds);
   options.columns = {"y"};
   ASSERT_TRUE(ConvertTo(*files, "/in", "/mds", options).ok());
-  EXPECT_EQ(ColumnText(*files, "/mds"), "key utf8, y u8");
+  EXPECT_EQ(ColumnText(*files, "/mds"), "key utf8*, y u8");
   for (const bool with_origin : {true, false}) {
     if (!with_origin) {
       ASSERT_TRUE(files->RemoveFile("/mds/shardkit.json").ok());

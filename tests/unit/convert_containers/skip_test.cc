@@ -58,7 +58,7 @@ TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
       const auto files = NewMemoryFileSystem();
       WriteWithAbsent(*files, {0, 3, 4, 6, 7, 9});
       if (to == Container::kShard) {
-        // One in the middle cannot be read: all of its block are lost.
+        // One in the middle cannot be read.
         std::string shard = ReadAll(*files, "/in/00000000.shard");
         const size_t place = shard.find("value 5");
         ASSERT_NE(place, shard.npos);
@@ -80,7 +80,7 @@ TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
       ASSERT_TRUE(report.ok()) << report.status();
       if (report->skipped.empty()) continue;  // the last run found a finished dataset
       const std::vector<uint64_t> expected =
-          to == Container::kShard ? std::vector<uint64_t>{4, 5, 6, 7} : std::vector<uint64_t>{0, 3, 4, 6, 7, 9};
+          to == Container::kShard ? std::vector<uint64_t>{5} : std::vector<uint64_t>{0, 3, 4, 6, 7, 9};
       EXPECT_EQ(Positions(report->skipped), expected);
       EXPECT_EQ(ScanRows(*files, "/out").size(), 10 - expected.size());
       if (HasFailure()) return;
@@ -88,7 +88,7 @@ TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
   }
 }
 
-TEST(SkipTest, DamagedBlocksOfTheInput) {
+TEST(SkipTest, DamagedValueOfTheInput) {
   for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
     SCOPED_TRACE(ContainerName(to));
     const auto files = NewMemoryFileSystem();
@@ -104,11 +104,61 @@ TEST(SkipTest, DamagedBlocksOfTheInput) {
     EXPECT_FALSE(Exists(*files, "/out")) << Describe(ReadTree(*files, "/out"));
     const auto report = Convert(*files, "/in", "/out", SkipOptions(to));
     ASSERT_TRUE(report.ok()) << report.status();
-    EXPECT_EQ(Positions(report->skipped), (std::vector<uint64_t>{4, 5, 6, 7}));
+    ASSERT_EQ(Positions(report->skipped), (std::vector<uint64_t>{6}));
+    EXPECT_EQ(report->skipped[0].key, "k6");
     const std::vector<Row> rows = ScanRows(*files, "/out");
-    ASSERT_EQ(rows.size(), 6u);
-    EXPECT_EQ(rows[4].at("key"), "k8");
+    ASSERT_EQ(rows.size(), 9u);
+    EXPECT_EQ(rows[6].at("key"), "k7");
   }
+}
+
+// Whatever byte of a shard is damaged: what is kept is as it was, and the rest is listed, by its key where that is
+// known.
+TEST(SkipTest, EveryByteOfAShard) {
+  const auto files = NewMemoryFileSystem();
+  Samples samples;
+  for (uint64_t i = 0; i < 12; ++i) {
+    const std::string number = std::to_string(i);
+    samples.push_back(
+        {{"key", "k" + number}, {"blob", "value " + number}, {"n", Bytes<int64_t>(static_cast<int64_t>(i))}});
+    if (i % 3 != 0) samples.back()["text"] = "text of sample " + number + ", which is compressed with those beside it";
+  }
+  const std::vector<Column> columns = {KeyColumn(), MakeColumn("blob", Type::kBytes), MakeColumn("n", Type::kI64),
+                                       MakeColumn("text", Type::kUtf8, true)};
+  DatasetWriterOptions options = SmallShards(0, 4);
+  options.codecs["text"] = Codec::kZstd;
+  options.codecs["key"] = Codec::kZstd;
+  WriteShards(*files, "/in", columns, samples, options);
+  const std::vector<Row> before = ScanRows(*files, "/in");
+  const std::string whole = ReadAll(*files, "/in/00000000.shard");
+  uint64_t alone = 0, blocks = 0, named = 0;
+  for (size_t place = 0; place < whole.size(); place += TestStep()) {
+    SCOPED_TRACE(place);
+    std::string shard = whole;
+    shard[place] = static_cast<char>(shard[place] ^ 0x24);
+    WriteFile(*files, "/in/00000000.shard", shard);
+    ConvertOptions to_shard = SkipOptions(Container::kShard);
+    to_shard.pack.keep_on_cancel = false;
+    const auto report = Convert(*files, "/in", "/out", to_shard);
+    ASSERT_TRUE(report.ok()) << report.status();
+    std::vector<Row> expected = before;
+    for (auto lost = report->skipped.rbegin(); lost != report->skipped.rend(); ++lost) {
+      ASSERT_LT(lost->position, expected.size());
+      EXPECT_TRUE(lost->key.empty() || lost->key == "k" + std::to_string(lost->position)) << lost->key;
+      EXPECT_NE(lost->reason.find("/in/00000000.shard"), std::string::npos) << lost->reason;
+      named += lost->key.empty() ? 0 : 1;
+      expected.erase(expected.begin() + static_cast<ptrdiff_t>(lost->position));
+    }
+    EXPECT_EQ(ScanRows(*files, "/out"), expected);
+    alone += report->skipped.size() == 1 ? 1 : 0;
+    blocks += report->skipped.size() == 4 ? 1 : 0;
+    ASSERT_TRUE(RemoveTree(*files, "/out").ok());
+    if (HasFailure()) return;
+  }
+  // The 8 to 9 bytes of each value and its checksum; heads, compressed chunks and headers.
+  EXPECT_GE(alone * TestStep(), 12 * 15u);
+  EXPECT_GE(blocks, 3u);
+  EXPECT_GT(named, blocks);
 }
 
 TEST(SkipTest, DryRunFindsWhatCannotBeRead) {

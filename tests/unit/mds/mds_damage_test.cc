@@ -130,5 +130,43 @@ TEST_F(MdsDamageTest, MissingShardsAndOthersInTheirPlace) {
   EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files, "/nothing/index.json").status()));
 }
 
+// The other samples of the block are read, and of that one the other values.
+TEST_F(MdsDamageTest, IsOfOneSampleWhereItCanBeTold) {
+  const MdsFields fields = {{"a", "ndarray:uint8", std::nullopt}, {"key", "str", std::nullopt}};
+  std::vector<MdsRow> rows;
+  for (int i = 0; i < 4; ++i) rows.push_back({MdsArray({2, 3}, 0, "abcdef"), "k" + std::to_string(i)});
+  rows[1][0] = MdsArray({2, 4}, 0, "abcdef");
+  std::string shard = MdsShardBytes(fields, rows);
+  uint32_t third;
+  std::memcpy(&third, shard.data() + 4 + 4 * 2, 4);
+  shard[third + 1] = 1;  // a length
+  const auto files = NewMemoryFileSystem();
+  WriteTree(*files, "/data",
+            {{"shard.00000.mds", shard},
+             {"index.json", MdsIndexText(fields, {{.name = "shard.00000.mds", .bytes = shard.size(), .samples = 4}})}});
+  const auto dataset = OpenDataset(*files, "/data");
+  ASSERT_TRUE(dataset);
+  BlockBuffer buffer;
+  BlockView view;
+  BlockDamage damage;
+  uint64_t kept = 0;
+  const auto blocks = dataset->ReadBlockDirectory();
+  ASSERT_TRUE(blocks.ok()) << blocks.status();
+  for (const DatasetBlock& block : *blocks) {
+    ASSERT_TRUE(dataset->SalvageBlock(block.shard, block.block, &buffer, &view, &damage).ok());
+    for (uint32_t i = 0; i < view.sample_count(); ++i) {
+      const uint64_t sample = block.first_sample + i;
+      EXPECT_EQ(damage.OfSample(i).ok(), sample != 1 && sample != 2) << sample;
+      EXPECT_EQ(damage.Has(i, 0), sample == 1 || sample == 2);
+      EXPECT_EQ(damage.Has(i, 1), sample == 2);
+      if (sample != 2) EXPECT_EQ(view.column(1).value(i), rows[sample][1]);
+      if (damage.OfSample(i).ok()) EXPECT_EQ(view.column(0).value(i), OurArray({2, 3}, "abcdef"));
+      kept += damage.OfSample(i).ok() ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(kept, 2u);
+  EXPECT_TRUE(dataset->columns()[1].is_key);
+}
+
 }  // namespace
 }  // namespace shardkit::test

@@ -255,7 +255,7 @@ TEST_F(MdsReaderTest, FewReads) {
   ASSERT_NE(dataset, nullptr);
   ASSERT_TRUE(dataset->OpenShard(0).ok());
   const uint64_t opened = counted.call_count();
-  EXPECT_LE(opened, 8u);
+  EXPECT_LE(opened, 9u);
   BlockBuffer buffer;
   ASSERT_TRUE(dataset->ReadValue(50, 1, &buffer).ok());
   EXPECT_EQ(counted.call_count(), opened + 1);

@@ -63,8 +63,13 @@ void SoakRound::ReadDamaged() {
   const auto blocks = (*dataset)->ReadBlockDirectory();
   if (!blocks.ok()) return;
   for (const DatasetBlock& block : *blocks) {
-    if (!(*dataset)->ReadBlock(block.shard, block.block, &buffer, &view).ok()) continue;
+    BlockDamage damage;
+    const bool whole = (*dataset)->ReadBlock(block.shard, block.block, &buffer, &view).ok();
+    const bool read = (*dataset)->SalvageBlock(block.shard, block.block, &buffer, &view, &damage).ok();
+    Expect(!whole || (read && damage.columns.empty() && damage.values.empty()), "damage was found in a whole block");
+    if (!read) continue;
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
+      if (!damage.OfSample(i).ok()) continue;
       Row row;
       for (size_t c = 0; c < view.column_count(); ++c) {
         if (const auto value = view.column(c).value(i)) row[(*dataset)->columns()[c].name] = std::string(*value);

@@ -1,6 +1,9 @@
 // Unpacking datasets whose keys and columns are names that somebody else chose.
+#include <array>
+
 #include "convert/sources/source_names.h"
 #include "dataset/dataset_support.h"
+#include "support/effort.h"
 #include "unit/unpack/forwarding_filesystem.h"
 
 namespace shardkit::test {
@@ -151,6 +154,66 @@ TEST(UnpackNames, ThatAFileSystemTakesForTheSame) {
   // Where they differ all come back.
   ASSERT_TRUE(Unpack(*files, *dataset, "/out").ok());
   EXPECT_EQ(ReadAll(*files, "/out/d/PHOTO.txt"), "text of d/PHOTO");
+}
+
+TEST(UnpackNames, ThatAreRefusedCanBeLeftOut) {
+  const auto files = NewMemoryFileSystem();
+  const std::vector<std::string> keys = {"a", "../x", "b", std::string(300, 'n'), std::string("c\0", 2), "c"};
+  const auto dataset = MakeDataset(*files, keys);
+  ASSERT_TRUE(dataset);
+  UnpackOptions options;
+  options.skip_errors = true;
+  for (const int threads : {1, 4}) {
+    options.threads = threads;
+    const auto report = Unpack(*files, *dataset, "/out", options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->samples, 3u);
+    EXPECT_EQ(Describe(ReadTree(*files, "/out")),
+              Describe({{"a.txt", "text of a"}, {"b.txt", "text of b"}, {"c.txt", "text of c"}}));
+    ASSERT_EQ(report->skipped.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      const uint64_t position = std::array{1, 3, 4}[i];
+      EXPECT_EQ(report->skipped[i].position, position);
+      EXPECT_EQ(report->skipped[i].key, keys[position]);
+      EXPECT_NE(report->skipped[i].reason.find("will not be unpacked"), std::string::npos) << report->skipped[i].reason;
+    }
+    ASSERT_TRUE(RemoveTree(*files, "/out").ok());
+  }
+}
+
+// All of a sample's files or none, whatever byte is damaged.
+TEST(UnpackNames, ADamagedSampleLeavesNoFile) {
+  const auto files = NewMemoryFileSystem();
+  const std::vector<std::string> keys = {"a", "b", "c", "d"};
+  ASSERT_TRUE(MakeDataset(*files, keys));
+  const Tree in = ReadTree(*files, "/in");
+  UnpackOptions options;
+  options.skip_errors = true;
+  uint64_t alone = 0;
+  for (const auto& [name, whole] : in) {
+    if (!name.ends_with(".shard")) continue;
+    for (size_t place = 0; place < whole.size(); place += 7 * TestStep()) {
+      SCOPED_TRACE(name + " " + std::to_string(place));
+      std::string shard = whole;
+      shard[place] = static_cast<char>(shard[place] ^ 2);
+      WriteFile(*files, "/in/" + name, shard);
+      const auto dataset = DatasetReader::Open(*files, "/in");
+      ASSERT_TRUE(dataset.ok()) << dataset.status();
+      const auto report = Unpack(*files, **dataset, "/out", options);
+      ASSERT_TRUE(report.ok()) << report.status();
+      Tree expected;
+      for (const std::string& key : keys) expected[key + ".txt"] = "text of " + key;
+      for (const SkippedSample& lost : report->skipped) {
+        EXPECT_TRUE(lost.key.empty() || lost.key == keys[lost.position]) << lost.key;
+        expected.erase(keys[lost.position] + ".txt");
+      }
+      EXPECT_EQ(Describe(ReadTree(*files, "/out")), Describe(expected));
+      alone += report->skipped.size() == 1 ? 1 : 0;
+      ASSERT_TRUE(RemoveTree(*files, "/out").ok());
+    }
+    WriteFile(*files, "/in/" + name, whole);
+  }
+  EXPECT_GT(alone, 0u);
 }
 
 }  // namespace

@@ -93,5 +93,15 @@ TEST(WebDatasetNames, BecomeColumns) {
   for (const std::string_view name : {"a.tar.shardidx", "tar", "a.gz", "a.tar.lz4"}) EXPECT_FALSE(IsTarName(name));
 }
 
+TEST(WebDatasetNames, EscapedKeysComeBack) {
+  EXPECT_EQ(EscapeWebDatasetKey("cat.x/a.v2%.JPEG"), "cat.x/a%2Ev2%25%2EJPEG");
+  EXPECT_EQ(EscapeWebDatasetKey("plain"), "plain");
+  for (const std::string key : {"a.b/c.d", "%2E", "%252E.", "d.%/", ".hidden", "", "/", "%", "a%2"}) {
+    EXPECT_EQ(UnescapeWebDatasetKey(EscapeWebDatasetKey(key)), key);
+    EXPECT_EQ(EscapeWebDatasetKey(key).find('.', key.rfind('/') + 1), std::string::npos) << key;
+  }
+  EXPECT_EQ(UnescapeWebDatasetKey("a%2eb%2"), "a%2eb%2");
+}
+
 }  // namespace
 }  // namespace shardkit::format

@@ -43,6 +43,33 @@ class TarIndexTest : public testing::Test {
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
 };
 
+// The rule of what is kept is that of packing tars (tests/unit/convert/tar_source_test.cc).
+TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
+  const std::string tar =
+      MakeTar({{"a.x", std::string(600, '1')}, {"a.y", "2"}, {"b.z", "3"}, {"b.x", ""}, {"c.w", "4"}});
+  const std::vector<size_t> next = {512 + 1024 + 1024, 512 + 1024 + 1024 + 1024 + 512};  // headers of samples 1 and 2
+  for (size_t length = 0; length < tar.size() - 1024; length += 31) {
+    SCOPED_TRACE(length);
+    WriteFile(*files_, "/x.tar", tar.substr(0, length));
+    const auto whole = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
+    EXPECT_TRUE(absl::IsDataLoss(whole.status())) << whole.status();
+    const auto kept = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    const TarContents& contents = **kept;
+    const uint64_t expected = length >= next[1] + 512 ? 2 : length >= next[0] + 512 ? 1 : 0;
+    EXPECT_EQ(contents.index.sample_count(), expected);
+    EXPECT_EQ(contents.index.columns.size(), expected == 0 ? 0 : expected + 1);
+    EXPECT_EQ(contents.cut_key, length < 512 ? "x.tar" : std::string(1, static_cast<char>('a' + expected)));
+    EXPECT_TRUE(absl::IsDataLoss(contents.cut)) << contents.cut;
+    EXPECT_TRUE(Message(contents.cut).starts_with("/x.tar: ")) << contents.cut;
+  }
+  WriteFile(*files_, "/x.tar", tar);
+  const auto kept = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression, /*keep_cut=*/true);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_TRUE((*kept)->cut.ok());
+  EXPECT_EQ((*kept)->index.sample_count(), 3u);
+}
+
 TEST_F(TarIndexTest, GroupsNeighbours) {
   EXPECT_EQ(Show(MakeTar({{"a.TXT", "1"}, {"a.cls", "2"}, {"b.txt", "3"}, {"a.txt", "4"}})),
             "a: txt=1 cls=2; b: txt=3; a: txt=4");
