@@ -97,6 +97,8 @@ std::string JobText(const PackArguments& arguments, std::string_view source) {
   Json job;
   job["source"] = source;
   job["inputs"] = arguments.inputs;
+  job["types"] = Json::object();
+  for (const auto& [column, type] : arguments.types) job["types"][column] = shardkit::TypeName(type);
   job["partition"] = std::to_string(arguments.partition) + "/" + std::to_string(arguments.partition_count);
   job["on_error"] = arguments.skip_errors ? "skip" : "fail";
   return FormatJson(job);
@@ -120,6 +122,7 @@ int RunPack(int argc, char** argv) {
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   shardkit::SourceOptions source_options;
   source_options.max_decompression = arguments.max_decompression;
+  source_options.types = arguments.types;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());

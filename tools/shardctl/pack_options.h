@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,9 @@ namespace shardctl {
 struct PackArguments {
   std::string source = "auto";
   std::vector<std::string> inputs;
-  std::optional<std::string> output;       // set unless dry_run
-  shardkit::DatasetWriterOptions dataset;  // sizes, codecs, levels and dictionaries
+  std::optional<std::string> output;            // set unless dry_run
+  shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels and dictionaries
+  std::map<std::string, shardkit::Type> types;  // by column
   int jobs = 1;
   uint64_t partition = 0;
   uint64_t partition_count = 1;

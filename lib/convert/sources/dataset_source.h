@@ -28,8 +28,8 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
 
 class DatasetSource final : public Source {
  public:
-  // At least one input; all are of one container and have the same form.
-  explicit DatasetSource(std::vector<ConversionInput> inputs);
+  // At least one input; all are of one container and have the same form. `types` are for the form kGuessed.
+  explicit DatasetSource(std::vector<ConversionInput> inputs, const std::map<std::string, Type>& types = {});
 
   // Reads the block directories.
   absl::Status Start();
@@ -59,10 +59,10 @@ class DatasetSource final : public Source {
     std::vector<std::unique_ptr<SampleMapper>> idle;
   };
   std::unique_ptr<SampleMapper> TakeMapper(Part& part);
-  absl::Status GuessColumns(const Part& part, std::vector<Column>* columns) const;
+  absl::Status GuessColumns(const Part& part, std::vector<Column>* columns);
 
   std::vector<std::unique_ptr<Part>> parts_;
-  ColumnTable guessed_{/*nullable=*/true};
+  ColumnTable guessed_;
   size_t part_ = 0;        // to be listed next,
   size_t block_ = 0;       // in it,
   uint64_t position_ = 0;  // from this sample of the part on

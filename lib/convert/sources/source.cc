@@ -14,6 +14,10 @@ namespace shardkit {
 
 namespace {
 
+absl::Status NoTypes(const std::string& path) {
+  return InvalidArgument(path, ": --type: its columns have types that do not depend on what values look like");
+}
+
 absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
                                                      const SourceOptions& options) {
   if (paths.empty()) return InvalidArgument("no input given");
@@ -31,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
     }
     inputs.push_back(std::move(input));
   }
-  auto source = std::make_unique<DatasetSource>(std::move(inputs));
+  if (!options.types.empty() && inputs[0].plan.form != SampleForm::kGuessed) return NoTypes(paths[0]);
+  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.types);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   return source;
 }
@@ -51,6 +56,11 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options) {
+  for (const auto& [name, type] : options.types) {
+    if (!IsByteString(type)) {
+      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
+    }
+  }
   if (kind == "webdataset" || kind == "mds") return OpenDatasets(kind, inputs, options);
   if (kind != "auto" && kind != "files" && kind != "imagefolder" && kind != "sa1b") {
     return InvalidArgument("unknown kind of input '", kind,
@@ -61,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     SHARDKIT_ASSIGN_OR_RETURN(kind, DetectKind(looked_at, options));
   }
   if (kind == "mds") return OpenDatasets(kind, inputs, options);
+  if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0]);
   if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
   if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
   for (const SourceInput& input : looked_at) {
