@@ -6,13 +6,13 @@ import os
 import struct
 from typing import NamedTuple
 
-from reference_parts import (BYTES, CODECS, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, Column, ShardError, check,
+from reference_parts import (BYTES, CODECS, IMAGE, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, Column, ShardError, check,
                              is_zero, round_up, xxh3)
 from reference_reader import map_file, read_shard, sample_json
 
 INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
 INDEX_HEADER, PAGE = 192, 65536
-NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG), UTF8: (JSON,)}  # what a shard may say where the dataset says the key
+NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
 # ---- Section 9.1: manifest ----

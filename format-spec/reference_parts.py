@@ -21,12 +21,12 @@ MAX_BLOCK_SAMPLES = 1 << 20
 MAX_ZSTD_RAW, FREE_ZSTD_RAW, MAX_ZSTD_RATIO = 1 << 31, 1 << 26, 1024
 CODECS = ("none", "zstd")
 
-BYTES, UTF8, JSON, JPEG, PNG, BOOL, NDARRAY, RLE, BF16 = 1, 2, 3, 4, 5, 28, 32, 33, 25
+BYTES, UTF8, JSON, JPEG, PNG, IMAGE, BOOL, NDARRAY, RLE, BF16 = 1, 2, 3, 4, 5, 6, 28, 32, 33, 25
 SCALARS = {16: "b", 17: "h", 18: "i", 19: "q", 20: "B", 21: "H", 22: "I", 23: "Q",
            24: "e", BF16: "H", 26: "f", 27: "d", BOOL: "B"}  # type -> code of struct
 FLOATS = (24, 25, 26, 27)
-TYPE_NAMES = {1: "bytes", 2: "utf8", 3: "json", 4: "jpeg", 5: "png", 16: "i8", 17: "i16", 18: "i32", 19: "i64",
-              20: "u8", 21: "u16", 22: "u32", 23: "u64", 24: "f16", 25: "bf16", 26: "f32", 27: "f64", 28: "bool",
+TYPE_NAMES = {1: "bytes", 2: "utf8", 3: "json", 4: "jpeg", 5: "png", 6: "image", 16: "i8", 17: "i16", 18: "i32",
+              19: "i64", 20: "u8", 21: "u16", 22: "u32", 23: "u64", 24: "f16", 25: "bf16", 26: "f32", 27: "f64", 28: "bool",
               32: "ndarray", 33: "rle"}
 TYPE_NUMBERS = {name: number for number, name in TYPE_NAMES.items()}
 
@@ -236,7 +236,7 @@ def scalars(type_, data):
 
 def decode_value(column, data):
     """One value as plain Python: bytes, str, int, float, bool, Ndarray, or a list of masks."""
-    if column.type in (BYTES, JPEG, PNG):
+    if column.type in (BYTES, JPEG, PNG, IMAGE):
         return bytes(data)
     if column.type in (UTF8, JSON):
         try:
@@ -310,6 +310,23 @@ def decode_rle(data):
     return masks
 
 
+def image_format(data):
+    """Section 4.2: the format's name, or None."""
+    data = bytes(data[:64])
+    for name, *signatures in (("JPEG", b"\xff\xd8\xff"), ("PNG", b"\x89PNG\r\n\x1a\n"), ("GIF", b"GIF87a", b"GIF89a"),
+                              ("BMP", b"BM"), ("TIFF", b"II\x2a\0", b"MM\0\x2a", b"II\x2b\0", b"MM\0\x2b"),
+                              ("JPEG XL", b"\xff\n", b"\0\0\0\x0cJXL \r\n\x87\n")):
+        if data.startswith(tuple(signatures)):
+            return name
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WebP"
+    if data[4:8] == b"ftyp":
+        end = min(len(data), int.from_bytes(data[:4], "big"))
+        if any(data[at:at + 4] in (b"avif", b"avis") for at in (8, *range(16, 64, 4)) if at + 4 <= end):
+            return "AVIF"
+    return None
+
+
 def check_value(column, data):
     """What `validate --deep` checks, as far as the standard library goes (it cannot decode JPEG)."""
     value = decode_value(column, data)
@@ -322,6 +339,8 @@ def check_value(column, data):
             raise ShardError("json is nested deeper than this reader checks", kind="Unimplemented") from None
         except ValueError as error:
             raise BadValue(f"invalid json: {error}") from None
+    if column.type == IMAGE and image_format(value) is None:
+        raise BadValue("image begins like no known format")
     if isinstance(value, Ndarray) and value.dtype == "bool":
         value.flat()
 

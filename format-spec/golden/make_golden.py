@@ -5,7 +5,9 @@ Twins come from the values written here, never from a reader.
 """
 import json
 import os
+import struct
 import sys
+import zlib
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -29,6 +31,14 @@ def noise(count, seed=1):
 
 JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffd9")
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452")
+# One gray pixel each, whole files: the others claim to be pictures.
+GRAY_JPEG = bytes.fromhex(
+    "ffd8ffe000104a46494600010100000100010000ffdb00430050373c463c32504641465a55505f78c882786e6e78f5afb991c8" + "ff" * 51 +
+    "ffc0000b080001000101011100ffc40014000100000000000000000000000000000000ffc40014100100000000000000000000000000000000"
+    "ffda0008010100003f003fffd9")
+GRAY_PNG = PNG[:8] + b"".join(
+    struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    for kind, data in ((b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(b"\0\x80", 0)), (b"IEND", b"")))
 SQUARE = (3, 4, [4, 2, 1, 2, 3])
 LONG = (200, 300, [100, 300, 57, 301, 59200, 42])
 
@@ -140,6 +150,17 @@ def rle():
     return build(columns, [dict(plain=Masks(masks, 0), edge=Masks(masks, 1)) for masks in lists], [4, 2])
 
 
+def image():
+    """Whole files of the formats that the project's reader decodes, and how those of the others begin."""
+    tail = bytes(range(60))
+    brands = [b"mif1"] * 11
+    values = [GRAY_JPEG, GRAY_PNG, b"RIFF\x04\0\0\0WEBP", b"GIF87a", b"GIF89a" + tail, b"BM", b"II*\0", b"MM\0*" + tail, b"II+\0",
+              b"MM\0+", b"\xff\n", b"\0\0\0\x0cJXL \r\n\x87\n" + tail, b"\0\0\0\x0cftypavif", b"\0\0\0\x14ftypmif1\0\0\0\0avis",
+              b"\0\0\0\x40ftypheic\0\0\0\0" + b"".join(brands) + b"avif", None]
+    return build([Col("key", "utf8", "zstd", key=True), Col("image", "image", nullable=True), Col("small", "image", "zstd")],
+                 [dict(key=f"{i:02}", image=value, small=GRAY_PNG) for i, value in enumerate(values)], [9, 7])
+
+
 def simple(**options):
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
     return build(columns, [dict(key=f"k{i}", data=noise(i, i)) for i in range(3)], [2, 1], **options)
@@ -149,7 +170,7 @@ VALID = {
     "empty": lambda: build([Col("key", "utf8", key=True), Col("x", "i32")], [], []),
     "one-sample": one_sample, "every-type": every_type, "scalar-extremes": scalar_extremes, "nullable": nullable,
     "empty-values": empty_values, "zstd": zstd, "dictionary": dictionary, "many-blocks": many_blocks,
-    "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle,
+    "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle, "image": image,
     "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
     "signed-zeros": lambda: build([Col("x", "f32")], [dict(x=x) for x in (0.0, -0.0, 0.0)]),
     "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),
@@ -181,11 +202,21 @@ def dataset_two():
     return DATASET_COLUMNS, {"note": "żółć", "source": "golden"}, [("a.shard", a), ("part/b.shard", b)], first + second
 
 
+def dataset_images():
+    """A shard for each type of images: together they are of type image."""
+    columns = [Col("key", "utf8", "zstd", key=True), Col("image", "image")]
+    files = dict(jpeg=[GRAY_JPEG, GRAY_JPEG + b"after the end"], png=[GRAY_PNG], image=[b"GIF89a", GRAY_PNG, GRAY_JPEG])
+    samples = {name: [dict(key=f"{name}/{i}", image=value) for i, value in enumerate(values)] for name, values in files.items()}
+    shards = [(f"{name}.shard", build([columns[0], Col("image", name)], samples[name], [len(values)]))
+              for name, values in files.items()]
+    return columns, {}, shards, [sample for part in samples.values() for sample in part]
+
+
 def dataset_empty():
     return DATASET_COLUMNS, {}, [], []
 
 
-DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty}
+DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images}
 
 
 def dataset_files(columns, metadata, shards):

@@ -225,6 +225,7 @@ def shards():
     for name, col, value, contains in (
             ("utf8-invalid", Col("v", "utf8"), b"ab\xc3(", ["utf-8"]), ("json-invalid", Col("v", "json"), b"{1}", ["json"]),
             ("bool-2", Col("v", "bool"), b"\2", ["bool"]),
+            ("image-no-format", Col("v", "image"), b"\0\0\0\x14ftypheic\0\0\0\0mif1avif", ["image"]),
             ("rle-sum", Col("v", "rle"), masks + b"\1\2", ["rle", "sum"]),
             ("rle-trailing-bytes", Col("v", "rle"), masks + b"\1\3\0", ["rle", "follow"]),
             ("rle-cut-short", Col("v", "rle"), masks + b"\1", ["rle", "run"]),

@@ -12,8 +12,8 @@ import struct
 import xxhash
 import zstandard
 
-TYPES = dict(bytes=1, utf8=2, json=3, jpeg=4, png=5, i8=16, i16=17, i32=18, i64=19, u8=20, u16=21, u32=22, u64=23,
-             f16=24, bf16=25, f32=26, f64=27, bool=28, ndarray=32, rle=33)
+TYPES = dict(bytes=1, utf8=2, json=3, jpeg=4, png=5, image=6, i8=16, i16=17, i32=18, i64=19, u8=20, u16=21, u32=22,
+             u64=23, f16=24, bf16=25, f32=26, f64=27, bool=28, ndarray=32, rle=33)
 PACK = dict(i8="b", i16="h", i32="i", i64="q", u8="B", u16="H", u32="I", u64="Q", f16="e", f32="f", f64="d", bool="?")
 LARGE = 1024
 

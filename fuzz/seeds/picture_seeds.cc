@@ -1,6 +1,7 @@
 #include <cstdio>
 // jpeglib.h wants FILE declared.
 #include <jpeglib.h>
+#include <zlib.h>
 
 #include <array>
 #include <cstdlib>
@@ -75,6 +76,68 @@ void AddJpegs(SeedWriter& seeds) {
   }
 }
 
+std::string PngChunk(std::string kind, const std::string& data) {
+  const auto number = [](uint64_t value) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+    return bytes;
+  };
+  kind += data;
+  const auto sum = crc32(0, reinterpret_cast<const Bytef*>(kind.data()), static_cast<uInt>(kind.size()));
+  return number(data.size()) + kind + number(sum);
+}
+
+// 21 x 13 pixels; each row with a filter of its own.
+void AddPngs(SeedWriter& seeds) {
+  constexpr uint32_t kWidth = 21, kHeight = 13;
+  struct Pass {
+    uint32_t left, top, right, down;
+  };
+  constexpr std::array<Pass, 7> kAdam7 = {
+      {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}};
+  struct Kind {
+    char color, bits;
+    uint32_t channels;
+  };
+  for (const Kind kind : {Kind{0, 1, 1},
+                          {0, 4, 1},
+                          {0, 8, 1},
+                          {0, 16, 1},
+                          {2, 8, 3},
+                          {2, 16, 3},
+                          {3, 2, 1},
+                          {3, 8, 1},
+                          {4, 8, 2},
+                          {6, 8, 4},
+                          {6, 16, 4}}) {
+    for (const char interlaced : {'\0', '\1'}) {
+      std::string raw;
+      for (const Pass& pass : kAdam7) {
+        const Pass part = interlaced != 0 ? pass : Pass{0, 0, 1, 1};
+        const uint32_t across = (kWidth - part.left + part.right - 1) / part.right;
+        for (uint32_t y = part.top; y < kHeight; y += part.down) {
+          raw += static_cast<char>(y % 5) +
+                 SeedBytes(y, (across * kind.channels * static_cast<uint32_t>(kind.bits) + 7) / 8);
+        }
+        if (interlaced == 0) break;
+      }
+      std::string packed(compressBound(raw.size()), '\0');
+      uLongf length = packed.size();
+      Require(compress(reinterpret_cast<Bytef*>(packed.data()), &length, reinterpret_cast<const Bytef*>(raw.data()),
+                       raw.size()) == Z_OK,
+              "compressing a seed");
+      packed.resize(length);
+      const std::string header{0, 0, 0, kWidth, 0, 0, 0, kHeight, kind.bits, kind.color, 0, 0, interlaced};
+      const std::string palette =
+          kind.color == 3 ? PngChunk("PLTE", SeedBytes(7, 3u << kind.bits)) + PngChunk("tRNS", "\7") : "";
+      seeds.Add("png",
+                std::to_string(kind.color) + "-" + std::to_string(kind.bits) + (interlaced != 0 ? "-interlaced" : ""),
+                std::string{5, 0, 9, 0, 20, 0, 11, 0, 1, 0, 0, 0} + "\x89PNG\r\n\x1a\n" + PngChunk("IHDR", header) +
+                    palette + PngChunk("IDAT", packed) + PngChunk("IEND", ""));
+    }
+  }
+}
+
 void AddMasks(SeedWriter& seeds) {
   RleList list;
   for (uint64_t number = 0; number < 6; ++number) {
@@ -121,6 +184,7 @@ void AddAnnotations(SeedWriter& seeds) {
 
 void AddPictureSeeds(SeedWriter& seeds) {
   AddJpegs(seeds);
+  AddPngs(seeds);
   AddMasks(seeds);
   AddAnnotations(seeds);
 }

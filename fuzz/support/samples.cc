@@ -9,7 +9,7 @@
 namespace shardkit::fuzz {
 namespace {
 
-constexpr std::array kByteStrings = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kJpeg, Type::kPng};
+constexpr std::array kByteStrings = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kJpeg, Type::kPng, Type::kImage};
 constexpr std::array kOthers = {Type::kI8,  Type::kI16, Type::kI32,  Type::kI64,     Type::kU8,
                                 Type::kU16, Type::kU32, Type::kU64,  Type::kF16,     Type::kBf16,
                                 Type::kF32, Type::kF64, Type::kBool, Type::kNdarray, Type::kRle};

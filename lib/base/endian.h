@@ -1,4 +1,4 @@
-// Little-endian loads and stores at any alignment.
+// Little-endian loads and stores at any alignment, and what pictures need of the other order.
 #pragma once
 
 #include <bit>
@@ -19,6 +19,8 @@ T LoadLittle(const void* from) {
   std::memcpy(&value, from, sizeof(T));
   return value;
 }
+
+inline uint32_t LoadBig32(const void* from) { return __builtin_bswap32(LoadLittle<uint32_t>(from)); }
 
 template <typename T>
 void StoreLittle(void* to, T value) {

@@ -20,12 +20,13 @@ struct TypeEntry {
   uint32_t scalar_size;
 };
 
-constexpr std::array<TypeEntry, 20> kTypes{{
-    {Type::kBytes, "bytes", 0}, {Type::kUtf8, "utf8", 0}, {Type::kJson, "json", 0},       {Type::kJpeg, "jpeg", 0},
-    {Type::kPng, "png", 0},     {Type::kI8, "i8", 1},     {Type::kI16, "i16", 2},         {Type::kI32, "i32", 4},
-    {Type::kI64, "i64", 8},     {Type::kU8, "u8", 1},     {Type::kU16, "u16", 2},         {Type::kU32, "u32", 4},
-    {Type::kU64, "u64", 8},     {Type::kF16, "f16", 2},   {Type::kBf16, "bf16", 2},       {Type::kF32, "f32", 4},
-    {Type::kF64, "f64", 8},     {Type::kBool, "bool", 1}, {Type::kNdarray, "ndarray", 0}, {Type::kRle, "rle", 0},
+constexpr std::array<TypeEntry, 21> kTypes{{
+    {Type::kBytes, "bytes", 0}, {Type::kUtf8, "utf8", 0},   {Type::kJson, "json", 0}, {Type::kJpeg, "jpeg", 0},
+    {Type::kPng, "png", 0},     {Type::kImage, "image", 0}, {Type::kI8, "i8", 1},     {Type::kI16, "i16", 2},
+    {Type::kI32, "i32", 4},     {Type::kI64, "i64", 8},     {Type::kU8, "u8", 1},     {Type::kU16, "u16", 2},
+    {Type::kU32, "u32", 4},     {Type::kU64, "u64", 8},     {Type::kF16, "f16", 2},   {Type::kBf16, "bf16", 2},
+    {Type::kF32, "f32", 4},     {Type::kF64, "f64", 8},     {Type::kBool, "bool", 1}, {Type::kNdarray, "ndarray", 0},
+    {Type::kRle, "rle", 0},
 }};
 
 const TypeEntry* FindType(Type type) {
@@ -88,7 +89,9 @@ uint32_t ScalarSize(Type type) {
   return entry ? entry->scalar_size : 0;
 }
 
-bool IsByteString(Type type) { return type >= Type::kBytes && type <= Type::kPng; }
+bool IsByteString(Type type) { return type >= Type::kBytes && type <= Type::kImage; }
+
+bool IsImage(Type type) { return type >= Type::kJpeg && type <= Type::kImage; }
 
 std::optional<uint64_t> Column::fixed_size() const {
   if (const uint32_t size = ScalarSize(type); size != 0) return size;
@@ -130,6 +133,7 @@ std::optional<size_t> Schema::Find(std::string_view name) const {
 std::optional<Type> CommonType(Type a, Type b) {
   if (a == b) return a;
   if (!IsByteString(a) || !IsByteString(b)) return std::nullopt;
+  if (IsImage(a) && IsImage(b)) return Type::kImage;
   const auto is_text = [](Type type) { return type == Type::kUtf8 || type == Type::kJson; };
   return is_text(a) && is_text(b) ? Type::kUtf8 : Type::kBytes;
 }

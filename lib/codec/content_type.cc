@@ -6,11 +6,17 @@
 #include <array>
 #include <string>
 
+#include "base/endian.h"
+#include "shardkit/image.h"
+
 namespace shardkit {
 namespace {
 
 constexpr std::array<std::string_view, 12> kTextExtensions = {"txt", "cls",  "caption", "csv", "tsv", "md",
                                                               "xml", "html", "yaml",    "yml", "log", "jsonl"};
+
+constexpr std::array<std::string_view, 12> kImageExtensions = {"jpg", "jpeg", "jpe", "jfif", "png",  "webp",
+                                                               "gif", "bmp",  "tif", "tiff", "avif", "jxl"};
 
 // A parser keeps memory in proportion to the largest document it has seen: above this it is given back.
 constexpr size_t kKeptParserCapacity = size_t{16} << 20;
@@ -29,9 +35,45 @@ bool IsTextExtension(std::string_view lower) {
 
 }  // namespace
 
-bool HasJpegSignature(std::string_view bytes) { return bytes.substr(0, 3) == "\xff\xd8\xff"; }
+ImageFormat DetectImageFormat(std::string_view bytes) {
+  bytes = bytes.substr(0, kImageHeadBytes);
+  struct Signature {
+    std::string_view bytes;
+    ImageFormat format;
+  };
+  constexpr std::array<Signature, 11> kSignatures = {{
+      {{"\xff\xd8\xff", 3}, ImageFormat::kJpeg},                 // T.81, B.1: SOI and the next marker
+      {{"\x89PNG\r\n\x1a\n", 8}, ImageFormat::kPng},             // ISO 15948, 5.2
+      {{"GIF87a", 6}, ImageFormat::kGif},                        //
+      {{"GIF89a", 6}, ImageFormat::kGif},                        //
+      {{"BM", 2}, ImageFormat::kBmp},                            //
+      {{"II\x2a\0", 4}, ImageFormat::kTiff},                     // TIFF 6.0, section 2
+      {{"MM\0\x2a", 4}, ImageFormat::kTiff},                     //
+      {{"II\x2b\0", 4}, ImageFormat::kTiff},                     // BigTIFF
+      {{"MM\0\x2b", 4}, ImageFormat::kTiff},                     //
+      {{"\xff\x0a", 2}, ImageFormat::kJpegXl},                   // ISO 18181-2: a codestream
+      {{"\0\0\0\x0cJXL \r\n\x87\n", 12}, ImageFormat::kJpegXl},  // and a container
+  }};
+  for (const Signature& signature : kSignatures) {
+    if (bytes.starts_with(signature.bytes)) return signature.format;
+  }
+  if (bytes.size() < 12) return ImageFormat::kUnknown;
+  if (bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP") return ImageFormat::kWebp;
+  // ISO 14496-12, 4.3: size and name of the box, the major brand, its version, the compatible brands.
+  if (bytes.substr(4, 4) != "ftyp") return ImageFormat::kUnknown;
+  const size_t end = std::min<size_t>(bytes.size(), LoadBig32(bytes.data()));
+  for (size_t at = 8; at + 4 <= end; at += at == 8 ? 8 : 4) {
+    const std::string_view brand = bytes.substr(at, 4);
+    if (brand == "avif" || brand == "avis") return ImageFormat::kAvif;
+  }
+  return ImageFormat::kUnknown;
+}
 
-bool HasPngSignature(std::string_view bytes) { return bytes.substr(0, 8) == std::string_view("\x89PNG\r\n\x1a\n", 8); }
+std::string_view ImageFormatName(ImageFormat format) {
+  constexpr std::array<std::string_view, 9> kNames = {"unknown", "JPEG", "PNG",  "WebP",   "GIF",
+                                                      "BMP",     "TIFF", "AVIF", "JPEG XL"};
+  return kNames[static_cast<size_t>(format)];
+}
 
 bool IsValidUtf8(std::string_view bytes) { return simdjson::validate_utf8(bytes.data(), bytes.size()); }
 
@@ -44,15 +86,24 @@ bool IsValidJson(std::string_view bytes) {
   return valid;
 }
 
+bool IsImageExtension(std::string_view extension) {
+  const std::string lower = LowerCase(extension);
+  return std::find(kImageExtensions.begin(), kImageExtensions.end(), lower) != kImageExtensions.end();
+}
+
 Type GuessType(std::string_view bytes, std::string_view extension) {
   const std::string lower = LowerCase(extension);
+  const bool image = IsImageExtension(lower);
   if (bytes.empty()) {
-    if (lower == "jpg" || lower == "jpeg" || lower == "jpe" || lower == "jfif") return Type::kJpeg;
     if (lower == "png") return Type::kPng;
+    if (image) return lower.starts_with('j') && lower != "jxl" ? Type::kJpeg : Type::kImage;
     return lower == "json" || IsTextExtension(lower) ? Type::kUtf8 : Type::kBytes;
   }
-  if (HasJpegSignature(bytes)) return Type::kJpeg;
-  if (HasPngSignature(bytes)) return Type::kPng;
+  const ImageFormat format = DetectImageFormat(bytes);
+  if (format == ImageFormat::kJpeg) return Type::kJpeg;
+  if (format == ImageFormat::kPng) return Type::kPng;
+  // The other signatures are short: without the extension, text that begins with "BM" would be an image.
+  if (image && format != ImageFormat::kUnknown) return Type::kImage;
   if (lower == "json") {
     if (IsValidJson(bytes)) return Type::kJson;
     return IsValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
@@ -69,9 +120,11 @@ bool FitsType(std::string_view bytes, Type type) {
     case Type::kJson:
       return IsValidJson(bytes);
     case Type::kJpeg:
-      return bytes.empty() || HasJpegSignature(bytes);
+      return bytes.empty() || DetectImageFormat(bytes) == ImageFormat::kJpeg;
     case Type::kPng:
-      return bytes.empty() || HasPngSignature(bytes);
+      return bytes.empty() || DetectImageFormat(bytes) == ImageFormat::kPng;
+    case Type::kImage:
+      return bytes.empty() || DetectImageFormat(bytes) != ImageFormat::kUnknown;
     default:
       return false;
   }

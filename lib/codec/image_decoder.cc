@@ -1,6 +1,7 @@
-// From a JPEG's bytes to the output of a geometry: region, scale, resizing, turning, padding.
+// From an image file's bytes to the output of a geometry: region, scale, resizing, turning, padding.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -8,6 +9,7 @@
 #include "codec/jpeg_pixels.h"
 #include "codec/jpeg_region.h"
 #include "codec/orientation.h"
+#include "codec/png.h"
 #include "codec/resize.h"
 #include "shardkit/image.h"
 #include "shardkit/jpeg.h"
@@ -55,11 +57,58 @@ void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top, const 
 // Memory above this is given back after an image.
 constexpr size_t kKeptScratchBytes = size_t{64} << 20;
 
+// ResourceExhausted as internal::CheckDecodable.
+absl::Status CheckDecodable(const PngInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+  // The whole of an interlaced image may have 2^64 bytes and more.
+  if (info.width <= kMaxImageSide && info.height <= kMaxImageSide && pixel_bytes + info.held_bytes() <= max_memory) {
+    return absl::OkStatus();
+  }
+  return ResourceExhausted("PNG: decoding ", info.width, " x ", info.height, info.interlaced ? " interlaced" : "",
+                           " pixels takes more than ", max_memory, " bytes of memory");
+}
+
+// What is asked of either kind of file. The other one is empty.
+struct FileInfo {
+  std::optional<PngInfo> png;
+  JpegInfo jpeg;
+  StoredSize size;
+};
+
+absl::StatusOr<FileInfo> Probe(std::string_view bytes) {
+  FileInfo info;
+  switch (const ImageFormat format = DetectImageFormat(bytes)) {
+    case ImageFormat::kJpeg: {
+      SHARDKIT_ASSIGN_OR_RETURN(info.jpeg, ProbeJpeg(bytes));
+      info.size = {info.jpeg.width, info.jpeg.height, info.jpeg.exif_orientation};
+      return info;
+    }
+    case ImageFormat::kPng: {
+      SHARDKIT_ASSIGN_OR_RETURN(info.png, ProbePng(bytes));
+      info.size = {info.png->width, info.png->height, 0};
+      return info;
+    }
+    case ImageFormat::kUnknown:
+      return DataLoss("image: no signature of a known format at byte 0");
+    default:
+      return Unimplemented("image: ", ImageFormatName(format), " is not decoded to pixels, only JPEG and PNG");
+  }
+}
+
 void Trim(std::vector<uint8_t>* scratch) {
   if (scratch->capacity() > kKeptScratchBytes) std::vector<uint8_t>().swap(*scratch);
 }
 
+absl::Status CheckDecodable(const FileInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
+  return info.png ? CheckDecodable(*info.png, pixel_bytes, max_memory)
+                  : internal::CheckDecodable(info.jpeg, pixel_bytes, max_memory);
+}
+
 }  // namespace
+
+absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, Probe(bytes));
+  return info.size;
+}
 
 struct ImageDecoder::State {
   JpegDecoder whole;
@@ -68,37 +117,41 @@ struct ImageDecoder::State {
   std::vector<uint8_t> region;
   std::vector<uint8_t> turned;  // content with the axes of the stored image, where these are exchanged
 
-  absl::Status DecodeContent(std::string_view bytes, const JpegInfo& info, const Geometry& geometry,
+  absl::Status DecodeContent(std::string_view bytes, const FileInfo& info, const Geometry& geometry,
                              const ImageDecodeOptions& options, const MutableImageView& content);
 };
 
 // The content alone, without padding.
-absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const JpegInfo& info, const Geometry& geometry,
+absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const FileInfo& info, const Geometry& geometry,
                                                 const ImageDecodeOptions& options, const MutableImageView& content) {
   const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
-  const int scale = options.scaled_decode ? ChooseScale(stored) : 8;
-  SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info, scale, content.channels));
+  const bool png = info.png.has_value();
+  const int scale = options.scaled_decode && !png ? ChooseScale(stored) : 8;
+  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Start(bytes, info.jpeg, scale, content.channels));
+  const uint32_t whole_width = png ? info.png->width : reader.whole_width();
+  const uint32_t whole_height = png ? info.png->height : reader.whole_height();
   Box box = stored.source;
-  internal::ScaleSpan(scale, reader.whole_width(), &box.x, &box.width);
-  internal::ScaleSpan(scale, reader.whole_height(), &box.y, &box.height);
+  internal::ScaleSpan(scale, whole_width, &box.x, &box.width);
+  internal::ScaleSpan(scale, whole_height, &box.y, &box.height);
   // Mirroring is part of the resizing; the exchange of axes comes after it.
   const internal::Turn& turn = stored.turn;
-  resizer.Prepare(reader.whole_width(), reader.whole_height(), box, stored.width, stored.height,
+  resizer.Prepare(whole_width, whole_height, box, stored.width, stored.height,
                   turn.transpose ? turn.mirror_y : turn.mirror_x, turn.transpose ? turn.mirror_x : turn.mirror_y);
 
   const auto channels = static_cast<size_t>(content.channels);
-  SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
+  if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
   // All that libjpeg delivers is kept: that saves a copy.
-  const uint32_t left = reader.crop_left();
-  const uint32_t width = reader.crop_width();
+  const uint32_t left = png ? resizer.left() : reader.crop_left();
+  const uint32_t width = png ? resizer.right() - left : reader.crop_width();
   const uint32_t height = resizer.bottom() - resizer.top();
   const size_t row_bytes = width * channels;
   const uint64_t turned_pixels = turn.transpose ? uint64_t{stored.width} * stored.height : 0;
-  SHARDKIT_RETURN_IF_ERROR(
-      internal::CheckDecodable(info, row_bytes * height + turned_pixels * channels, options.max_memory));
+  SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, row_bytes * height + turned_pixels * channels, options.max_memory));
   region.resize(row_bytes * height);
-  SHARDKIT_RETURN_IF_ERROR(reader.Read(left, resizer.top(), left + width, resizer.bottom(), region.data(), row_bytes));
-  const ImageView part{region.data(), width, height, content.channels, row_bytes};
+  const MutableImageView part{region.data(), width, height, content.channels, row_bytes};
+  SHARDKIT_RETURN_IF_ERROR(
+      png ? DecodePng(bytes, *info.png, left, resizer.top(), part)
+          : reader.Read(left, resizer.top(), left + width, resizer.bottom(), part.pixels, row_bytes));
   if (!turn.transpose) {
     resizer.Run(part, left, resizer.top(), content);
     return absl::OkStatus();
@@ -120,12 +173,11 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
                                   const MutableImageView& out) {
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   SHARDKIT_RETURN_IF_ERROR(CheckOutput(geometry, out));
-  if (HasPngSignature(bytes)) return Unimplemented("image: PNG is not decoded to pixels, only JPEG");
-  SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  SHARDKIT_RETURN_IF_ERROR(internal::CheckDecodable(info, 0, options.max_memory));
-  if (info.width != geometry.stored_width || info.height != geometry.stored_height) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, Probe(bytes));
+  SHARDKIT_RETURN_IF_ERROR(CheckDecodable(info, 0, options.max_memory));
+  if (info.size.width != geometry.stored_width || info.size.height != geometry.stored_height) {
     return InvalidArgument("image: the geometry is for ", geometry.stored_width, " x ", geometry.stored_height,
-                           " pixels; the JPEG has ", info.width, " x ", info.height);
+                           " pixels; the file has ", info.size.width, " x ", info.size.height);
   }
   State& state = *state_;
   MutableImageView content = out;
@@ -134,7 +186,9 @@ absl::Status ImageDecoder::Decode(std::string_view bytes, const Geometry& geomet
   Geometry unpadded = geometry;
   unpadded.output_width = geometry.content_width;
   unpadded.output_height = geometry.content_height;
-  if (unpadded.IsIdentity()) {
+  if (unpadded.IsIdentity() && info.png) {
+    SHARDKIT_RETURN_IF_ERROR(DecodePng(bytes, *info.png, 0, 0, content));
+  } else if (unpadded.IsIdentity()) {
     state.whole.set_max_memory(options.max_memory);
     SHARDKIT_RETURN_IF_ERROR(state.whole.DecodeInto(bytes, content));
   } else {

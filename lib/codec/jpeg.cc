@@ -51,8 +51,7 @@ void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to) {
     if (channels == 3) {
       for (int i = 0; i < 3; ++i) to[i] = static_cast<uint8_t>(rgb[i]);
     } else {
-      // 0.299, 0.587 and 0.114, as libjpeg has them.
-      to[0] = static_cast<uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
+      to[0] = LumaOf(rgb[0], rgb[1], rgb[2]);
     }
   }
 }

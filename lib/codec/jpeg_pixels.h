@@ -17,6 +17,11 @@ absl::Status CheckDecodable(const JpegInfo& info, uint64_t pixel_bytes, uint64_t
 // What libjpeg-turbo says of a file: Unimplemented when it lacks a feature, else DataLoss.
 absl::Status JpegError(std::string_view message);
 
+// Gray of a color: 0.299, 0.587 and 0.114, as libjpeg and Pillow have them.
+inline uint8_t LumaOf(unsigned red, unsigned green, unsigned blue) {
+  return static_cast<uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
+}
+
 // `count` pixels of four bytes CMYK -> RGB (channels 3) or gray (1). As in every CMYK JPEG in use (Adobe's
 // convention), a sample is the light that passes: 255 is no ink. `to` may be `from`.
 void ConvertCmyk(const uint8_t* from, size_t count, int channels, uint8_t* to);

@@ -106,7 +106,7 @@ absl::Status ParseFrameHeader(uint8_t marker, std::string_view segment, size_t p
 }  // namespace
 
 absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
-  if (!HasJpegSignature(bytes)) return DataLoss("JPEG: no signature (FF D8 FF) at byte 0");
+  if (DetectImageFormat(bytes) != ImageFormat::kJpeg) return DataLoss("JPEG: no signature (FF D8 FF) at byte 0");
   JpegInfo info;
   bool have_frame = false;
   uint64_t coefficient_bytes = 0;

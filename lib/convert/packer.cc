@@ -245,6 +245,8 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     if (status.ok()) {
       status = Guarded("packing", [&] { return packer.Run(&writer, resume_position); });
     }
+    // Another run, or another partition, may have had what this one has not.
+    if (status.ok() && resume_position == 0 && options.partition_count == 1) status = source.CheckTypes();
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
   }
@@ -269,6 +271,7 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
   Packer packer(source, options);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr, 0); }));
+  if (options.partition_count == 1) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();

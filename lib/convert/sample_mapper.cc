@@ -61,8 +61,8 @@ class ColumnMapper final : public SampleMapper {
 
   absl::Status Add(const ConvertedColumn& column, std::string_view value, ByteArena* arena, Sample* sample) {
     if (plan_.form == SampleForm::kGuessed) {
-      SHARDKIT_ASSIGN_OR_RETURN(const Type type,
-                                TypeOfValue(Value(value), LastExtension(StrCat(".", column.after.name))));
+      SHARDKIT_ASSIGN_OR_RETURN(const Type type, guessed_.TypeOf(column.after.name, Value(value),
+                                                                 LastExtension(StrCat(".", column.after.name))));
       sample->fields.push_back({guessed_.Find(column.after.name, type), Value(value)});
       return absl::OkStatus();
     }

@@ -82,7 +82,8 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
     case ColumnDecode::kViews:
       return NewViewsColumn(position, column, options);
     case ColumnDecode::kImage:
-      if (column.type != Type::kJpeg && column.type != Type::kBytes) return refuse("images, only jpeg and bytes");
+      if (!IsImage(column.type) && column.type != Type::kBytes)
+        return refuse("images, only jpeg, png, image and bytes");
       if (options.channels != 1 && options.channels != 3) {
         return InvalidArgument("column \"", column.name, "\": ", options.channels,
                                " channels; give 1 (gray) or 3 (RGB)");

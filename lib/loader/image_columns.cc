@@ -3,7 +3,7 @@
 #include "base/errors.h"
 #include "loader/assembly.h"
 #include "loader/sample_geometry.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 
 namespace shardkit::loader {
 namespace {
@@ -39,7 +39,7 @@ class ImageColumn : public ColumnAssembler {
       if (options_.deferred) memory->geometries.push_back(geometry.ok() ? geometry->value_or(Geometry{}) : Geometry{});
       if (height * width * channels > options_.image.max_memory) {
         assembly.Fail(
-            i, Describe(ResourceExhausted("JPEG: ", width, " x ", height, " pixels take ", height * width * channels,
+            i, Describe(ResourceExhausted("image: ", width, " x ", height, " pixels take ", height * width * channels,
                                           " bytes of memory, over the limit of ", options_.image.max_memory)));
         height = width = 0;
       }
@@ -86,9 +86,9 @@ class ImageColumn : public ColumnAssembler {
   absl::StatusOr<std::optional<Geometry>> GeometryOf(const Assembly& assembly, size_t i) const {
     const auto value = Value(assembly, i);
     if (!value) return std::optional<Geometry>();
-    const auto info = ProbeJpeg(*value);
-    if (!info.ok()) return info.status();
-    auto geometry = MakeGeometry(geometry_, {info->width, info->height, info->exif_orientation}, assembly.Random(i));
+    const auto stored = ProbeImage(*value);
+    if (!stored.ok()) return stored.status();
+    auto geometry = MakeGeometry(geometry_, *stored, assembly.Random(i));
     if (!geometry.ok()) return geometry.status();
     return std::optional<Geometry>(*geometry);
   }

@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "loader/assembly.h"
 #include "loader/sample_geometry.h"
-#include "shardkit/jpeg.h"
+#include "shardkit/image.h"
 #include "shardkit/rle.h"
 
 namespace shardkit::loader {
@@ -23,12 +23,12 @@ class MaskGeometries {
     StoredSize stored{sizes.widths[mask], sizes.heights[mask], 1};
     if (image_position_) {
       if (const auto image = assembly.samples[i].Value(*image_position_)) {
-        SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(*image));
-        if (info.width != stored.width || info.height != stored.height) {
+        SHARDKIT_ASSIGN_OR_RETURN(const StoredSize size, ProbeImage(*image));
+        if (size.width != stored.width || size.height != stored.height) {
           return DataLoss("mask ", mask, " is of ", stored.width, " x ", stored.height, " pixels, its image of ",
-                          info.width, " x ", info.height);
+                          size.width, " x ", size.height);
         }
-        stored.orientation = info.exif_orientation;
+        stored.orientation = size.orientation;
       }
     }
     return MakeGeometry(options_, stored, assembly.Random(i));

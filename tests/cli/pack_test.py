@@ -3,7 +3,7 @@ import json
 import os
 import tarfile
 
-from support import CliTest, tiny_jpeg
+from support import CliTest, tiny_jpeg, tiny_png
 
 
 class PackTest(CliTest):
@@ -221,3 +221,91 @@ class PackTest(CliTest):
         self.assertIn(run.code, (0, 2), str(run))
         if run.code == 2:
             self.assertFalse(os.path.exists(self.path("out")), str(run))
+
+    def photographs(self, folder="photos"):
+        for name in ("a.jpg", "c.jpg", "d.jpg"):
+            self.write(f"{folder}/{name}", tiny_jpeg())
+        return folder
+
+    def test_a_page_among_photographs_is_named(self):
+        self.photographs()
+        self.write("photos/b.jpg", b"<!DOCTYPE html>\n<p>404")
+        what = ("photos/b.jpg: is named .jpg and is no image of a known format: begins with \"<!DOCTYPE html>\\n\"; remove it, "
+                "pack with --on-error skip, or --type jpg=bytes")
+        run = self.shardctl("pack", "photos", "-o", "out", code=1)
+        self.assertIn(what, run.stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+        run = self.shardctl("pack", "photos", "-o", "out", "--on-error", "skip", code=4)
+        self.assertIn(what, run.stderr)
+        self.assertEqual(self.types("out"), {"key": "utf8", "jpg": "jpeg"})
+        self.shardctl("pack", "photos", "-o", "bytes", "--type", "jpg=bytes")
+        self.assertEqual(self.types("bytes")["jpg"], "bytes")
+        self.shardctl("unpack", "bytes", "-o", "again")
+        self.assertEqual(self.tree("again"), self.tree("photos"))
+        self.shardctl("pack", "photos", "-o", "images", "--type", "jpg=image", "--on-error", "skip", code=4)
+        self.assertEqual(self.types("images")["jpg"], "image")
+
+    def test_formats_side_by_side_are_images(self):
+        self.photographs()
+        self.write("photos/b.jpg", tiny_png())
+        self.write("photos/e.webp", b"RIFF\4\0\0\0WEBP")
+        for jobs in (1, 2, 7):
+            self.shardctl("pack", "photos", "-o", f"out{jobs}", "-j", jobs)
+            self.assertEqual(self.tree(f"out{jobs}"), self.tree("out1"))
+        self.assertEqual(self.types("out1"), {"key": "utf8", "jpg": "image", "webp": "image"})
+        self.assertEqual(len(self.shardctl("ls", "out1", "--shards", "--json").json()["shards"]), 2)
+        self.shardctl("unpack", "out1", "-o", "again")
+        self.assertEqual(self.tree("again"), self.tree("photos"))
+        run = self.shardctl("validate", "--deep", "out1")
+        self.assertIn("every value decoded but 1 image in formats that are not decoded here: no problem", run.stdout)
+        self.assertEqual(self.shardctl("validate", "--deep", "--json", "out1").json()["reports"][0]["undecoded_images"], 1)
+        self.shardctl("bench", "out1", "--decode", "image:8", "--columns", "jpg", "--steps", "1")
+        run = self.shardctl("bench", "out1", "--decode", "image:8", "--columns", "webp", code=3)
+        self.assertRegex(run.stderr, r"out1: sample 4 \(shard 1, block 0\).*\"webp\": image: WebP is not decoded to pixels")
+        for sample, text in ((0, "JPEG, 8x8, 1 component"), (1, "PNG, 1x1, 8 bits per channel"), (4, "WebP, 12 B")):
+            self.assertIn(text, self.shardctl("inspect", "out1", "--sample", sample).stdout)
+        self.assertEqual(self.shardctl("inspect", "out1", "--sample", 4, "--json").json()["columns"][2]["format"], "WebP")
+
+    def test_formats_side_by_side_come_back_from_other_containers(self):
+        self.photographs()
+        self.write("photos/b.jpg", tiny_png())
+        self.write("photos/b.webp", b"RIFF\4\0\0\0WEBP")
+        self.shardctl("pack", "photos", "-o", "out")
+        self.shardctl("convert", "out", "-o", "tars", "--to", "webdataset")
+        self.shardctl("pack", "photos", "-o", "only", "--type", "jpg=image")
+        self.shardctl("convert", "only", "-o", "mds", "--to", "mds", "--columns", "jpg")
+        self.assertEqual(self.types("mds"), {"key": "utf8", "jpg": "bytes"})
+        self.shardctl("convert", "only", "-o", "mds.jpeg", "--to", "mds", "--columns", "jpg", "--encoding", "jpg=jpeg")
+        self.assertEqual(self.types("mds.jpeg")["jpg"], "jpeg")
+        self.assertEqual(self.types("tars"), {"key": "utf8", "jpg": "jpeg", "webp": "image"})
+        for other in ("tars", "mds", "mds.jpeg"):
+            self.shardctl("convert", other, "-o", f"{other}.back", "--to", "shard")
+            self.assertEqual(self.types(f"{other}.back")["jpg"], "image")
+        self.shardctl("unpack", "tars.back", "-o", "again")
+        self.assertEqual(self.tree("again"), self.tree("photos"))
+        # Without what they were, they are what they look like.
+        os.remove(self.path("tars", "shardkit.json"))
+        self.shardctl("convert", "tars", "-o", "guessed", "--to", "shard")
+        self.assertEqual(self.types("guessed"), self.types("out"))
+        self.shardctl("bench", "tars", "--decode", "image:8", "--columns", "jpg", "--steps", "1")
+        run = self.shardctl("validate", "--deep", "tars", code=1)
+        self.assertIn("sample 1, column \"jpg\": JPEG: no signature", run.stderr)
+        self.shardctl("pack", "--from", "webdataset", "tars", "-o", "typed", "--type", "jpg=bytes")
+        self.assertEqual(self.types("typed")["jpg"], "bytes")
+
+    def types(self, dataset):
+        return {column["name"]: column["type"] for column in self.shardctl("inspect", dataset, "--json").json()["columns"]}
+
+    def test_types_of_columns_that_there_are_not(self):
+        self.photographs()
+        run = self.shardctl("pack", "photos", "-o", "out", "--type", "png=image", code=2)
+        self.assertIn("--type png=image: there is no column \"png\"; there is \"jpg\"", run.stderr)
+        with tarfile.open(self.path("photos.tar"), "w") as tar:
+            tar.add(self.path("photos"), arcname="photos")
+        for more in ([], ["--dry-run"]):
+            run = self.shardctl("pack", "photos.tar", *(more or ["-o", "out"]), "--type", "png=image", code=2)
+            self.assertIn("there is \"jpg\"", run.stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+        self.assertIn("is not COLUMN=TYPE", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=i32", code=2).stderr)
+        self.assertIn("named twice", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=image", "--type", "jpg=jpeg",
+                                                   code=2).stderr)

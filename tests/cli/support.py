@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -180,6 +181,14 @@ def tiny_jpeg():
             segment(0xc0, struct.pack(">BHHB3B", 8, 8, 8, 1, 1, 0x11, 0)) +
             segment(0xc4, b"\x00" + one_code) + segment(0xc4, b"\x10" + one_code) +
             segment(0xda, bytes([1, 1, 0, 0, 63, 0])) + b"\x3f" + b"\xff\xd9")
+
+
+def tiny_png():
+    """A PNG of one gray pixel."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(b"\0\x80")) + chunk(b"IEND", b""))
 
 
 def coco_text(runs):

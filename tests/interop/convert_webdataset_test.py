@@ -65,7 +65,8 @@ class ConvertWebDatasetTest(InteropTest):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "wb") as file:
                     file.write(value)
-        self.shardctl("pack", "--from", "files", self.path("files"), "-o", self.path("native"))
+        self.shardctl("pack", "--from", "files", self.path("files"), "-o", self.path("native"), "--type", "jpg=bytes", "--type",
+                      "seg.png=bytes")
         listed = json.loads(self.shardctl("ls", "--long", "--json", self.path("native")))["entries"]
         self.assertEqual(sorted(entry["key"] for entry in listed), sorted(samples))
         return self.path("native"), [(entry["key"], samples[entry["key"]]) for entry in listed]
@@ -124,7 +125,7 @@ class ConvertWebDatasetTest(InteropTest):
             for extension in chance.sample(["bin", "seg.png", "txt"], chance.randint(1, 3)):
                 with open(self.path("files", "d", f"{i:03}.{extension}"), "wb") as file:
                     file.write(chance.randbytes(i * 10))
-        self.shardctl("pack", "--from", "files", self.path("files"), "-o", self.path("native"))
+        self.shardctl("pack", "--from", "files", self.path("files"), "-o", self.path("native"), "--type", "seg.png=bytes")
         return self.path("native")
 
     def check_wids_sample(self, sample, path, ordinal, key):

@@ -57,6 +57,7 @@ complete -c shardctl -n '__shardctl_verb pack' -s o -l output -r -d 'Directory o
 complete -c shardctl -n '__shardctl_verb pack' -l shard-size -x -d 'Close a shard before it would pass this'
 complete -c shardctl -n '__shardctl_verb pack' -l shard-samples -x -d 'Samples in each shard'
 complete -c shardctl -n '__shardctl_verb pack' -l block-size -x -d 'Close a block when it reaches this'
+complete -c shardctl -n '__shardctl_verb pack' -l type -x -d 'Type of a column: COL=bytes, utf8, json, jpeg, png or image'
 complete -c shardctl -n '__shardctl_verb pack' -l codec -x -d 'Codec of a column: COL=none or COL=zstd[:LEVEL]'
 complete -c shardctl -n '__shardctl_verb pack' -l dictionary -x -d 'Train a dictionary for a column: COL[=SIZE]'
 complete -c shardctl -n '__shardctl_verb pack' -l partition -x -d 'Pack part I of N: I/N'

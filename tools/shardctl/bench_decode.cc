@@ -86,7 +86,7 @@ bool HoldsTokens(const shardkit::Column& column) {
 
 // What `wish` makes of a column.
 ColumnDecode DecodeOf(const shardkit::Column& column, const DecodeWish& wish) {
-  if (wish.images && column.type == shardkit::Type::kJpeg) return ColumnDecode::kImage;
+  if (wish.images && shardkit::IsImage(column.type)) return ColumnDecode::kImage;
   if (wish.masks.has_value() && column.type == shardkit::Type::kRle) return *wish.masks;
   if (wish.tokens && HoldsTokens(column)) return ColumnDecode::kTokens;
   return ColumnDecode::kStored;
@@ -120,8 +120,8 @@ absl::StatusOr<std::vector<shardkit::LoaderColumn>> ChooseColumns(const std::vec
     return absl::InvalidArgumentError(std::string("--decode: ") + word + ": no column loaded " + type);
   };
   for (const absl::Status& status :
-       {require(wish.images, "image", "is of type jpeg",
-                [](const auto& column) { return column.type == shardkit::Type::kJpeg; }),
+       {require(wish.images, "image", "is of type jpeg, png or image",
+                [](const auto& column) { return shardkit::IsImage(column.type); }),
         require(wish.masks.has_value(), "masks", "is of type rle",
                 [](const auto& column) { return column.type == shardkit::Type::kRle; }),
         require(wish.tokens, "tokens", "holds one-dimensional arrays of integers", HoldsTokens)}) {

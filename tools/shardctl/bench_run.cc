@@ -87,6 +87,7 @@ absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const 
     const auto jpeg =
         MeasureJpeg(arguments.paths[0], column.name, arguments.max_decompression, report.decode.threads, cancellation);
     if (!jpeg.ok()) return jpeg.status();
+    if (jpeg->images == 0) continue;  // of other formats
     ceilings.jpeg = *jpeg;
     break;
   }

@@ -89,6 +89,20 @@ Description DescribePng(std::string_view value, uint64_t length) {
           Json{{"width", width}, {"height", height}, {"bits", bits}}};
 }
 
+Description DescribeImage(std::string_view value, uint64_t length) {
+  const shardkit::ImageFormat format = shardkit::DetectImageFormat(value);
+  const std::string name(shardkit::ImageFormatName(format));
+  if (format == shardkit::ImageFormat::kUnknown) {
+    return Malformed(absl::DataLossError("begins like no known format of images"));
+  }
+  Description description{FormatBytes(length), Json::object()};
+  if (format == shardkit::ImageFormat::kJpeg) description = DescribeJpeg(value, length);
+  if (format == shardkit::ImageFormat::kPng) description = DescribePng(value, length);
+  description.text = name + ", " + description.text;
+  description.json["format"] = name;
+  return description;
+}
+
 Description DescribeMasks(std::string_view value) {
   shardkit::RleList masks;
   if (const absl::Status status = shardkit::ParseRleValue(value, &masks); !status.ok()) return Malformed(status);
@@ -139,6 +153,8 @@ Description DescribeValue(const shardkit::Column& column, std::string_view value
       return DescribeJpeg(value, length);
     case Type::kPng:
       return DescribePng(value, length);
+    case Type::kImage:
+      return DescribeImage(value, length);
     case Type::kUtf8:
     case Type::kJson:
       return DescribeText(value, length);

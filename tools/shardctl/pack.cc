@@ -99,6 +99,8 @@ std::string JobText(const PackArguments& arguments, std::string_view source) {
   job["source"] = source;
   job["inputs"] = arguments.inputs;
   job["group_by"] = shardkit::GroupByName(arguments.group_by.value_or(shardkit::GroupBy::kFirstDot));
+  job["types"] = Json::object();
+  for (const auto& [column, type] : arguments.types) job["types"][column] = shardkit::TypeName(type);
   job["partition"] = std::to_string(arguments.partition) + "/" + std::to_string(arguments.partition_count);
   job["on_error"] = arguments.skip_errors ? "skip" : "fail";
   return FormatJson(job);
@@ -124,6 +126,7 @@ int RunPack(int argc, char** argv) {
   source_options.max_decompression = arguments.max_decompression;
   source_options.group_by = arguments.group_by;
   source_options.skip_errors = arguments.skip_errors;
+  source_options.types = arguments.types;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());

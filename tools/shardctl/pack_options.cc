@@ -31,6 +31,18 @@ absl::Status ParseDictionary(const std::string& text, shardkit::DatasetWriterOpt
   return absl::OkStatus();
 }
 
+absl::Status ParseType(const std::string& text, std::map<std::string, shardkit::Type>* types) {
+  const size_t equals = text.rfind('=');
+  const absl::Status wrong = absl::InvalidArgumentError(
+      Quote(text) + " is not COLUMN=TYPE with a type of bytes, utf8, json, jpeg, png, image");
+  if (equals == std::string::npos || equals == 0) return wrong;
+  const std::optional<shardkit::Type> type = shardkit::TypeFromName(text.substr(equals + 1));
+  if (!type.has_value() || !shardkit::IsByteString(*type)) return wrong;
+  const std::string column = text.substr(0, equals);
+  if (types->emplace(column, *type).second) return absl::OkStatus();
+  return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
+}
+
 }  // namespace
 
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options) {
@@ -68,6 +80,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   std::optional<std::string> partition;
   std::vector<std::string> codecs;
   std::vector<std::string> dictionaries;
+  std::vector<std::string> types;
   JobsOption jobs;
   DecompressionOption decompression;
   line.Arguments("INPUT", 1, SIZE_MAX, &arguments->inputs);
@@ -85,6 +98,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
              "put exactly this many samples in each shard");
   line.Size("--block-size", &arguments->dataset.shard.block_size, "close a block when it reaches this [4MiB]");
+  line.Texts("--type", "COL=TYPE", &types,
+             "type of a column whatever its values look like: bytes takes anything, image all images, utf8, json, jpeg "
+             "and png what is one; may be repeated");
   line.Texts("--codec", "COL=CODEC", &codecs,
              "codec of a column: none, zstd or zstd:LEVEL with a level from 1 to 22 [rle 1, others 3]; may be "
              "repeated");
@@ -114,6 +130,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   arguments->skip_errors = on_error == 1;
   arguments->jobs = jobs.jobs();
   arguments->max_decompression = decompression.bytes();
+  for (const std::string& type : types) {
+    const absl::Status status = ParseType(type, &arguments->types);
+    if (!status.ok()) return line.UsageError("--type: " + std::string(status.message()));
+  }
   for (const std::string& codec : codecs) {
     const absl::Status status = ParseCodec(codec, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,9 @@ struct PackArguments {
   std::string source = "auto";
   std::optional<shardkit::GroupBy> group_by;
   std::vector<std::string> inputs;
-  std::optional<std::string> output;       // set unless dry_run
-  shardkit::DatasetWriterOptions dataset;  // sizes, codecs, levels and dictionaries
+  std::optional<std::string> output;            // set unless dry_run
+  shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels and dictionaries
+  std::map<std::string, shardkit::Type> types;  // by column
   int jobs = 1;
   uint64_t partition = 0;
   uint64_t partition_count = 1;

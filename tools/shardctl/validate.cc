@@ -20,7 +20,11 @@ namespace {
 std::string SummaryText(const std::string& path, const shardkit::ValidateReport& report, bool deep) {
   std::string text = Printable(path) + ": " + Counted(report.samples, "sample") + ", " +
                      Counted(report.shards, "shard") + ", " + Counted(report.blocks, "block") + ", " +
-                     FormatBytes(report.bytes) + (deep ? ", every value decoded: " : ": ");
+                     FormatBytes(report.bytes) + (deep ? ", every value decoded" : "");
+  if (report.undecoded_images > 0) {
+    text += " but " + Counted(report.undecoded_images, "image") + " in formats that are not decoded here";
+  }
+  text += ": ";
   return text + (report.ok() ? "no problem" : Counted(report.problem_count, "problem")) + "\n";
 }
 
@@ -32,6 +36,7 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
   document["blocks"] = report.blocks;
   document["samples"] = report.samples;
   document["bytes"] = report.bytes;
+  document["undecoded_images"] = report.undecoded_images;
   document["problem_count"] = report.problem_count;
   document["problems"] = Json::array();
   for (const shardkit::Problem& problem : report.problems) {
@@ -71,7 +76,7 @@ int RunValidate(int argc, char** argv) {
   IoOption io;
   DecompressionOption decompression;
   line.Arguments("PATH", 1, SIZE_MAX, &paths);
-  line.Flag("--deep", &options.deep, "decode every value too: JPEG pixels, JSON, UTF-8, masks, array shapes");
+  line.Flag("--deep", &options.deep, "decode every value too: JPEG and PNG pixels, JSON, UTF-8, masks, array shapes");
   jobs.AddTo(&line, "threads that read and check");
   io.AddTo(&line);
   decompression.AddTo(&line);

@@ -48,7 +48,9 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
   return input;
 }
 
-DatasetSource::DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors) : skip_errors_(skip_errors) {
+DatasetSource::DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors,
+                             const std::map<std::string, Type>& types)
+    : skip_errors_(skip_errors), guessed_(/*nullable=*/true, types) {
   for (ConversionInput& input : inputs) parts_.push_back(std::make_unique<Part>(std::move(input)));
 }
 
@@ -132,11 +134,12 @@ absl::StatusOr<std::vector<Column>> DatasetSource::InitialColumns() {
       return Annotate(both.status(), StrCat(part->input.dataset->path(), ": does not fit the datasets before it"));
     merged = both->columns();
   }
+  SHARDKIT_RETURN_IF_ERROR(guessed_.CheckTypes());
   return merged;
 }
 
 // By the first values; what the names promise where none is among them.
-absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* columns) const {
+absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* columns) {
   BlockBuffer buffer;
   BlockView view;
   BlockDamage damage;
@@ -147,15 +150,18 @@ absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* 
     view = {};
   }
   for (const ConvertedColumn& column : part.input.plan.columns) {
-    Type type = column.after.type;
+    Type type = guessed_.Asked(column.after.name).value_or(column.after.type);
     for (uint32_t i = 0; i < view.sample_count(); ++i) {
       if (damage.Has(i, *column.source)) continue;
       const std::optional<std::string_view> value = view.column(*column.source).value(i);
       if (!value) continue;
-      SHARDKIT_ASSIGN_OR_RETURN(type, TypeOfValue(Value(*value), LastExtension(StrCat(".", column.after.name))));
+      const auto guessed =
+          guessed_.TypeOf(column.after.name, Value(*value), LastExtension(StrCat(".", column.after.name)));
+      if (!guessed.ok()) continue;  // Load will report it
+      type = *guessed;
       break;
     }
-    columns->push_back(ByteStringColumn(column.after.name, type, /*nullable=*/true));
+    columns->push_back(*guessed_.Find(column.after.name, type));
   }
   return absl::OkStatus();
 }

@@ -29,8 +29,8 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
 class DatasetSource final : public Source {
  public:
   // At least one input; all are of one container and have the same form. With `skip_errors` what is damaged is looked
-  // into, so that no sample fails for another's sake.
-  DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors);
+  // into, so that no sample fails for another's sake. `types` are for the form kGuessed.
+  DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors, const std::map<std::string, Type>& types = {});
 
   // Reads the block directories.
   absl::Status Start();
@@ -74,11 +74,11 @@ class DatasetSource final : public Source {
   absl::Status ReadPiece(const Part& part, const Piece& piece, BlockBuffer* buffer, BlockView* view,
                          BlockDamage* damage) const;
   std::unique_ptr<SampleMapper> TakeMapper(Part& part);
-  absl::Status GuessColumns(const Part& part, std::vector<Column>* columns) const;
+  absl::Status GuessColumns(const Part& part, std::vector<Column>* columns);
 
   const bool skip_errors_;
   std::vector<std::unique_ptr<Part>> parts_;
-  ColumnTable guessed_{/*nullable=*/true};
+  ColumnTable guessed_;
   size_t part_ = 0;        // to be listed next,
   size_t piece_ = 0;       // in it,
   uint64_t position_ = 0;  // from this position of the part on

@@ -1,5 +1,6 @@
 #include "convert/sources/files_source.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -23,19 +24,22 @@ constexpr size_t kManyMembers = 32;
 
 class TarUnit : public WorkUnit {
  public:
+  std::string path;
   ByteArena arena;
   std::vector<TarSample> samples;
 };
 
 }  // namespace
 
-// The columns of all inputs, each with the type of the first value that could be read.
+// The columns of all inputs, each with the type asked for, or that of the first value that could be read.
 class FilesSource::FoundColumns {
  public:
+  explicit FoundColumns(ColumnTable& table) : table_(table) {}
+
   // The type of a column's first value is asked for; empty when the column is known.
   std::optional<Type>* Unknown(std::string_view column) {
     auto found = types_.find(column);
-    if (found == types_.end()) found = types_.emplace(std::string(column), std::nullopt).first;
+    if (found == types_.end()) found = types_.emplace(std::string(column), table_.Asked(column)).first;
     return found->second ? nullptr : &found->second;
   }
 
@@ -50,17 +54,21 @@ class FilesSource::FoundColumns {
   std::vector<Column> Columns() const {
     std::vector<Column> columns{KeyColumn()};
     for (const auto& [name, type] : types_) {
-      columns.push_back(ByteStringColumn(name, type.value_or(Type::kBytes), /*nullable=*/true));
+      columns.push_back(*table_.Find(name, type.value_or(Type::kBytes)));
     }
     return columns;
   }
 
  private:
+  ColumnTable& table_;
   std::map<std::string, std::optional<Type>, std::less<>> types_;
 };
 
 FilesSource::FilesSource(std::vector<SourceInput> inputs, const SourceOptions& options)
-    : inputs_(std::move(inputs)), options_(options), split_(SplitOf(options)) {}
+    : inputs_(std::move(inputs)),
+      options_(options),
+      split_(SplitOf(options)),
+      columns_(/*nullable=*/true, options.types) {}
 
 std::map<std::string, std::string> FilesSource::metadata() const {
   if (split_ == NameSplit::kFirstDot) return {};
@@ -80,11 +88,14 @@ void FilesSource::NoteMembers(const std::string& input, std::string_view key, si
 }
 
 absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
-  FoundColumns found;
+  FoundColumns found(columns_);
   for (const SourceInput& input : inputs_) {
     SHARDKIT_RETURN_IF_ERROR(input.tar ? FindTarColumns(input, &found) : FindTreeColumns(input, &found));
   }
-  return found.Columns();
+  std::vector<Column> columns = found.Columns();
+  // Of tars only the beginnings were looked at.
+  if (std::ranges::none_of(inputs_, &SourceInput::tar)) SHARDKIT_RETURN_IF_ERROR(columns_.CheckTypes());
+  return columns;
 }
 
 absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns* found) {
@@ -108,7 +119,7 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
       const auto value =
           LoadFile(options_.file_system, unit.FullPath(0, unit.files(0)[0]), options_.stream_above, &arena);
       if (!value.ok()) continue;  // Load will report it
-      const auto guessed = TypeOfValue(*value, LastExtension(unit.name(unit.files(0)[0])));
+      const auto guessed = columns_.TypeOf(column, *value, LastExtension(unit.name(unit.files(0)[0])));
       if (guessed.ok()) *type = *guessed;
     }
   }
@@ -130,7 +141,8 @@ absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns*
       std::optional<Type>* const type = found->Unknown(value.column);
       if (type == nullptr || !sample.status.ok()) continue;
       SHARDKIT_RETURN_IF_ERROR(found->Check(input.path));
-      SHARDKIT_ASSIGN_OR_RETURN(*type, TypeOfValue(value.value, value.extension));
+      const auto guessed = columns_.TypeOf(value.column, value.value, value.extension);
+      if (guessed.ok()) *type = *guessed;  // else Load will report it
     }
     arena.Clear();
   }
@@ -167,6 +179,7 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTar(size_t max_sa
     SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(inputs_[input_].path, options_, /*headers_only=*/false));
   }
   auto unit = std::make_unique<TarUnit>();
+  unit->path = inputs_[input_].path;
   TarSample sample;
   uint64_t bytes = 0;
   while (unit->samples.size() < max_samples && bytes < kTarUnitBytes) {
@@ -193,18 +206,22 @@ absl::Status FilesSource::LoadTreeSample(const TreeUnit& unit, size_t i, ByteAre
     }
     SHARDKIT_RETURN_IF_ERROR(Annotate(CheckColumnName(column), path));
     SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, options_.stream_above, arena));
-    SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value, LastExtension(name)));
-    sample->fields.push_back({columns_.Find(column, type), std::move(value)});
+    const auto type = columns_.TypeOf(column, value, LastExtension(name));
+    if (!type.ok()) return Annotate(type.status(), path);
+    sample->fields.push_back({columns_.Find(column, *type), std::move(value)});
   }
   return absl::OkStatus();
 }
 
-absl::Status FilesSource::LoadTarSample(TarSample& listed, Sample* sample) {
+absl::Status FilesSource::LoadTarSample(const std::string& path, TarSample& listed, Sample* sample) {
   SHARDKIT_RETURN_IF_ERROR(listed.status);
   sample->key = listed.key;
   for (TarValue& value : listed.values) {
-    SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value.value, value.extension));
-    sample->fields.push_back({columns_.Find(value.column, type), std::move(value.value)});
+    const auto type = columns_.TypeOf(value.column, value.value, value.extension);
+    if (!type.ok()) {
+      return Annotate(type.status(), StrCat(path, ": member '", listed.key, SuffixOfColumn(value.column), "'"));
+    }
+    sample->fields.push_back({columns_.Find(value.column, *type), std::move(value.value)});
   }
   return absl::OkStatus();
 }
@@ -217,8 +234,8 @@ void FilesSource::Load(WorkUnit& unit, SampleBatch* batch) {
   if (tar != nullptr) std::swap(batch->arena, tar->arena);
   for (size_t i = 0; i < unit.sample_count; ++i) {
     Sample sample;
-    absl::Status status =
-        tree != nullptr ? LoadTreeSample(*tree, i, &batch->arena, &sample) : LoadTarSample(tar->samples[i], &sample);
+    absl::Status status = tree != nullptr ? LoadTreeSample(*tree, i, &batch->arena, &sample)
+                                          : LoadTarSample(tar->path, tar->samples[i], &sample);
     if (status.ok()) {
       batch->samples.push_back(std::move(sample));
       batch->indexes.push_back(i);

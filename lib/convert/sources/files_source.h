@@ -28,6 +28,7 @@ class FilesSource final : public Source {
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
+  absl::Status CheckTypes() const override { return columns_.CheckTypes(); }
   absl::StatusOr<uint64_t> Count() override;
   std::map<std::string, std::string> metadata() const override;
   std::vector<std::string> warnings() const override;
@@ -39,7 +40,7 @@ class FilesSource final : public Source {
   absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTree(size_t max_samples);
   absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTar(size_t max_samples);
   absl::Status LoadTreeSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample);
-  absl::Status LoadTarSample(TarSample& listed, Sample* sample);
+  absl::Status LoadTarSample(const std::string& path, TarSample& listed, Sample* sample);
 
   void NoteMembers(const std::string& input, std::string_view key, size_t members);
 
@@ -48,7 +49,7 @@ class FilesSource final : public Source {
   const NameSplit split_;
   uint64_t large_samples_ = 0;  // listed so far,
   std::string first_large_;     // and what to say of the first
-  ColumnTable columns_{/*nullable=*/true};
+  ColumnTable columns_;
   size_t input_ = 0;                 // being listed,
   std::unique_ptr<TreeWalk> walk_;   // when it is a directory,
   std::unique_ptr<TarSamples> tar_;  // or a tar

@@ -10,6 +10,8 @@
 namespace shardkit {
 namespace {
 
+constexpr std::string_view kImageName = "image";
+
 Column MakeColumn(const char* name, Type type) {
   Column column;
   column.name = name;
@@ -18,19 +20,24 @@ Column MakeColumn(const char* name, Type type) {
   return column;
 }
 
-// JPEG and PNG by their signatures; other formats are believed by their extension and kept as bytes.
-absl::StatusOr<Type> ImageType(const Value& value, std::string_view name) {
-  if (value.length() == 0) return InvalidArgument("an empty file is not an image");
-  SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value, /*extension=*/""));
-  if (type == Type::kJpeg || type == Type::kPng) return type;
-  if (HasImageExtension(name)) return Type::kBytes;
+}  // namespace
+
+// Formats that type image does not have (ppm) are believed by their extension and kept as bytes.
+absl::StatusOr<Type> ImageFolderSource::ImageType(const Value& value, std::string_view name) {
+  if (!images_.Asked(kImageName) && value.length() == 0) return InvalidArgument("an empty file is not an image");
+  SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf(kImageName, value, LastExtension(name)));
+  if (images_.Asked(kImageName) || IsImage(type) || HasImageExtension(name)) return type;
   return InvalidArgument("not an image; `--from files` packs any kind of file");
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Source>> ImageFolderSource::Open(std::vector<std::string> inputs,
                                                                 const SourceOptions& options) {
+  for (const auto& [name, type] : options.types) {
+    if (name == kImageName) continue;
+    return InvalidArgument("--type ", name, "=", TypeName(type),
+                           ": of the columns of an image folder, key, image, label and class_name, only image has a "
+                           "type to choose");
+  }
   std::map<std::string, int64_t, std::less<>> labels;
   for (const std::string& input : inputs) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
@@ -54,6 +61,7 @@ ImageFolderSource::ImageFolderSource(std::vector<std::string> inputs,
     : inputs_(std::move(inputs)),
       options_(options),
       labels_(std::move(labels)),
+      images_(/*nullable=*/false, options.types),
       label_(MakeColumn("label", Type::kI64)),
       class_name_(MakeColumn("class_name", Type::kUtf8)) {}
 
@@ -67,6 +75,7 @@ std::map<std::string, std::string> ImageFolderSource::metadata() const {
 }
 
 absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
+  if (const std::optional<Type> asked = images_.Asked(kImageName)) return asked;
   for (const std::string& input : inputs_) {
     TreeWalk walk(options_.file_system, input, NameSplit::kNever);
     WalkedGroup group;
@@ -89,7 +98,7 @@ absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
 
 absl::StatusOr<std::vector<Column>> ImageFolderSource::InitialColumns() {
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<Type> type, FirstImageType());
-  return std::vector<Column>{KeyColumn(), *images_.Find("image", type.value_or(Type::kBytes)), label_, class_name_};
+  return std::vector<Column>{KeyColumn(), *images_.Find(kImageName, type.value_or(Type::kBytes)), label_, class_name_};
 }
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> ImageFolderSource::Next(size_t max_samples) {
@@ -125,7 +134,7 @@ absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteA
   SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, options_.stream_above, arena));
   const auto type = ImageType(value, unit.name(file));
   if (!type.ok()) return Annotate(type.status(), path);
-  sample->fields.push_back({images_.Find("image", *type), std::move(value)});
+  sample->fields.push_back({images_.Find(kImageName, *type), std::move(value)});
   const int64_t number = label->second;
   sample->fields.push_back({&label_, arena->Copy({reinterpret_cast<const char*>(&number), sizeof(number)})});
   sample->fields.push_back({&class_name_, class_name});

@@ -29,12 +29,13 @@ class ImageFolderSource final : public Source {
   ImageFolderSource(std::vector<std::string> inputs, std::map<std::string, int64_t, std::less<>> labels,
                     const SourceOptions& options);
   absl::Status LoadSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample);
+  absl::StatusOr<Type> ImageType(const Value& value, std::string_view name);
   absl::StatusOr<std::optional<Type>> FirstImageType();
 
   const std::vector<std::string> inputs_;
   const SourceOptions options_;
   const std::map<std::string, int64_t, std::less<>> labels_;  // by class name
-  ColumnTable images_{/*nullable=*/false};
+  ColumnTable images_;
   const Column label_;
   const Column class_name_;
   size_t input_ = 0;  // being listed

@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::NextFromTar(size_t max_sam
 
 absl::Status Sa1bSource::AddImage(Value value, Sample* sample) {
   if (value.length() == 0) return InvalidArgument("an empty file is not an image");
-  SHARDKIT_ASSIGN_OR_RETURN(const Type type, TypeOfValue(value, /*extension=*/""));
+  SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf("image", value, /*extension=*/""));
   if (type != Type::kJpeg && type != Type::kPng) return InvalidArgument("neither a JPEG nor a PNG image");
   const Column* const column = type == Type::kJpeg ? &Sa1bColumns()[kSa1bImage] : images_.Find("image", type);
   sample->fields.push_back({column, std::move(value)});

@@ -14,6 +14,10 @@ namespace shardkit {
 
 namespace {
 
+absl::Status NoTypes(const std::string& path) {
+  return InvalidArgument(path, ": --type: its columns have types that do not depend on what values look like");
+}
+
 absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container, const std::vector<std::string>& paths,
                                                      const SourceOptions& options) {
   if (paths.empty()) return InvalidArgument("no input given");
@@ -32,7 +36,8 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
     }
     inputs.push_back(std::move(input));
   }
-  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.skip_errors);
+  if (!options.types.empty() && inputs[0].plan.form != SampleForm::kGuessed) return NoTypes(paths[0]);
+  auto source = std::make_unique<DatasetSource>(std::move(inputs), options.skip_errors, options.types);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   return source;
 }
@@ -64,6 +69,11 @@ absl::StatusOr<uint64_t> Source::Skip(uint64_t count) {
 
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options) {
+  for (const auto& [name, type] : options.types) {
+    if (!IsByteString(type)) {
+      return InvalidArgument("--type ", name, "=", TypeName(type), ": files are bytes, utf8, json, jpeg, png or image");
+    }
+  }
   const auto other = [&](std::string_view found) -> absl::Status {
     if (!options.group_by) return absl::OkStatus();
     return InvalidArgument(inputs.empty() ? "" : inputs[0], ": is packed as ", found,
@@ -84,6 +94,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
   SHARDKIT_RETURN_IF_ERROR(other(kind));
   if (kind == "mds") return OpenDatasets(kind, inputs, options);
+  if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0]);
   if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
   for (const SourceInput& input : looked_at) {
     if (!input.tar) continue;

@@ -1,9 +1,8 @@
 #include "convert/sources/source_names.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 
+#include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -79,13 +78,11 @@ std::string_view DirectoryPart(std::string_view path) {
 std::string_view BasePart(std::string_view path) { return path.substr(DirectoryPart(path).size()); }
 
 bool HasImageExtension(std::string_view name) {
-  constexpr std::array<std::string_view, 10> kExtensions = {"jpg",  "jpeg", "png",  "bmp", "gif",
-                                                            "webp", "tif",  "tiff", "ppm", "pgm"};
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
   const std::string_view extension = LastExtension(name);
-  return std::any_of(kExtensions.begin(), kExtensions.end(), [&](std::string_view candidate) {
-    return std::equal(extension.begin(), extension.end(), candidate.begin(), candidate.end(), same);
-  });
+  const auto is = [&](std::string_view candidate) {
+    return absl::EqualsIgnoreCase(ToAbsl(extension), ToAbsl(candidate));
+  };
+  return IsImageExtension(extension) || is("ppm") || is("pgm");
 }
 
 absl::Status CheckKey(std::string_view key) {

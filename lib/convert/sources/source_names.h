@@ -51,7 +51,7 @@ std::string_view LastExtension(std::string_view name);
 std::string_view DirectoryPart(std::string_view path);
 std::string_view BasePart(std::string_view path);
 
-// jpg jpeg png bmp gif webp tif tiff ppm pgm, in any case.
+// What IsImageExtension says, and ppm and pgm, in any case.
 bool HasImageExtension(std::string_view name);
 
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "absl/strings/escaping.h"
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "codec/content_type.h"
+#include "shardkit/image.h"
 
 namespace shardkit {
 namespace {
@@ -90,6 +93,50 @@ const Column* ColumnTable::Find(std::string_view name, Type type) {
   return column.get();
 }
 
+std::optional<Type> ColumnTable::Asked(std::string_view name) const {
+  const auto asked = types_.find(name);
+  return asked == types_.end() ? std::nullopt : std::optional(asked->second);
+}
+
+absl::StatusOr<Type> ColumnTable::TypeOf(std::string_view name, const Value& value, std::string_view extension) {
+  std::string_view bytes = value.bytes;
+  char head[kImageHeadBytes];
+  if (value.file) {
+    bytes = {head, std::min<uint64_t>(sizeof(head), value.file->size())};
+    SHARDKIT_RETURN_IF_ERROR(value.file->ReadAt(0, {head, bytes.size()}));
+  }
+  const auto begins = [&] { return StrCat("begins with \"", absl::CHexEscape(ToAbsl(bytes.substr(0, 16))), "\""); };
+  if (const std::optional<Type> asked = Asked(name)) {
+    Find(name, *asked);  // CheckTypes is to know it, though no value may fit
+    if (value.file && (*asked == Type::kUtf8 || *asked == Type::kJson)) {
+      return InvalidArgument("has ", value.file->size(), " bytes, too many to look through as ", TypeName(*asked));
+    }
+    if (FitsType(bytes, *asked)) return *asked;
+    return InvalidArgument("cannot be of type ", TypeName(*asked), ", which --type asks of column \"", name,
+                           "\": ", begins());
+  }
+  if (!bytes.empty() && IsImageExtension(extension) && DetectImageFormat(bytes) == ImageFormat::kUnknown) {
+    return DataLoss("is named .", extension, " and is no image of a known format: ", begins(),
+                    "; remove it, pack with --on-error skip, or --type ", name, "=bytes");
+  }
+  return GuessType(bytes, value.file && !IsImageExtension(extension) ? "" : extension);
+}
+
+absl::Status ColumnTable::CheckTypes() const {
+  std::shared_lock lock(mutex_);
+  for (const auto& [name, type] : types_) {
+    if (columns_.contains(std::pair(name, type))) continue;
+    std::string found;
+    for (const auto& [column, unused] : columns_) {
+      if (!found.ends_with(StrCat("\"", column.first, "\"")))
+        found += StrCat(found.empty() ? "" : ", ", "\"", column.first, "\"");
+    }
+    return InvalidArgument("--type ", name, "=", TypeName(type), ": there is no column \"", name, "\"; there ",
+                           found.empty() ? "is none" : StrCat("is ", found));
+  }
+  return absl::OkStatus();
+}
+
 Column KeyColumn() {
   Column column;
   column.name = "key";
@@ -125,15 +172,6 @@ absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path,
   SHARDKIT_RETURN_IF_ERROR(file->ReadAt(0, memory));
   value.bytes = {memory.data(), memory.size()};
   return value;
-}
-
-absl::StatusOr<Type> TypeOfValue(const Value& value, std::string_view extension) {
-  if (!value.file) return GuessType(value.bytes, extension);
-  char head[16];
-  const size_t length = std::min<uint64_t>(sizeof(head), value.file->size());
-  SHARDKIT_RETURN_IF_ERROR(value.file->ReadAt(0, {head, length}));
-  const std::string_view bytes(head, length);
-  return HasJpegSignature(bytes) ? Type::kJpeg : HasPngSignature(bytes) ? Type::kPng : Type::kBytes;
 }
 
 void AddFailure(size_t index, std::string_view key, absl::Status status, SampleBatch* batch) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -62,13 +63,29 @@ class TreeUnit : public WorkUnit {
 // The columns of a source, one for each name and type. They live as long as the table. Thread-safe.
 class ColumnTable {
  public:
-  explicit ColumnTable(bool nullable) : nullable_(nullable) {}
+  using Types = std::map<std::string, Type, std::less<>>;
+
+  // `types` are those of columns that have one whatever their values look like.
+  explicit ColumnTable(bool nullable, const std::map<std::string, Type>& types = {})
+      : nullable_(nullable), types_(types.begin(), types.end()) {}
 
   const Column* Find(std::string_view name, Type type);
 
+  // The type that was asked for a column.
+  std::optional<Type> Asked(std::string_view name) const;
+
+  // The type of a value of column `name`: the one asked for, else GuessType's; of a file, whose text is not looked
+  // through, only the first bytes count. InvalidArgument for what cannot be of the type asked for, DataLoss for what
+  // has the extension of an image and is none.
+  absl::StatusOr<Type> TypeOf(std::string_view name, const Value& value, std::string_view extension);
+
+  // InvalidArgument when a type was asked for a column that was never found. Names those that were.
+  absl::Status CheckTypes() const;
+
  private:
   const bool nullable_;
-  std::shared_mutex mutex_;
+  const Types types_;
+  mutable std::shared_mutex mutex_;
   std::map<std::pair<std::string, Type>, std::unique_ptr<Column>, std::less<>> columns_;
 };
 
@@ -85,9 +102,6 @@ std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, s
 // The file's bytes in *arena, or the file itself when it has at least `stream_above` bytes.
 absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path, uint64_t stream_above,
                                ByteArena* arena);
-
-// GuessType for bytes in memory; of a file, whose text is not looked through, only the signature counts.
-absl::StatusOr<Type> TypeOfValue(const Value& value, std::string_view extension);
 
 // Notes a sample that cannot be loaded. The status names the file.
 void AddFailure(size_t index, std::string_view key, absl::Status status, SampleBatch* batch);

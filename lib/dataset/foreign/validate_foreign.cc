@@ -20,11 +20,16 @@ bool IsDamage(const absl::Status& status) {
          absl::IsOutOfRange(status) || absl::IsInvalidArgument(status);
 }
 
-// Problems of one block, or the error that kept it from being read.
-absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& shard, size_t block,
-                                                           const ValidateOptions& options, ReadTurns::Turn turn) {
-  if (options.cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("checking blocks"));
+struct ForeignFindings {
   std::vector<std::string> problems;
+  uint64_t undecoded_images = 0;
+};
+
+// Of one block, or the error that kept it from being read.
+absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size_t block,
+                                                  const ValidateOptions& options, ReadTurns::Turn turn) {
+  if (options.cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("checking blocks"));
+  ForeignFindings findings;
   BlockBuffer buffer;
   BlockView view;
   if (shard.forward_only()) turn.Await();
@@ -32,10 +37,10 @@ absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& sh
   turn.End();
   if (!status.ok()) {
     if (!IsDamage(status)) return status;
-    problems.emplace_back(ToStd(status.message()));
-    return problems;
+    findings.problems.emplace_back(ToStd(status.message()));
+    return findings;
   }
-  if (!options.deep) return problems;
+  if (!options.deep) return findings;
   DeepChecker checker(options.max_image_memory);
   for (uint32_t i = 0; i < view.sample_count(); ++i) {
     for (size_t column = 0; column < shard.schema().size(); ++column) {
@@ -43,11 +48,12 @@ absl::StatusOr<std::vector<std::string>> CheckForeignBlock(const ShardReader& sh
       if (!value) continue;
       const absl::Status checked = checker.Check(shard.schema()[column], *value);
       if (checked.ok()) continue;
-      problems.push_back(StrCat(shard.path(), ": sample ", view.first_sample() + i, ", column \"",
-                                shard.schema()[column].name, "\": ", ToStd(checked.message())));
+      findings.problems.push_back(StrCat(shard.path(), ": sample ", view.first_sample() + i, ", column \"",
+                                         shard.schema()[column].name, "\": ", ToStd(checked.message())));
     }
   }
-  return problems;
+  findings.undecoded_images = checker.undecoded_images();
+  return findings;
 }
 
 }  // namespace
@@ -68,10 +74,10 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     }
     const ShardReader& shard = **opened;
     ReadTurns turns;
-    std::deque<Pending<absl::StatusOr<std::vector<std::string>>>> pending;
+    std::deque<Pending<absl::StatusOr<ForeignFindings>>> pending;
     // Tasks use the shard: none may be left when it goes.
     struct Drain {
-      std::deque<Pending<absl::StatusOr<std::vector<std::string>>>>& pending;
+      std::deque<Pending<absl::StatusOr<ForeignFindings>>>& pending;
       ~Drain() {
         for (auto& task : pending) (void)task.Take();
       }
@@ -80,16 +86,17 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     for (size_t block = 0; block < shard.blocks().size(); ++block) {
       for (; submitted < shard.blocks().size() && pending.size() < 2 * static_cast<size_t>(threads.thread_count());
            ++submitted) {
-        pending.push_back(Pending<absl::StatusOr<std::vector<std::string>>>::Run(
+        pending.push_back(Pending<absl::StatusOr<ForeignFindings>>::Run(
             threads, "checking a block",
             [&shard, &options, submitted, turn = std::make_shared<ReadTurns::Turn>(turns, i, submitted)] {
               return CheckForeignBlock(shard, submitted, options, std::move(*turn));
             }));
       }
-      auto problems = pending.front().Take();
+      auto findings = pending.front().Take();
       pending.pop_front();
-      if (!problems.ok()) return problems.status();
-      for (std::string& problem : *problems) sink(shard.path(), std::move(problem));
+      if (!findings.ok()) return findings.status();
+      for (std::string& problem : findings->problems) sink(shard.path(), std::move(problem));
+      report->undecoded_images += findings->undecoded_images;
       ++report->blocks;
       report->samples += shard.blocks()[block].sample_count;
       bytes_done += shard.blocks()[block].length;

@@ -7,9 +7,29 @@
 #include "base/utf8.h"
 #include "codec/content_type.h"
 #include "codec/png.h"
+#include "shardkit/image.h"
 #include "shardkit/ndarray.h"
 
 namespace shardkit {
+
+absl::Status DeepChecker::CheckJpeg(std::string_view value) {
+  const absl::Status decoded = jpeg_.Check(value);
+  return absl::IsUnimplemented(decoded) ? ProbeJpeg(value).status() : decoded;
+}
+
+absl::Status DeepChecker::CheckImage(std::string_view value) {
+  switch (DetectImageFormat(value)) {
+    case ImageFormat::kJpeg:
+      return CheckJpeg(value);
+    case ImageFormat::kPng:
+      return CheckPng(value);
+    case ImageFormat::kUnknown:
+      return DataLoss("image: begins like no known format");
+    default:
+      ++undecoded_images_;
+      return absl::OkStatus();
+  }
+}
 
 absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
   switch (column.type) {
@@ -17,12 +37,12 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
       return ValidUtf8(value) ? absl::OkStatus() : DataLoss("utf8: is not valid UTF-8");
     case Type::kJson:
       return IsValidJson(value) ? absl::OkStatus() : DataLoss("json: is not one valid JSON document");
-    case Type::kJpeg: {
-      const absl::Status decoded = jpeg_.Check(value);
-      return absl::IsUnimplemented(decoded) ? ProbeJpeg(value).status() : decoded;
-    }
+    case Type::kJpeg:
+      return CheckJpeg(value);
     case Type::kPng:
       return CheckPng(value);
+    case Type::kImage:
+      return CheckImage(value);
     case Type::kBool:
       return static_cast<uint8_t>(value[0]) <= 1 ? absl::OkStatus() : DataLoss("bool: is neither 0 nor 1");
     case Type::kNdarray: {

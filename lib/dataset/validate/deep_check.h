@@ -17,10 +17,17 @@ class DeepChecker {
   explicit DeepChecker(uint64_t max_image_memory) { jpeg_.set_max_memory(max_image_memory); }
 
   // DataLoss saying what is wrong. What the libraries cannot decode (lossless or 12-bit JPEG) is checked as far as its
-  // markers go.
+  // markers go; of an image of another format than JPEG and PNG, the first bytes.
   absl::Status Check(const Column& column, std::string_view value);
 
+  // Such images of other formats so far.
+  uint64_t undecoded_images() const { return undecoded_images_; }
+
  private:
+  absl::Status CheckJpeg(std::string_view value);
+  absl::Status CheckImage(std::string_view value);
+
+  uint64_t undecoded_images_ = 0;
   JpegDecoder jpeg_;
   RleList masks_;
 };

@@ -169,6 +169,7 @@ class Validator {
         return findings.status();
       }
       if (index && findings->ends) SHARDKIT_RETURN_IF_ERROR(index->Add(block, *findings->ends));
+      report_.undecoded_images += findings->undecoded_images;
       account.Add(block, *std::move(findings), sink);
       ++report_.blocks;
       report_.samples += shard->blocks()[block].sample_count;

@@ -82,6 +82,7 @@ class BlockCheck {
       SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(end, {padding.data(), padding.size()}));
       if (!format::AllZero(padding)) Report(shard_.PaddingDamage(index_));
     }
+    findings_.undecoded_images = checker_.undecoded_images();
     return std::move(findings_);
   }
 

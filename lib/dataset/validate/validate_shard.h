@@ -27,8 +27,9 @@ struct BlockFindings {
   bool readable = false;  // then the rest is set
   std::vector<ColumnStatistics> statistics;
   std::vector<uint64_t> key_hashes;
-  uint64_t previous = 0;     // as the block's header says
-  std::string header_bytes;  // for the content hash
+  uint64_t undecoded_images = 0;  // as ValidateReport
+  uint64_t previous = 0;          // as the block's header says
+  std::string header_bytes;       // for the content hash
 };
 
 // Checks checksums, padding and records of a block, with options.deep also every value; of `options` the cancellation

@@ -94,6 +94,7 @@ JsonValue File(const MdsFile& file) {
 absl::StatusOr<std::string> MdsEncodingOf(const Column& column) {
   switch (column.type) {
     case Type::kBytes:
+    case Type::kImage:
       return "bytes";
     case Type::kUtf8:
       return "str";

@@ -1,4 +1,4 @@
-// From a stored JPEG to the pixels that a training step takes: which part of the image, how large, which way
+// From a stored JPEG or PNG to the pixels that a training step takes: which part of the image, how large, which way
 // up, and the same for the masks, boxes and points that belong to it.
 //
 // Coordinates. A stored image (or mask) is what the file holds. The upright image is the stored one after its
@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "shardkit/rle.h"
 
 namespace shardkit {
@@ -37,6 +38,18 @@ struct MutableImageView {
 
   operator ImageView() const { return {pixels, width, height, channels, row_stride}; }  // NOLINT
 };
+
+// ---- Formats ----
+
+// Of an image file, as its first bytes say (format-spec/spec.md, section 4.2). JPEG and PNG are decoded to pixels.
+enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl };
+
+// The first kImageHeadBytes bytes tell as much as the whole file. Pure.
+inline constexpr size_t kImageHeadBytes = 64;
+ImageFormat DetectImageFormat(std::string_view bytes);
+
+// "JPEG", "WebP", …; "unknown".
+std::string_view ImageFormatName(ImageFormat format);
 
 // ---- Geometry ----
 
@@ -80,12 +93,17 @@ inline constexpr uint32_t kMaxImageSide = 1 << 20;
 // rounding of those who compute boxes), content larger than the output.
 absl::Status CheckGeometry(const Geometry& geometry);
 
-// A stored image before anything is done to it. JpegInfo has all three.
+// A stored image before anything is done to it.
 struct StoredSize {
   uint32_t width = 0;   // pixels, as in the file
   uint32_t height = 0;  // pixels
   int orientation = 1;  // EXIF; 0, which stands for a file that does not say, counts as 1
 };
+
+// Of a JPEG or PNG, by its headers. That a PNG may have an orientation, too (its eXIf chunk), is not looked at.
+// DataLoss when the file does not say, or is of no known format; Unimplemented, naming the format, for another one.
+// Thread-safe.
+absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes);
 
 // The functions below are pure. They accept any argument; what makes no sense (a size of 0, a crop larger
 // than what it is cut from) gives a Geometry that CheckGeometry refuses, as does everything that uses one.
@@ -200,7 +218,7 @@ struct ImageDecodeOptions {
   uint64_t max_memory = kDefaultImageMemory;
 };
 
-// Decodes JPEGs to training input. Reuses its memory. One thread at a time; use one per thread.
+// Decodes JPEGs and PNGs to training input. Reuses its memory. One thread at a time; use one per thread.
 class ImageDecoder {
  public:
   ImageDecoder();
@@ -211,12 +229,16 @@ class ImageDecoder {
   // Fills `out`, which has the geometry's output size; its channels, 1 or 3, say whether gray or RGB. Only
   // the region that the geometry needs is decoded. The identity decodes straight into `out`, without a copy.
   //
-  // The pixels are those of JpegDecoder::DecodeRegion at the scale chosen, resized by Resizer from the
+  // Of a PNG the pixels are those of Pillow's convert("RGB") and convert("L"): gray is repeated, colors become gray by
+  // 0.299, 0.587 and 0.114, transparency is dropped, not laid on a background. Of 16 bits the upper 8 are taken. It is
+  // decoded at its own size, from the first row to the last one of the region; an interlaced one as a whole.
+  //
+  // Of a JPEG the pixels are those of JpegDecoder::DecodeRegion at the scale chosen, resized by Resizer from the
   // geometry's box; at full scale without a crop, those of JpegDecoder::Decode. Where the geometry turns or
   // mirrors, each is within 2 of the same done by separate steps.
   //
   // InvalidArgument for a geometry that CheckGeometry refuses, that is made for another size than the file
-  // has, or that does not fit `out`; Unimplemented for a PNG; otherwise the errors of JpegDecoder::Decode. As
+  // has, or that does not fit `out`; the errors of ProbeImage; otherwise those of JpegDecoder::Decode. As
   // in DecodeRegion, damage beyond the region can go unseen. After an error `out` holds anything.
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);

@@ -68,7 +68,7 @@ struct GeometryOptions {
 enum class ColumnDecode {
   kStored,       // scalars and arrays of a fixed shape: a tensor; rle: runs; all others ragged
   kViews,        // any: the bytes as stored, not copied; for consumers that go over each value once
-  kImage,        // jpeg: u8, height x width x channels; ragged when the geometry is native
+  kImage,        // jpeg, png, image, and such bytes: u8, height x width x channels; ragged when the geometry is native
   kMasks,        // rle: u8 masks, 0 or 1, through the geometry
   kPackedMasks,  // rle: one bit per pixel, rows of whole bytes (rle.h, DecodePacked)
   kTokens,       // one-dimensional arrays, packed into rows

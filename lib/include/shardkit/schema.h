@@ -16,9 +16,10 @@ namespace shardkit {
 enum class Type : uint8_t {
   kBytes = 1,
   kUtf8 = 2,
-  kJson = 3,  // UTF-8 JSON text, kept byte for byte
-  kJpeg = 4,  // a JPEG file's bytes
-  kPng = 5,   // a PNG file's bytes
+  kJson = 3,   // UTF-8 JSON text, kept byte for byte
+  kJpeg = 4,   // a JPEG file's bytes
+  kPng = 5,    // a PNG file's bytes
+  kImage = 6,  // an image file's bytes, of a format that they say themselves (ImageFormat in image.h)
   kI8 = 16,
   kI16 = 17,
   kI32 = 18,
@@ -49,8 +50,11 @@ std::optional<Type> TypeFromName(std::string_view name);
 // Bytes of one scalar of `type`, or 0 when `type` is not a scalar.
 uint32_t ScalarSize(Type type);
 
-// True for bytes, utf8, json, jpeg and png: the value is a byte string with nothing around it.
+// True for bytes, utf8, json, jpeg, png and image: the value is a byte string with nothing around it.
 bool IsByteString(Type type);
+
+// True for jpeg, png and image.
+bool IsImage(Type type);
 
 // Format limits (format-spec/spec.md, "Limits"); readers refuse more.
 inline constexpr size_t kMaxColumns = 4096;
@@ -108,7 +112,7 @@ class Schema {
 };
 
 // The narrowest type that holds values of both, or empty when there is none: equal types hold themselves;
-// json and utf8 meet in utf8; any other two byte strings in bytes.
+// json and utf8 meet in utf8; jpeg, png and image in image; any other two byte strings in bytes.
 std::optional<Type> CommonType(Type a, Type b);
 
 // The schema that holds the samples of both: the columns of `a` in its order, then those only `b` has;

@@ -64,6 +64,10 @@ class Source {
   // samples: the packer then widens the schema.
   virtual absl::StatusOr<std::vector<Column>> InitialColumns() = 0;
 
+  // InvalidArgument, naming the columns there are, when SourceOptions::types has one that no sample had. After the last
+  // Load, for sources that cannot know it earlier: InitialColumns says it otherwise.
+  virtual absl::Status CheckTypes() const { return absl::OkStatus(); }
+
   // True when keys ascend strictly, so that equal keys would be neighbours.
   virtual bool keys_ascend() const = 0;
 
@@ -121,6 +125,11 @@ struct SourceOptions {
   // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one
   // sample.
   uint64_t max_decompression = kDefaultMaxDecompression;
+  // Types of columns whatever their values look like: bytes takes them all, image all images. What a value cannot be
+  // (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure. Of "files", of column "image"
+  // of "imagefolder", and of "webdataset" where nothing else says the types. Without one, values are of the type that
+  // they look like, and what has the extension of an image and is none makes its sample a failure.
+  std::map<std::string, Type> types;
   // A tar's half pairs wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
 };
@@ -128,8 +137,8 @@ struct SourceOptions {
 // `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds"; inputs are directories or tar files (plain
 // or compressed), taken in the order given; of the last two kinds, datasets, which are read as shardkit/convert.h says.
 // "auto" looks at the inputs: index.json of MDS -> mds; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold
-// nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown kind or
-// an input that does not suit it.
+// nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown kind, an
+// input that does not suit it, or types that are not of byte strings or not of this source.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options = {});
 

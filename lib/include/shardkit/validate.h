@@ -15,7 +15,7 @@
 namespace shardkit {
 
 struct ValidateOptions {
-  bool deep = false;  // decode every value too: JPEG pixels, JSON, UTF-8, masks, array shapes
+  bool deep = false;  // decode every value too: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes
   int threads = 1;
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
@@ -41,6 +41,7 @@ struct ValidateReport {
   uint64_t blocks = 0;
   uint64_t samples = 0;
   uint64_t bytes = 0;
+  uint64_t undecoded_images = 0;  // of formats that are not decoded: `deep` looks at their first bytes
   uint64_t problem_count = 0;
   std::vector<Problem> problems;  // in the order of the shards
   bool ok() const { return problem_count == 0; }

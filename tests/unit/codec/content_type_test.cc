@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+
+#include "shardkit/image.h"
 
 namespace shardkit {
 namespace {
@@ -11,12 +14,53 @@ const std::string kJpegBytes = "\xff\xd8\xff\xe0 rest";
 const std::string kPngBytes = "\x89PNG\r\n\x1a\n rest";
 
 TEST(ContentType, Signatures) {
-  EXPECT_TRUE(HasJpegSignature(kJpegBytes));
-  EXPECT_FALSE(HasJpegSignature("\xff\xd8"));
-  EXPECT_FALSE(HasJpegSignature(" " + kJpegBytes));
-  EXPECT_TRUE(HasPngSignature(kPngBytes));
-  EXPECT_FALSE(HasPngSignature(std::string_view(kPngBytes).substr(0, 7)));
-  EXPECT_FALSE(HasPngSignature(""));
+  using namespace std::string_literals;
+  const std::pair<std::string, ImageFormat> heads[] = {
+      {"\xff\xd8\xff", ImageFormat::kJpeg},
+      {"\x89PNG\r\n\x1a\n", ImageFormat::kPng},
+      {"RIFF\1\2\3\4WEBP", ImageFormat::kWebp},
+      {"GIF87a", ImageFormat::kGif},
+      {"GIF89a", ImageFormat::kGif},
+      {"BM", ImageFormat::kBmp},
+      {"II*\0"s, ImageFormat::kTiff},
+      {"MM\0*"s, ImageFormat::kTiff},
+      {"II+\0"s, ImageFormat::kTiff},
+      {"MM\0+"s, ImageFormat::kTiff},
+      {"\0\0\0\x10"
+       "ftypavif"s,
+       ImageFormat::kAvif},
+      {"\0\0\0\x10"
+       "ftypavis"s,
+       ImageFormat::kAvif},
+      {"\0\0\0\x14"
+       "ftypmif1\0\0\0\0avif"s,
+       ImageFormat::kAvif},
+      {"\xff\n", ImageFormat::kJpegXl},
+      {"\0\0\0\x0cJXL \r\n\x87\n"s, ImageFormat::kJpegXl},
+  };
+  for (const auto& [head, format] : heads) {
+    SCOPED_TRACE(ImageFormatName(format));
+    EXPECT_EQ(DetectImageFormat(head), format);
+    EXPECT_EQ(DetectImageFormat(head + "and more of it"), format);
+    EXPECT_EQ(DetectImageFormat(" " + head), ImageFormat::kUnknown);
+    for (size_t length = 0; length < head.size(); ++length) {
+      EXPECT_EQ(DetectImageFormat(head.substr(0, length)), ImageFormat::kUnknown) << length;
+    }
+  }
+  // Brands outside of the box, the version in the place of a brand, and other files of the kind.
+  for (const std::string& other : {"\0\0\0\x14"
+                                   "ftypheic\0\0\0\0mif1avif"s,
+                                   "\0\0\0\x10"
+                                   "ftypheicavif"s,
+                                   "\0\0\0\0ftypavif"s, "\0\0\0\x10moovavif"s, "RIFF\1\2\3\4WAVE"s}) {
+    EXPECT_EQ(DetectImageFormat(other), ImageFormat::kUnknown) << other;
+  }
+  // No more than the head counts, so that files are judged as values in memory are.
+  std::string brands = "\0\0\1\0ftypmif1\0\0\0\0"s;
+  while (brands.size() < 60) brands += "heic";
+  EXPECT_EQ(DetectImageFormat(brands + "avif"), ImageFormat::kAvif);
+  EXPECT_EQ(DetectImageFormat(brands + "heicavif"), ImageFormat::kUnknown);
+  EXPECT_EQ(ImageFormatName(ImageFormat::kUnknown), "unknown");
 }
 
 TEST(ContentType, Utf8) {
@@ -54,6 +98,10 @@ TEST(ContentType, Guess) {
   EXPECT_EQ(GuessType(kPngBytes, "JPEG"), Type::kPng);
   EXPECT_EQ(GuessType(kPngBytes, "txt"), Type::kPng);
   EXPECT_EQ(GuessType("not an image", "jpg"), Type::kBytes);
+  EXPECT_EQ(GuessType("GIF89a", "jpg"), Type::kImage);
+  EXPECT_EQ(GuessType("GIF89a", "WEBP"), Type::kImage);
+  EXPECT_EQ(GuessType("GIF89a", ""), Type::kBytes);
+  EXPECT_EQ(GuessType("BMW", "txt"), Type::kUtf8);
   EXPECT_EQ(GuessType("{\"a\": 1}", "json"), Type::kJson);
   EXPECT_EQ(GuessType("{\"a\": 1}", "JSON"), Type::kJson);
   EXPECT_EQ(GuessType("{\"a\": 1", "json"), Type::kUtf8);
@@ -68,6 +116,9 @@ TEST(ContentType, Guess) {
   }
   for (const char* extension : {"jpg", "JPEG", "jpe", "jfif"}) EXPECT_EQ(GuessType("", extension), Type::kJpeg);
   EXPECT_EQ(GuessType("", "png"), Type::kPng);
+  for (const char* extension : {"webp", "gif", "BMP", "tif", "tiff", "avif", "jxl"}) {
+    EXPECT_EQ(GuessType("", extension), Type::kImage) << extension;
+  }
   EXPECT_EQ(GuessType("", "json"), Type::kUtf8);
   EXPECT_EQ(GuessType("", "npy"), Type::kBytes);
 }
@@ -84,6 +135,10 @@ TEST(ContentType, Fits) {
   EXPECT_TRUE(FitsType(kJpegBytes, Type::kJpeg));
   EXPECT_FALSE(FitsType(kJpegBytes, Type::kPng));
   EXPECT_TRUE(FitsType(kPngBytes, Type::kPng));
+  for (const std::string& image : {std::string(), kJpegBytes, kPngBytes, std::string("BM")}) {
+    EXPECT_TRUE(FitsType(image, Type::kImage));
+  }
+  EXPECT_FALSE(FitsType("<!DOCTYPE html>", Type::kImage));
   EXPECT_FALSE(FitsType("abcd", Type::kI32));
   EXPECT_FALSE(FitsType("", Type::kRle));
 }

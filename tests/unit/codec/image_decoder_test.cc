@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "jpeg_maker.h"
@@ -203,9 +204,12 @@ TEST(ImageDecoder, Errors) {
   EXPECT_EQ(code(jpeg, geometry, {.max_memory = 0}, out), absl::StatusCode::kOk);
   EXPECT_EQ(code(progressive, geometry, {.max_memory = kCoefficients - 1}, out), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(code(progressive, geometry, {.max_memory = kCoefficients}, out), absl::StatusCode::kOk);
-  EXPECT_EQ(code("\x89PNG\r\n\x1a\n....", crop, {}, small), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(decoder.Decode("GIF89a", crop, {}, small.view),
+            absl::UnimplementedError("image: GIF is not decoded to pixels, only JPEG and PNG"));
+  EXPECT_EQ(code("\x89PNG\r\n\x1a\n....", crop, {}, small), absl::StatusCode::kDataLoss);
   EXPECT_EQ(code("", crop, {}, small), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(code("GIF89a", crop, {}, small), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(code("<!DOCTYPE html>", crop, {}, small), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ProbeImage("<!DOCTYPE html>").status().code(), absl::StatusCode::kDataLoss);
   const Geometry all = Resize({40, 30}, 16, 16);
   for (size_t length = 0; length < jpeg.size(); ++length) {
     const std::string_view cut = std::string_view(jpeg).substr(0, length);
@@ -213,6 +217,47 @@ TEST(ImageDecoder, Errors) {
     ASSERT_EQ(code(cut, all, {}, small), absl::StatusCode::kDataLoss);
   }
   EXPECT_EQ(code(jpeg, crop, {}, small), absl::StatusCode::kOk);
+}
+
+// As a JPEG, but at full scale and without an orientation of its own.
+TEST(ImageDecoder, PngGoesThroughGeometriesToo) {
+  std::ifstream file(std::filesystem::path(SHARDKIT_CODEC_TEST_DIR) / "pillow_png_vectors.json");
+  const nlohmann::json vectors = nlohmann::json::parse(file);
+  const auto from_hex = [](const std::string& hex) {
+    std::vector<uint8_t> bytes;
+    for (size_t i = 0; i < hex.size(); i += 2) bytes.push_back(std::stoi(hex.substr(i, 2), nullptr, 16));
+    return bytes;
+  };
+  ImageDecoder decoder;
+  for (const nlohmann::json& vector : vectors) {
+    SCOPED_TRACE(vector.dump().substr(0, 60));
+    const std::vector<uint8_t> bytes = from_hex(vector["png"]);
+    const std::string png(bytes.begin(), bytes.end());
+    const StoredSize stored = ProbeImage(png).value();
+    for (const int channels : {1, 3}) {
+      const Image whole(stored.width, stored.height, channels, from_hex(vector[channels == 1 ? "gray" : "rgb"]));
+      Image same(stored.width, stored.height, channels);
+      ASSERT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = 300}, same.view), absl::OkStatus());
+      EXPECT_EQ(same.pixels, whole.pixels);
+      Geometry geometry = CenterCrop(stored, 5, 4);
+      Image out(4, 4, channels), expected(4, 4, channels);
+      ASSERT_EQ(decoder.Decode(png, geometry, {}, out.view), absl::OkStatus());
+      ASSERT_TRUE(Resizer().ResizeBilinear(whole.view, geometry.source, expected.view).ok());
+      EXPECT_EQ(out.pixels, expected.pixels);
+      geometry = Resize({stored.width, stored.height, 6}, 4, 4);
+      ASSERT_EQ(decoder.Decode(png, geometry, {}, out.view), absl::OkStatus());
+      ASSERT_TRUE(Resizer().ResizeBilinear(Upright(whole, 6).view, geometry.source, expected.view).ok());
+      EXPECT_LE(LargestDifference(out, expected), 2);
+      // An interlaced one is held whole, even where the pixels go straight to the caller.
+      const uint64_t held =
+          vector["interlaced"] == 0 ? 0 : stored.width * stored.height * (int{vector["color"]} % 4 == 0 ? 1 : 3);
+      EXPECT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = held}, same.view), absl::OkStatus());
+      if (held > 0) {
+        EXPECT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = held - 1}, same.view).code(),
+                  absl::StatusCode::kResourceExhausted);
+      }
+    }
+  }
 }
 
 // All the orientations of one photograph look alike upright.

@@ -1,30 +1,40 @@
-// PNG files are checked to the last byte, whatever their kind.
+// PNG files are checked to the last byte, and decoded as Pillow does, whatever their kind.
 #include "codec/png.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/strings.h"
+#include "noise.h"
 
 namespace shardkit {
 namespace {
+
+using testing::Image;
 
 void AppendBytes(png_structp png, png_bytep bytes, size_t length) {
   static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), length);
 }
 
+// libpng's own would take the string for a FILE.
+void Flush(png_structp) {}
+
 std::string MakePng(uint32_t width, uint32_t height, int color, int bits, bool interlaced) {
   std::string out;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
-  png_set_write_fn(png, &out, AppendBytes, nullptr);
+  png_set_write_fn(png, &out, AppendBytes, Flush);
   png_set_IHDR(png, info, width, height, bits, color, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   if (color == PNG_COLOR_TYPE_PALETTE) {
-    const std::vector<png_color> palette(1u << bits, png_color{1, 2, 3});
+    std::vector<png_color> palette(1u << bits, png_color{1, 2, 3});
+    palette[1] = {200, 100, 50};
     png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
   }
   png_write_info(png, info);
@@ -68,7 +78,7 @@ TEST(Png, ManyPixelsNeedNoMemory) {
   std::string huge;
   png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(writer);
-  png_set_write_fn(writer, &huge, AppendBytes, nullptr);
+  png_set_write_fn(writer, &huge, AppendBytes, Flush);
   png_set_IHDR(writer, info, 1000000, 1000000, 8, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
   png_write_info(writer, info);
@@ -76,7 +86,7 @@ TEST(Png, ManyPixelsNeedNoMemory) {
   png_write_row(writer, row.data());
   png_write_flush(writer);
   png_destroy_write_struct(&writer, &info);
-  EXPECT_EQ(CheckPng(huge).message(), "png: the file ends too early");
+  EXPECT_EQ(CheckPng(huge).message(), "PNG: the file ends too early");
 
   std::string png = MakePng(1, 1, PNG_COLOR_TYPE_RGB_ALPHA, 16, false);
   const std::string large = MakePng(60000, 1, PNG_COLOR_TYPE_RGB_ALPHA, 16, true);
@@ -84,7 +94,94 @@ TEST(Png, ManyPixelsNeedNoMemory) {
   EXPECT_TRUE(absl::IsDataLoss(CheckPng("")));
   EXPECT_TRUE(absl::IsDataLoss(CheckPng("not a png at all")));
   png.resize(33);  // signature and header alone
-  EXPECT_EQ(CheckPng(png).message(), "png: the file ends too early");
+  EXPECT_EQ(CheckPng(png).message(), "PNG: the file ends too early");
+}
+
+std::string FromHex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+std::string Text(const Image& image) { return {image.pixels.begin(), image.pixels.end()}; }
+
+// Each file whole, and every part of it.
+TEST(Png, DecodesAsPillow) {
+  std::ifstream file(std::filesystem::path(SHARDKIT_CODEC_TEST_DIR) / "pillow_png_vectors.json");
+  const nlohmann::json vectors = nlohmann::json::parse(file);
+  ASSERT_EQ(vectors.size(), 28u);
+  for (const nlohmann::json& vector : vectors) {
+    const std::string png = FromHex(vector["png"]);
+    SCOPED_TRACE(StrCat("color ", vector["color"].get<int>(), " bits ", vector["bits"].get<int>(), " interlaced ",
+                        vector["interlaced"].get<int>()));
+    const auto info = ProbePng(png);
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->channels,
+              vector["color"] == PNG_COLOR_TYPE_GRAY || vector["color"] == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3);
+    EXPECT_EQ(info->interlaced, vector["interlaced"] == 1);
+    for (const int channels : {1, 3}) {
+      Image whole(info->width, info->height, channels);
+      ASSERT_TRUE(DecodePng(png, *info, 0, 0, whole.view).ok());
+      EXPECT_EQ(Text(whole), FromHex(vector[channels == 1 ? "gray" : "rgb"])) << channels;
+      for (uint32_t top = 0; top < info->height; top += 3) {
+        for (uint32_t left = 0; left < info->width; left += 4) {
+          Image part(info->width - left - (left > 0 ? 1 : 0), std::min(4u, info->height - top), channels);
+          ASSERT_TRUE(DecodePng(png, *info, left, top, part.view).ok());
+          for (uint32_t y = 0; y < part.view.height; ++y) {
+            ASSERT_TRUE(std::equal(part.At(0, y), part.At(0, y) + part.view.row_stride, whole.At(left, top + y)));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Pillow cuts such gray off at 255; here it keeps its range.
+TEST(Png, SixteenBitsOfGrayKeepTheUpperEight) {
+  for (const bool interlaced : {false, true}) {
+    const std::string png = MakePng(13, 9, PNG_COLOR_TYPE_GRAY, 16, interlaced);
+    const PngInfo info = ProbePng(png).value();
+    Image gray(13, 9, 1);
+    Image rgb(13, 9, 3);
+    ASSERT_TRUE(DecodePng(png, info, 0, 0, gray.view).ok());
+    ASSERT_TRUE(DecodePng(png, info, 0, 0, rgb.view).ok());
+    for (uint32_t y = 0; y < 9; ++y) {
+      for (uint32_t x = 0; x < 13; ++x) {
+        EXPECT_EQ(*gray.At(x, y), (y * 17 + 2 * x * 5) % 256);
+        for (int c = 0; c < 3; ++c) EXPECT_EQ(rgb.At(x, y)[c], *gray.At(x, y));
+      }
+    }
+  }
+}
+
+TEST(Png, DamageBelowThePartIsNotLookedFor) {
+  const std::string png = MakePng(50, 60, PNG_COLOR_TYPE_RGB, 8, false);
+  const PngInfo info = ProbePng(png).value();
+  Image upper(50, 5, 3);
+  Image all(50, 60, 3);
+  for (size_t cut = 1; cut < png.size(); ++cut) {
+    const std::string_view shorter = std::string_view(png).substr(0, png.size() - cut);
+    EXPECT_TRUE(absl::IsDataLoss(DecodePng(shorter, info, 0, 0, all.view))) << cut;
+    Image lower(50, 1, 3);
+    EXPECT_TRUE(absl::IsDataLoss(DecodePng(shorter, info, 0, 59, lower.view))) << cut;
+  }
+  EXPECT_TRUE(DecodePng(std::string_view(png).substr(0, png.size() - 12), info, 0, 0, upper.view).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodePng(png, info, 1, 0, upper.view)));
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodePng(png, info, 0, 56, upper.view)));
+}
+
+TEST(Png, Probe) {
+  const std::string png = MakePng(13, 9, PNG_COLOR_TYPE_PALETTE, 4, true);
+  const PngInfo info = ProbePng(png).value();
+  EXPECT_EQ(info.width, 13u);
+  EXPECT_EQ(info.height, 9u);
+  EXPECT_EQ(info.held_bytes(), 13u * 9 * 3);
+  EXPECT_EQ(ProbePng(MakePng(13, 9, PNG_COLOR_TYPE_RGB, 8, false))->held_bytes(), 0u);
+  for (size_t length = 0; length < 29; ++length)
+    EXPECT_TRUE(absl::IsDataLoss(ProbePng(png.substr(0, length)).status()));
+  std::string empty = png;
+  for (size_t i = 16; i < 20; ++i) empty[i] = 0;
+  EXPECT_TRUE(absl::IsDataLoss(ProbePng(empty).status()));
 }
 
 }  // namespace

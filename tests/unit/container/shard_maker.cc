@@ -15,8 +15,8 @@ namespace {
 
 constexpr Type kScalars[] = {Type::kI8,  Type::kI16, Type::kI32, Type::kI64,  Type::kU8,  Type::kU16, Type::kU32,
                              Type::kU64, Type::kF16, Type::kF32, Type::kBf16, Type::kF64, Type::kBool};
-constexpr Type kOthers[] = {Type::kBytes, Type::kUtf8, Type::kJson,   Type::kJpeg,
-                            Type::kPng,   Type::kRle,  Type::kNdarray};
+constexpr Type kOthers[] = {Type::kBytes, Type::kUtf8,  Type::kJson, Type::kJpeg,
+                            Type::kPng,   Type::kImage, Type::kRle,  Type::kNdarray};
 
 std::string Text(Random& random, size_t length) {
   std::string text;

@@ -1,6 +1,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tuple>
+
 #include "base/strings.h"
 #include "unit/convert/convert_support.h"
 
@@ -76,6 +78,123 @@ TEST_F(FilesSourceTest, LargeValuesStayFiles) {
   EXPECT_EQ(loaded.samples[0].fields.at("jpg").type, Type::kJpeg);
   EXPECT_EQ(loaded.samples[0].fields.at("jpg").bytes.substr(0, test::kJpegBytes.size()), test::kJpegBytes);
   EXPECT_FALSE(loaded.samples[1].fields.at("bin").file);
+}
+
+TEST_F(FilesSourceTest, ImagesOfAnyFormatAreImages) {
+  using namespace std::string_literals;
+  Add("a.JPEG", test::kPngBytes);
+  Add("b.JPEG", test::kJpegBytes);
+  Add("c.JPEG", "GIF89a and more");
+  Add("d.JPEG", "");
+  Add("e.avif",
+      "\0\0\0\x1c"
+      "ftypavif and more than 16 bytes"s);
+  Add("f.txt", "BMW");
+  for (const uint64_t stream_above : {uint64_t{1} << 20, uint64_t{2}}) {
+    SourceOptions options;
+    options.stream_above = stream_above;
+    const test::Loaded loaded = Load(options);
+    ASSERT_TRUE(loaded.failures.empty()) << loaded.failures[0].status;
+    ASSERT_EQ(loaded.samples.size(), 6u);
+    EXPECT_EQ(loaded.samples[0].fields.at("JPEG").type, Type::kPng);
+    EXPECT_EQ(loaded.samples[1].fields.at("JPEG").type, Type::kJpeg);
+    EXPECT_EQ(loaded.samples[2].fields.at("JPEG").type, Type::kImage);
+    EXPECT_EQ(loaded.samples[3].fields.at("JPEG").type, Type::kJpeg);
+    EXPECT_EQ(loaded.samples[4].fields.at("avif").type, Type::kImage);
+    EXPECT_EQ(loaded.samples[5].fields.at("txt").type, stream_above == 2 ? Type::kBytes : Type::kUtf8);
+  }
+}
+
+TEST_F(FilesSourceTest, WhatIsNamedAsAnImageAndIsNoneFailsItsSample) {
+  Add("a.jpg", "<!DOCTYPE html>\n<html>");
+  Add("b.jpg", test::kJpegBytes);
+  Add("c.seg.png", "MZ");
+  Add("d.jpg", std::string(test::kJpegBytes).substr(0, 3));  // cut, and begins as one
+  for (const uint64_t stream_above : {uint64_t{1} << 20, uint64_t{2}}) {
+    SourceOptions options;
+    options.stream_above = stream_above;
+    const test::Loaded loaded = Load(options);
+    EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"b", "d"}));
+    ASSERT_EQ(loaded.failures.size(), 2u);
+    EXPECT_TRUE(absl::IsDataLoss(loaded.failures[0].status));
+    EXPECT_EQ(Message(loaded.failures[0].status),
+              "/in/a.jpg: is named .jpg and is no image of a known format: begins with \"<!DOCTYPE html>\\n\"; "
+              "remove it, pack with --on-error skip, or --type jpg=bytes");
+    EXPECT_EQ(Message(loaded.failures[1].status),
+              "/in/c.seg.png: is named .png and is no image of a known format: begins with \"MZ\"; "
+              "remove it, pack with --on-error skip, or --type seg.png=bytes");
+  }
+  // The one that fails does not say what the column is.
+  const auto source = OpenSource("files", {"/in"}, {file_system_.get()});
+  const auto columns = (*source)->InitialColumns();
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  EXPECT_EQ((*columns)[1].type, Type::kJpeg);
+}
+
+TEST_F(FilesSourceTest, TypesThatAreAskedFor) {
+  Add("a.jpg", "<!DOCTYPE html>");
+  Add("b.jpg", test::kJpegBytes);
+  Add("b.txt", "text");
+  Add("c.jpg", test::kPngBytes);
+  Add("c.txt", "\xff");
+  Add("d.txt", std::string(30, 'd'));
+  SourceOptions options;
+  options.types = {{"jpg", Type::kBytes}, {"txt", Type::kUtf8}};
+  options.stream_above = 30;
+  test::Loaded loaded = Load(options);
+  EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(loaded.samples[0].fields.at("jpg").type, Type::kBytes);
+  EXPECT_EQ(loaded.samples[1].fields.at("jpg").type, Type::kBytes);
+  EXPECT_EQ(loaded.samples[1].fields.at("txt").type, Type::kUtf8);
+  ASSERT_EQ(loaded.failures.size(), 2u);
+  EXPECT_EQ(Message(loaded.failures[0].status),
+            "/in/c.txt: cannot be of type utf8, which --type asks of column \"txt\": begins with \"\\xff\"");
+  EXPECT_EQ(Message(loaded.failures[1].status), "/in/d.txt: has 30 bytes, too many to look through as utf8");
+
+  options.types = {{"jpg", Type::kImage}};
+  loaded = Load(options);
+  EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"b", "c", "d"}));
+  EXPECT_EQ(loaded.samples[0].fields.at("jpg").type, Type::kImage);
+  EXPECT_EQ(loaded.samples[1].fields.at("jpg").type, Type::kImage);
+  EXPECT_EQ(loaded.samples[2].fields.at("txt").type, Type::kBytes);
+
+  options.file_system = file_system_.get();
+  auto source = OpenSource("files", {"/in"}, options);
+  const auto columns = (*source)->InitialColumns();
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  EXPECT_EQ((*columns)[1].type, Type::kImage);
+  options.types = {{"png", Type::kImage}};
+  source = OpenSource("files", {"/in"}, options);
+  EXPECT_EQ((*source)->InitialColumns().status(),
+            absl::InvalidArgumentError("--type png=image: there is no column \"png\"; there is \"jpg\", \"txt\""));
+  options.types = {{"jpg", Type::kI32}};
+  EXPECT_TRUE(absl::IsInvalidArgument(OpenSource("files", {"/in"}, options).status()));
+  options.types = {{"jpg", Type::kBytes}};
+  EXPECT_TRUE(absl::IsInvalidArgument(OpenSource("sa1b", {"/in"}, options).status()));
+}
+
+// What a tar has is known at its end.
+TEST_F(FilesSourceTest, TypesThatAreAskedForOfTars) {
+  WriteFile(*file_system_, "/in.tar",
+            test::MakeTar({{"d/a.jpg", "<html>"}, {"d/b.jpg", std::string(test::kJpegBytes)}}));
+  SourceOptions options;
+  options.file_system = file_system_.get();
+  test::Loaded loaded = LoadAll(file_system_.get(), "files", {"/in.tar"});
+  EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"d/b"});
+  ASSERT_EQ(loaded.failures.size(), 1u);
+  EXPECT_TRUE(
+      Message(loaded.failures[0].status).starts_with("/in.tar: member 'd/a.jpg': is named .jpg and is no image"))
+      << loaded.failures[0].status;
+  for (const auto& [name, type, found] : {std::tuple("jpg", Type::kBytes, true), std::tuple("jpg", Type::kJson, true),
+                                          std::tuple("png", Type::kBytes, false)}) {
+    options.types = {{name, type}};
+    const auto source = OpenSource("files", {"/in.tar"}, options);
+    ASSERT_TRUE((*source)->InitialColumns().ok());
+    loaded = LoadAll(**source);
+    EXPECT_EQ(loaded.samples.size(), type == Type::kJson ? 0u : std::string(name) == "png" ? 1u : 2u);
+    EXPECT_EQ((*source)->CheckTypes().ok(), found) << (*source)->CheckTypes();
+    EXPECT_EQ(absl::IsInvalidArgument((*source)->CheckTypes()), !found);
+  }
 }
 
 TEST_F(FilesSourceTest, NamesTheFormatCannotHoldFailAlone) {

@@ -27,7 +27,7 @@ TEST_F(ImageFolderTest, LabelsAreClassesInByteOrder) {
   ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"Bird/3.bmp", "cat/2.png", "dog/x/1.jpg"}));
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(Label(loaded.samples[static_cast<size_t>(i)]), i);
   EXPECT_EQ(loaded.samples[2].fields.at("class_name").bytes, "dog");
-  EXPECT_EQ(loaded.samples[0].fields.at("image").type, Type::kBytes);
+  EXPECT_EQ(loaded.samples[0].fields.at("image").type, Type::kImage);
   EXPECT_EQ(loaded.samples[1].fields.at("image").type, Type::kPng);
   EXPECT_EQ(loaded.samples[2].fields.at("image").type, Type::kJpeg);
 }
@@ -65,14 +65,44 @@ TEST_F(ImageFolderTest, WhatIsNoImageFails) {
   Add("/in/a/1.txt", "text");
   Add("/in/a/2.jpg", "");
   Add("/in/a/3", test::kJpegBytes);
+  Add("/in/a/4.JPEG", "<html>");
+  Add("/in/a/5.ppm", "P6");  // not a format of type image
+  Add("/in/a/6", "BM");      // too short a signature without an extension
   Add("/in/stray.jpg", test::kJpegBytes);
   const test::Loaded loaded = Load();
-  EXPECT_EQ(loaded.Keys(), std::vector<std::string>{"a/3"});
-  ASSERT_EQ(loaded.failures.size(), 3u);
+  EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a/3", "a/5.ppm"}));
+  EXPECT_EQ(loaded.samples[1].fields.at("image").type, Type::kBytes);
+  ASSERT_EQ(loaded.failures.size(), 5u);
   EXPECT_EQ(Message(loaded.failures[0].status), "/in/a/1.txt: not an image; `--from files` packs any kind of file");
   EXPECT_EQ(Message(loaded.failures[1].status), "/in/a/2.jpg: an empty file is not an image");
   EXPECT_EQ(Message(loaded.failures[2].status),
+            "/in/a/4.JPEG: is named .JPEG and is no image of a known format: begins with \"<html>\"; remove it, pack "
+            "with --on-error skip, or --type image=bytes");
+  EXPECT_EQ(Message(loaded.failures[3].status), "/in/a/6: not an image; `--from files` packs any kind of file");
+  EXPECT_EQ(Message(loaded.failures[4].status),
             "/in/stray.jpg: lies outside of the class directories; imagefolder expects INPUT/CLASS/IMAGE");
+}
+
+TEST_F(ImageFolderTest, TypesThatAreAskedFor) {
+  Add("/in/a/1.jpg", "<html>");
+  Add("/in/a/2.jpg", test::kPngBytes);
+  Add("/in/a/3.jpg", "");
+  SourceOptions options;
+  options.file_system = file_system_.get();
+  options.types = {{"image", Type::kBytes}};
+  auto source = OpenSource("imagefolder", {"/in"}, options);
+  EXPECT_EQ((*source)->InitialColumns().value()[1].type, Type::kBytes);
+  EXPECT_EQ(LoadAll(**source).samples.size(), 3u);
+  options.types = {{"image", Type::kImage}};
+  source = OpenSource("imagefolder", {"/in"}, options);
+  EXPECT_EQ((*source)->InitialColumns().value()[1].type, Type::kImage);
+  const test::Loaded loaded = LoadAll(**source);
+  ASSERT_EQ(loaded.Keys(), (std::vector<std::string>{"a/2.jpg", "a/3.jpg"}));
+  EXPECT_EQ(loaded.samples[0].fields.at("image").type, Type::kImage);
+  for (const char* const name : {"label", "jpg"}) {
+    options.types = {{name, Type::kBytes}};
+    EXPECT_TRUE(absl::IsInvalidArgument(OpenSource("imagefolder", {"/in"}, options).status()));
+  }
 }
 
 TEST_F(ImageFolderTest, NeedsClassDirectories) {
@@ -103,6 +133,8 @@ TEST_F(DetectTest, PairsAreSa1b) {
 TEST_F(DetectTest, ClassDirectoriesOfImagesAreAnImageFolder) {
   Add("/in/a/1.jpg", "x");
   Add("/in/b/1.png", "x");
+  Add("/in/b/2.avif", "x");
+  Add("/in/b/2.JXL", "x");
   EXPECT_EQ(Kind(), "imagefolder");
   Add("/in/b/1.txt", "x");
   EXPECT_EQ(Kind(), "files");

@@ -45,7 +45,8 @@ TEST(SourceNamesTest, DividesAtTheLastDotOrNowhere) {
 }
 
 TEST(SourceNamesTest, KnowsImagesByTheirExtension) {
-  for (const char* const name : {"a.jpg", "a.JPEG", "a.b.png", "a.PgM", "a.webp"}) EXPECT_TRUE(HasImageExtension(name));
+  for (const char* const name : {"a.jpg", "a.JPEG", "a.b.png", "a.PgM", "a.webp", "a.avif", "a.Jxl"})
+    EXPECT_TRUE(HasImageExtension(name));
   for (const char* const name : {"a", "jpg", "a.jpgx", "a.txt", "a.jp"}) EXPECT_FALSE(HasImageExtension(name));
 }
 

@@ -91,33 +91,33 @@ TEST_F(TarSourceTest, ListingHandsOutAtMostAFewMebibytesAtOnce) {
 }
 
 TEST_F(TarSourceTest, AKeyThatComesBackIsAFailure) {
-  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "2"}, {"a.cls", "3"}}),
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "2"}, {"a.cls", "3"}}),
             "/t.tar: member 'a.cls' (number 3) has the key 'a' of the sample that began with member number 1 "
             "and had "
             "ended: the files of a sample must stand next to each other, each once");
 }
 
 TEST_F(TarSourceTest, AMemberThatComesTwiceIsAFailure) {
-  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"a.cls", "2"}, {"a.jpg", "3"}}),
-            "/t.tar: member 'a.jpg': there is another member 'a.jpg' in front of it (this is number 3)");
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"a.cls", "2"}, {"a.bin", "3"}}),
+            "/t.tar: member 'a.bin': there is another member 'a.bin' in front of it (this is number 3)");
 }
 
 TEST_F(TarSourceTest, OnlyRegularFilesCanBePacked) {
-  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "", 's', "a.jpg"}}),
-            "/t.tar: member 'b.jpg': is a symbolic link; only regular files can be packed");
-  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "", 'h', "a.jpg"}}),
-            "/t.tar: member 'b.jpg': is a hard link; only regular files can be packed");
-  EXPECT_EQ(FailureOf({{"a.jpg", "1"}, {"b.jpg", "", 'p'}}),
-            "/t.tar: member 'b.jpg': is a named pipe; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 's', "a.bin"}}),
+            "/t.tar: member 'b.bin': is a symbolic link; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 'h', "a.bin"}}),
+            "/t.tar: member 'b.bin': is a hard link; only regular files can be packed");
+  EXPECT_EQ(FailureOf({{"a.bin", "1"}, {"b.bin", "", 'p'}}),
+            "/t.tar: member 'b.bin': is a named pipe; only regular files can be packed");
 }
 
 TEST_F(TarSourceTest, NamesThatCannotBeUnpackedAreFailures) {
-  EXPECT_NE(FailureOf({{"/etc/a.jpg", "1"}}).find("member '/etc/a.jpg': an absolute name"), std::string::npos);
-  EXPECT_NE(FailureOf({{"../a.jpg", "1"}}).find("a name with the component '..'"), std::string::npos);
+  EXPECT_NE(FailureOf({{"/etc/a.bin", "1"}}).find("member '/etc/a.bin': an absolute name"), std::string::npos);
+  EXPECT_NE(FailureOf({{"../a.bin", "1"}}).find("a name with the component '..'"), std::string::npos);
 }
 
 TEST_F(TarSourceTest, AFailureLeavesItsNeighboursAlone) {
-  const test::Loaded loaded = Load(MakeTar({{"a.jpg", "1"}, {"b.jpg", "", 's', "a"}, {"b.cls", "2"}, {"c.jpg", "3"}}));
+  const test::Loaded loaded = Load(MakeTar({{"a.bin", "1"}, {"b.bin", "", 's', "a"}, {"b.cls", "2"}, {"c.bin", "3"}}));
   EXPECT_EQ(loaded.Keys(), (std::vector<std::string>{"a", "c"}));
   ASSERT_EQ(loaded.failures.size(), 1u);
   EXPECT_EQ(loaded.failures[0].position, 1u);

@@ -123,9 +123,9 @@ std::string DatasetGenerator::RandomBytes(uint64_t count) {
 
 Column DatasetGenerator::MakeRandomColumn(std::string name, Target target) {
   static constexpr std::array kTypes = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kJpeg, Type::kPng,
-                                        Type::kI8,    Type::kI16,  Type::kI32,  Type::kI64,  Type::kU8,
-                                        Type::kU16,   Type::kU32,  Type::kU64,  Type::kF16,  Type::kBf16,
-                                        Type::kF32,   Type::kF64,  Type::kBool, Type::kRle};
+                                        Type::kImage, Type::kI8,   Type::kI16,  Type::kI32,  Type::kI64,
+                                        Type::kU8,    Type::kU16,  Type::kU32,  Type::kU64,  Type::kF16,
+                                        Type::kBf16,  Type::kF32,  Type::kF64,  Type::kBool, Type::kRle};
   const auto suits = [&](Type type) {
     if (type == Type::kRle) return !target.mds && !target.tar;
     return !target.mds || (type != Type::kBf16 && type != Type::kBool);

@@ -47,6 +47,32 @@ TEST(TypesTest, OfTarsWithoutAWordOnWhatTheyWere) {
   EXPECT_TRUE(ScanRows(*files, "/tars") == rows);
 }
 
+// Also of a tar, whose names say one format; another container keeps the type beside it.
+TEST(TypesTest, ImagesOfSeveralFormats) {
+  const auto files = NewMemoryFileSystem();
+  WriteFile(
+      *files, "/in/0.tar",
+      MakeTar({{"a.jpg", "\xff\xd8\xff"}, {"b.jpg", "\x89PNG\r\n\x1a\n"}, {"c.webp", "RIFF1234WEBP"}, {"d.jpg", ""}}));
+  EXPECT_EQ(ColumnText(*files, "/in"), "key utf8*, jpg jpeg?, webp image?");
+  ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Container::kShard).ok());
+  EXPECT_EQ(ColumnText(*files, "/out"), "key utf8*, jpg image?, webp image?");
+  ConvertOptions options = SmallOptions(Container::kMds);
+  options.lossy = true;
+  ASSERT_TRUE(ConvertTo(*files, "/out", "/mds", options).ok());
+  EXPECT_EQ(ColumnText(*files, "/mds"), "jpg bytes, key utf8, webp bytes");
+  ASSERT_TRUE(ConvertTo(*files, "/mds", "/again", Container::kShard).ok());
+  EXPECT_EQ(ColumnText(*files, "/again"), "key utf8*, jpg image?, webp image?");
+  ASSERT_TRUE(ConvertTo(*files, "/out", "/tars", Container::kWebDataset).ok());
+  ASSERT_TRUE(ConvertTo(*files, "/tars", "/back", Container::kShard).ok());
+  EXPECT_EQ(ColumnText(*files, "/back"), "key utf8*, jpg image?, webp image?");
+  EXPECT_TRUE(ScanRows(*files, "/back") == ScanRows(*files, "/out"));
+
+  WriteFile(*files, "/bad/0.tar", MakeTar({{"a.jpg", "\xff\xd8\xff"}, {"b.jpg", "<html>"}}));
+  const absl::Status bad = ConvertTo(*files, "/bad", "/bad.out", Container::kShard);
+  EXPECT_TRUE(absl::IsDataLoss(bad)) << bad;
+  EXPECT_NE(Message(bad).find("sample 1: column \"jpg\": is named .jpg and is no image"), std::string::npos) << bad;
+}
+
 // Of every encoding that is read, the stored bytes are written again.
 TEST(TypesTest, EncodingsOfMdsStay) {
   const MdsFields fields = EveryField();

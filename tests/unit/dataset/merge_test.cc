@@ -75,7 +75,7 @@ TEST_F(MergeTest, SchemasAreWidened) {
   ASSERT_TRUE((*writer)->Finish().ok());
   const auto merged = MergeDatasets(*files_, {"/a", "/b"}, "/merged");
   ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_EQ(merged->schema[1].type, Type::kBytes);
+  EXPECT_EQ(merged->schema[1].type, Type::kImage);
   EXPECT_EQ(ScanRows(*files_, "/merged"),
             (std::vector<Row>{{{"key", "1"}, {"image", "i"}}, {{"key", "2"}, {"image", "p"}, {"text", "t"}}}));
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 
+#include "base/strings.h"
 #include "dataset/dataset_support.h"
 
 namespace shardkit::test {
@@ -71,6 +73,33 @@ TEST_F(DatasetWriterTest, ASampleLargerThanAShardHasOneOfItsOwn) {
   EXPECT_TRUE(std::ranges::any_of(
       summary->manifest.shards, [](const ManifestShard& shard) { return shard.samples == 1 && shard.bytes > 20000; }));
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
+}
+
+// Whatever the order in which they come, and at the cost of one shard.
+TEST_F(DatasetWriterTest, ImagesOfSeveralFormatsMakeAColumnOfImages) {
+  std::array<Column, 3> columns;
+  constexpr std::array kTypes = {Type::kJpeg, Type::kPng, Type::kImage};
+  for (size_t i = 0; i < 3; ++i) columns[i] = {.name = "a", .type = kTypes[i], .nullable = true};
+  std::array<size_t, 3> order = {0, 1, 2};
+  do {
+    const std::string path = StrCat("/", order[0], order[1], order[2]);
+    auto writer = Create(path, {KeyColumn(), columns[order[0]]});
+    for (size_t i = 0; i < 9; ++i) {
+      const OwnedSample sample{StrCat(i), {{&columns[order[i < 2 ? 0 : i % 3]], "x"}}};
+      ASSERT_TRUE(writer->Append(sample.View(), i + 1).ok());
+    }
+    const auto summary = writer->Finish();
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(summary->manifest.schema[1].type, Type::kImage);
+    EXPECT_EQ(summary->manifest.shards.size(), order[0] == 2 ? 1u : 2u);
+    EXPECT_EQ(ValidateText(*files_, path), "");
+  } while (std::next_permutation(order.begin(), order.end()));
+  for (const Type type : kTypes) {
+    EXPECT_EQ(CommonType(type, Type::kBytes), Type::kBytes);
+    EXPECT_EQ(CommonType(Type::kUtf8, type), Type::kBytes);
+    EXPECT_EQ(CommonType(type, type), type);
+    EXPECT_EQ(CommonType(type, Type::kI32), std::nullopt);
+  }
 }
 
 TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {

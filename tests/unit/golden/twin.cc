@@ -172,6 +172,7 @@ json ValueTwin(const Column& column, std::optional<std::string_view> value) {
     case Type::kBytes:
     case Type::kJpeg:
     case Type::kPng:
+    case Type::kImage:
       return {{"base64", absl::Base64Escape(ToAbsl(*value))}};
     case Type::kUtf8:
     case Type::kJson:

@@ -322,7 +322,25 @@ TEST_F(LimitsTest, ImagesInADeepCheck) {
   EXPECT_EQ(DeepProblem("/png", 0), "");
   for (size_t length = 8; length < png.size(); ++length) {
     WriteOne(StrCat("/png", length), Type::kPng, png.substr(0, length));
-    EXPECT_NE(DeepProblem(StrCat("/png", length), 0).find("png: "), std::string::npos) << length;
+    EXPECT_NE(DeepProblem(StrCat("/png", length), 0).find("PNG: "), std::string::npos) << length;
+  }
+
+  // The same in a column of images. Of other formats there is but the beginning to look at.
+  WriteOne("/image", Type::kImage, png);
+  EXPECT_EQ(DeepProblem("/image", 0), "");
+  WriteOne("/cut", Type::kImage, png.substr(0, png.size() - 1));
+  EXPECT_NE(DeepProblem("/cut", 0).find("PNG: "), std::string::npos);
+  WriteOne("/progressive", Type::kImage, testing::MakeJpeg({.width = 64, .height = 48, .progressive = true}));
+  EXPECT_NE(DeepProblem("/progressive", kCoefficients - 1).find("over the limit"), std::string::npos);
+  EXPECT_EQ(DeepProblem("/progressive", kCoefficients), "");
+  WriteOne("/html", Type::kImage, "<!DOCTYPE html>");
+  EXPECT_NE(DeepProblem("/html", 0).find("image: begins like no known format"), std::string::npos);
+  WriteOne("/gif", Type::kImage, "GIF89a");
+  for (const bool deep : {false, true}) {
+    const auto report = Validate(*files_, "/gif", {.deep = deep});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->ok());
+    EXPECT_EQ(report->undecoded_images, deep ? 1u : 0u);
   }
 }
 

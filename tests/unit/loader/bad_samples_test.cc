@@ -21,10 +21,19 @@ std::string Jpeg(uint32_t number) {
   return jpeg;
 }
 
+// One pixel, as in format-spec/golden.
+std::string GrayPng() {
+  constexpr unsigned char kBytes[] = {0x89, 'P',  'N',  'G',  13,   10,   26,  10,   0,   0,    0,    13,   'I',  'H',
+                                      'D',  'R',  0,    0,    0,    1,    0,   0,    0,   1,    8,    0,    0,    0,
+                                      0,    0x3a, 0x7e, 0x9b, 0x55, 0,    0,   0,    13,  'I',  'D',  'A',  'T',  0x78,
+                                      1,    1,    2,    0,    0xfd, 0xff, 0,   0x80, 0,   0x82, 0,    0x81, 0xc3, 0x6e,
+                                      0x25, 0xe0, 0,    0,    0,    0,    'I', 'E',  'N', 'D',  0xae, 0x42, 0x60, 0x82};
+  return {std::begin(kBytes), std::end(kBytes)};
+}
+
 class BadSamplesTest : public testing::Test {
  protected:
-  const std::vector<Column> columns_ = {
-      KeyColumn(), {.name = "image", .type = Type::kJpeg}, TextColumn(), LabelColumn()};
+  std::vector<Column> columns_ = {KeyColumn(), {.name = "image", .type = Type::kJpeg}, TextColumn(), LabelColumn()};
 
   // Shards of 32 samples, blocks of 8.
   void Write() {
@@ -181,6 +190,10 @@ class BadSamplesTest : public testing::Test {
       return;
     }
     DecodedImage decoded;
+    if (*rows_[ordinal][1] == GrayPng()) {
+      EXPECT_EQ(bytes, "\x80\x80\x80");
+      return;
+    }
     ASSERT_TRUE(JpegDecoder().Decode(*rows_[ordinal][1], &decoded).ok());
     EXPECT_EQ(bytes, std::string_view(reinterpret_cast<const char*>(decoded.pixels.data()), decoded.pixels.size()));
   }
@@ -215,6 +228,25 @@ TEST_F(BadSamplesTest, ImagesThatAreNotSupported) {
   images_[40] = lossless;
   Write();
   Expect(true, {40}, {"column \"image\""}, absl::StatusCode::kUnimplemented);
+}
+
+// In whatever column of files: what it says of them does not decide how they are decoded.
+TEST_F(BadSamplesTest, ImagesOfOtherFormats) {
+  for (const Type type : {Type::kImage, Type::kJpeg, Type::kPng, Type::kBytes}) {
+    files_ = NewMemoryFileSystem();
+    rows_.clear();
+    columns_[1].type = type;
+    images_ = {{5, GrayPng()}, {20, GrayPng()}, {40, "RIFF1234WEBPVP8 "}};
+    Write();
+    Expect(true, {40},
+           {"/data: sample #", "(shard 1, block 1)", "column \"image\"", "image: WebP is not decoded to pixels"},
+           absl::StatusCode::kUnimplemented);
+    images_[40] = "<!DOCTYPE html>";
+    files_ = NewMemoryFileSystem();
+    rows_.clear();
+    Write();
+    Expect(true, {40}, {"/data: sample #", "(shard 1, block 1)", "image: no signature of a known format"});
+  }
 }
 
 TEST_F(BadSamplesTest, ABitFlippedInOneBlobLosesOneSample) {

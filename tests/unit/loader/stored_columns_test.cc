@@ -154,7 +154,7 @@ TEST_F(StoredColumnsTest, ArraysOfTheirOwnShapes) {
 }
 
 TEST_F(StoredColumnsTest, ByteStringsEmptyAbsentAndLarge) {
-  for (const Type type : {Type::kBytes, Type::kUtf8, Type::kJson, Type::kPng}) {
+  for (const Type type : {Type::kBytes, Type::kUtf8, Type::kJson, Type::kPng, Type::kImage}) {
     for (const Codec codec : {Codec::kNone, Codec::kZstd}) {
       std::vector<Values> rows;
       for (int i = 0; i < 40; ++i) {
