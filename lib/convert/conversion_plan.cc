@@ -225,7 +225,7 @@ class Planner {
 
   // Whether the tar has members of the column, be it in another form.
   bool IsStored(const Column& column) const {
-    const std::string name = StoredName(column);
+    const std::string name = dataset_.container() == "webdataset" ? StoredName(column) : column.name;
     const std::string lossy = column.type == Type::kRle
                                   ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
                                   : format::WebDatasetColumn(format::WebDatasetExtension(name));
