@@ -383,7 +383,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
     return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),
                            ": a key is of type utf8");
   }
-  // NotFound, with a list of the columns there are.
+  // OutOfRange, with a list of the columns there are.
   if (options.key_column) return dataset.FindColumn(*options.key_column).status();
   return std::nullopt;
 }

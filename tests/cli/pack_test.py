@@ -106,7 +106,7 @@ class PackTest(CliTest):
     def test_foreign_files_are_refused_and_kept(self):
         self.small_files()
         self.write("out/precious.txt", "keep me")
-        self.shardctl("pack", "in", "-o", "out", code=3)
+        self.shardctl("pack", "in", "-o", "out", code=2)
         self.assertEqual(self.read("out", "precious.txt"), b"keep me")
 
     def test_unknown_column(self):

@@ -1,7 +1,6 @@
 // shardctl pack
 #include "shardkit/pack.h"
 
-#include <filesystem>
 #include <map>
 
 #include "command_line.h"
@@ -19,19 +18,6 @@
 
 namespace shardctl {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Packing a directory into itself would list the shards as input.
-bool LiesWithin(const std::string& path, const std::string& directory) {
-  std::error_code error;
-  const fs::path inner = fs::weakly_canonical(path, error);
-  if (error) return false;
-  const fs::path outer = fs::canonical(directory, error);
-  if (error || !fs::is_directory(outer, error)) return false;
-  const fs::path relative = inner.lexically_relative(outer);
-  return !relative.empty() && *relative.begin() != "..";
-}
 
 std::string Ratio(uint64_t input, uint64_t stored) {
   if (stored == 0) return "";
@@ -108,12 +94,8 @@ int RunPack(int argc, char** argv) {
   PackArguments arguments;
   if (const std::optional<int> code = ParsePackArguments(argc, argv, &arguments)) return *code;
   if (!arguments.dry_run) {
-    for (const std::string& input : arguments.inputs) {
-      if (LiesWithin(*arguments.output, input)) {
-        return Fail(absl::InvalidArgumentError(*arguments.output + ": the output lies within the input " +
-                                               Quote(input) + ": choose a directory outside it"));
-      }
-    }
+    const absl::Status apart = CheckApart(*arguments.output, arguments.inputs);
+    if (!apart.ok()) return Fail(apart);
   }
 
   const shardkit::Cancellation* cancellation = CancelOnSignal();

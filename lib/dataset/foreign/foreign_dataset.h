@@ -55,4 +55,8 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options);
 
+// Why the directory is no dataset of shards, and what to do, by what lies in it: files to pack, shards that lost their
+// manifest, a job that did not end. NotFound; InvalidArgument when it is a file.
+absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& directory);
+
 }  // namespace shardkit
