@@ -59,11 +59,54 @@ WRONG_INPUTS = {
     "$'new\\nline'": (3, "new\\nline: cannot stat", {}),
 }
 
+AS_FILES = "--from files packs the files as they are"
+EMPTY = "there are no files in it: see that its file system is mounted; --allow-empty"
 NOT_EMPTY = 'full: is not empty (there is "file"); give a new or an empty directory'
 WITHIN = "the output lies within the input"
 NO_COLUMN = 'there is no column "no"; there are: '
 
 ROWS = [
+    # pack: what cannot be packed, or not as files.
+    ("pack missing -o OUT", 3, "missing: cannot stat: No such file or directory"),
+    ("pack loose missing -o OUT", 3, "missing: cannot stat: No such file or directory"),
+    ("pack s3://bucket/x -o OUT", 2, "s3://bucket/x: is a URL"),
+    ("pack loose -o s3://bucket/x", 2, "s3://bucket/x: is a URL"),
+    ("pack one.jpg -o OUT", 2, "one.jpg: neither a directory nor a tar file: give the directory that holds the files"),
+    ("pack one.json -o OUT", 2, "one.json: neither a directory nor a tar file"),
+    ("pack text.shard -o OUT", 2, "text.shard: neither a directory nor a tar file"),
+    ("pack empty.tar -o OUT", 2, "empty.tar: neither a directory nor a tar file"),
+    ("pack /dev/null -o OUT", 2, "/dev/null: neither a directory nor a tar file"),
+    ("pack ds/dataset.json -o OUT", 2, "ds/dataset.json: neither a directory nor a tar file"),
+    ("pack loop -o OUT", 3, "loop: cannot stat"),
+    ("pack ds -o OUT", 2, f"ds: is a dataset of shards: shardctl convert ds -o OUT --to shard makes a new dataset of its samples; {AS_FILES}"),
+    ("pack loose ds -o OUT", 2, "ds: is a dataset of shards: shardctl convert ds"),
+    ("pack ds/00000000.shard -o OUT", 2, "ds/00000000.shard: is a shard of a dataset: shardctl convert ds/00000000.shard"),
+    ("pack cut -o OUT", 2, "cut: is a dataset of shards"),
+    ("pack jsononly -o OUT", 2, "jsononly: is a dataset of shards"),
+    ("pack lost -o OUT", 3, f"lost: dataset.json is missing, but there are shards: shardctl index lost makes it anew; {AS_FILES}"),
+    ("pack interrupted -o OUT", 3, "interrupted: is being written, or its writer was interrupted"),
+    ("pack mdsnoindex -o OUT", 3, f"mdsnoindex: there are MDS shards, but no index.json: it was not copied with them, or the writing of them did not end; copy or write them again; {AS_FILES}"),
+    ("pack unlike -o OUT", 2, f"open one of them; {AS_FILES}"),
+    ("pack mds loose -o OUT", 2, f"loose: is not, as mds, a dataset of MDS: pack them apart, then merge them (shardctl index --merge); {AS_FILES}"),
+    ("pack loose tars -o OUT", 2, "loose: is not, as tars, a directory of tars: pack them apart"),
+    ("pack cuttars -o OUT", 1, "cuttars/0.tar: "),
+    ("pack emptydir -o OUT", 2, f"emptydir: {EMPTY}"),
+    ("pack emptydir/sub -o OUT", 2, f"emptydir/sub: {EMPTY}"),
+    ("pack hidden -o OUT", 2, f"hidden: {EMPTY}"),
+    ("pack loose emptydir -o OUT", 2, f"emptydir: {EMPTY}"),
+    ("pack emptydir -o OUT --dry-run", 2, f"emptydir: {EMPTY}"),
+    ("pack emptydir -o OUT --from files", 2, f"emptydir: {EMPTY}"),
+    ("pack emptydir -o OUT --from sa1b", 2, f"emptydir: {EMPTY}"),
+    ("pack --from mds loose -o OUT", 3, "loose: is no dataset"),
+    ("pack --from webdataset ds -o OUT", 2, "ds: is a dataset of container shard, not webdataset"),
+    ("pack --from imagefolder loose -o OUT", 2, "loose: no class directories; imagefolder expects INPUT/CLASS/IMAGE"),
+    ("pack --from imagefolder good.tar -o OUT", 2, "good.tar: imagefolder expects a directory; extract the tar first"),
+    ("pack --from sa1b loose -o OUT", 3, "loose/a.jpg: there is no 'a.json' to go with it"),
+    ("pack loose loose2 -o OUT", 2, 'loose2/a.bin: the key "a" stands twice, first for loose/a.jpg: rename one'),
+    ("pack loose loose -o OUT", 2, 'loose/a.jpg: the key "a" stands twice, first for loose/a.jpg'),
+    ("pack good.tar loose -o OUT", 2, "loose/a.jpg: the key \"a\" stands twice, first for good.tar: member 'a.txt'"),
+    ("pack classes classes -o OUT", 2, 'classes/cat/1.jpg: the key "cat/1.jpg" stands twice, first for classes/cat/1.jpg'),
+    ("pack nonutf8 -o OUT", 2, "UTF-8"),
     # Places of the output.
     ("pack loose -o full", 2, NOT_EMPTY),
     ("pack loose -o ds", 2, "ds: already holds a dataset; give another directory, or remove it first"),
@@ -137,10 +180,27 @@ ROWS = [
     ("unpack ds -o OUT --samples 4:", 1, "ds: there is no sample 4: the last is 2"),
     ("plan ds --label no", 1, f"ds: {NO_COLUMN}key, jpg, txt"),
     ("bench ds --columns no", 1, 'ds: --columns: there is no column "no"'),
+    ("pack loose -o OUT --codec no=none", 1, f"--codec: {NO_COLUMN}key, jpg, txt"),
+    ("pack loose -o OUT --codec no=zstd:3", 1, f"--codec: {NO_COLUMN}key, jpg, txt"),
+    ("pack loose -o OUT --dictionary no", 1, f"--dictionary: {NO_COLUMN}key, jpg, txt"),
+    ("pack loose -o OUT --codec no=none --dry-run", 1, f"--codec: {NO_COLUMN}key, jpg, txt"),
+    ("pack loose -o OUT --codec no=none --resume", 1, f"--codec: {NO_COLUMN}key, jpg, txt"),
+    ("pack good.tar -o OUT --codec no=none", 1, f"--codec: {NO_COLUMN}key, txt"),
+    ("pack good.tar -o OUT --codec no=none --resume --shard-samples 1", 1, f"--codec: {NO_COLUMN}key, txt"),
+    ("pack good.tar -o OUT --codec no=none --dry-run", 1, f"--codec: {NO_COLUMN}key, txt"),
+    ("pack tars -o OUT --codec no=none", 1, f"--codec: {NO_COLUMN}key, "),
+    ("pack mds -o OUT --codec no=none", 1, f"--codec: {NO_COLUMN}"),
+    ("pack classes -o OUT --codec no=none", 1, f"--codec: {NO_COLUMN}key, image, label, class_name"),
     ("pack loose -o OUT --dictionary jpg", 2, 'OUT: column "jpg": only a column of codec zstd has a dictionary'),
+    ("convert ds -o OUT --to shard --codec no=none", 1, f"--codec: {NO_COLUMN}key, jpg, txt"),
+    ("convert ds -o OUT --to shard --codec no=none --dry-run", 1, f"--codec: {NO_COLUMN}"),
+    ("convert tars -o OUT --to shard --codec no=none", 1, f"--codec: {NO_COLUMN}"),
+    ("convert ds -o OUT --to shard --columns txt --codec jpg=none", 1, '--codec: there is no column "jpg"; there are: key, txt'),
     ("convert ds -o OUT --to mds --columns no", 1, f"ds: {NO_COLUMN}key, jpg, txt"),
     ("convert ds -o OUT --to mds --key no", 1, f"ds: {NO_COLUMN}key, jpg, txt"),
     ("convert ds -o OUT --to mds --key jpg", 2, 'ds: column "jpg" of type jpeg: a key is of type utf8'),
+    ("convert ds -o OUT --to mds --encoding no=int", 1, f"--encoding: {NO_COLUMN}"),
+    ("convert ds -o OUT --to mds --encoding no=int --dry-run", 1, f"--encoding: {NO_COLUMN}"),
     ("convert ds -o OUT --to mds --lossy --encoding txt=int", 2, 'OUT: column "txt" of type utf8: encoding int stores'),
     ("convert ds -o OUT --to mds --hash md6", 2, "OUT: "),
     ("convert ds -o OUT --to mds --compression lz4", 2, "OUT: "),
@@ -321,6 +381,13 @@ class MistakesTest(FolderTest):
                 run = self.shardctl(*words, code=3, **other)
                 self.assertRegex(run.stderr, r"^shardctl: closed(/[a-z.]+)?: cannot .*: Permission denied\n$", str(run))
 
+    def test_empty_input_that_is_meant(self):
+        for line in ("pack emptydir -o empty --allow-empty", "pack hidden/.git emptydir --from files -o empty --allow-empty"):
+            with self.subTest(line):
+                self.shardctl(*line.split())
+                self.shardctl("validate", "empty")
+                shutil.rmtree(self.path("empty"))
+
     def interrupt(self, words, number):
         process = self.start(*words)
         deadline = time.monotonic() + 60
@@ -347,3 +414,75 @@ class MistakesTest(FolderTest):
                     self.assertEqual(self.listing(), before)
         for name in ("many", "manyds"):
             shutil.rmtree(self.path(name))
+
+
+class ContainersTest(FolderTest):
+    """What pack makes of containers of others: the samples in them, as convert does."""
+
+    def pack(self, line, source, samples, columns):
+        run = self.shardctl("pack", *line.split(), "-o", "new", "--json")
+        document = run.json()
+        shutil.rmtree(self.path("new"))
+        self.assertEqual((document["source"], document["samples"]), (source, samples), str(run))
+        self.assertEqual([column["name"] for column in document["columns"]], columns, str(run))
+        return run.stderr
+
+    def test_samples_of_containers(self):
+        self.shardctl("convert", "ds", "-o", "streams/train", "--to", "mds", "--lossy")
+        self.shardctl("convert", "ds", "-o", "streams/val", "--to", "mds", "--lossy")
+        self.shardctl("convert", "ds", "-o", "webds", "--to", "webdataset")
+        self.write("webds/.DS_Store", "x")
+        sa1b = self.small_sa1b("pairs", count=4)
+        for number in (0, 1):
+            path = self.path("sa1btars", f"sa_00000{number}.tar")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+                for i in (2 * number + 1, 2 * number + 2):
+                    for ending in ("jpg", "json"):
+                        tar.add(self.path(sa1b, f"sa_{i}.{ending}"), f"./sa_{i}.{ending}")
+        for line, source, samples, columns in [
+                ("tars", "webdataset", 3, ["key", "txt", "json"]), ("tars good.tar", "webdataset", 5, ["key", "txt", "json"]),
+                ("webds", "webdataset", 3, ["key", "jpg", "txt"]), ("mds", "mds", 3, ["key", "jpg", "txt"]),
+                ("mds/index.json", "mds", 3, ["key", "jpg", "txt"]), ("mds/shard.00000.mds", "mds", 3, ["key", "jpg", "txt"]),
+                ("streams", "mds", 6, ["key", "jpg", "txt"]), ("good.tar", "files", 2, ["key", "txt"])]:
+            with self.subTest(line):
+                self.assertEqual(self.pack(line, source, samples, columns), "")
+        run = self.shardctl("pack", "sa1btars", "-o", "new", "--json")
+        self.assertEqual((run.json()["source"], run.json()["samples"]), ("sa1b", 4), str(run))
+        self.shardctl("pack", "sa1btars/sa_000000.tar", "sa1btars/sa_000001.tar", "-o", "named")
+        self.assertEqual(self.read("new", "00000000.shard"), self.read("named", "00000000.shard"))
+
+    def test_parts_of_tars_may_lack_a_column(self):
+        """Only some sample far behind has it: which part that is nobody can know."""
+        self.tar("long.tar", [f"{i:04d}.txt" for i in range(300)] + ["0300.rare"])
+        for part, columns in (("0/2", ["key", "txt"]), ("1/2", ["key", "rare", "txt"])):
+            run = self.shardctl("pack", "long.tar", "-o", "new", "--codec", "rare=none", "--partition", part, "--json")
+            self.assertEqual(sorted(column["name"] for column in run.json()["columns"]), columns)
+            shutil.rmtree(self.path("new"))
+
+    def test_files_where_it_is_said(self):
+        for line, samples, columns in [
+                ("ds --from files", 2, ["key", "idx", "json", "shard"]), ("mds --from files", 3, ["key", "00000.mds", "json"]),
+                ("tars --from files", 2, ["key", "tar"])]:
+            with self.subTest(line):
+                self.assertEqual(self.pack(line, "files", samples, columns), "")
+
+    def test_mixed_trees_are_files_with_a_note(self):
+        self.write("mixed/a.txt", "x")
+        for name, ending in (("good.tar", "tar"), ("ds/00000000.shard", "shard"), ("mds/shard.00000.mds", "00000.mds")):
+            with self.subTest(name):
+                os.makedirs(self.path("mixed/sub"))
+                shutil.copy(self.path(name), self.path("mixed/sub", os.path.basename(name)))
+                columns = sorted(["txt", ending])
+                note = self.pack("mixed", "files", 2, ["key", *columns])
+                self.assertEqual(note, f"shardctl: note: files *.{ending} of the input are packed as they are, not the samples in "
+                                 "them: to have those, pack or convert them by themselves (--from files says that it is meant)\n")
+                self.assertEqual(self.pack("mixed --from files", "files", 2, ["key", *columns]), "")
+                shutil.rmtree(self.path("mixed/sub"))
+
+    def test_index_json_of_others(self):
+        """A common name: without shards of MDS it is a file as others are."""
+        self.write("site/index.json", '{"pages": []}')
+        self.write("site/dataset.json", '{"name": "site"}')
+        self.write("site/sub/index.json", "[]")
+        self.pack("site", "files", 3, ["key", "json"])

@@ -1,8 +1,6 @@
 // shardctl pack
 #include "shardkit/pack.h"
 
-#include <map>
-
 #include "command_line.h"
 #include "dataset_access.h"
 #include "interrupt.h"
@@ -68,15 +66,6 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   PrintJson(document);
 }
 
-// A column can turn up with any sample, so that only now it is known that a name meant none.
-void NoteUnusedNames(const PackArguments& arguments, const shardkit::Schema& schema) {
-  const auto note = [&](const std::string& option, const std::string& name) {
-    if (!schema.Find(name).has_value()) Note(option + " " + Quote(name) + ": there is no such column");
-  };
-  for (const auto& [name, codec] : arguments.dataset.codecs) note("--codec", name);
-  for (const auto& [name, bytes] : arguments.dataset.shard.dictionaries) note("--dictionary", name);
-}
-
 // Describes the input and what is taken from it. A run may go on with another's shards only when it would
 // have made the same ones.
 std::string JobText(const PackArguments& arguments, std::string_view source) {
@@ -102,6 +91,7 @@ int RunPack(int argc, char** argv) {
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   shardkit::SourceOptions source_options;
   source_options.max_decompression = arguments.max_decompression;
+  source_options.allow_empty = arguments.allow_empty;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());
@@ -117,6 +107,7 @@ int RunPack(int argc, char** argv) {
   options.partition = arguments.partition;
   options.partition_count = arguments.partition_count;
   options.keep_on_cancel = arguments.resume;
+  if (arguments.source == "auto") options.note = Note;
 
   Progress progress("samples");
   // Not asked for, so that nothing is counted that nobody sees.
@@ -140,7 +131,6 @@ int RunPack(int argc, char** argv) {
     PrintSummary(arguments, source_name, *report, progress.seconds());
   }
   Stdout().Flush();
-  if (!arguments.dry_run) NoteUnusedNames(arguments, report->manifest.schema);
   return ReportSkipped(report->skipped);
 }
 

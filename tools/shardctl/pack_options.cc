@@ -75,7 +75,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
               "imagefolder (class directories), sa1b (pairs sa_N.jpg and sa_N.json, or tars of them), "
               "webdataset or mds (datasets of these, as convert reads them), or auto, which looks "
               "[auto]");
-  line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must not hold one yet");
+  line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must be empty or missing");
   line.Size("--shard-size", &arguments->dataset.shard_size, "close a shard before it would pass this [256MiB]");
   line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
              "put exactly this many samples in each shard");
@@ -92,6 +92,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
+  line.Flag("--allow-empty", &arguments->allow_empty,
+            "pack an input directory without files as no samples, instead of taking it for a missing mount");
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(

@@ -35,6 +35,10 @@ struct PackOptions {
 
   // Called now and then on the calling thread.
   std::function<void(const PackProgress&)> progress;
+
+  // Called on the calling thread, before samples are packed, with what may not have been meant: datasets of other
+  // containers among the files.
+  std::function<void(const std::string&)> note;
 };
 
 struct PackReport {
@@ -45,7 +49,7 @@ struct PackReport {
 };
 
 // Packs all (or a partition) of a source into a new dataset at `directory`. On failure nothing is left behind, except
-// with keep_on_cancel.
+// with keep_on_cancel. OutOfRange when an option names a column that there is not.
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options = {});
 
