@@ -234,7 +234,7 @@ class Planner {
 
   // Whether the tar has members of the column, be it in another form, or MDS has the column.
   bool IsStored(const Column& column) const {
-    const std::string name = dataset_.container() == "mds" ? column.name : StoredName(column);
+    const std::string name = dataset_.container() == "webdataset" ? StoredName(column) : column.name;
     const std::string lossy = column.type == Type::kRle
                                   ? NameInTar(ReformedColumn(column, Reform::kToCocoJson), Reform::kToCocoJson)
                                   : format::WebDatasetColumn(format::WebDatasetExtension(name));
@@ -390,7 +390,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
     return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),
                            ": a key is of type utf8");
   }
-  // NotFound, with a list of the columns there are.
+  // OutOfRange, with a list of the columns there are.
   if (options.key_column) return dataset.FindColumn(*options.key_column).status();
   return std::nullopt;
 }

@@ -43,7 +43,7 @@ struct ConversionPlan {
 };
 
 // The column that becomes the key, or none; it need not be among DatasetReader::columns(). InvalidArgument for one that
-// cannot be the key, NotFound for one that was asked for and is not there.
+// cannot be the key, OutOfRange for one that was asked for and is not there.
 absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& dataset,
                                                          const std::optional<Manifest>& origin,
                                                          const ConvertOptions& options);

@@ -65,6 +65,11 @@ absl::StatusOr<std::unique_ptr<DatasetSource>> OpenSource(FileSystem& file_syste
   SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
   auto source = std::make_unique<DatasetSource>(std::move(inputs), options.pack.skip_errors);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
+  if (options.mds.encodings.empty()) return source;
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<Column> columns, source->InitialColumns());
+  for (const auto& [name, encoding] : options.mds.encodings) {
+    SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--encoding", name, columns));
+  }
   return source;
 }
 
@@ -86,7 +91,7 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
                                    const ConvertOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckPackOptions(options.pack));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source->InitialColumns());
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(*source, options.pack));
   auto schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return Annotate(schema.status(), input);
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateWriter(file_system, source->input(), *schema, output, options));

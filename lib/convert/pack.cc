@@ -16,7 +16,7 @@ absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const s
   writer_options.job += StrCat("\n", source.name(), " ", options.partition, "/", options.partition_count,
                                options.skip_errors ? " skip" : " fail");
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
   SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<DatasetWriter> writer,
                             DatasetWriter::Create(file_system, directory, schema, writer_options));

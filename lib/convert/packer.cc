@@ -11,7 +11,9 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "convert/sources/source_names.h"
 #include "dataset/job_directory.h"
+#include "dataset/schema_mapper.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardkit {
@@ -111,6 +113,7 @@ class Packer {
   uint64_t input_bytes() const { return progress_.input_bytes; }
   uint64_t stored_samples() const { return stored_samples_; }
   const std::vector<SkippedSample>& skipped() const { return skipped_; }
+  const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
  private:
   struct Loading {
@@ -180,7 +183,7 @@ class Packer {
       const Sample& sample = batch.samples[i];
       absl::Status status;
       if (source_.keys_are_unique() && !keys_.Insert(sample.key)) {
-        status = InvalidArgument("sample \"", sample.key, "\": the key stands twice in the input");
+        status = KeyTwice(sample.key);
       } else if (writer_) {
         status = writer_->Append(sample, position_ + index + 1);
         if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
@@ -191,9 +194,23 @@ class Packer {
         continue;
       }
       ++stored_samples_;
-      for (const Field& field : sample.fields) progress_.input_bytes += field.value.length();
+      for (const Field& field : sample.fields) {
+        progress_.input_bytes += field.value.length();
+        if (!writer_) seen_columns_.insert(field.column);
+      }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status KeyTwice(std::string_view key) {
+    // Looking for the files takes as long as listing the input: not for each sample that is skipped.
+    absl::StatusOr<std::vector<std::string>> files;
+    if (!options_.skip_errors) files = source_.FindKey(key);
+    if (options_.skip_errors || !files.ok() || files->size() < 2) {
+      return InvalidArgument("sample \"", key, "\": the key stands twice in the input");
+    }
+    return InvalidArgument((*files)[1], ": the key \"", key, "\" stands twice, first for ", (*files)[0],
+                           ": rename one, or pack the inputs apart");
   }
 
   absl::Status Fail(uint64_t position, const std::string& key, const absl::Status& status) {
@@ -210,10 +227,11 @@ class Packer {
   KeyCheck keys_;
   PackProgress progress_;
   std::vector<SkippedSample> skipped_;
-  uint64_t first_ = 0;         // of the partition
-  uint64_t end_ = UINT64_MAX;  // of the partition
-  uint64_t listed_ = 0;        // position up to which samples were listed
-  uint64_t position_ = 0;      // of the first sample of the batch being stored
+  absl::flat_hash_set<const Column*> seen_columns_;  // of a dry run
+  uint64_t first_ = 0;                               // of the partition
+  uint64_t end_ = UINT64_MAX;                        // of the partition
+  uint64_t listed_ = 0;                              // position up to which samples were listed
+  uint64_t position_ = 0;                            // of the first sample of the batch being stored
   uint64_t stored_samples_ = 0;
   bool at_end_ = false;
   std::deque<Loading> pending_;
@@ -221,6 +239,12 @@ class Packer {
   Cancellation stopped_;
   ThreadPool pool_;  // last: joins before what its tasks use is gone
 };
+
+// Of a source whose columns turn up with its samples. A part of one may lack some that the others have.
+absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, const std::vector<Column>& columns) {
+  if (source.knows_all_columns() || options.partition_count > 1) return absl::OkStatus();
+  return CheckColumnsOf(options.dataset, columns);
+}
 
 }  // namespace
 
@@ -230,6 +254,36 @@ absl::Status CheckPackOptions(const PackOptions& options) {
                            ": partitions count from 0 to one less than their number");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns) {
+  if (std::ranges::find(columns, name, &Column::name) != columns.end()) return absl::OkStatus();
+  return Annotate(NoSuchColumn(name, columns), option);
+}
+
+absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vector<Column>& columns) {
+  for (const auto& [name, codec] : options.codecs) SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--codec", name, columns));
+  for (const auto& [name, level] : options.shard.zstd_levels) {
+    SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--codec", name, columns));
+  }
+  for (const auto& [name, bytes] : options.shard.dictionaries) {
+    SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--dictionary", name, columns));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
+  if (source.knows_all_columns()) SHARDKIT_RETURN_IF_ERROR(CheckColumnsOf(options.dataset, columns));
+  if (!options.note || source.name() != "files") return columns;
+  for (const Column& column : columns) {
+    const std::string suffix = StrCat(".", column.name);
+    const std::string_view ending = LastExtension(suffix);
+    if (ending != "tar" && ending != "shard" && ending != "mds") continue;
+    options.note(StrCat("files *.", column.name, " of the input are packed as they are, not the samples in them: ",
+                        "to have those, pack or convert them by themselves (--from files says that it is meant)"));
+  }
+  return columns;
 }
 
 absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
@@ -249,6 +303,10 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     if (status.ok() && resume_position == 0 && options.partition_count == 1) status = source.CheckTypes();
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
+    if (status.ok()) {
+      status = CheckAtTheEnd(source, options, writer.schema().columns());
+      if (!status.ok()) (void)writer.Abort();  // with another name its shards could not be taken up again
+    }
   }
   if (status.ok()) {
     absl::StatusOr<DatasetSummary> summary = writer.Finish();
@@ -266,12 +324,17 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
 }
 
 absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
   Packer packer(source, options);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr, 0); }));
   if (options.partition_count == 1) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
+  columns = report.manifest.schema.columns();
+  for (const Column* const column : packer.seen_columns()) {
+    if (std::ranges::find(columns, column->name, &Column::name) == columns.end()) columns.push_back(*column);
+  }
+  SHARDKIT_RETURN_IF_ERROR(CheckAtTheEnd(source, options, columns));
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "shardkit/dataset_writer.h"
@@ -14,8 +17,19 @@ namespace shardkit {
 // InvalidArgument for a partition that there is not.
 absl::Status CheckPackOptions(const PackOptions& options);
 
+// OutOfRange, listing the columns there are, when `name`, given by `option` ("--codec"), is none of them.
+absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns);
+
+// The same for the columns that the options for the output name.
+absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vector<Column>& columns);
+
+// The source's columns before any sample, after the checks and the note that they allow.
+absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptions& options);
+
 // Stores all samples (or the partition) that the writer does not have yet, and finishes it. On failure it is aborted,
-// or suspended with keep_on_cancel. `directory` is the writer's.
+// or suspended with keep_on_cancel. `directory` is the writer's. OutOfRange, after which nothing is kept, when
+// options.dataset names a column that no sample had; of a partition that is known only where the source knows all
+// columns.
 absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
                                     const PackOptions& options, DatasetWriter& writer);
 

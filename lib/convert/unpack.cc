@@ -284,8 +284,8 @@ absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader
     return entries.status();
   }
   if (!entries->empty()) {
-    return FailedPrecondition(directory, ": is not empty (there is \"", entries->front().name,
-                              "\"); give a new or an empty directory");
+    return absl::AlreadyExistsError(StrCat(directory, ": is not empty (there is \"", entries->front().name,
+                                           "\"); give a new or an empty directory"));
   }
   absl::Status status;
   UnpackReport report;

@@ -9,6 +9,7 @@
 #include "dataset/block_scanner.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
+#include "dataset/schema_mapper.h"
 #include "dataset/shard_cache.h"
 
 namespace shardkit {
@@ -27,7 +28,10 @@ class AnyDatasetReader : public DatasetReader {
       manifest_ = foreign_->manifest();
       index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
     } else if (info.type == FileType::kDirectory) {
-      SHARDKIT_ASSIGN_OR_RETURN(manifest_, ReadManifest(file_system, path));
+      absl::StatusOr<Manifest> manifest = ReadManifest(file_system, path);
+      if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, path);
+      if (!manifest.ok()) return manifest.status();
+      manifest_ = *std::move(manifest);
       OpenIndex(file_system);
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options));
@@ -190,7 +194,10 @@ class AnyDatasetReader : public DatasetReader {
                                                           size_t shard, const ReadOptions& options) const {
     const std::string path = JoinPath(directory, manifest_.shards[shard].name);
     absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system, path, options);
-    if (absl::IsNotFound(opened.status())) return NotFound(path, ": shard ", shard, " of the manifest is missing");
+    if (absl::IsNotFound(opened.status())) {
+      return NotFound(path, ": shard ", shard, " of the manifest is missing; copy it again, or shardctl repair ",
+                      directory, " -o OUT keeps the others");
+    }
     return opened;
   }
 
@@ -230,7 +237,7 @@ class AnyDatasetReader : public DatasetReader {
     if (names.empty()) columns_ = schema.columns();
     for (const std::string& name : names) {
       const std::optional<size_t> position = schema.Find(name);
-      if (!position) return NoSuchColumn(name, schema.columns());
+      if (!position) return Annotate(NoSuchColumn(name, schema.columns()), path_);
       columns_.push_back(schema[*position]);
     }
     for (const Column& column : columns_) {
@@ -239,13 +246,6 @@ class AnyDatasetReader : public DatasetReader {
       blob_positions_.push_back(found == blobs.end() ? kNoBlob : static_cast<size_t>(found - blobs.begin()));
     }
     return absl::OkStatus();
-  }
-
-  friend class DatasetReader;
-  static absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns) {
-    std::string list;
-    for (const Column& column : columns) list += StrCat(list.empty() ? "" : ", ", column.name);
-    return NotFound("there is no column \"", name, "\"; there are: ", list);
   }
 
   std::string path_;
@@ -345,7 +345,7 @@ absl::StatusOr<size_t> DatasetReader::FindColumn(std::string_view name) const {
   for (size_t i = 0; i < columns().size(); ++i) {
     if (columns()[i].name == name) return i;
   }
-  return Annotate(AnyDatasetReader::NoSuchColumn(name, columns()), path());
+  return Annotate(NoSuchColumn(name, columns()), path());
 }
 
 absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(FileSystem& file_system, const std::string& path,

@@ -200,7 +200,9 @@ class NativeDatasetWriter : public DatasetWriter {
   }
 
   absl::Status UseSchema() {
-    SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(mapper_.schema(), options_.shard));
+    absl::StatusOr<EncodingPlan> made = MakeEncodingPlan(mapper_.schema(), options_.shard);
+    if (!made.ok()) return Annotate(made.status(), directory_);
+    EncodingPlan plan = *std::move(made);
     plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
     uint32_t samples = options_.shard.max_block_samples;
     if (options_.shard_samples != 0)

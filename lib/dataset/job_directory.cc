@@ -171,8 +171,8 @@ absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entri
     // A run may have died before its journal was in place.
     if (entry.name == kLockName || entry.name.starts_with(kJournalName) || (ours && Recognize(entry.name).ours))
       continue;
-    return FailedPrecondition(directory_, ": is not empty (there is \"", entry.name,
-                              "\"); give a new or an empty directory");
+    return absl::AlreadyExistsError(
+        StrCat(directory_, ": is not empty (there is \"", entry.name, "\"); give a new or an empty directory"));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_merge.h"
 #include "dataset/job_directory.h"
 #include "dataset/shard_collector.h"
@@ -38,6 +39,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
       if (entry.name.ends_with(".shard")) names.push_back(entry.name);
     }
     std::ranges::sort(names);
+    if (names.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
     if (names.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
   }
   for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.ends.tmp", "dataset.json.tmp"}) {
@@ -45,7 +47,15 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   }
   ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
-  for (const std::string& name : names) SHARDKIT_RETURN_IF_ERROR(collector.Add(name));
+  for (const std::string& name : names) {
+    const absl::Status status = collector.Add(name);
+    if (absl::IsNotFound(status)) {
+      return NotFound(JoinPath(directory, name),
+                      ": the shard is in the manifest, but is missing; copy it again, or shardctl repair ", directory,
+                      " -o OUT keeps the others");
+    }
+    SHARDKIT_RETURN_IF_ERROR(status);
+  }
   if (names.empty()) collector.Describe(old->schema, old->metadata);
   return collector.Publish();
 }
@@ -57,8 +67,10 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
   if (mds) return MergeMdsIndexes(file_system, parts, output);
   std::vector<Manifest> manifests;
   for (const std::string& part : parts) {
-    SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(file_system, part));
-    manifests.push_back(std::move(manifest));
+    absl::StatusOr<Manifest> manifest = ReadManifest(file_system, part);
+    if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, part);
+    if (!manifest.ok()) return manifest.status();
+    manifests.push_back(*std::move(manifest));
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
   ShardCollector collector(file_system, output);

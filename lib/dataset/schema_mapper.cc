@@ -14,6 +14,12 @@ void ReplaceCodec(const std::map<std::string, Codec>& codecs, Column& column) {
 
 }  // namespace
 
+absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns) {
+  std::string list;
+  for (const Column& column : columns) list += StrCat(list.empty() ? "" : ", ", column.name);
+  return OutOfRange("there is no column \"", name, "\"; there are: ", list.empty() ? "none" : list);
+}
+
 absl::Status SchemaMapper::Start(const Schema& schema, const std::map<std::string, Codec>& codecs) {
   codecs_ = codecs;
   std::vector<Column> columns = schema.columns();

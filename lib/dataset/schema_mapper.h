@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,6 +14,9 @@
 #include "shardkit/schema.h"
 
 namespace shardkit {
+
+// OutOfRange, with a list of the columns there are.
+absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns);
 
 // One thread at a time.
 class SchemaMapper {

@@ -70,6 +70,9 @@ absl::Status CreateDirectories(FileSystem& file_system, const std::string& path)
     absl::Status status = file_system.CreateDirectory(current);
     if (status.ok()) break;
     std::string parent(ParentOf(current));
+    if (absl::IsAlreadyExists(status)) {
+      return absl::AlreadyExistsError(StrCat(current, ": is there, and is no directory: give another name"));
+    }
     if (!absl::IsNotFound(status) || parent.empty()) return status;
     missing.push_back(std::exchange(current, std::move(parent)));
   }

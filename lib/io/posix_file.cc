@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <limits>
 #include <vector>
@@ -192,6 +193,14 @@ class PosixWritableFile final : public WritableFile {
   absl::Status close_status_;
 };
 
+// "s3://bucket/name". As a path it is never there, and as an output it would make a folder "s3:".
+bool IsUrl(std::string_view path) {
+  const size_t end = path.find("://");
+  return end != path.npos && end > 0 && std::all_of(path.begin(), path.begin() + end, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
+         });
+}
+
 }  // namespace
 
 FileDescriptor::~FileDescriptor() { Close(); }
@@ -221,6 +230,11 @@ FileDescriptor OpenDescriptor(const std::string& path, int flags) {
 }
 
 absl::Status CheckPath(const std::string& path, std::string_view operation) {
+  if (IsUrl(path)) {
+    return InvalidArgument(path.c_str(),
+                           ": is a URL, and those are not supported yet: copy the data to a local disk, or ",
+                           "mount the store, and give that path");
+  }
   if (path.find('\0') == std::string::npos) return absl::OkStatus();
   return InvalidArgument(path.c_str(), ": cannot ", operation, ": the path holds a NUL byte");
 }

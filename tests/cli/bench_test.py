@@ -183,7 +183,7 @@ class BenchTest(CliTest):
                             (["--decode", "image:center-crop:4x5"], "makes squares"), (["--decode", "image,image"], "twice"),
                             (["--decode", "none,image"], "none"), (["--decode", "image"], "no column loaded is of type jpeg"),
                             (["--decode", "masks"], "no column loaded is of type rle"), (["--decode", "tokens"], "arrays of integers"),
-                            (["--columns", "colour"], "there is no column"), (["--columns", "bin,"], "a name is empty"),
+                            (["--columns", "bin,"], "a name is empty"),
                             (["--columns", "bin,bin"], "named twice"), (["--simulate-step", "-1"], "--simulate-step"),
                             (["--simulate-step", "fast"], "a number from 0"), (["--threads", "0"], "--threads"),
                             (["--memory", "1KiB"], "--memory"), (["--epochs", "0"], "--epochs"), (["--steps", "0"], "--steps"),

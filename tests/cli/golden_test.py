@@ -162,7 +162,7 @@ class GoldenTest(CliTest):
             self.shardctl("plan", "out", "--cursor", cursor, "--seed", "1", code=2),
             self.shardctl("plan", "out", "--cursor", "{}", code=2),
             self.shardctl("plan", "out", "other", "--repeat", "2", code=2),
-            self.shardctl("plan", "out", "--label", "colour", code=2),
+            self.shardctl("plan", "out", "--label", "colour", code=1),
         ])
 
     def test_missing_inputs(self):

@@ -190,7 +190,7 @@ class PlanTest(CliTest):
 
     def test_empty_dataset(self):
         os.mkdir(self.path("nothing"))
-        self.shardctl("pack", "nothing", "-o", "empty")
+        self.shardctl("pack", "nothing", "-o", "empty", "--allow-empty")
         self.assertIn("no samples", self.shardctl("plan", "empty", code=2).stderr)
 
     def test_reader_that_leaves(self):

@@ -65,7 +65,7 @@ class TrainTest(unittest.TestCase):
             self.assertEqual(self.read(f"rank{rank}").splitlines()[1], self.read("alone").splitlines()[1])
 
     def test_errors(self):
-        for words, says in (([], "usage"), (["missing", "x"], "missing: "), (["pairs", "x"], "is not a dataset"),
+        for words, says in (([], "usage"), (["missing", "x"], "missing: "), (["pairs", "x"], "is no dataset"),
                             (["data", "no/such/folder/x"], "cannot be written")):
             with self.subTest(words=words):
                 self.assertIn(says, self.train(*words, code=1)[1])

@@ -4,7 +4,7 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --jobs
-                --partition --resume --on-error --max-decompression --dry-run --json --help" ;;
+                --partition --resume --on-error --max-decompression --allow-empty --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --json --help" ;;
     inspect) echo "--sample --key --shard --block --max-decompression --json --help" ;;

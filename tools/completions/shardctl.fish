@@ -63,6 +63,7 @@ complete -c shardctl -n '__shardctl_verb pack' -l dictionary -x -d 'Train a dict
 complete -c shardctl -n '__shardctl_verb pack' -l partition -x -d 'Pack part I of N: I/N'
 complete -c shardctl -n '__shardctl_verb pack' -l resume -d 'Go on where an interrupted run stopped'
 complete -c shardctl -n '__shardctl_verb pack' -l on-error -x -a 'fail skip' -d 'When a sample cannot be read'
+complete -c shardctl -n '__shardctl_verb pack' -l allow-empty -d 'An input directory without files is no error'
 complete -c shardctl -n '__shardctl_verb pack' -l dry-run -d 'Write nothing'
 
 complete -c shardctl -n '__shardctl_verb index' -l merge -r -d 'Make a dataset of parts'

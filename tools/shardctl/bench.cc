@@ -20,7 +20,7 @@ absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& ar
   auto columns = ChooseColumns((*dataset)->columns(), arguments.columns, arguments.decode,
                                static_cast<uint32_t>(arguments.context));
   if (!columns.ok()) {
-    return absl::InvalidArgumentError(arguments.paths[0] + ": " + std::string(columns.status().message()));
+    return absl::Status(columns.status().code(), arguments.paths[0] + ": " + std::string(columns.status().message()));
   }
   shardkit::LoaderOptions options;
   options.plan = arguments.order.plan;

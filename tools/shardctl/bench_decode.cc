@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<shardkit::LoaderColumn>> ChooseColumns(const std::vec
   std::vector<shardkit::Column> wanted;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(columns, name, &shardkit::Column::name);
-    if (found == columns.end()) return absl::InvalidArgumentError("--columns: there is no column " + Quote(name));
+    if (found == columns.end()) return absl::OutOfRangeError("--columns: there is no column " + Quote(name));
     wanted.push_back(*found);
   }
   if (names.empty()) {

@@ -87,10 +87,7 @@ int RunCat(int argc, char** argv) {
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);
-  if (!column.ok()) {
-    // The name is the caller's mistake; NotFound would read as a missing file.
-    return Fail(absl::InvalidArgumentError(dataset.path() + ": " + std::string(column.status().message())));
-  }
+  if (!column.ok()) return Fail(column.status());
   const shardkit::Column& described = dataset.columns()[*column];
   const bool binary = !IsText(described) && !(decode && !shardkit::IsByteString(described.type));
   if (!output.has_value() && binary && !force && StdoutIsTerminal()) {

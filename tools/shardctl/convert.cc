@@ -64,6 +64,10 @@ void PrintJsonSummary(const ConvertArguments& arguments, const shardkit::PackRep
 int RunConvert(int argc, char** argv) {
   ConvertArguments arguments;
   if (const std::optional<int> code = ParseConvertArguments(argc, argv, &arguments)) return *code;
+  if (!arguments.dry_run) {
+    const absl::Status apart = CheckApart(*arguments.output, {arguments.input});
+    if (!apart.ok()) return Fail(apart);
+  }
   shardkit::ConvertOptions& options = arguments.options;
   options.pack.dataset.cancellation = CancelOnSignal();
   Progress progress("samples");

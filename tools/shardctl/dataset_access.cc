@@ -1,6 +1,7 @@
 #include "dataset_access.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "report.h"
@@ -40,6 +41,9 @@ void SampleOption::AddTo(CommandLine* line) {
 
 absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& dataset) const {
   if (key.has_value()) {
+    if (!dataset.manifest().schema.key_column().has_value()) {
+      return absl::OutOfRangeError(dataset.path() + ": has no key column: give --sample N instead");
+    }
     shardkit::BlockBuffer buffer;
     const absl::StatusOr<std::optional<uint64_t>> found = dataset.FindKey(*key, &buffer);
     if (!found.ok()) return found.status();
@@ -62,6 +66,22 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
   options.mode = mode;
   options.columns = columns;
   return shardkit::DatasetReader::Open(*shardkit::PosixFileSystem(), path, options);
+}
+
+absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(fs::absolute(output), error);
+  if (error) return absl::OkStatus();
+  for (const std::string& input : inputs) {
+    const fs::path outer = fs::canonical(input, error);
+    if (error || !fs::is_directory(outer, error)) continue;
+    const fs::path relative = inner.lexically_relative(outer);
+    if (relative.empty() || *relative.begin() == "..") continue;
+    return absl::InvalidArgumentError(output + ": the output lies within the input " + Quote(input) +
+                                      ": choose a directory outside it");
+  }
+  return absl::OkStatus();
 }
 
 void NoteFallback(const shardkit::DatasetReader& dataset) {

@@ -61,6 +61,9 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
     const std::string& path, shardkit::ReadMode mode = shardkit::ReadMode::kBuffered,
     const std::vector<std::string>& columns = {}, uint64_t max_decompression = shardkit::kDefaultMaxDecompression);
 
+// InvalidArgument when `output` lies within an input that is a directory: it would become part of it.
+absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs);
+
 // Says once that another way of reading is in use than the one asked for.
 void NoteFallback(const shardkit::DatasetReader& dataset);
 

@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<FileTarget>> FileTarget::Open(const std::string& 
   }
   if (!file.ok()) {
     target->temporary_.clear();  // not ours
+    if (absl::IsNotFound(file.status())) return absl::NotFoundError(path + ": its directory does not exist");
     return file.status();
   }
   target->file_ = *std::move(file);

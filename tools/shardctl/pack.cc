@@ -1,9 +1,6 @@
 // shardctl pack
 #include "shardkit/pack.h"
 
-#include <filesystem>
-#include <map>
-
 #include "command_line.h"
 #include "dataset_access.h"
 #include "interrupt.h"
@@ -19,19 +16,6 @@
 
 namespace shardctl {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Packing a directory into itself would list the shards as input.
-bool LiesWithin(const std::string& path, const std::string& directory) {
-  std::error_code error;
-  const fs::path inner = fs::weakly_canonical(path, error);
-  if (error) return false;
-  const fs::path outer = fs::canonical(directory, error);
-  if (error || !fs::is_directory(outer, error)) return false;
-  const fs::path relative = inner.lexically_relative(outer);
-  return !relative.empty() && *relative.begin() != "..";
-}
 
 std::string Ratio(uint64_t input, uint64_t stored) {
   if (stored == 0) return "";
@@ -83,15 +67,6 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   PrintJson(document);
 }
 
-// A column can turn up with any sample, so that only now it is known that a name meant none.
-void NoteUnusedNames(const PackArguments& arguments, const shardkit::Schema& schema) {
-  const auto note = [&](const std::string& option, const std::string& name) {
-    if (!schema.Find(name).has_value()) Note(option + " " + Quote(name) + ": there is no such column");
-  };
-  for (const auto& [name, codec] : arguments.dataset.codecs) note("--codec", name);
-  for (const auto& [name, bytes] : arguments.dataset.shard.dictionaries) note("--dictionary", name);
-}
-
 // Describes the input and what is taken from it. A run may go on with another's shards only when it would
 // have made the same ones.
 std::string JobText(const PackArguments& arguments, std::string_view source) {
@@ -112,12 +87,8 @@ int RunPack(int argc, char** argv) {
   PackArguments arguments;
   if (const std::optional<int> code = ParsePackArguments(argc, argv, &arguments)) return *code;
   if (!arguments.dry_run) {
-    for (const std::string& input : arguments.inputs) {
-      if (LiesWithin(*arguments.output, input)) {
-        return Fail(absl::InvalidArgumentError(*arguments.output + ": the output lies within the input " +
-                                               Quote(input) + ": choose a directory outside it"));
-      }
-    }
+    const absl::Status apart = CheckApart(*arguments.output, arguments.inputs);
+    if (!apart.ok()) return Fail(apart);
   }
 
   const shardkit::Cancellation* cancellation = CancelOnSignal();
@@ -127,6 +98,7 @@ int RunPack(int argc, char** argv) {
   source_options.group_by = arguments.group_by;
   source_options.skip_errors = arguments.skip_errors;
   source_options.types = arguments.types;
+  source_options.allow_empty = arguments.allow_empty;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());
@@ -142,6 +114,7 @@ int RunPack(int argc, char** argv) {
   options.partition = arguments.partition;
   options.partition_count = arguments.partition_count;
   options.keep_on_cancel = arguments.resume;
+  if (arguments.source == "auto") options.note = Note;
 
   Progress progress("samples");
   // Not asked for, so that nothing is counted that nobody sees.
@@ -166,7 +139,6 @@ int RunPack(int argc, char** argv) {
   }
   Stdout().Flush();
   for (const std::string& warning : report->warnings) PrintError("shardctl: warning: " + warning);
-  if (!arguments.dry_run) NoteUnusedNames(arguments, report->manifest.schema);
   return ReportSkipped(report->skipped);
 }
 

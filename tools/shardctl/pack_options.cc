@@ -93,7 +93,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Choice("--group-by", "DOT", {"first-dot", "last-dot", "none"}, &group_by,
               "where the names of files are divided into key and column: at their first or last dot, or nowhere, so "
               "that every file is a sample with the one column file [first-dot]");
-  line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must not hold one yet");
+  line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must be empty or missing");
   line.Size("--shard-size", &arguments->dataset.shard_size, "close a shard before it would pass this [256MiB]");
   line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
              "put exactly this many samples in each shard");
@@ -113,6 +113,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
+  line.Flag("--allow-empty", &arguments->allow_empty,
+            "pack an input directory without files as no samples, instead of taking it for a missing mount");
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(

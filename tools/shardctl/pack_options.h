@@ -27,6 +27,7 @@ struct PackArguments {
   uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
   bool skip_errors = false;
   bool resume = false;
+  bool allow_empty = false;
   bool dry_run = false;
   bool json = false;
 };

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::s
   const auto dataset = OpenDataset(path);
   if (!dataset.ok()) return dataset.status();
   if (const absl::StatusOr<size_t> column = (*dataset)->FindColumn(label); !column.ok()) {
-    return absl::InvalidArgumentError("--label: " + std::string(column.status().message()));
+    return column.status();
   }
   return OpenDataset(path, shardkit::ReadMode::kBuffered, {label});
 }

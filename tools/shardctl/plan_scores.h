@@ -20,7 +20,7 @@ struct PlanScores {
   std::optional<double> webdataset_clumping;
 };
 
-// `paths` are the plan's datasets. Reads manifests and, with a label, that column. InvalidArgument when a dataset has
+// `paths` are the plan's datasets. Reads manifests and, with a label, that column. OutOfRange when a dataset has
 // no such column.
 absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch, const std::vector<std::string>& paths,
                                      const std::optional<std::string>& label);

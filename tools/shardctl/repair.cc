@@ -144,6 +144,7 @@ int RunRepair(int argc, char** argv) {
   if (progress.enabled()) {
     options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total, done); };
   }
+  if (const absl::Status apart = CheckApart(arguments.output, {arguments.path}); !apart.ok()) return Fail(apart);
   const absl::StatusOr<shardkit::FileInfo> info = shardkit::PosixFileSystem()->Stat(arguments.path);
   if (!info.ok()) return Fail(info.status());
   return info->type == shardkit::FileType::kDirectory ? RepairWholeDataset(arguments, options, &progress)

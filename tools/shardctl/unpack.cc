@@ -43,6 +43,8 @@ int RunUnpack(int argc, char** argv) {
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   if (!output.has_value()) return line.UsageError("-o DIR is missing");
 
+  if (const absl::Status apart = CheckApart(*output, paths); !apart.ok()) return Fail(apart);
+
   shardkit::UnpackOptions options;
   if (range.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> samples = ParseRange(*range);
@@ -59,6 +61,11 @@ int RunUnpack(int argc, char** argv) {
   const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
       shardkit::DatasetReader::Open(file_system, paths[0], dataset_options);
   if (!dataset.ok()) return Fail(dataset.status());
+  if (const uint64_t count = (*dataset)->sample_count(); options.first_sample > count) {
+    SampleOption first;
+    first.sample = options.first_sample;
+    return Fail(first.Find(**dataset).status());
+  }
 
   Progress progress("samples");
   const uint64_t stored = (*dataset)->manifest().bytes();

@@ -2,6 +2,7 @@
 // one sample, and what follows the dot is the column.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,17 +15,15 @@
 
 namespace shardkit {
 
-struct SourceInput {
-  std::string path;
-  bool tar = false;  // else a directory
-};
-
 class FilesSource final : public Source {
  public:
   FilesSource(std::vector<SourceInput> inputs, const SourceOptions& options);
 
   std::string_view name() const override { return "files"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
+  bool knows_all_columns() const override {
+    return std::ranges::none_of(inputs_, &SourceInput::tar);  // of a tar the first samples are looked at
+  }
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
@@ -32,6 +31,9 @@ class FilesSource final : public Source {
   absl::StatusOr<uint64_t> Count() override;
   std::map<std::string, std::string> metadata() const override;
   std::vector<std::string> warnings() const override;
+  absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override {
+    return FindKeyByName(inputs_, key, split_, options_);
+  }
 
  private:
   class FoundColumns;

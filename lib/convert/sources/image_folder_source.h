@@ -23,6 +23,11 @@ class ImageFolderSource final : public Source {
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Count() override;
+  absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override {
+    std::vector<SourceInput> inputs;
+    for (const std::string& path : inputs_) inputs.push_back({path});
+    return FindKeyByName(inputs, key, NameSplit::kNever, options_);
+  }
   std::map<std::string, std::string> metadata() const override;
 
  private:

@@ -25,6 +25,9 @@ class Sa1bSource final : public Source {
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Count() override;
+  absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override {
+    return FindKeyByName(inputs_, key, NameSplit::kLastDot, options_);
+  }
 
  private:
   // What one Load at a time works with.

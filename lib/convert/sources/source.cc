@@ -87,13 +87,21 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
     return InvalidArgument("unknown kind of input '", kind,
                            "': it is auto, files, imagefolder, sa1b, webdataset or mds");
   }
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<SourceInput> looked_at, LookAtInputs(inputs, options));
+  if (inputs.empty()) return InvalidArgument("no input given");
+  std::vector<SourceInput> looked_at;
   if (kind == "auto") {
-    SHARDKIT_ASSIGN_OR_RETURN(kind, DetectKind(looked_at, options));
+    SHARDKIT_ASSIGN_OR_RETURN(DetectedInputs detected, DetectKind(inputs, options));
+    kind = detected.kind;
+    looked_at = std::move(detected.inputs);
+    if (kind == "webdataset" || kind == "mds") {
+      SHARDKIT_RETURN_IF_ERROR(other(kind));
+      return OpenDatasets(kind, inputs, options);
+    }
+  } else {
+    SHARDKIT_ASSIGN_OR_RETURN(looked_at, LookAtInputs(inputs, options));
   }
   if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
   SHARDKIT_RETURN_IF_ERROR(other(kind));
-  if (kind == "mds") return OpenDatasets(kind, inputs, options);
   if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0]);
   if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
   for (const SourceInput& input : looked_at) {

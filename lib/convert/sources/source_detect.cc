@@ -11,6 +11,10 @@
 #include "convert/sources/source_names.h"
 #include "convert/sources/source_walk.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/foreign/mds_dataset.h"
+#include "format/foreign/webdataset_names.h"
+#include "shardkit/manifest.h"
+#include "shardkit/shard_reader.h"
 #include "shardkit/tar_index.h"
 
 namespace shardkit {
@@ -90,25 +94,154 @@ absl::StatusOr<bool> IsImageFolder(const std::string& path, FileSystem* file_sys
   return files > 0;
 }
 
+// Of hidden files, which nobody gave, nothing is said.
+bool IsHidden(std::string_view name) { return name.starts_with('.'); }
+
+absl::StatusOr<bool> HasFiles(const std::string& path, FileSystem* file_system) {
+  // Most often the first entry tells, and a directory of millions need not be sorted for it.
+  bool at_the_top = false;
+  const absl::Status listed = file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
+    at_the_top = type == FileType::kRegular && !IsHidden(name);
+    return at_the_top ? Cancelled("") : absl::OkStatus();
+  });
+  if (at_the_top) return true;
+  SHARDKIT_RETURN_IF_ERROR(listed);
+  TreeWalk walk(file_system, path, NameSplit::kNever);
+  WalkedGroup group;
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    if (!more) return false;
+    const std::string name = StrCat("/", group.directory, group.stem);
+    if (name.find("/.") == name.npos) return true;
+  }
+}
+
+// What a reader of datasets would find at a path.
+enum class Found { kFiles, kTar, kTars, kMds };
+
+// The names in a directory by what they tell of it, hidden ones apart.
+struct Contents {
+  size_t tars = 0, shards = 0, mds = 0, others = 0;  // not counting indexes, *.idx, *.shardidx and *.json
+  bool manifest = false, mds_index = false;
+  std::vector<std::string> folders;
+};
+
+absl::StatusOr<Contents> LookInside(const std::string& path, FileSystem* file_system) {
+  Contents found;
+  SHARDKIT_RETURN_IF_ERROR(file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
+    if (IsHidden(name)) return absl::OkStatus();
+    found.manifest = found.manifest || name == kManifestName;
+    found.mds_index = found.mds_index || name == kMdsIndexName;
+    if (type == FileType::kDirectory) {
+      found.folders.push_back(JoinPath(path, name));
+    } else if (format::IsTarName(name)) {
+      ++found.tars;
+    } else if (name.ends_with(".shard")) {
+      ++found.shards;
+    } else if (IsMdsShardName(name)) {
+      ++found.mds;
+    } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json")) {
+      ++found.others;
+    }
+    return absl::OkStatus();
+  }));
+  return found;
+}
+
+// Nobody wants shards as values within shards, unless it is said.
+absl::Status OrAsFiles(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      ToAbsl(StrCat(ToStd(status.message()), "; --from files packs the files as they are")));
+}
+
+absl::Status UseConvert(const std::string& path, std::string_view what) {
+  return OrAsFiles(InvalidArgument(path, ": is ", what, ": shardctl convert ", path,
+                                   " -o OUT --to shard makes a new dataset of its samples"));
+}
+
+absl::StatusOr<Found> FindInDirectory(const std::string& path, FileSystem* file_system) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Contents inside, LookInside(path, file_system));
+  if (inside.manifest && (inside.shards > 0 || ReadManifest(*file_system, path).ok())) {
+    return UseConvert(path, "a dataset of shards");
+  }
+  const absl::Status mds = OpenMds(*file_system, path, {}).status();
+  if (mds.ok()) return Found::kMds;
+  // index.json is a common name: it is that of MDS where there are shards of it.
+  if (!absl::IsNotFound(mds)) {
+    if (inside.mds > 0) return OrAsFiles(mds);
+    for (const std::string& folder : inside.folders) {
+      SHARDKIT_ASSIGN_OR_RETURN(const Contents below, LookInside(folder, file_system));
+      if (below.mds > 0 && (below.mds_index || inside.others == 0)) return OrAsFiles(mds);
+    }
+  }
+  if (!inside.folders.empty() || inside.others > 0) return Found::kFiles;
+  if (inside.tars > 0 && inside.shards == 0 && inside.mds == 0) return Found::kTars;
+  const bool lost_manifest = inside.shards > 0 && inside.tars == 0 && inside.mds == 0;
+  const bool lost_index = inside.mds > 0 && inside.tars == 0 && inside.shards == 0;
+  if (lost_manifest || lost_index) return OrAsFiles(DescribeNoDataset(*file_system, path));
+  return Found::kFiles;
+}
+
+absl::StatusOr<Found> FindContainer(const std::string& path, const SourceOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
+  if (info.type == FileType::kDirectory) return FindInDirectory(path, options.file_system);
+  if (info.type != FileType::kRegular) return Found::kFiles;
+  if (path.ends_with(".shard") && ShardReader::Open(*options.file_system, path).ok()) {
+    return UseConvert(path, "a shard of a dataset");
+  }
+  const bool mds = path.ends_with(".mds") || BasePart(path) == kMdsIndexName;
+  if (mds && OpenMds(*options.file_system, path, {}).ok()) return Found::kMds;
+  return Found::kTar;  // or nothing that can be packed
+}
+
+// SA-1B comes as tars: those of a directory are its parts, and no WebDataset.
+absl::StatusOr<DetectedInputs> DetectTars(const std::vector<std::string>& paths, const std::vector<Found>& found,
+                                          const SourceOptions& options) {
+  DetectedInputs detected{"sa1b", {}};
+  bool any = false;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    std::vector<std::string> tars = {paths[i]};
+    if (found[i] == Found::kTars) {
+      SHARDKIT_ASSIGN_OR_RETURN(tars, ListTars(*options.file_system, paths[i]));
+    }
+    for (std::string& tar : tars) {
+      const absl::StatusOr<std::optional<bool>> sa1b = IsSa1bTar(tar, options);
+      if (!sa1b.ok() || !sa1b->value_or(true)) return DetectedInputs{"webdataset", {}};
+      any = any || sa1b->has_value();
+      detected.inputs.push_back({std::move(tar), true});
+    }
+  }
+  if (!any) return DetectedInputs{"webdataset", {}};
+  return detected;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
                                                       const SourceOptions& options) {
-  if (inputs.empty()) return InvalidArgument("no input given");
+  const auto neither = [](const std::string& path) {
+    return InvalidArgument(path, ": neither a directory nor a tar file: give the directory that holds the files");
+  };
   std::vector<SourceInput> result;
   for (const std::string& path : inputs) {
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, options.file_system->Stat(path));
-    if (info.type != FileType::kDirectory && info.type != FileType::kRegular) {
-      return InvalidArgument(path, ": neither a directory nor a tar file");
-    }
+    if (info.type != FileType::kDirectory && info.type != FileType::kRegular) return neither(path);
     const bool tar = info.type == FileType::kRegular;
+    if (!tar && !options.allow_empty) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool any, HasFiles(path, options.file_system));
+      if (!any) {
+        return InvalidArgument(path,
+                               ": there are no files in it: see that its file system is mounted; --allow-empty packs "
+                               "no samples");
+      }
+    }
     if (tar) {
       const auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
       // One that is empty, or whose beginning is gone, is known by its name.
       const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
       const bool tolerated = options.skip_errors && damaged && IsTarPath(path);
       if (absl::IsInvalidArgument(opened.status()) && !tolerated) {
-        return InvalidArgument(path, ": neither a directory nor a tar file");
+        return neither(path);
       }
       if (!tolerated) SHARDKIT_RETURN_IF_ERROR(opened.status());
     }
@@ -117,19 +250,32 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
   return result;
 }
 
-absl::StatusOr<std::string_view> DetectKind(const std::vector<SourceInput>& inputs, const SourceOptions& options) {
+absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths, const SourceOptions& options) {
+  std::vector<Found> found;
+  for (const std::string& path : paths) {
+    SHARDKIT_ASSIGN_OR_RETURN(found.emplace_back(), FindContainer(path, options));
+  }
+  for (const Found container : {Found::kMds, Found::kTars}) {
+    const auto first = std::ranges::find(found, container);
+    if (first == found.end()) continue;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (found[i] == container || (container == Found::kTars && found[i] == Found::kTar)) continue;
+      return OrAsFiles(InvalidArgument(paths[i], ": is not, as ", paths[static_cast<size_t>(first - found.begin())],
+                                       container == Found::kMds ? ", a dataset of MDS" : ", a directory of tars",
+                                       ": pack them apart, then merge them (shardctl index --merge)"));
+    }
+    if (container == Found::kMds) return DetectedInputs{"mds", {}};
+    return DetectTars(paths, found, options);
+  }
+  DetectedInputs detected{"files", {}};
+  SHARDKIT_ASSIGN_OR_RETURN(detected.inputs, LookAtInputs(paths, options));
   const auto all = [&](auto is_kind) -> absl::StatusOr<bool> {
-    for (const SourceInput& input : inputs) {
+    for (const SourceInput& input : detected.inputs) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool fits, is_kind(input));
       if (!fits) return false;
     }
     return true;
   };
-  // Nobody wants shards of others as files within shards of ours.
-  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
-                              return !input.tar && OpenMds(*options.file_system, input.path, {}).ok();
-                            }));
-  if (mds) return std::string_view("mds");
   bool any = false;
   SHARDKIT_ASSIGN_OR_RETURN(const bool sa1b, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
                               std::optional<bool> fits;
@@ -141,13 +287,13 @@ absl::StatusOr<std::string_view> DetectKind(const std::vector<SourceInput>& inpu
                               any = any || fits.value_or(false);
                               return fits.value_or(true);
                             }));
-  if (sa1b && any) return std::string_view("sa1b");
   SHARDKIT_ASSIGN_OR_RETURN(const bool images, all([&](const SourceInput& input) -> absl::StatusOr<bool> {
-                              if (input.tar) return false;
+                              if (input.tar || (sa1b && any)) return false;
                               return IsImageFolder(input.path, options.file_system);
                             }));
-  if (images) return std::string_view("imagefolder");
-  return std::string_view("files");
+  if (sa1b && any) detected.kind = "sa1b";
+  if (images) detected.kind = "imagefolder";
+  return detected;
 }
 
 }  // namespace shardkit

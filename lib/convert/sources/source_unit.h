@@ -60,6 +60,15 @@ class TreeUnit : public WorkUnit {
   std::vector<File> files_;
 };
 
+struct SourceInput {
+  std::string path;
+  bool tar = false;  // else a directory
+};
+
+// As Source::FindKey, where the key is a name divided as `split` says.
+absl::StatusOr<std::vector<std::string>> FindKeyByName(std::span<const SourceInput> inputs, std::string_view key,
+                                                       NameSplit split, const SourceOptions& options);
+
 // The columns of a source, one for each name and type. They live as long as the table. Thread-safe.
 class ColumnTable {
  public:

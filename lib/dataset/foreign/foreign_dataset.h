@@ -71,4 +71,8 @@ absl::StatusOr<std::optional<Manifest>> ReadOrigin(FileSystem& file_system, cons
 inline constexpr std::string_view kKeysName = "webdataset.keys";
 inline constexpr std::string_view kEscapedKeys = "escaped";
 
+// Why the directory is no dataset of shards, and what to do, by what lies in it: files to pack, shards that lost their
+// manifest, a job that did not end. NotFound; InvalidArgument when it is a file.
+absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& directory);
+
 }  // namespace shardkit

@@ -20,6 +20,9 @@ struct MdsDirectory {
   format::MdsIndex index;
 };
 
+// Of a shard, or of a compressed one.
+bool IsMdsShardName(std::string_view name);
+
 // NotFound when there is none.
 absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& index_path);
 

@@ -113,9 +113,11 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
   }
 
   absl::Status Start(const Schema& schema) {
-    if (!options_.compression.empty()) SHARDKIT_RETURN_IF_ERROR(ParseMdsCompression(options_.compression).status());
-    SHARDKIT_RETURN_IF_ERROR(TakeHashes());
-    SHARDKIT_RETURN_IF_ERROR(TakeColumns(schema));
+    if (!options_.compression.empty()) {
+      SHARDKIT_RETURN_IF_ERROR(Annotate(ParseMdsCompression(options_.compression).status(), directory_));
+    }
+    SHARDKIT_RETURN_IF_ERROR(Annotate(TakeHashes(), directory_));
+    SHARDKIT_RETURN_IF_ERROR(Annotate(TakeColumns(schema), directory_));
     if (options_.shard_size > kMaxMdsShardBytes) {
       return InvalidArgument(directory_, ": shards of ", options_.shard_size, " bytes: those of MDS have at most ",
                              kMaxMdsShardBytes);

@@ -16,15 +16,9 @@ namespace {
 
 constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
 
-// The name of a shard, or of a compressed one.
-bool IsShardName(std::string_view name) {
-  const size_t ending = name.find(".mds");
-  return ending != name.npos && (ending + 4 == name.size() || name[ending + 4] == '.');
-}
-
 absl::StatusOr<bool> HasShards(FileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
-  return std::ranges::any_of(entries, [](const DirectoryEntry& entry) { return IsShardName(entry.name); });
+  return std::ranges::any_of(entries, [](const DirectoryEntry& entry) { return IsMdsShardName(entry.name); });
 }
 
 absl::StatusOr<std::vector<std::string>> ListFolders(FileSystem& file_system, const std::string& path) {
@@ -69,6 +63,11 @@ absl::Status DescribeAlone(const RandomAccessFile& file, format::MdsIndex* index
 }
 
 }  // namespace
+
+bool IsMdsShardName(std::string_view name) {
+  const size_t ending = name.find(".mds");
+  return ending != name.npos && (ending + 4 == name.size() || name[ending + 4] == '.');
+}
 
 absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& index_path) {
   MdsDirectory directory;

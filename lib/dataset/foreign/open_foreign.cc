@@ -1,4 +1,6 @@
 // Which container a path is of.
+#include <algorithm>
+
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
@@ -21,7 +23,45 @@ absl::StatusOr<bool> IsFile(FileSystem& file_system, const std::string& path) {
   return info->type == FileType::kRegular;
 }
 
+// What a directory without a manifest is, and what to do.
+absl::StatusOr<std::string> LookWithoutManifest(FileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, directory));
+  if (begun) return "is being written, or its writer was interrupted: run that again with --resume";
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(directory));
+  if (entries.empty()) return "is no dataset: the directory is empty";
+  const auto any = [&entries](auto fits) { return std::ranges::any_of(entries, fits, &DirectoryEntry::name); };
+  if (any([](std::string_view name) { return name.ends_with(".shard"); })) {
+    return StrCat(kManifestName, " is missing, but there are shards: shardctl index ", directory, " makes it anew");
+  }
+  if (any(IsMdsShardName) && !any([](std::string_view name) { return name == kMdsIndexName; })) {
+    return StrCat("there are MDS shards, but no ", kMdsIndexName,
+                  ": it was not copied with them, or the writing of them did not end; copy or write them again");
+  }
+  if (any(format::IsTarName) || any(IsMdsShardName)) {
+    return StrCat("is a dataset of another container: shardctl convert ", directory,
+                  " -o OUT --to shard makes one of shards");
+  }
+  for (const DirectoryEntry& entry : entries) {
+    const std::string folder = JoinPath(directory, entry.name);
+    SHARDKIT_ASSIGN_OR_RETURN(const bool dataset, IsFile(file_system, JoinPath(folder, kManifestName)));
+    if (dataset) return StrCat("is no dataset, but holds some: give one of them, as ", folder);
+  }
+  return StrCat("is no dataset; to make one of the files in it: shardctl pack ", directory, " -o OUT");
+}
+
 }  // namespace
+
+absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& directory) {
+  const absl::StatusOr<FileInfo> info = file_system.Stat(directory);
+  if (absl::IsNotFound(info.status())) return info.status();
+  if (info.ok() && info->type != FileType::kDirectory) {
+    return InvalidArgument(directory, ": is a file: give the directory of a dataset");
+  }
+  // Advice is not worth another error.
+  const absl::StatusOr<std::string> found = LookWithoutManifest(file_system, directory);
+  return NotFound(directory, ": ",
+                  found.ok() ? *found : StrCat("is no dataset: there is no ", kManifestName, " in it"));
+}
 
 absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
                                                     const FileInfo& info) {
@@ -48,6 +88,9 @@ absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, con
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options) {
+  if (info.type != FileType::kDirectory && (BaseName(path) == kManifestName || BaseName(path) == kIndexName)) {
+    return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ", ParentDirectory(path));
+  }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, ForeignContainerAt(file_system, path, info));
   if (container == "mds") return OpenMds(file_system, path, options);
   if (container.empty()) {

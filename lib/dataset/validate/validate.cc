@@ -72,7 +72,9 @@ class Validator {
   absl::Status CheckDataset(const std::string& directory) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
     absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory);
-    if (absl::IsNotFound(manifest.status())) return manifest.status();  // no dataset, rather than a damaged one
+    if (absl::IsNotFound(manifest.status())) {
+      return DescribeNoDataset(file_system_, directory);  // rather than a damaged one
+    }
     if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
     bytes_total_ = manifest->bytes();
 

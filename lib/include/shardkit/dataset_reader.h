@@ -104,7 +104,7 @@ class DatasetReader {
   // The columns read: those of DatasetOptions::columns in that order, or the manifest's.
   virtual const std::vector<Column>& columns() const = 0;
 
-  // Position in columns(), or NotFound that lists the columns there are.
+  // Position in columns(), or OutOfRange that lists the columns there are.
   absl::StatusOr<size_t> FindColumn(std::string_view name) const;
 
   // Empty when the offset index is used; else why not ("dataset.idx is missing: run shardctl index PATH").

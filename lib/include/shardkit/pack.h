@@ -36,6 +36,10 @@ struct PackOptions {
   // Called now and then on the calling thread. An exception ends the packing as any error does, and is returned as
   // Internal with its text.
   std::function<void(const PackProgress&)> progress;
+
+  // Called on the calling thread, before samples are packed, with what may not have been meant: datasets of other
+  // containers among the files.
+  std::function<void(const std::string&)> note;
 };
 
 struct PackReport {
@@ -47,7 +51,7 @@ struct PackReport {
 };
 
 // Packs all (or a partition) of a source into a new dataset at `directory`. On failure nothing is left behind, except
-// with keep_on_cancel.
+// with keep_on_cancel. OutOfRange when an option names a column that there is not.
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options = {});
 

@@ -68,11 +68,20 @@ class Source {
   // Load, for sources that cannot know it earlier: InitialColumns says it otherwise.
   virtual absl::Status CheckTypes() const { return absl::OkStatus(); }
 
+  // True when no others than those can turn up, though their types may change.
+  virtual bool knows_all_columns() const { return true; }
+
   // True when keys ascend strictly, so that equal keys would be neighbours.
   virtual bool keys_ascend() const = 0;
 
   // True when a key that comes twice is an error of the input.
   virtual bool keys_are_unique() const { return true; }
+
+  // The files, one for each input that has some, that samples of this key come from: what to name when a key comes
+  // twice. Looks through the inputs anew; not thread-safe.
+  virtual absl::StatusOr<std::vector<std::string>> FindKey(std::string_view /*key*/) {
+    return std::vector<std::string>();
+  }
 
   // True when the samples of a unit are read together, so that Next is asked for as many as it likes to give.
   virtual bool has_own_units() const { return false; }
@@ -132,13 +141,17 @@ struct SourceOptions {
   std::map<std::string, Type> types;
   // A tar's half pairs wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
+  // An input directory without files, hidden ones aside, is InvalidArgument: most often a file system is not mounted.
+  bool allow_empty = false;
 };
 
 // `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds"; inputs are directories or tar files (plain
 // or compressed), taken in the order given; of the last two kinds, datasets, which are read as shardkit/convert.h says.
-// "auto" looks at the inputs: index.json of MDS -> mds; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold
-// nothing but images -> imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown kind, an
-// input that does not suit it, or types that are not of byte strings or not of this source.
+// "auto" looks at the inputs: shards of MDS, or folders of them -> mds; directories of nothing but tars and their
+// indexes -> webdataset, or sa1b; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold nothing but images ->
+// imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown kind, an input that does not
+// suit it, types that are not of byte strings or not of this source, and with "auto" a dataset of shards, which Convert
+// reads.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options = {});
 

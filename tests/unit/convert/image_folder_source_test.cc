@@ -1,4 +1,5 @@
 #include "base/endian.h"
+#include "shardkit/tar_index.h"
 #include "unit/convert/convert_support.h"
 
 namespace shardkit {
@@ -128,6 +129,40 @@ TEST_F(DetectTest, PairsAreSa1b) {
   Add("/a.tar", test::MakeTar({{"./sa_1.jpg", "x"}, {"./sa_1.json", "x"}, {"./sa_2.jpg", "x"}}));
   EXPECT_EQ(Kind({"/a.tar"}), "sa1b");
   EXPECT_EQ(Kind({"/in", "/a.tar"}), "sa1b");
+}
+
+TEST_F(DetectTest, DirectoriesOfTarsAreTheSamplesInThem) {
+  const std::string tar = test::MakeTar({{"a.txt", "x"}, {"b.txt", "y"}});
+  Add("/in/0.tar", tar);
+  ASSERT_TRUE(BuildTarIndex(*file_system_, "/in/0.tar").ok());
+  ASSERT_TRUE(BuildDaliIndex(*file_system_, "/in/0.tar").ok());
+  Add("/in/wids.json", "x");
+  Add("/in/.hidden", "x");
+  Add("/b.tar", tar);
+  EXPECT_EQ(Kind(), "webdataset");
+  EXPECT_EQ(Kind({"/b.tar"}), "files");
+  EXPECT_EQ(Kind({"/b.tar", "/in"}), "webdataset");
+  Add("/loose/a.txt", "x");
+  EXPECT_EQ(Kind({"/loose", "/in"}).rfind("INVALID_ARGUMENT: /loose: is not, as /in, a directory of tars", 0), 0u);
+  Add("/in/README", "x");
+  EXPECT_EQ(Kind(), "files");
+  Add("/pairs/1.tar", test::MakeTar({{"sa_1.jpg", "x"}, {"sa_1.json", "x"}}));
+  Add("/pairs/2.tar", test::MakeTar({{"sa_2.jpg", "x"}, {"sa_2.json", "x"}}));
+  EXPECT_EQ(Kind({"/pairs"}), "sa1b");
+  EXPECT_EQ(Kind({"/pairs", "/b.tar"}), "webdataset");
+}
+
+TEST_F(DetectTest, EmptyDirectoriesAreRefusedUnlessMeant) {
+  Add("/in/.git/config", "x");
+  ASSERT_TRUE(CreateDirectories(*file_system_, "/in/sub/.x").ok());
+  const std::string refused = "INVALID_ARGUMENT: /in: there are no files in it";
+  EXPECT_EQ(Kind().rfind(refused, 0), 0u) << Kind();
+  SourceOptions options{file_system_.get()};
+  EXPECT_EQ(OpenSource("files", {"/in"}, options).status().ToString().rfind(refused, 0), 0u);
+  options.allow_empty = true;
+  EXPECT_TRUE(OpenSource("auto", {"/in"}, options).ok());
+  Add("/in/sub/a.b", "x");
+  EXPECT_EQ(Kind(), "files");
 }
 
 TEST_F(DetectTest, ClassDirectoriesOfImagesAreAnImageFolder) {

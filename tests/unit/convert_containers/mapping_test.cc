@@ -228,7 +228,7 @@ TEST(MappingTest, TheKey) {
   options.key_column = "n";
   EXPECT_TRUE(absl::IsInvalidArgument(ConvertTo(*files, "/in", "/out", options)));
   options.key_column = "nothing";
-  EXPECT_TRUE(absl::IsNotFound(ConvertTo(*files, "/in", "/out", options)));
+  EXPECT_TRUE(absl::IsOutOfRange(ConvertTo(*files, "/in", "/out", options)));
   options.key_column = "";
   options.columns = {"n"};
   ASSERT_TRUE(ConvertTo(*files, "/in", "/numbers", options).ok());
@@ -260,7 +260,8 @@ TEST(MappingTest, ChosenColumns) {
     }
   }
   options.columns = {"nothing"};
-  EXPECT_TRUE(absl::IsNotFound(ConvertTo(*files, "/mds", "/next", options)));
+  EXPECT_EQ(Message(ConvertTo(*files, "/mds", "/next", options)),
+            "/mds: there is no column \"nothing\"; there are: key, y");
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST_F(DatasetReaderTest, LocatesAndDescribes) {
   EXPECT_TRUE(absl::IsOutOfRange(dataset->ReadValue(100, 0, &buffer).status()));
   EXPECT_TRUE(absl::IsOutOfRange(dataset->ReadValue(100, 1, &buffer).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(dataset->ReadValue(0, 4, &buffer).status()));
-  EXPECT_TRUE(absl::IsNotFound(dataset->FindColumn("no").status()));
+  EXPECT_TRUE(absl::IsOutOfRange(dataset->FindColumn("no").status()));
   const auto statistics = dataset->ReadStatistics();
   ASSERT_TRUE(statistics.ok()) << statistics.status();
   EXPECT_EQ((*statistics)[0].present_count, 100u);
