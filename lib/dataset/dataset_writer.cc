@@ -110,6 +110,7 @@ class NativeDatasetWriter : public DatasetWriter {
 
   absl::Status Append(const Sample& sample, uint64_t next_position) override {
     SHARDKIT_RETURN_IF_ERROR(CheckUsable());
+    if (job_->complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
     SHARDKIT_ASSIGN_OR_RETURN(const bool fits, mapper_.Map(sample, &values_));
     if (!fits) {
       SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));

@@ -52,6 +52,7 @@ absl::Status ForeignDatasetWriter::Broken(absl::Status status) {
 
 absl::Status ForeignDatasetWriter::Append(const Sample& sample, uint64_t next_position) {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
+  if (job_->complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
   const absl::Status status = AppendSample(sample);
   if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Broken(status);
   next_position_ = next_position;

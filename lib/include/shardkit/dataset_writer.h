@@ -67,7 +67,8 @@ class DatasetWriter {
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
 
-  // Where to go on: the `next_position` of the last sample that is safely stored; 0 in a fresh run.
+  // Where to go on: the `next_position` of the last sample that is safely stored; 0 in a fresh run. UINT64_MAX when an
+  // earlier run has completed the dataset: only Finish is left, which changes nothing and returns what there is.
   virtual uint64_t resume_position() const = 0;
 
   // The schema so far: the one given to Create, or, resumed, that of the interrupted run, widened as samples came.
@@ -75,8 +76,8 @@ class DatasetWriter {
 
   // Copies the sample. A field whose column is new, or does not fit the type of the column of that name, widens the
   // schema and starts a new shard. `next_position` is given back by resume_position(). InvalidArgument for a sample
-  // that breaks the rules (nothing was written: the caller may go on without it); after any other error only Abort may
-  // be called.
+  // that breaks the rules (nothing was written: the caller may go on without it); FailedPrecondition for a dataset that
+  // is complete; after any other error only Abort may be called.
   virtual absl::Status Append(const Sample& sample, uint64_t next_position) = 0;
 
   // Remembers a sample that was passed over.

@@ -90,8 +90,11 @@ TEST_P(ConvertResumeTest, AfterEachShard) {
   }
 }
 
-TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
-  const std::vector<std::function<void(ConvertOptions&)>> changes = {
+using Change = std::function<void(ConvertOptions&)>;
+
+// What makes another job of one.
+std::vector<Change> Changes() {
+  return {
       [](ConvertOptions& options) { options.lossy = true; },
       [](ConvertOptions& options) { options.pack.skip_errors = true; },
       [](ConvertOptions& options) { options.pack.partition_count = 2; },
@@ -105,6 +108,10 @@ TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
         options.pack.dataset.shard_size = options.mds.shard_size = options.webdataset.shard_size = 9999;
       },
   };
+}
+
+TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
+  const std::vector<Change> changes = Changes();
   const auto files = NewInput();
   Interrupt(*files, Options(GetParam(), false, true), 2);
   const Tree left = ReadTree(*files, "/out");
@@ -151,6 +158,39 @@ TEST_P(ConvertResumeTest, AFinishedOneIsLeftAsItIs) {
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
   const absl::Status refused = ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false));
   EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+  EXPECT_TRUE(ReadTree(*files, "/out") == before);
+}
+
+TEST_P(ConvertResumeTest, AFinishedOneTakesNoSamples) {
+  const auto files = NewMemoryFileSystem();
+  const Schema schema = MakeSchema({KeyColumn(), MakeColumn("text", Type::kUtf8)});
+  const auto create = [&](bool resume) -> absl::StatusOr<std::unique_ptr<DatasetWriter>> {
+    if (GetParam() == Container::kMds) {
+      MdsWriterOptions options;
+      options.resume = resume;
+      return CreateMdsWriter(*files, "/out", schema, options);
+    }
+    if (GetParam() == Container::kWebDataset) {
+      WebDatasetWriterOptions options;
+      options.resume = resume;
+      return CreateWebDatasetWriter(*files, "/out", schema, options);
+    }
+    DatasetWriterOptions options;
+    options.resume = resume;
+    return DatasetWriter::Create(*files, "/out", schema, options);
+  };
+  ASSERT_TRUE(WriteSamples(create(false), {{{"key", "a"}, {"text", "b"}}}).ok());
+  const Tree before = ReadTree(*files, "/out");
+  const auto writer = create(true);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ((*writer)->resume_position(), UINT64_MAX);
+  Sample sample{"c", {}};
+  sample.fields.push_back({&schema[1], Value("d")});
+  const absl::Status status = (*writer)->Append(sample, 2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  const auto summary = (*writer)->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->manifest.samples(), 1u);
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
 }
 

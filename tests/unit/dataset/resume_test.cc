@@ -125,10 +125,25 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   EXPECT_TRUE(absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
   writer = Create(Options(true));
   EXPECT_EQ(writer->resume_position(), UINT64_MAX);
+  const absl::Status appended = writer->Append(samples_[0].View(), 65);
+  EXPECT_TRUE(absl::IsFailedPrecondition(appended)) << appended;
+  EXPECT_NE(Message(appended).find("/data: is complete"), std::string::npos) << appended;
   const auto summary = writer->Finish();
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->manifest.samples(), 64u);
   EXPECT_TRUE(ReadTree(*files_, "/data") == complete);
+}
+
+// A dataset's sample that is not stored must not be lost without a word, however many come.
+TEST_F(ResumeTest, ACompleteDatasetTakesNoSamples) {
+  auto writer = Create(Options(false));
+  Append(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  writer = Create(Options(true));
+  for (const OwnedSample& sample : samples_) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(writer->Append(sample.View(), 65)));
+  }
+  EXPECT_EQ(writer->Finish()->manifest.samples(), 64u);
 }
 
 TEST_F(ResumeTest, GoesOnBeforeAShardThatIsDamagedOrGone) {
