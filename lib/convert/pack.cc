@@ -5,16 +5,16 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/packer.h"
+#include "dataset/job_record.h"
 
 namespace shardkit {
 
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPackOptions(options));
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.dataset.partition, options.dataset.partition_count));
   DatasetWriterOptions writer_options = options.dataset;
   writer_options.shard.metadata["shardkit.source"] = std::string(source.name());
-  writer_options.job += StrCat("\n", source.name(), " ", options.partition, "/", options.partition_count,
-                               options.skip_errors ? " skip" : " fail");
+  writer_options.job += StrCat("\n", source.name(), options.skip_errors ? " skip" : " fail");
   for (auto& [name, value] : source.metadata()) writer_options.shard.metadata[name] = value;
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, source.InitialColumns());
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
@@ -24,7 +24,7 @@ absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const s
 }
 
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPackOptions(options));
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.dataset.partition, options.dataset.partition_count));
   return PackNowhere(source, options);
 }
 

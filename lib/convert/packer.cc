@@ -73,10 +73,10 @@ class Packer {
   absl::Status Run(DatasetWriter* writer, uint64_t resume_position) {
     writer_ = writer;
     uint64_t begin = 0;
-    if (options_.partition_count > 1) {
+    if (options_.dataset.partition_count > 1) {
       SHARDKIT_ASSIGN_OR_RETURN(const uint64_t total, source_.Count());
-      begin = Share(total, options_.partition);
-      end_ = Share(total, options_.partition + 1);
+      begin = Share(total, options_.dataset.partition);
+      end_ = Share(total, options_.dataset.partition + 1);
       progress_.total_samples = end_ - begin;
     } else if (options_.progress && (source_.keys_ascend() || source_.has_own_units())) {
       // A tree is listed in a moment; a tar would have to be read to its end before packing could begin.
@@ -118,7 +118,7 @@ class Packer {
 
   // First sample of partition `index`; computed so that no product can overflow.
   uint64_t Share(uint64_t total, uint64_t index) const {
-    const uint64_t count = options_.partition_count;
+    const uint64_t count = options_.dataset.partition_count;
     return total / count * index + total % count * index / count;
   }
 
@@ -220,14 +220,6 @@ class Packer {
 };
 
 }  // namespace
-
-absl::Status CheckPackOptions(const PackOptions& options) {
-  if (options.partition_count == 0 || options.partition >= options.partition_count) {
-    return InvalidArgument("partition ", options.partition, "/", options.partition_count,
-                           ": partitions count from 0 to one less than their number");
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
                                     const PackOptions& options, DatasetWriter& writer) {

@@ -11,9 +11,6 @@
 
 namespace shardkit {
 
-// InvalidArgument for a partition that there is not.
-absl::Status CheckPackOptions(const PackOptions& options);
-
 // Stores all samples (or the partition) that the writer does not have yet, and finishes it. On failure it is aborted,
 // or suspended with keep_on_cancel. `directory` is the writer's.
 absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,

@@ -88,12 +88,16 @@ class NativeDatasetWriter : public DatasetWriter {
 
   absl::Status Start(const Schema& schema) {
     if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
+    SHARDKIT_RETURN_IF_ERROR(CheckPartition(options_.partition, options_.partition_count));
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     SHARDKIT_RETURN_IF_ERROR(UseSchema());
     SHARDKIT_ASSIGN_OR_RETURN(
-        job_, JobDirectory::Open(file_system_, directory_, Fingerprint(schema, options_), options_.resume));
+        job_, JobDirectory::Open(file_system_, directory_,
+                                 {Fingerprint(schema, options_), options_.partition, options_.partition_count},
+                                 options_.resume));
     if (job_->complete()) {
       SHARDKIT_ASSIGN_OR_RETURN(manifest_, ReadManifest(file_system_, directory_));
+      SHARDKIT_RETURN_IF_ERROR(job_->CheckComplete(manifest_));
       resume_position_ = UINT64_MAX;
       return absl::OkStatus();
     }
@@ -150,6 +154,7 @@ class NativeDatasetWriter : public DatasetWriter {
       manifest_.schema = mapper_.schema();
       manifest_.metadata = options_.shard.metadata;
       SHARDKIT_RETURN_IF_ERROR(Broken(index_->Finish(manifest_)));
+      SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
       SHARDKIT_RETURN_IF_ERROR(Broken(PublishManifest(file_system_, directory_, manifest_)));
       // From here on the dataset is complete: what is left is tidying up, and a later run can do it.
       SHARDKIT_RETURN_IF_ERROR(job_->Finish());

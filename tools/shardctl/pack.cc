@@ -91,17 +91,6 @@ void NoteUnusedNames(const PackArguments& arguments, const shardkit::Schema& sch
   for (const auto& [name, bytes] : arguments.dataset.shard.dictionaries) note("--dictionary", name);
 }
 
-// Describes the input and what is taken from it. A run may go on with another's shards only when it would
-// have made the same ones.
-std::string JobText(const PackArguments& arguments, std::string_view source) {
-  Json job;
-  job["source"] = source;
-  job["inputs"] = arguments.inputs;
-  job["partition"] = std::to_string(arguments.partition) + "/" + std::to_string(arguments.partition_count);
-  job["on_error"] = arguments.skip_errors ? "skip" : "fail";
-  return FormatJson(job);
-}
-
 }  // namespace
 
 int RunPack(int argc, char** argv) {
@@ -129,11 +118,9 @@ int RunPack(int argc, char** argv) {
   options.dataset = arguments.dataset;
   options.dataset.threads = arguments.jobs;
   options.dataset.resume = arguments.resume;
-  options.dataset.job = JobText(arguments, source_name);
+  options.dataset.job = InputText(arguments.inputs);
   options.dataset.cancellation = cancellation;
   options.skip_errors = arguments.skip_errors;
-  options.partition = arguments.partition;
-  options.partition_count = arguments.partition_count;
   options.keep_on_cancel = arguments.resume;
 
   Progress progress("samples");
@@ -149,7 +136,7 @@ int RunPack(int argc, char** argv) {
   progress.Clear();
   if (!report.ok()) {
     return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, arguments.resume)
-                                              : Fail(report.status());
+                                              : FailWriting(report.status());
   }
 
   if (arguments.json) {

@@ -18,8 +18,6 @@ struct PackArguments {
   std::optional<std::string> output;       // set unless dry_run
   shardkit::DatasetWriterOptions dataset;  // sizes, codecs, levels and dictionaries
   int jobs = 1;
-  uint64_t partition = 0;
-  uint64_t partition_count = 1;
   uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
   bool skip_errors = false;
   bool resume = false;
@@ -29,6 +27,9 @@ struct PackArguments {
 
 // Adds "COLUMN=none" or "COLUMN=zstd[:LEVEL]" to the options.
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options);
+
+// What tells the inputs of a job from those of others, however their paths are written and wherever it is run.
+std::string InputText(const std::vector<std::string>& inputs);
 
 // As CommandLine::Parse.
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments);

@@ -14,17 +14,20 @@ namespace shardkit {
 
 absl::Status ForeignDatasetWriter::StartJob(const Schema& schema, const JobFiles& files, const std::string& settings) {
   if (common_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(common_.partition, common_.partition_count));
   manifest_.schema = schema;
   manifest_.metadata = common_.origin.metadata;
   Manifest described;
   described.schema = schema;
   const std::string text = StrCat(common_.job, "\n", settings, "\n", common_.shard_size, " ", common_.shard_samples,
                                   "\n", FormatManifest(described), FormatManifest(common_.origin));
-  SHARDKIT_ASSIGN_OR_RETURN(
-      job_, JobDirectory::Open(file_system_, directory_, StrCat(absl::Hex(Hash64(text), absl::kZeroPad16)),
-                               common_.resume, files));
+  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_,
+                                                     {StrCat(absl::Hex(Hash64(text), absl::kZeroPad16)),
+                                                      common_.partition, common_.partition_count},
+                                                     common_.resume, files));
   if (job_->complete()) {
     SHARDKIT_ASSIGN_OR_RETURN(manifest_, ReadFinished());
+    SHARDKIT_RETURN_IF_ERROR(job_->CheckComplete(manifest_));
     resume_position_ = UINT64_MAX;
     return absl::OkStatus();
   }
@@ -90,6 +93,7 @@ absl::StatusOr<DatasetSummary> ForeignDatasetWriter::Finish() {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (!job_->complete()) {
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
+    SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
     SHARDKIT_RETURN_IF_ERROR(Broken(PublishIndexes()));
     // From here on the dataset is complete: what is left is tidying up, and a later run can do it.
     SHARDKIT_RETURN_IF_ERROR(job_->Finish());

@@ -34,11 +34,17 @@ struct DatasetWriterOptions {
   std::map<std::string, Codec> codecs;
 
   // Go on with an interrupted run in the same directory. FailedPrecondition when it was started with other options or
-  // another `job`.
+  // another `job`, and likewise when it has completed the dataset; so, too, when that does not say how it was made, as
+  // after merging.
   bool resume = false;
 
-  // Describes the input; only compared when resuming.
+  // Describes the input, the same for all its parts. It is compared when a run is resumed and when parts are merged.
   std::string job;
+
+  // The samples are part `partition` (from 0) of `partition_count` runs of consecutive samples of the input. Recorded
+  // beside the dataset, for MergeDatasets.
+  uint64_t partition = 0;
+  uint64_t partition_count = 1;
 
   const Cancellation* cancellation = nullptr;
 };
@@ -60,9 +66,9 @@ class DatasetWriter {
  public:
   virtual ~DatasetWriter() = default;
 
-  // Creates `directory` when it is missing and locks it. AlreadyExists when it holds a complete dataset;
-  // FailedPrecondition when another writer is at work there or it holds foreign files. Leftovers of an interrupted run
-  // are removed (or taken up, with options.resume).
+  // Creates `directory` when it is missing and locks it. AlreadyExists when it holds a complete dataset; Unavailable
+  // when another writer is at work there; FailedPrecondition when it holds foreign files. Leftovers of an interrupted
+  // run are removed (or taken up, with options.resume).
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
@@ -100,7 +106,10 @@ class DatasetWriter {
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory);
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
-// work. InvalidArgument when the parts' schemas do not fit together.
+// work. InvalidArgument when the parts' schemas do not fit together; when shards of two parts have the same content
+// hash; and when parts were written with a partition_count, as is recorded beside them, unless all partitions of their
+// job are given, each once and in their order (among other datasets, too). Of MDS only shards whose index has hashes
+// can be compared.
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
                                        const std::string& output, const Cancellation* cancellation = nullptr);
 

@@ -97,7 +97,7 @@ std::vector<Change> Changes() {
   return {
       [](ConvertOptions& options) { options.lossy = true; },
       [](ConvertOptions& options) { options.pack.skip_errors = true; },
-      [](ConvertOptions& options) { options.pack.partition_count = 2; },
+      [](ConvertOptions& options) { options.pack.dataset.partition_count = 2; },
       [](ConvertOptions& options) { options.columns = {"text"}; },
       [](ConvertOptions& options) { options.key_column = "text"; },
       [](ConvertOptions& options) { options.pack.dataset.job = "another"; },
@@ -159,6 +159,39 @@ TEST_P(ConvertResumeTest, AFinishedOneIsLeftAsItIs) {
   const absl::Status refused = ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false));
   EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
+}
+
+TEST_P(ConvertResumeTest, AFinishedOneOfAnotherJobIsRefused) {
+  const auto files = NewInput();
+  ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false)).ok());
+  const Tree before = ReadTree(*files, "/out");
+  std::vector<Change> changes = Changes();
+  changes.push_back([](ConvertOptions& options) {
+    options.pack.dataset.shard.block_size = 1000;
+    options.mds.compression = "zstd:9";
+    options.webdataset.index = false;
+  });
+  const auto expect_refused = [&](const std::string& input, const ConvertOptions& options) {
+    const Tree left = ReadTree(*files, "/out");
+    const absl::Status status = ConvertTo(*files, input, "/out", options);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(Message(status).find("/out: holds a dataset that another job has made"), std::string::npos) << status;
+    EXPECT_TRUE(ReadTree(*files, "/out") == left) << Describe(ReadTree(*files, "/out"));
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE("change " + std::to_string(i));
+    ConvertOptions options = Options(GetParam(), true, true);
+    changes[i](options);
+    expect_refused("/in", options);
+  }
+  Samples samples = InputSamples();
+  samples[0]["text"] = "other";
+  WriteShards(*files, "/other", InputColumns(), samples, SmallShards(10, 3));
+  expect_refused("/other", Options(GetParam(), true, true));
+  EXPECT_TRUE(ReadTree(*files, "/out") == before);
+  // One that does not say which job made it.
+  ASSERT_TRUE(files->RemoveFile("/out/.shardkit-job").ok());
+  expect_refused("/in", Options(GetParam(), true, true));
 }
 
 TEST_P(ConvertResumeTest, AFinishedOneTakesNoSamples) {

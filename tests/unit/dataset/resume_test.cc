@@ -146,6 +146,65 @@ TEST_F(ResumeTest, ACompleteDatasetTakesNoSamples) {
   EXPECT_EQ(writer->Finish()->manifest.samples(), 64u);
 }
 
+TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
+  auto writer = Create(Options(false));
+  Append(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  const Tree complete = ReadTree(*files_, "/data");
+  const auto expect_refused = [&](const DatasetWriterOptions& options, const Schema& schema) {
+    const Tree before = ReadTree(*files_, "/data");
+    const absl::Status refused = DatasetWriter::Create(*files_, "/data", schema, options).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_NE(Message(refused).find("/data: holds a dataset that another job has made"), std::string::npos) << refused;
+    EXPECT_TRUE(ReadTree(*files_, "/data") == before) << Describe(ReadTree(*files_, "/data"));
+  };
+  std::vector<DatasetWriterOptions> others(9, Options(true));
+  others[0].job = "another";
+  others[1].shard_samples = 11;
+  others[2].shard.block_size = 1000;
+  others[3].codecs = {{"image", Codec::kZstd}};
+  others[4].shard.metadata = {{"a", "b"}};
+  others[5].shard.dictionaries = {{"text", 1000}};
+  others[6].shard_size = 1000;
+  others[7].partition_count = 2;
+  others[8].partition_count = 2;
+  others[8].partition = 1;
+  for (const DatasetWriterOptions& options : others) expect_refused(options, TestSchema());
+  expect_refused(Options(true), MakeSchema({KeyColumn(), ImageColumn()}));
+
+  // Made otherwise, or not as it was made.
+  ASSERT_TRUE(files_->RemoveFile("/data/.shardkit-job").ok());
+  expect_refused(Options(true), TestSchema());
+  const std::string& record = complete.at(".shardkit-job");
+  WriteFile(*files_, "/data/.shardkit-job", record.substr(0, record.size() - 1));
+  expect_refused(Options(true), TestSchema());
+  WriteFile(*files_, "/data/.shardkit-job", record);
+  Manifest manifest = *ReadManifest(*files_, "/data");
+  manifest.shards.pop_back();
+  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  expect_refused(Options(true), TestSchema());
+  WriteFile(*files_, "/data/dataset.json", complete.at("dataset.json"));
+  EXPECT_TRUE(Create(Options(true))->Finish().ok());
+}
+
+// What tells jobs apart lies beside what is the same for equal samples.
+TEST_F(ResumeTest, TheJobDoesNotShowInTheDataset) {
+  Tree trees[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    DatasetWriterOptions options = Options(false);
+    options.job = "job " + std::to_string(i);
+    options.threads = 1 + 3 * i;
+    auto writer = Create(options);
+    Append(*writer, 64);
+    ASSERT_TRUE(writer->Finish().ok());
+    trees[i] = ReadTree(*files_, "/data");
+  }
+  EXPECT_NE(trees[0].at(".shardkit-job"), trees[1].at(".shardkit-job"));
+  for (Tree& tree : trees) tree.erase(".shardkit-job");
+  EXPECT_TRUE(trees[0] == trees[1]);
+}
+
 TEST_F(ResumeTest, GoesOnBeforeAShardThatIsDamagedOrGone) {
   const Tree expected = Undisturbed();
   const std::string second = "/data/00000001.shard";
