@@ -92,7 +92,7 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
   auto schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return Annotate(schema.status(), input);
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateWriter(file_system, source->input(), *schema, output, options));
-  return PackInto(file_system, *source, output, options.pack, *writer);
+  return PackInto(file_system, *source, options.pack, *writer);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,

@@ -20,7 +20,7 @@ absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const s
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, Schema::Create(std::move(columns)));
   SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<DatasetWriter> writer,
                             DatasetWriter::Create(file_system, directory, schema, writer_options));
-  return PackInto(file_system, source, directory, options, *writer);
+  return PackInto(file_system, source, options, *writer);
 }
 
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options) {

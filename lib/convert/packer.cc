@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "dataset/job_directory.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardkit {
@@ -36,11 +35,8 @@ class KeyCheck {
   }
 
   // Takes note of the keys in finished shards of an interrupted run.
-  absl::Status AddFinishedShards(FileSystem& file_system, const std::string& directory) {
-    for (size_t number = 0;; ++number) {
-      const std::string path = JoinPath(directory, ShardName(number));
-      SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(file_system, path));
-      if (!exists) return absl::OkStatus();
+  absl::Status AddShards(FileSystem& file_system, const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system, path));
       const std::optional<size_t> key_column = shard->schema().key_column();
       if (!key_column) continue;
@@ -51,6 +47,7 @@ class KeyCheck {
         for (uint32_t i = 0; i < view.sample_count(); ++i) (void)Insert(view.column(*key_column).bytes(i));
       }
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -221,15 +218,15 @@ class Packer {
 
 }  // namespace
 
-absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
-                                    const PackOptions& options, DatasetWriter& writer) {
+absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const PackOptions& options,
+                                    DatasetWriter& writer) {
   PackReport report;
   absl::Status status;
   const uint64_t resume_position = writer.resume_position();
   if (resume_position != UINT64_MAX) {
     Packer packer(source, options);
     if (resume_position > 0 && source.keys_are_unique() && !source.keys_ascend()) {
-      status = packer.keys().AddFinishedShards(file_system, directory);
+      status = packer.keys().AddShards(file_system, writer.finished_shards());
     }
     if (status.ok()) status = packer.Run(&writer, resume_position);
     report.input_bytes = packer.input_bytes();

@@ -12,9 +12,9 @@
 namespace shardkit {
 
 // Stores all samples (or the partition) that the writer does not have yet, and finishes it. On failure it is aborted,
-// or suspended with keep_on_cancel. `directory` is the writer's.
-absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
-                                    const PackOptions& options, DatasetWriter& writer);
+// or suspended with keep_on_cancel.
+absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const PackOptions& options,
+                                    DatasetWriter& writer);
 
 // Loads them, and stores nothing. The report's manifest is that of the columns known beforehand.
 absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);

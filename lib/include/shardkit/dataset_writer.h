@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,7 @@ struct DatasetWriterOptions {
   uint64_t partition = 0;
   uint64_t partition_count = 1;
 
+  // Borrowed: outlives the writer. Cancelled from any thread it makes Append and Finish return Cancelled.
   const Cancellation* cancellation = nullptr;
 };
 
@@ -61,7 +64,8 @@ struct DatasetSummary {
   std::vector<SkippedSample> skipped;
 };
 
-// One thread at a time. Dropping the writer without Finish aborts, unless Suspend was called.
+// One thread at a time. Dropping the writer without Finish aborts, unless Suspend was called. The file system outlives
+// the writer; schema and options are copied, but for the cancellation that they point to.
 class DatasetWriter {
  public:
   virtual ~DatasetWriter() = default;
@@ -77,14 +81,24 @@ class DatasetWriter {
   // earlier run has completed the dataset: only Finish is left, which changes nothing and returns what there is.
   virtual uint64_t resume_position() const = 0;
 
-  // The schema so far: the one given to Create, or, resumed, that of the interrupted run, widened as samples came.
+  // Paths of the shards that an interrupted run has finished, in order: they hold the samples in front of
+  // resume_position(). Empty in a fresh run.
+  virtual std::vector<std::string> finished_shards() const = 0;
+
+  // The schema so far: the one given to Create, or, resumed, that of the interrupted run, widened as samples came. The
+  // reference is good until the next call.
   virtual const Schema& schema() const = 0;
 
-  // Copies the sample. A field whose column is new, or does not fit the type of the column of that name, widens the
-  // schema and starts a new shard. `next_position` is given back by resume_position(). InvalidArgument for a sample
-  // that breaks the rules (nothing was written: the caller may go on without it); FailedPrecondition for a dataset that
-  // is complete; after any other error only Abort may be called.
-  virtual absl::Status Append(const Sample& sample, uint64_t next_position) = 0;
+  // Copies the sample. `next_position` is given back by resume_position(); where it is left out it is one more than
+  // that of the sample before, or than resume_position(), so that it counts samples where none is passed over. A field
+  // whose column is new, or does not fit the type of the column of that name, widens the schema and starts a new shard.
+  // InvalidArgument for a sample that breaks the rules (nothing was written: the caller may go on without it);
+  // FailedPrecondition for a dataset that is complete; after any other error only Abort may be called.
+  virtual absl::Status Append(const Sample& sample, std::optional<uint64_t> next_position = std::nullopt) = 0;
+
+  // The same with one value per column of schema(), in its order, the key among them; absent ones empty.
+  virtual absl::Status Append(std::span<const std::optional<Value>> row,
+                              std::optional<uint64_t> next_position = std::nullopt) = 0;
 
   // Remembers a sample that was passed over.
   virtual void RecordSkip(SkippedSample skipped) = 0;

@@ -194,24 +194,64 @@ TEST_P(ConvertResumeTest, AFinishedOneOfAnotherJobIsRefused) {
   expect_refused("/in", Options(GetParam(), true, true));
 }
 
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& files, const std::string& directory,
+                                                            const Schema& schema, Container container, bool resume) {
+  const auto set = [&](auto options) {
+    options.resume = resume;
+    options.shard_samples = 2;
+    return options;
+  };
+  if (container == Container::kMds) return CreateMdsWriter(files, directory, schema, set(MdsWriterOptions()));
+  if (container == Container::kWebDataset)
+    return CreateWebDatasetWriter(files, directory, schema, set(WebDatasetWriterOptions()));
+  return DatasetWriter::Create(files, directory, schema, set(DatasetWriterOptions()));
+}
+
+// Rows are the same as samples with names, and positions count on where none are given.
+TEST_P(ConvertResumeTest, RowsAreSamples) {
+  const auto files = NewMemoryFileSystem();
+  const bool absent = GetParam() != Container::kMds;  // which has no absent values
+  const Schema schema = MakeSchema({MakeColumn("a", Type::kUtf8), KeyColumn(), MakeColumn("b", Type::kUtf8, absent)});
+  const auto row = [](std::string_view a, std::string_view key, std::optional<Value> b) {
+    return std::vector<std::optional<Value>>{Value(a), Value(key), b};
+  };
+  Samples samples;
+  for (uint64_t i = 0; i < 19; ++i) {
+    samples.push_back({{"a", "a" + std::to_string(i)}, {"key", "k" + std::to_string(i)}});
+    if (i % 3 != 0 || !absent) samples.back()["b"] = "b";
+  }
+  ASSERT_TRUE(WriteSamples(CreateWriter(*files, "/named", schema, GetParam(), false), samples).ok());
+  uint64_t begin = 0;
+  for (const uint64_t end : {15, 19}) {
+    auto writer = CreateWriter(*files, "/rows", schema, GetParam(), true);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    begin = (*writer)->resume_position();
+    EXPECT_EQ(begin % 2, 0u);
+    EXPECT_EQ((*writer)->finished_shards().size(), begin / 2);
+    for (const std::string& path : (*writer)->finished_shards()) EXPECT_TRUE(Exists(*files, path)) << path;
+    // What breaks the rules is refused, and the writer goes on.
+    const std::vector<std::optional<Value>> wrong[] = {{}, {Value("a"), Value("k")}, {Value("a"), {}, {}}};
+    for (const auto& values : wrong) EXPECT_TRUE(absl::IsInvalidArgument((*writer)->Append(values)));
+    for (uint64_t i = begin; i < end; ++i) {
+      const auto b = samples[i].find("b");
+      const absl::Status status = (*writer)->Append(row(
+          samples[i]["a"], samples[i]["key"], b == samples[i].end() ? std::nullopt : std::optional<Value>(Value("b"))));
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    if (end == 15) {
+      ASSERT_TRUE((*writer)->Suspend().ok());
+    } else {
+      ASSERT_TRUE((*writer)->Finish().ok());
+    }
+  }
+  EXPECT_GT(begin, 0u);
+  EXPECT_TRUE(ReadTree(*files, "/rows") == ReadTree(*files, "/named")) << Describe(ReadTree(*files, "/rows"));
+}
+
 TEST_P(ConvertResumeTest, AFinishedOneTakesNoSamples) {
   const auto files = NewMemoryFileSystem();
   const Schema schema = MakeSchema({KeyColumn(), MakeColumn("text", Type::kUtf8)});
-  const auto create = [&](bool resume) -> absl::StatusOr<std::unique_ptr<DatasetWriter>> {
-    if (GetParam() == Container::kMds) {
-      MdsWriterOptions options;
-      options.resume = resume;
-      return CreateMdsWriter(*files, "/out", schema, options);
-    }
-    if (GetParam() == Container::kWebDataset) {
-      WebDatasetWriterOptions options;
-      options.resume = resume;
-      return CreateWebDatasetWriter(*files, "/out", schema, options);
-    }
-    DatasetWriterOptions options;
-    options.resume = resume;
-    return DatasetWriter::Create(*files, "/out", schema, options);
-  };
+  const auto create = [&](bool resume) { return CreateWriter(*files, "/out", schema, GetParam(), resume); };
   ASSERT_TRUE(WriteSamples(create(false), {{{"key", "a"}, {"text", "b"}}}).ok());
   const Tree before = ReadTree(*files, "/out");
   const auto writer = create(true);

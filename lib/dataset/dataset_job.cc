@@ -1,4 +1,4 @@
-#include "dataset/foreign/foreign_dataset_writer.h"
+#include "dataset/dataset_job.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,29 +8,24 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "io/publish_file.h"
+#include "shardkit/dataset_reader.h"
 
 namespace shardkit {
 
-absl::Status ForeignDatasetWriter::StartJob(const Schema& schema, const JobFiles& files, const std::string& settings) {
-  if (common_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
-  SHARDKIT_RETURN_IF_ERROR(CheckPartition(common_.partition, common_.partition_count));
-  manifest_.schema = schema;
-  manifest_.metadata = common_.origin.metadata;
-  Manifest described;
-  described.schema = schema;
-  const std::string text = StrCat(common_.job, "\n", settings, "\n", common_.shard_size, " ", common_.shard_samples,
-                                  "\n", FormatManifest(described), FormatManifest(common_.origin));
-  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_,
-                                                     {StrCat(absl::Hex(Hash64(text), absl::kZeroPad16)),
-                                                      common_.partition, common_.partition_count},
-                                                     common_.resume, files));
+absl::Status DatasetJob::StartJob(const std::string& text, JobIdentity identity, uint64_t shard_size, bool resume,
+                                  const JobFiles& files) {
+  if (shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(identity.partition, identity.partition_count));
+  identity.fingerprint = StrCat(absl::Hex(Hash64(text), absl::kZeroPad16));
+  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, identity, resume, files));
   if (job_->complete()) {
-    SHARDKIT_ASSIGN_OR_RETURN(manifest_, ReadFinished());
+    SHARDKIT_ASSIGN_OR_RETURN(const auto dataset, DatasetReader::Open(file_system_, directory_));
+    manifest_ = dataset->manifest();
     SHARDKIT_RETURN_IF_ERROR(job_->CheckComplete(manifest_));
     resume_position_ = UINT64_MAX;
     return absl::OkStatus();
   }
+  SHARDKIT_RETURN_IF_ERROR(Begin());
   for (const JournalEntry& entry : job_->finished()) {
     SHARDKIT_RETURN_IF_ERROR(TakeUp(entry));
     manifest_.shards.push_back(entry.shard);
@@ -41,33 +36,54 @@ absl::Status ForeignDatasetWriter::StartJob(const Schema& schema, const JobFiles
   return absl::OkStatus();
 }
 
-absl::Status ForeignDatasetWriter::CheckUsable() const {
+absl::Status DatasetJob::CheckUsable() const {
   if (ended_) return FailedPrecondition(directory_, ": the dataset writer has ended");
   return broken_;
 }
 
-absl::Status ForeignDatasetWriter::Broken(absl::Status status) {
+absl::Status DatasetJob::Broken(absl::Status status) {
   // That would say that the sample at hand is to blame.
   if (absl::IsInvalidArgument(status)) status = Internal(ToStd(status.message()));
   if (!status.ok()) broken_ = status;
   return status;
 }
 
-absl::Status ForeignDatasetWriter::Append(const Sample& sample, uint64_t next_position) {
+absl::Status DatasetJob::Append(const Sample& sample, std::optional<uint64_t> next_position) {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (job_->complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
-  const absl::Status status = AppendSample(sample);
+  const uint64_t next = next_position.value_or(next_position_ + 1);
+  const absl::Status status = AppendSample(sample, next);
   if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Broken(status);
-  next_position_ = next_position;
+  Accept(next);
   return absl::OkStatus();
 }
 
-void ForeignDatasetWriter::RecordSkip(SkippedSample skipped) {
+absl::Status DatasetJob::Append(std::span<const std::optional<Value>> row, std::optional<uint64_t> next_position) {
+  const std::vector<Column>& columns = schema().columns();
+  if (row.size() != columns.size()) {
+    return InvalidArgument("a row of ", row.size(), " values: the dataset has ", columns.size(), " columns");
+  }
+  Sample sample;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!row[i]) {
+      if (columns[i].is_key) return InvalidArgument("column \"", columns[i].name, "\": a sample has a key");
+    } else if (columns[i].is_key) {
+      if (row[i]->file)
+        return InvalidArgument("column \"", columns[i].name, "\": a key is given as bytes, not as a file");
+      sample.key = row[i]->bytes;
+    } else {
+      sample.fields.push_back({&columns[i], *row[i]});
+    }
+  }
+  return Append(sample, next_position);
+}
+
+void DatasetJob::RecordSkip(SkippedSample skipped) {
   skipped_.push_back(skipped);
   skipped_since_shard_.push_back(std::move(skipped));
 }
 
-std::vector<SkippedSample> ForeignDatasetWriter::TakeSkipped() {
+std::vector<SkippedSample> DatasetJob::TakeSkipped() {
   const auto behind = std::ranges::find_if(
       skipped_since_shard_, [&](const SkippedSample& skipped) { return skipped.position >= next_position_; });
   std::vector<SkippedSample> taken(std::make_move_iterator(skipped_since_shard_.begin()),
@@ -76,20 +92,21 @@ std::vector<SkippedSample> ForeignDatasetWriter::TakeSkipped() {
   return taken;
 }
 
-absl::Status ForeignDatasetWriter::Record(JournalEntry entry) {
+absl::Status DatasetJob::Record(JournalEntry entry) {
   stored_bytes_ += entry.shard.bytes;
   SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
   manifest_.shards.push_back(std::move(entry.shard));
   return absl::OkStatus();
 }
 
-absl::Status ForeignDatasetWriter::PublishOrigin() const {
-  Manifest origin = common_.origin;
-  origin.shards.clear();
-  return PublishFile(file_system_, Path(kOriginName), FormatManifest(origin));
+std::vector<std::string> DatasetJob::finished_shards() const {
+  std::vector<std::string> paths;
+  if (!job_) return paths;
+  for (const JournalEntry& entry : job_->finished()) paths.push_back(Path(entry.shard.name));
+  return paths;
 }
 
-absl::StatusOr<DatasetSummary> ForeignDatasetWriter::Finish() {
+absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (!job_->complete()) {
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
@@ -102,14 +119,14 @@ absl::StatusOr<DatasetSummary> ForeignDatasetWriter::Finish() {
   return DatasetSummary{manifest_, skipped_};
 }
 
-absl::Status ForeignDatasetWriter::Abort() {
+absl::Status DatasetJob::Abort() {
   if (std::exchange(ended_, true)) return absl::OkStatus();
   absl::Status status = DiscardOpen();
   if (job_) status.Update(job_->Abort());
   return status;
 }
 
-absl::Status ForeignDatasetWriter::Suspend() {
+absl::Status DatasetJob::Suspend() {
   if (std::exchange(ended_, true)) return absl::OkStatus();
   const absl::Status status = DiscardOpen();
   if (job_) job_->Suspend();
