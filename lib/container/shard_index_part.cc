@@ -29,4 +29,10 @@ absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard
   return part;
 }
 
+absl::StatusOr<ShardIndexPart> ReadShardIndexPart(FileSystem& file_system, const std::string& path, Schema* schema) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system, path, {}));
+  *schema = shard->schema();
+  return ReadShardIndexPart(*shard);
+}
+
 }  // namespace shardkit

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
 
 namespace shardkit {
@@ -24,5 +27,7 @@ void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& 
 
 // The same from a finished shard: reads the front of every block.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard);
+// And of the shard at `path`, whose columns are left in *schema.
+absl::StatusOr<ShardIndexPart> ReadShardIndexPart(FileSystem& file_system, const std::string& path, Schema* schema);
 
 }  // namespace shardkit

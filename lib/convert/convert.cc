@@ -9,6 +9,7 @@
 #include "convert/conversion_plan.h"
 #include "convert/packer.h"
 #include "convert/sources/dataset_source.h"
+#include "dataset/job_record.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -18,7 +19,6 @@ namespace {
 std::string JobOf(const ConversionInput& input, const ConvertOptions& options) {
   std::string job =
       StrCat(options.pack.dataset.job, "\nconvert to ", ContainerName(options.to), " ", input.dataset->sample_count(),
-             " ", options.pack.partition, "/", options.pack.partition_count,
              options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "", "\n");
   for (const ManifestShard& shard : input.dataset->manifest().shards) {
     job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
@@ -34,6 +34,8 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_sys
     writer_options.threads = common.threads;
     writer_options.resume = common.resume;
     writer_options.job = JobOf(input, options);
+    writer_options.partition = common.partition;
+    writer_options.partition_count = common.partition_count;
     writer_options.cancellation = common.cancellation;
     writer_options.origin = input.plan.origin;
   };
@@ -89,18 +91,18 @@ std::string_view ContainerName(Container container) {
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPackOptions(options.pack));
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.pack.dataset.partition, options.pack.dataset.partition_count));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(*source, options.pack));
   auto schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return Annotate(schema.status(), input);
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateWriter(file_system, source->input(), *schema, output, options));
-  return PackInto(file_system, *source, output, options.pack, *writer);
+  return PackInto(file_system, *source, options.pack, *writer);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPackOptions(options.pack));
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.pack.dataset.partition, options.pack.dataset.partition_count));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
   return PackNowhere(*source, options.pack);
 }

@@ -12,7 +12,6 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "convert/sources/source_names.h"
-#include "dataset/job_directory.h"
 #include "dataset/schema_mapper.h"
 #include "shardkit/shard_reader.h"
 
@@ -39,11 +38,8 @@ class KeyCheck {
   }
 
   // Takes note of the keys in finished shards of an interrupted run.
-  absl::Status AddFinishedShards(FileSystem& file_system, const std::string& directory) {
-    for (size_t number = 0;; ++number) {
-      const std::string path = JoinPath(directory, ShardName(number));
-      SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(file_system, path));
-      if (!exists) return absl::OkStatus();
+  absl::Status AddShards(FileSystem& file_system, const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system, path));
       const std::optional<size_t> key_column = shard->schema().key_column();
       if (!key_column) continue;
@@ -54,6 +50,7 @@ class KeyCheck {
         for (uint32_t i = 0; i < view.sample_count(); ++i) (void)Insert(view.column(*key_column).bytes(i));
       }
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -76,10 +73,10 @@ class Packer {
   absl::Status Run(DatasetWriter* writer, uint64_t resume_position) {
     writer_ = writer;
     uint64_t begin = 0;
-    if (options_.partition_count > 1) {
+    if (options_.dataset.partition_count > 1) {
       SHARDKIT_ASSIGN_OR_RETURN(const uint64_t total, source_.Count());
-      begin = Share(total, options_.partition);
-      end_ = Share(total, options_.partition + 1);
+      begin = Share(total, options_.dataset.partition);
+      end_ = Share(total, options_.dataset.partition + 1);
       progress_.total_samples = end_ - begin;
     } else if (options_.progress && (source_.keys_ascend() || source_.has_own_units())) {
       // A tree is listed in a moment; a tar would have to be read to its end before packing could begin.
@@ -123,7 +120,7 @@ class Packer {
 
   // First sample of partition `index`; computed so that no product can overflow.
   uint64_t Share(uint64_t total, uint64_t index) const {
-    const uint64_t count = options_.partition_count;
+    const uint64_t count = options_.dataset.partition_count;
     return total / count * index + total % count * index / count;
   }
 
@@ -242,19 +239,11 @@ class Packer {
 
 // Of a source whose columns turn up with its samples. A part of one may lack some that the others have.
 absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, const std::vector<Column>& columns) {
-  if (source.knows_all_columns() || options.partition_count > 1) return absl::OkStatus();
+  if (source.knows_all_columns() || options.dataset.partition_count > 1) return absl::OkStatus();
   return CheckColumnsOf(options.dataset, columns);
 }
 
 }  // namespace
-
-absl::Status CheckPackOptions(const PackOptions& options) {
-  if (options.partition_count == 0 || options.partition >= options.partition_count) {
-    return InvalidArgument("partition ", options.partition, "/", options.partition_count,
-                           ": partitions count from 0 to one less than their number");
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns) {
   if (std::ranges::find(columns, name, &Column::name) != columns.end()) return absl::OkStatus();
@@ -286,21 +275,21 @@ absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptio
   return columns;
 }
 
-absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
-                                    const PackOptions& options, DatasetWriter& writer) {
+absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const PackOptions& options,
+                                    DatasetWriter& writer) {
   PackReport report;
   absl::Status status;
   const uint64_t resume_position = writer.resume_position();
   if (resume_position != UINT64_MAX) {
     Packer packer(source, options);
     if (resume_position > 0 && source.keys_are_unique() && !source.keys_ascend()) {
-      status = packer.keys().AddFinishedShards(file_system, directory);
+      status = packer.keys().AddShards(file_system, writer.finished_shards());
     }
     if (status.ok()) {
       status = Guarded("packing", [&] { return packer.Run(&writer, resume_position); });
     }
     // Another run, or another partition, may have had what this one has not.
-    if (status.ok() && resume_position == 0 && options.partition_count == 1) status = source.CheckTypes();
+    if (status.ok() && resume_position == 0 && options.dataset.partition_count == 1) status = source.CheckTypes();
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
     if (status.ok()) {
@@ -329,7 +318,7 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
   Packer packer(source, options);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr, 0); }));
-  if (options.partition_count == 1) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
+  if (options.dataset.partition_count == 1) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
   columns = report.manifest.schema.columns();
   for (const Column* const column : packer.seen_columns()) {
     if (std::ranges::find(columns, column->name, &Column::name) == columns.end()) columns.push_back(*column);

@@ -14,9 +14,6 @@
 
 namespace shardkit {
 
-// InvalidArgument for a partition that there is not.
-absl::Status CheckPackOptions(const PackOptions& options);
-
 // OutOfRange, listing the columns there are, when `name`, given by `option` ("--codec"), is none of them.
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns);
 
@@ -27,11 +24,10 @@ absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vect
 absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptions& options);
 
 // Stores all samples (or the partition) that the writer does not have yet, and finishes it. On failure it is aborted,
-// or suspended with keep_on_cancel. `directory` is the writer's. OutOfRange, after which nothing is kept, when
-// options.dataset names a column that no sample had; of a partition that is known only where the source knows all
-// columns.
-absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const std::string& directory,
-                                    const PackOptions& options, DatasetWriter& writer);
+// or suspended with keep_on_cancel. OutOfRange, after which nothing is kept, when options.dataset names a column that
+// no sample had; of a partition that is known only where the source knows all columns.
+absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const PackOptions& options,
+                                    DatasetWriter& writer);
 
 // Loads them, and stores nothing. The report's manifest is that of the columns known beforehand.
 absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);

@@ -69,6 +69,11 @@ bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content
   return true;
 }
 
+// What lies beside a dataset that is being made, or was, whatever its container.
+bool IsOfTheJob(std::string_view name) {
+  return name == kLockName || name.starts_with(kJournalName) || name.starts_with(kJobRecordName);
+}
+
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
 // What a shard that was lost or cut short in a crash looks like, as opposed to one that could not be read just now.
@@ -113,8 +118,7 @@ const JobFiles& NativeJobFiles() {
 }
 
 JobFiles::Name JobDirectory::Recognize(std::string_view name) const {
-  if (name == kLockName || name.starts_with(kJournalName)) return {true, {}};
-  return files_.Recognize(name);
+  return IsOfTheJob(name) ? JobFiles::Name{true, {}} : files_.Recognize(name);
 }
 
 std::string ShardName(size_t number) {
@@ -146,13 +150,13 @@ absl::Status PublishManifest(FileSystem& file_system, const std::string& directo
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& file_system, const std::string& directory,
-                                                                 const std::string& fingerprint, bool resume,
+                                                                 const JobIdentity& identity, bool resume,
                                                                  const JobFiles& files) {
-  std::unique_ptr<JobDirectory> job(new JobDirectory(files));
+  std::unique_ptr<JobDirectory> job(new JobDirectory(files, identity));
   job->file_system_ = &file_system;
   job->directory_ = directory;
   job->ended_ = true;  // nothing to remove until Prepare has found the directory to be ours
-  const absl::Status status = job->Prepare(fingerprint, resume);
+  const absl::Status status = job->Prepare(resume);
   if (status.ok()) return job;
   if (job->ended_ && job->created_directory_) {
     // Only who holds the lock may remove its file.
@@ -168,9 +172,8 @@ JobDirectory::~JobDirectory() {
 
 absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const {
   for (const DirectoryEntry& entry : entries) {
-    // A run may have died before its journal was in place.
-    if (entry.name == kLockName || entry.name.starts_with(kJournalName) || (ours && Recognize(entry.name).ours))
-      continue;
+    // A run may have died before its journal was in place, and a dataset may have been removed without its record.
+    if (IsOfTheJob(entry.name) || (ours && Recognize(entry.name).ours)) continue;
     return absl::AlreadyExistsError(
         StrCat(directory_, ": is not empty (there is \"", entry.name, "\"); give a new or an empty directory"));
   }
@@ -210,29 +213,47 @@ absl::StatusOr<bool> JobDirectory::LookAround(bool resume) {
   if (!complete_) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_->List(directory_));
     SHARDKIT_RETURN_IF_ERROR(CheckForeign(entries, journal_exists));
+    return journal_exists;
   }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto record, ReadJobRecord(*file_system_, directory_));
+  if (!record || record->job != identity_) return MadeByAnotherJob();
+  complete_hash_ = record->dataset_hash;
   return journal_exists;
 }
 
-absl::Status JobDirectory::Prepare(const std::string& fingerprint, bool resume) {
+absl::Status JobDirectory::MadeByAnotherJob() const {
+  return FailedPrecondition(directory_,
+                            ": holds a dataset that another job has made, or that does not say which: give ",
+                            "another directory, or the input and options it was made with, or remove it first");
+}
+
+absl::Status JobDirectory::CheckComplete(const Manifest& manifest) const {
+  return manifest.dataset_hash() == complete_hash_ ? absl::OkStatus() : MadeByAnotherJob();
+}
+
+absl::Status JobDirectory::Describe(const Manifest& manifest) const {
+  return PublishJobRecord(*file_system_, directory_, identity_, manifest);
+}
+
+absl::Status JobDirectory::Prepare(bool resume) {
   FileSystem& file_system = *file_system_;
   SHARDKIT_RETURN_IF_ERROR(MakeDirectory());
   // A run that is refused leaves the lock file only where there was a job before.
   SHARDKIT_RETURN_IF_ERROR(LookAround(resume).status());
   absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system.Lock(Path(kLockName));
   if (absl::IsFailedPrecondition(lock.status())) {
-    return FailedPrecondition(directory_, ": another run is writing a dataset there");
+    return Unavailable(directory_, ": another run is writing a dataset there; wait until it ends");
   }
   if (!lock.ok()) return lock.status();
   lock_ = *std::move(lock);
 
   // Another run may have ended between the first look and the lock: its shards must not be taken for leftovers.
   const absl::StatusOr<bool> journal_exists = LookAround(resume);
-  if (absl::IsAlreadyExists(journal_exists.status())) (void)file_system.RemoveFile(Path(kLockName));
+  if (complete_ && !journal_exists.ok()) (void)file_system.RemoveFile(Path(kLockName));
   if (!journal_exists.ok()) return journal_exists.status();
   if (complete_) return Finish();
   std::string kept;
-  if (*journal_exists && resume) SHARDKIT_RETURN_IF_ERROR(ReadJournal(fingerprint, &kept));
+  if (*journal_exists && resume) SHARDKIT_RETURN_IF_ERROR(ReadJournal(&kept));
   // A job that cannot be taken up just now is left as it was found.
   ended_ = !finished_.empty();
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory_));
@@ -241,7 +262,7 @@ absl::Status JobDirectory::Prepare(const std::string& fingerprint, bool resume) 
   // there are shards without it.
   const std::string temporary = Path(StrCat(kJournalName, ".new"));
   SHARDKIT_ASSIGN_OR_RETURN(journal_, file_system.Create(temporary));
-  SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, fingerprint, "\n", kept)));
+  SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, identity_.Text(), "\n", kept)));
   SHARDKIT_RETURN_IF_ERROR(journal_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, Path(kJournalName)));
   SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory_));
@@ -249,7 +270,7 @@ absl::Status JobDirectory::Prepare(const std::string& fingerprint, bool resume) 
   return absl::OkStatus();
 }
 
-absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::string* kept) {
+absl::Status JobDirectory::ReadJournal(std::string* kept) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system_->ReadFile(Path(kJournalName), kMaxJournalBytes));
   std::string_view rest = text;
   bool first = true;
@@ -259,7 +280,7 @@ absl::Status JobDirectory::ReadJournal(const std::string& fingerprint, std::stri
     const std::string_view line = rest.substr(0, newline);
     rest.remove_prefix(newline + 1);
     if (std::exchange(first, false)) {
-      if (line != StrCat(kJournalStart, fingerprint)) {
+      if (line != StrCat(kJournalStart, identity_.Text())) {
         return FailedPrecondition(
             directory_,
             ": was begun with other input or options; give the same ones to resume, or run without "

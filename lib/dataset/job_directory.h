@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "dataset/job_record.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
@@ -59,9 +61,9 @@ const JobFiles& NativeJobFiles();
 // no manifest is an unfinished job, and its files are known to be ours.
 class JobDirectory {
  public:
-  // Errors as DatasetWriter::Create. `fingerprint` tells whether a run may be resumed.
+  // Errors as DatasetWriter::Create. Only a job of the same identity is resumed.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Open(FileSystem& file_system, const std::string& directory,
-                                                            const std::string& fingerprint, bool resume,
+                                                            const JobIdentity& identity, bool resume,
                                                             const JobFiles& files = NativeJobFiles());
   ~JobDirectory();
 
@@ -74,6 +76,12 @@ class JobDirectory {
   // Makes a shard that has been published part of the job.
   absl::Status Record(const JournalEntry& entry);
 
+  // FailedPrecondition when the dataset that is already complete is no longer the one that the job made.
+  absl::Status CheckComplete(const Manifest& manifest) const;
+
+  // Before the manifest is published: writes beside the dataset which job made it. Without this nothing tells.
+  absl::Status Describe(const Manifest& manifest) const;
+
   // After the manifest has been published.
   absl::Status Finish();
 
@@ -85,21 +93,24 @@ class JobDirectory {
   void Suspend() { ended_ = true; }
 
  private:
-  explicit JobDirectory(const JobFiles& files) : files_(files) {}
-  absl::Status Prepare(const std::string& fingerprint, bool resume);
+  JobDirectory(const JobFiles& files, JobIdentity identity) : files_(files), identity_(std::move(identity)) {}
+  absl::Status Prepare(bool resume);
   absl::Status MakeDirectory();
   absl::StatusOr<bool> LookAround(bool resume);
   absl::Status CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const;
-  absl::Status ReadJournal(const std::string& fingerprint, std::string* kept);
+  absl::Status MadeByAnotherJob() const;
+  absl::Status ReadJournal(std::string* kept);
   absl::Status RemoveLeftovers(const std::vector<DirectoryEntry>& entries);
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
   JobFiles::Name Recognize(std::string_view name) const;
 
   const JobFiles& files_;
+  const JobIdentity identity_;
   FileSystem* file_system_ = nullptr;
   std::string directory_;
   bool created_directory_ = false;
   bool complete_ = false;
+  uint64_t complete_hash_ = 0;  // of the dataset that the job made
   bool ended_ = false;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<WritableFile> journal_;

@@ -3,17 +3,38 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_merge.h"
 #include "dataset/job_directory.h"
+#include "dataset/job_record.h"
 #include "dataset/shard_collector.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardkit {
 namespace {
+
+// Shards with the same samples, or parts of one job that are not all there, are a mistake that nothing would show
+// later.
+absl::Status CheckParts(FileSystem& file_system, const std::vector<std::string>& parts,
+                        const std::vector<Manifest>& manifests) {
+  SHARDKIT_RETURN_IF_ERROR(CheckPartitions(file_system, parts, manifests));
+  absl::flat_hash_map<ContentHash, std::pair<size_t, size_t>> seen;  // part and shard
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t k = 0; k < manifests[i].shards.size(); ++k) {
+      const ManifestShard& shard = manifests[i].shards[k];
+      const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
+      if (is_new || found->second.first == i) continue;
+      const auto [part, other] = found->second;
+      return InvalidArgument(JoinPath(parts[i], shard.name), ": holds the same samples as ",
+                             JoinPath(parts[part], manifests[part].shards[other].name), ": give each part once");
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
   const absl::Status status = file_system.RemoveFile(path);
@@ -72,7 +93,8 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
     if (!manifest.ok()) return manifest.status();
     manifests.push_back(*std::move(manifest));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
+  SHARDKIT_RETURN_IF_ERROR(CheckParts(file_system, parts, manifests));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, {.fingerprint = "merge"}, false));
   ShardCollector collector(file_system, output);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   size_t number = 0;

@@ -21,7 +21,7 @@ class ConvertTest(CliTest):
         self.pack_small_files("out", "--shard-samples", "2")
         self.convert("out", "tars", "webdataset", "--shard-samples", "2")
         self.convert("tars", "back", "shard", "--shard-samples", "2")
-        self.assertEqual(self.tree("back"), self.tree("out"))
+        self.assertEqual(self.dataset("back"), self.dataset("out"))
         self.shardctl("unpack", "back", "-o", "files")
         self.assertEqual(self.tree("files"), self.tree("in"))
 
@@ -31,9 +31,9 @@ class ConvertTest(CliTest):
         self.convert("out", "mds", "mds", "--compression", "zstd:3", "--shard-samples", "2")
         self.convert("mds", "tars", "webdataset", "--shard-samples", "3")
         self.convert("tars", "back", "shard")
-        self.assertEqual(self.tree("back"), self.tree("out"))
+        self.assertEqual(self.dataset("back"), self.dataset("out"))
         # In between they are the files of the download.
-        self.assertEqual(sorted(os.listdir(self.path("mds"))), ["index.json"] + [f"shard.0000{i}.mds.zstd" for i in range(3)] +
+        self.assertEqual(sorted(self.dataset("mds")), ["index.json"] + [f"shard.0000{i}.mds.zstd" for i in range(3)] +
                          ["shardkit.json"])
         with tarfile.open(self.path("tars", "000000.tar")) as tar:
             self.assertEqual(tar.getnames(), [f"sa_{i}.{kind}" for i in (1, 2, 3) for kind in ("jpg", "json")])
@@ -259,6 +259,20 @@ class ConvertInterruptTest(CliTest):
                 self.assertEqual(run.stderr, "shardctl: interrupted; nothing was left behind\n")
                 self.assertEqual(sorted(os.listdir(self.folder)), ["in", "many"])
 
+    def refused_when_finished(self, to):
+        """A finished output is that of its own input and options, wherever the command is run."""
+        before = self.tree("out")
+        own = ["--to", to, *self.OPTIONS, "--resume"]
+        support.shutil.copytree(self.path("in"), self.path("copy"))
+        for words in (["copy", "-o", "out", *own], ["in", "-o", "out", "--to", to, "--shard-samples", "11", "--resume"],
+                      ["in", "-o", "out", *own, "--partition", "0/2"], ["in", "-o", "out", *own, "--on-error", "skip"]):
+            run = self.shardctl("convert", *words, code=2)
+            self.assertIn("out: holds a dataset that another job has made", run.stderr)
+            self.assertEqual(self.tree("out"), before)
+        support.shutil.rmtree(self.path("copy"))
+        self.shardctl("convert", self.path("in") + "/", "-o", "out", *own)
+        self.assertEqual(self.tree("out"), before)
+
     def test_resume_goes_on(self):
         for to in ("shard", "mds", "webdataset"):
             self.shardctl("convert", "in", "-o", f"whole.{to}", "--to", to, *self.OPTIONS)
@@ -270,7 +284,7 @@ class ConvertInterruptTest(CliTest):
                         self.assertEqual(run.stderr,
                                          "shardctl: interrupted; finished shards are kept, run again with --resume\n")
                     self.assertGreaterEqual(self.shards(), 5)
-                    run = self.shardctl("convert", "in", "-o", "out", "--to", to, "--shard-samples", "11", "--resume", code=3)
+                    run = self.shardctl("convert", "in", "-o", "out", "--to", to, "--shard-samples", "11", "--resume", code=2)
                     self.assertIn("was begun with other input or options", run.stderr)
                     run = self.shardctl("convert", "in", "-o", "out", "--to", to, *self.OPTIONS, "--resume", "-j", "2")
                     self.assertIn("converted 1500 samples", run.stdout)
@@ -278,4 +292,5 @@ class ConvertInterruptTest(CliTest):
                     self.assertEqual(self.tree("out"), self.tree(f"whole.{to}"))
                     run = self.shardctl("convert", "in", "-o", "out", "--to", to, *self.OPTIONS, "--resume", "--json")
                     self.assertEqual((run.json()["samples"], run.json()["samples_this_run"]), (1500, 0))
+                    self.refused_when_finished(to)
                     support.shutil.rmtree(self.path("out"))

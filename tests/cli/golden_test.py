@@ -134,7 +134,8 @@ class GoldenTest(CliTest):
             self.shardctl("convert", "tars", "-o", "few", "--to", "mds", *columns, "--on-error", "skip", code=4),
             self.shardctl("convert", "out", "--to", "mds", *columns, "--on-error", "skip", "--dry-run", "--json", code=4),
             self.shardctl("convert", "tars", "-o", "again", "--to", "shard", *self.plain_codecs("key", "txt", "json"), "--json"),
-            self.shardctl("convert", "tars", "-o", "again", "--to", "shard", "--resume"),
+            self.shardctl("convert", "tars", "-o", "again", "--to", "shard", *self.plain_codecs("key", "txt", "json"), "--resume"),
+            self.shardctl("convert", "tars", "-o", "again", "--to", "shard", "--resume", code=2),
         ])
 
     def test_synth(self):

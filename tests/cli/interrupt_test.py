@@ -95,7 +95,7 @@ class InterruptTest(CliTest):
         for options in (["--shard-samples", "11"], [*OPTIONS, "--partition", "0/2"], [*OPTIONS, "--on-error", "skip"],
                         [*OPTIONS, "--codec", "bin=zstd"]):
             with self.subTest(options=options):
-                run = self.shardctl("pack", "many", "-o", "out", *options, "--resume", code=3)
+                run = self.shardctl("pack", "many", "-o", "out", *options, "--resume", code=2)
                 self.assertIn("out", run.stderr)
                 self.assertEqual(self.shards("out"), kept)
 

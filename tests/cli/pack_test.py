@@ -42,6 +42,15 @@ class PackTest(CliTest):
             self.shardctl("index", "--merge", f"merged{count}", *parts)
             self.shardctl("validate", f"merged{count}")
             self.assertEqual(self.hashes(f"merged{count}"), self.hashes("whole"))
+        # All of them, each once, in their order.
+        for parts, says in ((("part3.0", "part3.2"), "of which part 1/3 is not given"),
+                            (("part3.0", "part3.1", "part3.1", "part3.2"), "give each part once"),
+                            (("part3.1", "part3.0", "part3.2"), "give them in the order part3.0 part3.1 part3.2"),
+                            (("whole", "part1.0"), "holds the same samples as whole/00000000.shard")):
+            with self.subTest(parts=parts):
+                run = self.shardctl("index", "--merge", "refused", *parts, code=2)
+                self.assertIn(says, run.stderr)
+                self.assertFalse(os.path.exists(self.path("refused")))
 
     def test_shard_samples(self):
         self.many_files(count=25)
@@ -168,6 +177,41 @@ class PackTest(CliTest):
         run = self.shardctl("pack", "in", "-o", "out", code=2)
         self.assertIn("out", run.stderr)
         self.assertEqual(self.tree("out"), before)
+
+    def test_resuming_what_another_job_has_finished_is_refused(self):
+        self.many_files(count=30)
+        os.mkdir(self.path("other"))
+        self.write("other/a.txt", "other")
+        options = ["--shard-samples", "10", "--resume"]
+        self.shardctl("pack", "many", "-o", "out", *options)
+        before = self.tree("out")
+        for words in (["other", *options], ["many", "other", *options], ["many", "--shard-samples", "11", "--resume"],
+                      ["many", *options, "--block-size", "16KiB"], ["many", *options, "--codec", "bin=zstd"],
+                      ["many", *options, "--shard-size", "1MiB"], ["many", *options, "--on-error", "skip"],
+                      ["many", *options, "--partition", "0/2"]):
+            with self.subTest(words=words):
+                run = self.shardctl("pack", *words, "-o", "out", code=2)
+                self.assertIn("out: holds a dataset that another job has made", run.stderr)
+                self.assertEqual(self.tree("out"), before)
+        # The same input by another path, and other threads, are the same job.
+        for words in (["many/"], [self.path("many")], ["./many", "-j", "3"]):
+            self.shardctl("pack", *words, "-o", "out", *options)
+            self.assertEqual(self.tree("out"), before)
+        os.remove(self.path("out/.shardkit-job"))
+        self.shardctl("pack", "many", "-o", "out", *options, code=2)
+
+    def test_repeated_keys_are_counted(self):
+        self.many_files(count=30)
+        self.shardctl("pack", "many", "-o", "one")
+        self.write("many/sample00000x.bin", "another")
+        self.shardctl("pack", "many", "-o", "three")
+        self.shardctl("index", "--merge", "both", "one", "three")
+        run = self.shardctl("validate", "both")
+        self.assertIn("shardctl: warning: both: 30 samples have a key that an earlier one has", run.stderr)
+        self.assertIn("no problem", run.stdout)
+        [report] = self.shardctl("validate", "both", "--json").json()["reports"]
+        self.assertEqual((report["ok"], report["repeated_keys"], len(report["warnings"])), (True, 30, 6))
+        self.assertIn("stands in 2 samples", report["warnings"][1]["message"])
 
     def test_foreign_files_are_refused_and_kept(self):
         self.small_files()

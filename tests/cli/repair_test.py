@@ -40,7 +40,7 @@ class RepairTest(CliTest):
         self.assertIn("recovered 30 samples, none lost", run.stdout)
         self.assertEqual(self.read("copy.shard"), self.read(shard))
         self.shardctl("repair", "out", "-o", "again")
-        self.assertEqual(self.tree("again"), self.tree("out"))
+        self.assertEqual(self.tree("again"), self.dataset("out"))
 
     def test_damaged_value_and_mending_the_dataset(self):
         shard = self.damage_value("000040")

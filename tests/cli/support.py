@@ -107,6 +107,10 @@ class CliTest(unittest.TestCase):
                     found[os.path.relpath(path, self.path(name))] = hashlib.sha256(file.read()).hexdigest()
         return found
 
+    def dataset(self, name):
+        """The same without the record of the job that made it: what is the same for equal samples and options."""
+        return {path: digest for path, digest in self.tree(name).items() if path != ".shardkit-job"}
+
     def golden(self, name, runs):
         """Compares the transcript of `runs` with golden/NAME.txt."""
         text = "".join(self.transcript(run) for run in runs)

@@ -82,7 +82,7 @@ int RunConvert(int argc, char** argv) {
                         : shardkit::Convert(file_system, arguments.input, *arguments.output, options);
   progress.Clear();
   if (absl::IsCancelled(report.status())) return ReportInterruption(arguments.dry_run, options.pack.dataset.resume);
-  if (!report.ok()) return Fail(report.status());
+  if (!report.ok()) return FailWriting(report.status());
   if (arguments.json) {
     PrintJsonSummary(arguments, *report, progress.seconds());
   } else {

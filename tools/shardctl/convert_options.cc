@@ -136,12 +136,13 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   options.webdataset.index = !no_index;
   options.pack.skip_errors = on_error == 1;
   options.pack.keep_on_cancel = dataset.resume;
+  dataset.job = InputText(inputs);
   dataset.threads = jobs.jobs();
   options.max_decompression = decompression.bytes();
   if (partition.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
     if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));
-    std::tie(options.pack.partition, options.pack.partition_count) = *part;
+    std::tie(dataset.partition, dataset.partition_count) = *part;
   }
   if (!arguments->dry_run && !arguments->output.has_value()) return line.UsageError("-o OUT is missing");
   return std::nullopt;

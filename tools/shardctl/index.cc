@@ -84,7 +84,7 @@ int Merge(const std::vector<std::string>& parts, const std::string& output, bool
     PrintError("shardctl: interrupted; nothing was left behind");
     return kExitEnvironment;
   }
-  if (!manifest.ok()) return Fail(manifest.status());
+  if (!manifest.ok()) return FailWriting(manifest.status());
   if (json) {
     Json document = ManifestJson(output, *manifest);
     document["parts"] = parts;

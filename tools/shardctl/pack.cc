@@ -67,20 +67,6 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   PrintJson(document);
 }
 
-// Describes the input and what is taken from it. A run may go on with another's shards only when it would
-// have made the same ones.
-std::string JobText(const PackArguments& arguments, std::string_view source) {
-  Json job;
-  job["source"] = source;
-  job["inputs"] = arguments.inputs;
-  job["group_by"] = shardkit::GroupByName(arguments.group_by.value_or(shardkit::GroupBy::kFirstDot));
-  job["types"] = Json::object();
-  for (const auto& [column, type] : arguments.types) job["types"][column] = shardkit::TypeName(type);
-  job["partition"] = std::to_string(arguments.partition) + "/" + std::to_string(arguments.partition_count);
-  job["on_error"] = arguments.skip_errors ? "skip" : "fail";
-  return FormatJson(job);
-}
-
 }  // namespace
 
 int RunPack(int argc, char** argv) {
@@ -108,11 +94,12 @@ int RunPack(int argc, char** argv) {
   options.dataset = arguments.dataset;
   options.dataset.threads = arguments.jobs;
   options.dataset.resume = arguments.resume;
-  options.dataset.job = JobText(arguments, source_name);
+  options.dataset.job = InputText(arguments.inputs);
+  for (const auto& [column, type] : arguments.types) {
+    options.dataset.job += "\n" + column + "=" + std::string(shardkit::TypeName(type));
+  }
   options.dataset.cancellation = cancellation;
   options.skip_errors = arguments.skip_errors;
-  options.partition = arguments.partition;
-  options.partition_count = arguments.partition_count;
   options.keep_on_cancel = arguments.resume;
   if (arguments.source == "auto") options.note = Note;
 
@@ -129,7 +116,7 @@ int RunPack(int argc, char** argv) {
   progress.Clear();
   if (!report.ok()) {
     return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, arguments.resume)
-                                              : Fail(report.status());
+                                              : FailWriting(report.status());
   }
 
   if (arguments.json) {

@@ -1,7 +1,11 @@
 #include "pack_options.h"
 
+#include <filesystem>
+#include <utility>
+
 #include "command_line.h"
 #include "dataset_access.h"
+#include "json.h"
 #include "numbers.h"
 #include "report.h"
 
@@ -68,6 +72,18 @@ absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions*
     return wrong;
   }
   return absl::OkStatus();
+}
+
+std::string InputText(const std::vector<std::string>& inputs) {
+  Json paths = Json::array();
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    std::string path = std::filesystem::absolute(input, error).lexically_normal().string();
+    if (error) path = input;
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    paths.push_back(std::move(path));
+  }
+  return FormatJson(paths);
 }
 
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments) {
@@ -147,7 +163,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   if (partition.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
     if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));
-    std::tie(arguments->partition, arguments->partition_count) = *part;
+    std::tie(arguments->dataset.partition, arguments->dataset.partition_count) = *part;
   }
   if (arguments->dataset.shard_size == 0) return line.UsageError("--shard-size: must not be 0");
   if (arguments->dataset.shard.block_size == 0) return line.UsageError("--block-size: must not be 0");

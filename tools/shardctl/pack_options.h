@@ -22,8 +22,6 @@ struct PackArguments {
   shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels and dictionaries
   std::map<std::string, shardkit::Type> types;  // by column
   int jobs = 1;
-  uint64_t partition = 0;
-  uint64_t partition_count = 1;
   uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
   bool skip_errors = false;
   bool resume = false;
@@ -34,6 +32,9 @@ struct PackArguments {
 
 // Adds "COLUMN=none" or "COLUMN=zstd[:LEVEL]" to the options.
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options);
+
+// What tells the inputs of a job from those of others, however their paths are written and wherever it is run.
+std::string InputText(const std::vector<std::string>& inputs);
 
 // As CommandLine::Parse.
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments);

@@ -43,7 +43,7 @@ int Finish(const Arguments& arguments, bool written, bool lossless) {
 }
 
 int ReportError(const absl::Status& status) {
-  if (!absl::IsCancelled(status)) return Fail(status);
+  if (!absl::IsCancelled(status)) return FailWriting(status);
   PrintError("shardctl: interrupted; nothing was written");
   return kExitEnvironment;
 }

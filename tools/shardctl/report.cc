@@ -84,6 +84,11 @@ int Fail(const absl::Status& status) {
   return ExitCode(status);
 }
 
+int FailWriting(const absl::Status& status) {
+  const int code = Fail(status);
+  return absl::IsFailedPrecondition(status) ? kExitUsage : code;
+}
+
 void Note(std::string_view message) { PrintError("shardctl: note: " + std::string(message)); }
 
 std::string Printable(std::string_view text) {

@@ -19,6 +19,10 @@ int ExitCode(const absl::Status& status);
 // Prints "shardctl: MESSAGE" and returns the exit code that belongs to the status, which is not OK.
 int Fail(const absl::Status& status);
 
+// The same of a command that writes a dataset, where FailedPrecondition tells of an output that is in the way: it holds
+// other files, or was made by another job.
+int FailWriting(const absl::Status& status);
+
 // Prints "shardctl: note: MESSAGE".
 void Note(std::string_view message);
 

@@ -42,6 +42,11 @@ Json ReportJson(const std::string& path, const shardkit::ValidateReport& report)
   for (const shardkit::Problem& problem : report.problems) {
     document["problems"].push_back({{"path", problem.path}, {"message", problem.message}});
   }
+  document["repeated_keys"] = report.repeated_keys;
+  document["warnings"] = Json::array();
+  for (const shardkit::Problem& warning : report.warnings) {
+    document["warnings"].push_back({{"path", warning.path}, {"message", warning.message}});
+  }
   return document;
 }
 
@@ -53,6 +58,9 @@ void PrintProblems(const std::string& path, const shardkit::ValidateReport& repo
   if (report.problem_count > report.problems.size()) {
     PrintError("shardctl: " + path + ": and " +
                Counted(report.problem_count - report.problems.size(), "further problem"));
+  }
+  for (const shardkit::Problem& warning : report.warnings) {
+    PrintError("shardctl: warning: " + warning.path + ": " + warning.message);
   }
 }
 
@@ -81,7 +89,9 @@ int RunValidate(int argc, char** argv) {
   io.AddTo(&line);
   decompression.AddTo(&line);
   line.Flag("--json", &json, "print the report, problems included, as one JSON document");
-  line.Notes("Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.");
+  line.Notes(
+      "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.\n"
+      "Keys that stand more than once in a dataset are allowed: a warning tells of them.");
   line.Example("shardctl validate photos", "is every byte of the dataset what was written?");
   line.Example("shardctl validate --deep --json photos/*.shard | jq .ok", "the shards one by one, every value decoded");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;

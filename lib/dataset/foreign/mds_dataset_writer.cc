@@ -17,8 +17,7 @@
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "container/foreign/mds_shard_writer.h"
-#include "dataset/finished_dataset.h"
-#include "dataset/foreign/foreign_dataset_writer.h"
+#include "dataset/foreign/foreign_job.h"
 #include "format/foreign/mds_text.h"
 #include "io/publish_file.h"
 
@@ -100,10 +99,10 @@ std::optional<format::MdsShard> ParseDetails(const JournalEntry& entry) {
   return shard;
 }
 
-class MdsDatasetWriter final : public ForeignDatasetWriter {
+class MdsDatasetWriter final : public ForeignJob {
  public:
   MdsDatasetWriter(FileSystem& file_system, std::string directory, const MdsWriterOptions& options)
-      : ForeignDatasetWriter(file_system, std::move(directory), options),
+      : ForeignJob(file_system, std::move(directory), options),
         options_(options),
         files_(options.compression.empty() ? "" : ".zstd"),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
@@ -125,11 +124,11 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     settings_.compression = options_.compression;
     settings_.size_limit = options_.shard_size;
     header_ = format::FormatMdsHeader(settings_);
-    return StartJob(schema, files_, header_);
+    return StartForeign(schema, files_, header_);
   }
 
  protected:
-  absl::Status AppendSample(const Sample& sample) override {
+  absl::Status AppendSample(const Sample& sample, uint64_t /*next_position*/) override {
     SHARDKIT_RETURN_IF_ERROR(Arrange(sample));
     scratch_.clear();
     SHARDKIT_RETURN_IF_ERROR(AppendMdsSample(columns_, settings_.columns, values_, &scratch_));
@@ -169,8 +168,6 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
     threads_.reset();
     return absl::OkStatus();
   }
-
-  absl::StatusOr<Manifest> ReadFinished() const override { return ReadFinishedDataset(file_system_, directory_); }
 
  private:
   struct InFlight {
@@ -296,13 +293,7 @@ class MdsDatasetWriter final : public ForeignDatasetWriter {
 
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateMdsWriter(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema, const MdsWriterOptions& options) {
-  auto writer = std::make_unique<MdsDatasetWriter>(file_system, directory, options);
-  if (absl::Status status = writer->Start(schema); !status.ok()) {
-    // What an earlier run finished is not lost because it could not be taken up just now.
-    if (writer->has_finished_shards()) (void)writer->Suspend();
-    return status;
-  }
-  return writer;
+  return Started(std::make_unique<MdsDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

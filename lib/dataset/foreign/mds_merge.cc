@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_dataset.h"
+#include "dataset/job_record.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -169,12 +171,15 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
   std::string text = R"({"version": 2, "shards": [)";
   std::string first;
   std::vector<format::MdsColumn> columns;
+  std::vector<Manifest> manifests(parts.size());
+  std::map<std::string, std::pair<size_t, std::string>> seen;  // by its hashes a shard's part and path
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
     const std::string index_path = JoinPath(part, kMdsIndexName);
     SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxIndexBytes));
     auto index = format::ParseMdsIndex(index_text);
     if (!index.ok()) return Annotate(index.status(), index_path);
+    manifests[i].shards.resize(index->shards.size());
     if (index->shards.empty()) continue;
     if (first.empty()) {
       first = part;
@@ -182,10 +187,20 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
     } else if (index->columns != columns) {
       return InvalidArgument(part, ": its columns, their encodings or sizes differ from those of ", first);
     }
-    for (const format::MdsShard& shard : index->shards) SHARDKIT_RETURN_IF_ERROR(CheckFiles(file_system, part, shard));
+    for (const format::MdsShard& shard : index->shards) {
+      SHARDKIT_RETURN_IF_ERROR(CheckFiles(file_system, part, shard));
+      if (shard.samples == 0 || shard.raw.hashes.empty()) continue;  // nothing tells it from others
+      std::string identity = StrCat(shard.raw.bytes);
+      for (const auto& [name, hash] : shard.raw.hashes) identity += StrCat(" ", name, " ", hash);
+      const std::string path = JoinPath(part, shard.raw.name);
+      const auto [found, is_new] = seen.try_emplace(std::move(identity), i, path);
+      if (is_new || found->second.first == i) continue;
+      return InvalidArgument(path, ": holds the same samples as ", found->second.second, ": give each part once");
+    }
     if (absl::Status status = AppendShards(index_text, folders[i], &text); !status.ok())
       return Annotate(status, index_path);
   }
+  SHARDKIT_RETURN_IF_ERROR(CheckPartitions(file_system, parts, manifests));
   text += "]}";
   SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, JoinPath(output, kMdsIndexName), text));
   return Describe(file_system, output);

@@ -17,7 +17,8 @@ absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std:
 // Writes index.json of `output`, below which the parts lie: the shards of all parts in order, under their
 // paths from there. Nothing else is written, and the file is there whole or not at all. Of parts that lie in
 // `output` itself it has the bytes that streaming.base.util.merge_index writes. InvalidArgument for parts
-// that lie elsewhere, that are given twice or differ in their columns, and where `output` has shards of its
+// that lie elsewhere, that are given twice or differ in their columns, that
+// CheckPartitions refuses, of which two have shards of equal hashes, and where `output` has shards of its
 // own; NotFound or DataLoss when a shard is missing or has another length. The manifest returned has no
 // schema where the columns cannot be read.
 absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vector<std::string>& parts,

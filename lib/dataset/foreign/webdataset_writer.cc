@@ -9,8 +9,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "container/foreign/tar_shard_writer.h"
-#include "dataset/finished_dataset.h"
-#include "dataset/foreign/foreign_dataset_writer.h"
+#include "dataset/foreign/foreign_job.h"
 #include "format/foreign/webdataset_names.h"
 #include "shardkit/tar_index.h"
 
@@ -52,21 +51,21 @@ class WebDatasetJobFiles final : public JobFiles {
   }
 };
 
-class WebDatasetWriter final : public ForeignDatasetWriter {
+class WebDatasetWriter final : public ForeignJob {
  public:
   WebDatasetWriter(FileSystem& file_system, std::string directory, const WebDatasetWriterOptions& options)
-      : ForeignDatasetWriter(file_system, std::move(directory), options), options_(options) {}
+      : ForeignJob(file_system, std::move(directory), options), options_(options) {}
 
   ~WebDatasetWriter() override {
     (void)Guarded("giving up", [this] { return Abort(); });
   }
 
   absl::Status Start(const Schema& schema) {
-    return StartJob(schema, files_, StrCat("webdataset", options_.index ? " index" : ""));
+    return StartForeign(schema, files_, StrCat("webdataset", options_.index ? " index" : ""));
   }
 
  protected:
-  absl::Status AppendSample(const Sample& sample) override {
+  absl::Status AppendSample(const Sample& sample, uint64_t /*next_position*/) override {
     members_.clear();
     for (const Field& field : sample.fields) {
       if (!IsByteString(field.column->type)) {
@@ -109,8 +108,6 @@ class WebDatasetWriter final : public ForeignDatasetWriter {
     return status;
   }
 
-  absl::StatusOr<Manifest> ReadFinished() const override { return ReadFinishedDataset(file_system_, directory_); }
-
  private:
   // MD5 would take longer than everything else. Tars that wids would cut into other samples go without an index: it
   // cannot read them.
@@ -152,13 +149,7 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWebDatasetWriter(FileSystem
                                                                       const std::string& directory,
                                                                       const Schema& schema,
                                                                       const WebDatasetWriterOptions& options) {
-  auto writer = std::make_unique<WebDatasetWriter>(file_system, directory, options);
-  if (absl::Status status = writer->Start(schema); !status.ok()) {
-    // What an earlier run finished is not lost because it could not be taken up just now.
-    if (writer->has_finished_shards()) (void)writer->Suspend();
-    return status;
-  }
-  return writer;
+  return Started(std::make_unique<WebDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

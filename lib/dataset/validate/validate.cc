@@ -14,6 +14,7 @@
 #include "base/thread_pool.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
+#include "dataset/validate/repeated_keys.h"
 #include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_shard.h"
 #include "shardkit/dataset_reader.h"
@@ -48,7 +49,7 @@ class Validator {
       SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
     } else {
       bytes_total_ = info.size;
-      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr, nullptr));
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr, nullptr, nullptr));
     }
     return std::move(report_);
   }
@@ -102,7 +103,8 @@ class Validator {
     // The dataset reader compares each shard with what the manifest says of it.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
-    uint64_t first_block = 0;
+    uint64_t first_block = 0, first_sample = 0;
+    std::vector<KeyIndexPlace> key_indexes;
     for (size_t i = 0; i < manifest->shards.size(); ++i) {
       const ManifestShard& shard = manifest->shards[i];
       const std::string path = JoinPath(directory, shard.name);
@@ -110,15 +112,31 @@ class Validator {
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
       if (!absl::IsNotFound(matches.status())) {
         std::optional<ShardIndexCheck> index_check;
+        KeyIndexPlace key_index{.shard = i, .path = path, .first_sample = first_sample};
         if (matches.ok() && index) index_check.emplace(*index, manifest->schema, i, first_block);
-        SHARDKIT_RETURN_IF_ERROR(
-            CheckShard(path, matches.ok() ? nullptr : &matches.status(), index_check ? &*index_check : nullptr));
+        SHARDKIT_RETURN_IF_ERROR(CheckShard(path, matches.ok() ? nullptr : &matches.status(),
+                                            index_check ? &*index_check : nullptr, &key_index));
+        if (key_index.samples > 0) key_indexes.push_back(std::move(key_index));
         if (index_check && !index_check->problem().empty()) {
           Report(index_path, StrCat(index_path, ": ", index_check->problem()));
         }
       }
       first_block += shard.blocks;
+      first_sample += shard.samples;
     }
+    // Damaged indexes tell nothing.
+    return report_.ok() ? CountRepeatedKeys(directory, **dataset, key_indexes) : absl::OkStatus();
+  }
+
+  absl::Status CountRepeatedKeys(const std::string& directory, const DatasetReader& dataset,
+                                 const std::vector<KeyIndexPlace>& key_indexes) {
+    SHARDKIT_ASSIGN_OR_RETURN(RepeatedKeys repeated,
+                              FindRepeatedKeys(file_system_, dataset, key_indexes, options_.cancellation));
+    report_.repeated_keys = repeated.count;
+    if (repeated.count == 0) return absl::OkStatus();
+    report_.warnings.push_back({directory, StrCat(repeated.count, repeated.count == 1 ? " sample has" : " samples have",
+                                                  " a key that an earlier one has, and cannot be found by it")});
+    for (std::string& example : repeated.examples) report_.warnings.push_back({directory, std::move(example)});
     return absl::OkStatus();
   }
 
@@ -130,8 +148,10 @@ class Validator {
         absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (shard ", shard, " of the manifest)"))));
   }
 
-  // `known` is an error that has been reported already; `index` may be null.
-  absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index) {
+  // `known` is an error that has been reported already; it, `index` and `key_index`, in which place and samples are
+  // filled in, may be null.
+  absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index,
+                          KeyIndexPlace* key_index) {
     ReadOptions read_options;
     read_options.mode = options_.mode;
     read_options.max_decompression = options_.max_decompression;
@@ -178,6 +198,11 @@ class Validator {
       Progress(shard->blocks()[block].length);
     }
     SHARDKIT_RETURN_IF_ERROR(account.Finish(sink));
+    for (const format::Section& section : shard->sections()) {
+      if (key_index == nullptr || section.kind != static_cast<uint32_t>(format::SectionKind::kKeyIndex)) continue;
+      key_index->offset = section.offset;
+      key_index->samples = shard->sample_count();
+    }
     report_.bytes += shard->file_length();
     return absl::OkStatus();
   }

@@ -36,10 +36,11 @@ struct ConvertOptions {
   // an error.
   bool lossy = false;
 
-  // As PackOptions; its `dataset` serves datasets of our own, and its threads, job, cancellation and resume all.
+  // As PackOptions; its `dataset` serves datasets of our own, and its threads, job,
+  // partition, cancellation and resume all.
   PackOptions pack;
 
-  // Of these, threads, job, cancellation, resume and origin come from elsewhere.
+  // Of these, threads, job, partition, cancellation, resume and origin come from elsewhere.
   MdsWriterOptions mds;
   WebDatasetWriterOptions webdataset;
 };

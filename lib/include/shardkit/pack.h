@@ -21,14 +21,12 @@ struct PackProgress {
 };
 
 struct PackOptions {
-  DatasetWriterOptions dataset;  // its threads, job, cancellation and resume serve the whole job
+  // Its threads, job, cancellation and resume serve the whole job. Of a source that is given whole, only the partition
+  // is packed.
+  DatasetWriterOptions dataset;
 
   // Samples that cannot be loaded: fail the job, or are passed over and reported.
   bool skip_errors = false;
-
-  // Packs only part `partition` (from 0) of `partition_count` runs of consecutive samples.
-  uint64_t partition = 0;
-  uint64_t partition_count = 1;
 
   // On cancellation or failure, keep finished shards for a run with dataset.resume instead of removing everything.
   bool keep_on_cancel = false;

@@ -44,6 +44,12 @@ struct ValidateReport {
   uint64_t undecoded_images = 0;  // of formats that are not decoded: `deep` looks at their first bytes
   uint64_t problem_count = 0;
   std::vector<Problem> problems;  // in the order of the shards
+
+  // Of a dataset of ours without problems: samples whose key an earlier one has. That is allowed, but seldom meant:
+  // reading by key finds the first alone. The warnings say how many there are, and of some where they stand.
+  uint64_t repeated_keys = 0;
+  std::vector<Problem> warnings;
+
   bool ok() const { return problem_count == 0; }
 };
 

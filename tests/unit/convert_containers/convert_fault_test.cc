@@ -158,6 +158,8 @@ TEST_P(ConvertFaultTest, EveryCall) {
 TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
   const Case which = Cases()[GetParam()];
   const Tree expected = Expected(which);
+  Tree same = expected;
+  same.erase(".shardkit-job");  // which tells jobs that skip from those that do not
   for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 10000u);
     const auto files = NewInput(which);
@@ -172,9 +174,9 @@ TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
     if (!report.ok()) continue;
     if (failed->path.starts_with("/out")) {
       // A WebDataset may be without wids.json; all else must be there.
-      Tree left = ReadTree(*files, "/out");
+      Tree left = ReadDataset(*files, "/out");
       left["wids.json"] = expected.contains("wids.json") ? expected.at("wids.json") : "";
-      EXPECT_TRUE(which.to == Container::kWebDataset && left == expected) << Describe(left);
+      EXPECT_TRUE(which.to == Container::kWebDataset && left == same) << Describe(left);
     }
     EXPECT_EQ(report->manifest.samples() + report->skipped.size(), kSamples);
     EXPECT_EQ(ScanRows(*files, "/out").size(), report->manifest.samples());

@@ -237,7 +237,7 @@ TEST(MappingTest, TheKey) {
   ASSERT_TRUE(ConvertTo(*files, "/numbers", "/back", Container::kShard).ok());
   EXPECT_EQ(ColumnText(*files, "/back"), "n i32");
   ASSERT_TRUE(ConvertTo(*files, "/numbers", "/tars", Container::kWebDataset).ok());
-  EXPECT_TRUE(ReadTree(*files, "/tars") == ReadTree(*files, "/numbers"));
+  EXPECT_TRUE(ReadDataset(*files, "/tars") == ReadDataset(*files, "/numbers"));
 }
 
 // Of chosen columns, too, the key is one; and what is not chosen need not be one that can be read.

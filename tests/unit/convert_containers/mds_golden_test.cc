@@ -17,7 +17,7 @@ Tree WriteMds(const std::vector<Column>& columns, const Samples& samples, const 
   const auto files = NewMemoryFileSystem();
   const auto written = WriteSamples(CreateMdsWriter(*files, "/out", MakeSchema(columns), options), samples);
   EXPECT_TRUE(written.ok()) << written.status();
-  Tree tree = ReadTree(*files, "/out");
+  Tree tree = ReadDataset(*files, "/out");
   EXPECT_EQ(tree.erase("shardkit.json"), 1u);
   return tree;
 }

@@ -189,7 +189,7 @@ TEST(MdsWriterTest, Directories) {
   EXPECT_TRUE(absl::IsAlreadyExists(create("/done")));
   const auto first = CreateMdsWriter(*files, "/busy", schema);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(create("/busy")));
+  EXPECT_TRUE(absl::IsUnavailable(create("/busy")));
 }
 
 TEST(MdsWriterTest, NothingFollowsTheEnd) {

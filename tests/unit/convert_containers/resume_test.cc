@@ -90,11 +90,14 @@ TEST_P(ConvertResumeTest, AfterEachShard) {
   }
 }
 
-TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
-  const std::vector<std::function<void(ConvertOptions&)>> changes = {
+using Change = std::function<void(ConvertOptions&)>;
+
+// What makes another job of one.
+std::vector<Change> Changes() {
+  return {
       [](ConvertOptions& options) { options.lossy = true; },
       [](ConvertOptions& options) { options.pack.skip_errors = true; },
-      [](ConvertOptions& options) { options.pack.partition_count = 2; },
+      [](ConvertOptions& options) { options.pack.dataset.partition_count = 2; },
       [](ConvertOptions& options) { options.columns = {"text"}; },
       [](ConvertOptions& options) { options.key_column = "text"; },
       [](ConvertOptions& options) { options.pack.dataset.job = "another"; },
@@ -105,6 +108,10 @@ TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
         options.pack.dataset.shard_size = options.mds.shard_size = options.webdataset.shard_size = 9999;
       },
   };
+}
+
+TEST_P(ConvertResumeTest, OtherOptionsAreRefused) {
+  const std::vector<Change> changes = Changes();
   const auto files = NewInput();
   Interrupt(*files, Options(GetParam(), false, true), 2);
   const Tree left = ReadTree(*files, "/out");
@@ -151,6 +158,112 @@ TEST_P(ConvertResumeTest, AFinishedOneIsLeftAsItIs) {
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
   const absl::Status refused = ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false));
   EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+  EXPECT_TRUE(ReadTree(*files, "/out") == before);
+}
+
+TEST_P(ConvertResumeTest, AFinishedOneOfAnotherJobIsRefused) {
+  const auto files = NewInput();
+  ASSERT_TRUE(ConvertTo(*files, "/in", "/out", Options(GetParam(), false, false)).ok());
+  const Tree before = ReadTree(*files, "/out");
+  std::vector<Change> changes = Changes();
+  changes.push_back([](ConvertOptions& options) {
+    options.pack.dataset.shard.block_size = 1000;
+    options.mds.compression = "zstd:9";
+    options.webdataset.index = false;
+  });
+  const auto expect_refused = [&](const std::string& input, const ConvertOptions& options) {
+    const Tree left = ReadTree(*files, "/out");
+    const absl::Status status = ConvertTo(*files, input, "/out", options);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(Message(status).find("/out: holds a dataset that another job has made"), std::string::npos) << status;
+    EXPECT_TRUE(ReadTree(*files, "/out") == left) << Describe(ReadTree(*files, "/out"));
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE("change " + std::to_string(i));
+    ConvertOptions options = Options(GetParam(), true, true);
+    changes[i](options);
+    expect_refused("/in", options);
+  }
+  Samples samples = InputSamples();
+  samples[0]["text"] = "other";
+  WriteShards(*files, "/other", InputColumns(), samples, SmallShards(10, 3));
+  expect_refused("/other", Options(GetParam(), true, true));
+  EXPECT_TRUE(ReadTree(*files, "/out") == before);
+  // One that does not say which job made it.
+  ASSERT_TRUE(files->RemoveFile("/out/.shardkit-job").ok());
+  expect_refused("/in", Options(GetParam(), true, true));
+}
+
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& files, const std::string& directory,
+                                                            const Schema& schema, Container container, bool resume) {
+  const auto set = [&](auto options) {
+    options.resume = resume;
+    options.shard_samples = 2;
+    return options;
+  };
+  if (container == Container::kMds) return CreateMdsWriter(files, directory, schema, set(MdsWriterOptions()));
+  if (container == Container::kWebDataset)
+    return CreateWebDatasetWriter(files, directory, schema, set(WebDatasetWriterOptions()));
+  return DatasetWriter::Create(files, directory, schema, set(DatasetWriterOptions()));
+}
+
+// Rows are the same as samples with names, and positions count on where none are given.
+TEST_P(ConvertResumeTest, RowsAreSamples) {
+  const auto files = NewMemoryFileSystem();
+  const bool absent = GetParam() != Container::kMds;  // which has no absent values
+  const Schema schema = MakeSchema({MakeColumn("a", Type::kUtf8), KeyColumn(), MakeColumn("b", Type::kUtf8, absent)});
+  const auto row = [](std::string_view a, std::string_view key, std::optional<Value> b) {
+    return std::vector<std::optional<Value>>{Value(a), Value(key), b};
+  };
+  Samples samples;
+  for (uint64_t i = 0; i < 19; ++i) {
+    samples.push_back({{"a", "a" + std::to_string(i)}, {"key", "k" + std::to_string(i)}});
+    if (i % 3 != 0 || !absent) samples.back()["b"] = "b";
+  }
+  ASSERT_TRUE(WriteSamples(CreateWriter(*files, "/named", schema, GetParam(), false), samples).ok());
+  uint64_t begin = 0;
+  for (const uint64_t end : {15, 19}) {
+    auto writer = CreateWriter(*files, "/rows", schema, GetParam(), true);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    begin = (*writer)->resume_position();
+    EXPECT_EQ(begin % 2, 0u);
+    EXPECT_EQ((*writer)->finished_shards().size(), begin / 2);
+    for (const std::string& path : (*writer)->finished_shards()) EXPECT_TRUE(Exists(*files, path)) << path;
+    // What breaks the rules is refused, and the writer goes on.
+    const std::vector<std::optional<Value>> wrong[] = {{}, {Value("a"), Value("k")}, {Value("a"), {}, {}}};
+    for (const auto& values : wrong) EXPECT_TRUE(absl::IsInvalidArgument((*writer)->Append(values)));
+    for (uint64_t i = begin; i < end; ++i) {
+      const auto b = samples[i].find("b");
+      const absl::Status status = (*writer)->Append(row(
+          samples[i]["a"], samples[i]["key"], b == samples[i].end() ? std::nullopt : std::optional<Value>(Value("b"))));
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    if (end == 15) {
+      ASSERT_TRUE((*writer)->Suspend().ok());
+    } else {
+      ASSERT_TRUE((*writer)->Finish().ok());
+    }
+  }
+  EXPECT_GT(begin, 0u);
+  EXPECT_TRUE(ReadTree(*files, "/rows") == ReadTree(*files, "/named")) << Describe(ReadTree(*files, "/rows"));
+}
+
+TEST_P(ConvertResumeTest, AFinishedOneTakesNoSamples) {
+  const auto files = NewMemoryFileSystem();
+  const Schema schema = MakeSchema({KeyColumn(), MakeColumn("text", Type::kUtf8)});
+  const auto create = [&](bool resume) { return CreateWriter(*files, "/out", schema, GetParam(), resume); };
+  ASSERT_TRUE(WriteSamples(create(false), {{{"key", "a"}, {"text", "b"}}}).ok());
+  const Tree before = ReadTree(*files, "/out");
+  const auto writer = create(true);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ((*writer)->resume_position(), UINT64_MAX);
+  Sample sample{"c", {}};
+  sample.fields.push_back({&schema[1], Value("d")});
+  const absl::Status status = (*writer)->Append(sample, 2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  const auto summary = (*writer)->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->manifest.samples(), 1u);
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
 }
 

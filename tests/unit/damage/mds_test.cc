@@ -38,7 +38,7 @@ Subject NewCompressedSubject(const std::vector<std::string>& hashes) {
   options.mds.hashes = hashes;
   const auto converted = Convert(*files, "/in", "/out", options);
   EXPECT_TRUE(converted.ok()) << converted.status();
-  return MakeSubject("compressed", ReadTree(*files, "/out"), "", ValuesOfRows());
+  return MakeSubject("compressed", ReadDataset(*files, "/out"), "", ValuesOfRows());
 }
 
 // The original's data or an error, and the damage known to Validate unless it means nothing.
@@ -90,7 +90,7 @@ TEST(MdsDamage, OfAShardWithHashesIsFound) {
   options.mds.shard_samples = 1;
   options.mds.hashes = {"xxh64"};
   ASSERT_TRUE(Convert(*files, "/in", "/out", options).ok());
-  const Subject subject = MakeSubject("hashed", ReadTree(*files, "/out"), "", ValuesOfRows());
+  const Subject subject = MakeSubject("hashed", ReadDataset(*files, "/out"), "", ValuesOfRows());
   FlipEveryBit(subject, "shard.00000.mds", [&](uint64_t, const Observation& seen) { EXPECT_TRUE(seen.found); });
 }
 

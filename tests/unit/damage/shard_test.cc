@@ -109,7 +109,7 @@ TEST(DatasetDamage, OfManifestAndIndex) {
       values[i].push_back(value == row.end() ? std::nullopt : std::optional<std::string>(value->second));
     }
   }
-  const Subject subject = MakeSubject("dataset", ReadTree(*files, "/d"), "", std::move(values));
+  const Subject subject = MakeSubject("dataset", ReadDataset(*files, "/d"), "", std::move(values));
   for (const std::string file : {"dataset.json", "dataset.idx"}) {
     FlipEveryBit(subject, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
     CutAtEveryLength(subject, file, [&](uint64_t, const Observation& seen) {

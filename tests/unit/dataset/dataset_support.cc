@@ -57,6 +57,12 @@ Tree ReadTree(FileSystem& file_system, const std::string& directory) {
   return tree;
 }
 
+Tree ReadDataset(FileSystem& file_system, const std::string& directory) {
+  Tree tree = ReadTree(file_system, directory);
+  tree.erase(".shardkit-job");
+  return tree;
+}
+
 std::string Describe(const Tree& tree) {
   std::string text;
   for (const auto& [name, bytes] : tree) text += name + " (" + std::to_string(bytes.size()) + ") ";

@@ -30,6 +30,9 @@ void WriteTree(FileSystem& file_system, const std::string& directory, const Tree
 // Everything below a directory; empty when it is missing.
 Tree ReadTree(FileSystem& file_system, const std::string& directory);
 
+// The same without the record of the job that made it: what is the same for equal samples and options.
+Tree ReadDataset(FileSystem& file_system, const std::string& directory);
+
 // Names and sizes, for messages.
 std::string Describe(const Tree& tree);
 

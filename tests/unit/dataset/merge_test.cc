@@ -24,7 +24,7 @@ TEST_F(MergeTest, EqualsWhatIsPackedAtOnce) {
   WriteParts();
   const auto merged = MergeDatasets(*files_, {"/0", "/1"}, "/merged");
   ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadTree(*files_, "/whole")) << Describe(ReadTree(*files_, "/merged"));
+  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadDataset(*files_, "/whole")) << Describe(ReadTree(*files_, "/merged"));
   EXPECT_EQ(files_->Stat("/merged/00000005.shard")->inode, files_->Stat("/1/00000001.shard")->inode);
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
 }
@@ -61,7 +61,7 @@ TEST_F(MergeTest, CopiesWhereLinksDoNotWork) {
   NoLinks files(files_.get());
   const auto merged = MergeDatasets(files, {"/0", "/1"}, "/merged");
   ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadTree(*files_, "/whole"));
+  EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadDataset(*files_, "/whole"));
   EXPECT_NE(files_->Stat("/merged/00000005.shard")->inode, files_->Stat("/1/00000001.shard")->inode);
 }
 
@@ -108,6 +108,72 @@ TEST_F(MergeTest, DatasetsWithoutSamplesMerge) {
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->schema.size(), 4u);
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+}
+
+// Parts of one job: the first of the samples in parts, each of `count` / parts.
+TEST_F(MergeTest, PartsOfOneJobAreGivenOnceEachAndInTheirOrder) {
+  const auto write = [&](const std::string& directory, uint64_t part, uint64_t parts, const std::string& job) {
+    DatasetWriterOptions options = SmallShards(9, 4);
+    options.partition = part;
+    options.partition_count = parts;
+    options.job = job;
+    const std::vector<OwnedSample> share(samples_.begin() + part * 20, samples_.begin() + (part + 1) * 20);
+    ASSERT_TRUE(WriteDataset(*files_, directory, share, options).ok());
+  };
+  for (uint64_t part = 0; part < 3; ++part) write("/a" + std::to_string(part), part, 3, "a");
+  const auto refused = [&](const std::vector<std::string>& parts) {
+    const absl::Status status = MergeDatasets(*files_, parts, "/merged").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_FALSE(Exists(*files_, "/merged"));
+    return Message(status);
+  };
+  EXPECT_NE(refused({"/a0", "/a2"}).find("/a2: is part 2/3 of its job, of which part 1/3 is not given"),
+            std::string::npos);
+  EXPECT_NE(refused({"/a1", "/a2"}).find("/a1: is part 1/3 of its job, of which part 0/3 is not given"),
+            std::string::npos);
+  EXPECT_NE(refused({"/a0", "/a1"}).find("of which part 2/3 is not given"), std::string::npos);
+  EXPECT_NE(refused({"/a0"}).find("of which part 1/3 is not given"), std::string::npos);
+  EXPECT_NE(refused({"/a0", "/a1", "/a1", "/a2"}).find("/a1: is part 1/3 of its job, as /a1 is"), std::string::npos);
+  EXPECT_NE(refused({"/a1", "/a0", "/a2"}).find("give them in the order /a0 /a1 /a2"), std::string::npos);
+
+  // What is counted otherwise, or belongs to another input, is no part of the job.
+  write("/b1", 1, 2, "a");
+  write("/c1", 1, 3, "c");
+  EXPECT_NE(refused({"/a0", "/b1", "/a2"}).find("part 1/3 is not given"), std::string::npos);
+  EXPECT_NE(refused({"/a0", "/c1", "/a2"}).find("part 1/3 is not given"), std::string::npos);
+  const std::vector<OwnedSample> rest(samples_.begin() + 60, samples_.end());
+  ASSERT_TRUE(WriteDataset(*files_, "/rest", rest, SmallShards(9, 4)).ok());
+  const auto merged = MergeDatasets(*files_, {"/a0", "/a1", "/rest", "/a2"}, "/merged");
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->samples(), 80u);
+  EXPECT_FALSE(Exists(*files_, "/merged/.shardkit-job"));
+
+  // Without a record, or one of other shards, nothing is known.
+  ASSERT_TRUE(files_->RemoveFile("/a0/.shardkit-job").ok());
+  EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/by_hand").ok());
+  WriteFile(*files_, "/rest/.shardkit-job", ReadAll(*files_, "/a2/.shardkit-job"));
+  EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/foreign_record").ok());
+  WriteFile(*files_, "/rest/.shardkit-job", "shardkit-job 1 ");
+  EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/cut_record").ok());
+}
+
+TEST_F(MergeTest, ShardsThatAreEqualAreNamed) {
+  WriteParts();
+  const auto refused = [&](const std::vector<std::string>& parts, const std::string& first, const std::string& second) {
+    const absl::Status status = MergeDatasets(*files_, parts, "/merged").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(Message(status).find(second + ": holds the same samples as " + first), std::string::npos) << status;
+    EXPECT_FALSE(Exists(*files_, "/merged"));
+  };
+  refused({"/0", "/0"}, "/0/00000000.shard", "/0/00000000.shard");
+  refused({"/0", "/whole"}, "/0/00000000.shard", "/whole/00000000.shard");
+  refused({"/1", "/whole"}, "/1/00000000.shard", "/whole/00000004.shard");
+  // Within one part they were there before.
+  const std::vector<OwnedSample> same(20, OwnedSample{"", {{&LabelColumn(), std::string(4, 'x')}}});
+  auto writer = DatasetWriter::Create(*files_, "/same", MakeSchema({LabelColumn()}), SmallShards(5, 5));
+  for (const OwnedSample& sample : same) ASSERT_TRUE((*writer)->Append(sample.View(), 1).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  ASSERT_TRUE(MergeDatasets(*files_, {"/same"}, "/merged").ok());
 }
 
 TEST_F(MergeTest, RebuildGivesTheSameFilesFromTheShardsAlone) {

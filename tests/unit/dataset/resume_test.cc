@@ -125,10 +125,84 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   EXPECT_TRUE(absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
   writer = Create(Options(true));
   EXPECT_EQ(writer->resume_position(), UINT64_MAX);
+  const absl::Status appended = writer->Append(samples_[0].View(), 65);
+  EXPECT_TRUE(absl::IsFailedPrecondition(appended)) << appended;
+  EXPECT_NE(Message(appended).find("/data: is complete"), std::string::npos) << appended;
   const auto summary = writer->Finish();
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->manifest.samples(), 64u);
   EXPECT_TRUE(ReadTree(*files_, "/data") == complete);
+}
+
+// A dataset's sample that is not stored must not be lost without a word, however many come.
+TEST_F(ResumeTest, ACompleteDatasetTakesNoSamples) {
+  auto writer = Create(Options(false));
+  Append(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  writer = Create(Options(true));
+  for (const OwnedSample& sample : samples_) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(writer->Append(sample.View(), 65)));
+  }
+  EXPECT_EQ(writer->Finish()->manifest.samples(), 64u);
+}
+
+TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
+  auto writer = Create(Options(false));
+  Append(*writer, 64);
+  ASSERT_TRUE(writer->Finish().ok());
+  const Tree complete = ReadTree(*files_, "/data");
+  const auto expect_refused = [&](const DatasetWriterOptions& options, const Schema& schema) {
+    const Tree before = ReadTree(*files_, "/data");
+    const absl::Status refused = DatasetWriter::Create(*files_, "/data", schema, options).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_NE(Message(refused).find("/data: holds a dataset that another job has made"), std::string::npos) << refused;
+    EXPECT_TRUE(ReadTree(*files_, "/data") == before) << Describe(ReadTree(*files_, "/data"));
+  };
+  std::vector<DatasetWriterOptions> others(9, Options(true));
+  others[0].job = "another";
+  others[1].shard_samples = 11;
+  others[2].shard.block_size = 1000;
+  others[3].codecs = {{"image", Codec::kZstd}};
+  others[4].shard.metadata = {{"a", "b"}};
+  others[5].shard.dictionaries = {{"text", 1000}};
+  others[6].shard_size = 1000;
+  others[7].partition_count = 2;
+  others[8].partition_count = 2;
+  others[8].partition = 1;
+  for (const DatasetWriterOptions& options : others) expect_refused(options, TestSchema());
+  expect_refused(Options(true), MakeSchema({KeyColumn(), ImageColumn()}));
+
+  // Made otherwise, or not as it was made.
+  ASSERT_TRUE(files_->RemoveFile("/data/.shardkit-job").ok());
+  expect_refused(Options(true), TestSchema());
+  const std::string& record = complete.at(".shardkit-job");
+  WriteFile(*files_, "/data/.shardkit-job", record.substr(0, record.size() - 1));
+  expect_refused(Options(true), TestSchema());
+  WriteFile(*files_, "/data/.shardkit-job", record);
+  Manifest manifest = *ReadManifest(*files_, "/data");
+  manifest.shards.pop_back();
+  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  expect_refused(Options(true), TestSchema());
+  WriteFile(*files_, "/data/dataset.json", complete.at("dataset.json"));
+  EXPECT_TRUE(Create(Options(true))->Finish().ok());
+}
+
+// What tells jobs apart lies beside what is the same for equal samples.
+TEST_F(ResumeTest, TheJobDoesNotShowInTheDataset) {
+  Tree trees[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+    DatasetWriterOptions options = Options(false);
+    options.job = "job " + std::to_string(i);
+    options.threads = 1 + 3 * i;
+    auto writer = Create(options);
+    Append(*writer, 64);
+    ASSERT_TRUE(writer->Finish().ok());
+    trees[i] = ReadTree(*files_, "/data");
+  }
+  EXPECT_NE(trees[0].at(".shardkit-job"), trees[1].at(".shardkit-job"));
+  for (Tree& tree : trees) tree.erase(".shardkit-job");
+  EXPECT_TRUE(trees[0] == trees[1]);
 }
 
 TEST_F(ResumeTest, GoesOnBeforeAShardThatIsDamagedOrGone) {

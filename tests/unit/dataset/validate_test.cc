@@ -23,6 +23,12 @@ class ValidateTest : public testing::Test {
     ASSERT_EQ(ValidateText(*files_, "/data"), "");
   }
 
+  static std::vector<std::string> Warnings(const ValidateReport& report) {
+    std::vector<std::string> messages;
+    for (const Problem& warning : report.warnings) messages.push_back(warning.path + ": " + warning.message);
+    return messages;
+  }
+
   // Changes a number of the index and makes its checksums fit.
   void ChangeIndex(uint64_t offset, uint64_t add) {
     std::string bytes = ReadAll(*files_, kIndexPath);
@@ -41,6 +47,47 @@ class ValidateTest : public testing::Test {
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
   Manifest manifest_;
 };
+
+TEST_F(ValidateTest, CountsRepeatedKeysOverTheWholeDataset) {
+  std::vector<OwnedSample> samples = MakeSamples(100);
+  const auto unique = Validate(*files_, "/data");
+  ASSERT_TRUE(unique.ok()) << unique.status();
+  EXPECT_EQ(unique->repeated_keys, 0u);
+  EXPECT_TRUE(unique->warnings.empty());
+  samples[99].key = samples[7].key;   // in other shards
+  samples[40].key = samples[38].key;  // in one shard
+  samples[41].key = samples[38].key;
+  ASSERT_TRUE(WriteDataset(*files_, "/keys", samples, SmallShards(9, 4)).ok());
+  const auto report = Validate(*files_, "/keys");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->ok());
+  EXPECT_EQ(report->repeated_keys, 3u);
+  EXPECT_EQ(Warnings(*report),
+            (std::vector<std::string>{"/keys: 3 samples have a key that an earlier one has, and cannot be found by it",
+                                      "/keys: key \"k1000007\" stands in 2 samples, first in 7 and 99",
+                                      "/keys: key \"k1000038\" stands in 3 samples, first in 38 and 40"}));
+  // Of a damaged one nothing is said: its indexes tell nothing.
+  std::string bytes = ReadAll(*files_, "/keys/00000003.shard");
+  bytes[bytes.size() / 2] ^= 1;
+  WriteFile(*files_, "/keys/00000003.shard", bytes);
+  EXPECT_TRUE(Validate(*files_, "/keys")->warnings.empty());
+}
+
+// More than are compared one by one, and more of one key than are looked at, in lists of several pieces.
+TEST_F(ValidateTest, CountsManyRepeatedKeys) {
+  std::vector<OwnedSample> samples;
+  for (const uint64_t keys : {40000, 3000, 1}) {
+    for (uint64_t i = 0; i < 40000; ++i) samples.push_back({"key " + std::to_string(i % keys), {}});
+  }
+  DatasetWriterOptions options;
+  options.shard_samples = 50000;
+  ASSERT_TRUE(WriteDataset(*files_, "/many", samples, options).ok());
+  const auto report = Validate(*files_, "/many");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->repeated_keys, 80000u);
+  ASSERT_EQ(report->warnings.size(), 6u);
+  EXPECT_TRUE(report->ok());
+}
 
 TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
   const std::string good = ReadAll(*files_, kIndexPath);

@@ -35,7 +35,7 @@ TEST_F(DatasetWriterTest, RollsOverBySamples) {
   EXPECT_EQ(blocks, (std::vector<uint64_t>{3, 3, 3, 3, 1}));
   EXPECT_EQ(summary->manifest.shards[4].name, "00000004.shard");
   const Tree tree = ReadTree(*files_, "/data");
-  EXPECT_EQ(tree.size(), 7u) << Describe(tree);  // five shards, index, manifest: no journal, no lock
+  EXPECT_EQ(tree.size(), 8u) << Describe(tree);  // five shards, index, manifest, record: no journal, no lock
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
 }
@@ -286,7 +286,7 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   }
 
   auto writer = Create("/busy", {KeyColumn()});
-  EXPECT_NE(CreateError("/busy").find("FAILED_PRECONDITION: /busy: another run is writing"), std::string::npos);
+  EXPECT_NE(CreateError("/busy").find("UNAVAILABLE: /busy: another run is writing"), std::string::npos);
   DatasetWriterOptions resume;
   resume.resume = true;
   EXPECT_NE(CreateError("/busy", resume).find("another run is writing"), std::string::npos);
@@ -298,7 +298,10 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   // made even so.
   WriteFile(*files_, "/died/.shardkit-pack.lock", "");
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
-  EXPECT_EQ(ReadTree(*files_, "/died").size(), 3u);
+  EXPECT_EQ(ReadTree(*files_, "/died").size(), 4u);
+  // So is the record of a dataset of which all else was removed.
+  for (const auto& [name, bytes] : ReadDataset(*files_, "/died")) ASSERT_TRUE(files_->RemoveFile("/died/" + name).ok());
+  EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
 }
 
 TEST_F(DatasetWriterTest, RefusesOptionsThatMeanNothing) {

@@ -149,8 +149,8 @@ TEST(CrashTest, OfAMerge) {
     PrepareInput(files);
     for (uint64_t part = 0; part < 2; ++part) {
       PackOptions options = SmallPack();
-      options.partition = part;
-      options.partition_count = 2;
+      options.dataset.partition = part;
+      options.dataset.partition_count = 2;
       EXPECT_TRUE(PackFiles(files, {"/in"}, "/part" + std::to_string(part), options).ok());
     }
   };

@@ -164,8 +164,8 @@ TEST(PackFaultTest, EveryCallOfAMerge) {
     auto files = NewInput();
     for (uint64_t part = 0; part < 2; ++part) {
       PackOptions options = SmallPack();
-      options.partition = part;
-      options.partition_count = 2;
+      options.dataset.partition = part;
+      options.dataset.partition_count = 2;
       EXPECT_TRUE(PackFiles(*files, {"/in"}, "/part" + std::to_string(part), options).ok());
     }
     return files;

@@ -142,8 +142,8 @@ void CheckConfiguration(uint64_t seed) {
   std::vector<std::string> directories;
   for (uint64_t part = 0; part < parts; ++part) {
     PackOptions part_options = options;
-    part_options.partition = part;
-    part_options.partition_count = parts;
+    part_options.dataset.partition = part;
+    part_options.dataset.partition_count = parts;
     directories.push_back("/part" + std::to_string(part));
     const auto packed = PackFiles(*files, {"/in"}, directories.back(), part_options);
     ASSERT_TRUE(packed.ok()) << packed.status();

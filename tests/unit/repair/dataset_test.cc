@@ -51,7 +51,7 @@ TEST(RepairDataset, AWholeOneIsTakenAsItIs) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->written && report->lossless());
   EXPECT_EQ(report->samples_recovered(), 30u);
-  EXPECT_EQ(ReadTree(*files, "/out"), ReadTree(*files, "/in"));
+  EXPECT_EQ(ReadTree(*files, "/out"), ReadDataset(*files, "/in"));
 }
 
 TEST(RepairDataset, DamagedShardsAreRepairedAndMissingOnesLost) {

@@ -84,7 +84,7 @@ void SoakRound::DamageAndRepair() {
   const std::vector<WrittenShard> shards = ShardsOf(*files_);
   Expect(!shards.empty(), "cannot be opened again");
   if (shards.empty()) return;
-  const Tree original = ReadTree(*files_, "/data");
+  const Tree original = ReadDataset(*files_, "/data");
   Tree damaged = original;
   std::set<std::string> touched;
   for (uint64_t n = 1 + generator_.Below(3); n > 0; --n) {

@@ -1,4 +1,4 @@
-#include "shardkit/dataset_writer.h"
+// Writing our own datasets.
 
 #include <algorithm>
 #include <deque>
@@ -7,16 +7,15 @@
 
 #include "base/errors.h"
 #include "base/exceptions.h"
-#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "container/block_builder.h"
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"
-#include "dataset/finished_shard.h"
+#include "container/shard_index_part.h"
+#include "dataset/dataset_job.h"
 #include "dataset/index_writer.h"
-#include "dataset/job_directory.h"
 #include "dataset/schema_mapper.h"
 
 namespace shardkit {
@@ -58,7 +57,8 @@ class EncoderPool {
   std::vector<std::unique_ptr<BlockEncoder>> free_;
 };
 
-std::string Fingerprint(const Schema& schema, const DatasetWriterOptions& options) {
+// All that the output depends on beside the samples.
+std::string Describe(const Schema& schema, const DatasetWriterOptions& options) {
   const ShardOptions& shard = options.shard;
   std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment,
                             " ", options.shard_size, " ", options.shard_samples, "\n");
@@ -73,14 +73,13 @@ std::string Fingerprint(const Schema& schema, const DatasetWriterOptions& option
     for (const uint64_t dimension : column.shape.value_or(std::vector<uint64_t>())) text += StrCat(" ", dimension);
     text += '\n';
   }
-  return StrCat(absl::Hex(Hash64(text), absl::kZeroPad16));
+  return text;
 }
 
-class NativeDatasetWriter : public DatasetWriter {
+class NativeDatasetWriter final : public DatasetJob {
  public:
   NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options)
-      : file_system_(file_system),
-        directory_(std::move(directory)),
+      : DatasetJob(file_system, std::move(directory)),
         options_(options),
         builder_limited_(options.shard_samples != 0 || !options.shard.dictionaries.empty()),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
@@ -90,35 +89,24 @@ class NativeDatasetWriter : public DatasetWriter {
   }
 
   absl::Status Start(const Schema& schema) {
-    if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     SHARDKIT_RETURN_IF_ERROR(UseSchema());
-    SHARDKIT_ASSIGN_OR_RETURN(
-        job_, JobDirectory::Open(file_system_, directory_, Fingerprint(schema, options_), options_.resume));
-    if (job_->complete()) {
-      SHARDKIT_ASSIGN_OR_RETURN(manifest_, ReadManifest(file_system_, directory_));
-      resume_position_ = UINT64_MAX;
-      return absl::OkStatus();
-    }
-    SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
-    return TakeUpFinishedShards();
+    SHARDKIT_RETURN_IF_ERROR(StartJob(Describe(schema, options_), options_, NativeJobFiles()));
+    return UseSchema();
   }
 
-  // Of the interrupted run.
-  bool has_finished_shards() const { return job_ && !job_->finished().empty(); }
+  const Schema& schema() const override { return complete() ? manifest_.schema : mapper_.schema(); }
+  uint64_t stored_bytes() const override { return DatasetJob::stored_bytes() + (file_ ? file_->position() : 0); }
 
-  uint64_t resume_position() const override { return resume_position_; }
-  const Schema& schema() const override { return mapper_.schema(); }
-  uint64_t stored_bytes() const override { return finished_bytes_ + (file_ ? file_->position() : 0); }
-
-  absl::Status Append(const Sample& sample, uint64_t next_position) override {
-    SHARDKIT_RETURN_IF_ERROR(CheckUsable());
+ protected:
+  absl::Status AppendSample(const Sample& sample, uint64_t next_position) override {
     SHARDKIT_ASSIGN_OR_RETURN(const bool fits, mapper_.Map(sample, &values_));
     if (!fits) {
       SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
       SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
       SHARDKIT_RETURN_IF_ERROR(mapper_.Widen(sample));
-      SHARDKIT_RETURN_IF_ERROR(Broken(UseSchema()));
+      // The options do not fit a column that has just come: no later sample can be stored either.
+      if (const absl::Status status = UseSchema(); !status.ok()) return FailedPrecondition(ToStd(status.message()));
       StartShard();
       SHARDKIT_RETURN_IF_ERROR(mapper_.Map(sample, &values_).status());
     }
@@ -131,74 +119,50 @@ class NativeDatasetWriter : public DatasetWriter {
     }
     const uint64_t bytes_before = builder_->bytes();
     builder_->Add(values_);
+    Accept(next_position);
     shard_raw_bytes_ += builder_->bytes() - bytes_before;
     ++shard_raw_samples_;
-    next_position_ = next_position;
     return builder_->full() ? Broken(CloseBlock()) : absl::OkStatus();
   }
 
-  void RecordSkip(SkippedSample skipped) override {
-    skipped_.push_back(skipped);
-    skipped_since_block_.push_back(std::move(skipped));
+  absl::Status Begin() override {
+    SHARDKIT_ASSIGN_OR_RETURN(index_, IndexWriter::Create(file_system_, directory_));
+    return absl::OkStatus();
   }
 
-  absl::StatusOr<DatasetSummary> Finish() override {
-    SHARDKIT_RETURN_IF_ERROR(CheckUsable());
-    if (!job_->complete()) {
-      SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
-      SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
-      while (!in_flight_.empty()) SHARDKIT_RETURN_IF_ERROR(Broken(WriteOne()));
-      SHARDKIT_RETURN_IF_ERROR(Broken(FinishShard()));
-      manifest_.schema = mapper_.schema();
-      manifest_.metadata = options_.shard.metadata;
-      SHARDKIT_RETURN_IF_ERROR(Broken(index_->Finish(manifest_)));
-      SHARDKIT_RETURN_IF_ERROR(Broken(PublishManifest(file_system_, directory_, manifest_)));
-      // From here on the dataset is complete: what is left is tidying up, and a later run can do it.
-      SHARDKIT_RETURN_IF_ERROR(job_->Finish());
-    }
-    ended_ = true;
-    return DatasetSummary{manifest_, skipped_};
+  absl::Status TakeUp(const JournalEntry& entry) override {
+    Schema schema;
+    SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(file_system_, Path(entry.shard.name), &schema));
+    SHARDKIT_RETURN_IF_ERROR(index_->Add(schema, std::move(part)));
+    return mapper_.Start(schema, options_.codecs);
   }
 
-  absl::Status Abort() override {
-    if (std::exchange(ended_, true)) return absl::OkStatus();
-    StopThreads();
+  absl::Status FinishShards() override {
+    SHARDKIT_RETURN_IF_ERROR(CloseBlock());
+    SHARDKIT_RETURN_IF_ERROR(Dispatch());
+    while (!in_flight_.empty()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
+    SHARDKIT_RETURN_IF_ERROR(FinishShard());
+    manifest_.schema = mapper_.schema();
+    manifest_.metadata = options_.shard.metadata;
+    return absl::OkStatus();
+  }
+
+  absl::Status PublishIndexes() override {
+    SHARDKIT_RETURN_IF_ERROR(index_->Finish(manifest_));
+    return PublishManifest(file_system_, directory_, manifest_);
+  }
+
+  absl::Status DiscardOpen() override {
+    stopped_.Cancel();
+    in_flight_.clear();
+    threads_.reset();
     absl::Status status;
     if (file_) status.Update(file_->Abort());
     if (index_) status.Update(index_->Abort());
-    if (job_) status.Update(job_->Abort());
-    return status;
-  }
-
-  absl::Status Suspend() override {
-    if (std::exchange(ended_, true)) return absl::OkStatus();
-    StopThreads();
-    absl::Status status;
-    if (file_) status.Update(file_->Abort());
-    if (index_) status.Update(index_->Abort());
-    if (job_) job_->Suspend();
-    job_.reset();
     return status;
   }
 
  private:
-  absl::Status CheckUsable() const {
-    if (ended_) return FailedPrecondition(directory_, ": the dataset writer has ended");
-    return broken_;
-  }
-
-  // Remembers an error after which the writer can only be aborted.
-  absl::Status Broken(absl::Status status) {
-    if (!status.ok()) broken_ = status;
-    return status;
-  }
-
-  void StopThreads() {
-    stopped_.Cancel();
-    in_flight_.clear();
-    threads_.reset();
-  }
-
   absl::Status UseSchema() {
     absl::StatusOr<EncodingPlan> made = MakeEncodingPlan(mapper_.schema(), options_.shard);
     if (!made.ok()) return Annotate(made.status(), directory_);
@@ -224,29 +188,9 @@ class NativeDatasetWriter : public DatasetWriter {
     shard_raw_bytes_ = 0;
   }
 
-  absl::Status TakeUpFinishedShards() {
-    for (const JournalEntry& entry : job_->finished()) {
-      const std::string path = JoinPath(directory_, entry.shard.name);
-      SHARDKIT_ASSIGN_OR_RETURN(FinishedShard shard, ReadFinishedShard(file_system_, path));
-      SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, std::move(shard.index_part)));
-      SHARDKIT_RETURN_IF_ERROR(mapper_.Start(shard.schema, options_.codecs));
-      manifest_.shards.push_back(entry.shard);
-      finished_bytes_ += entry.shard.bytes;
-      resume_position_ = next_position_ = entry.next_position;
-    }
-    for (const JournalEntry& entry : job_->finished()) {
-      for (const SkippedSample& skipped : entry.skipped) {
-        // One after the last stored sample is met again, and may have been met again before.
-        const bool again = !skipped_.empty() && skipped.position <= skipped_.back().position;
-        if (skipped.position < resume_position_ && !again) skipped_.push_back(skipped);
-      }
-    }
-    return UseSchema();
-  }
-
   absl::Status CloseBlock() {
     if (builder_->empty()) return absl::OkStatus();
-    held_.push_back({builder_->Take(), next_position_, std::exchange(skipped_since_block_, {})});
+    held_.push_back({builder_->Take(), next_position(), TakeSkipped()});
     const bool wait = !options_.shard.dictionaries.empty() && !trained_ && held_.size() < kTrainingBlocks;
     return wait ? absl::OkStatus() : Dispatch();
   }
@@ -294,7 +238,7 @@ class NativeDatasetWriter : public DatasetWriter {
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing blocks"));
     if (file_ && (block.starts_shard || WouldOverflow(encoded))) SHARDKIT_RETURN_IF_ERROR(FinishShard());
     if (!file_) {
-      const std::string path = JoinPath(directory_, ShardName(manifest_.shards.size()));
+      const std::string path = Path(ShardName(manifest_.shards.size()));
       SHARDKIT_ASSIGN_OR_RETURN(file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard));
       file_schema_ = block.plan->schema;
     }
@@ -321,16 +265,12 @@ class NativeDatasetWriter : public DatasetWriter {
     entry.skipped = std::exchange(skipped_in_shard_, {});
     SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));
     file_.reset();
-    finished_bytes_ += summary.file_length;
-    manifest_.shards.push_back(entry.shard);
-    return job_->Record(entry);
+    return Record(std::move(entry));
   }
 
   // Bounds the memory of the key index and of the ends while a shard of tiny samples is written.
   static constexpr uint64_t kMaxSamplesBySize = uint64_t{1} << 20;
 
-  FileSystem& file_system_;
-  const std::string directory_;
   const DatasetWriterOptions options_;
   const bool builder_limited_;  // shards end where the builder says, not where stored bytes do
 
@@ -344,23 +284,14 @@ class NativeDatasetWriter : public DatasetWriter {
   bool starts_shard_ = false;
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
-  uint64_t next_position_ = 0;
 
   std::deque<InFlight> in_flight_;
   std::unique_ptr<ShardFileWriter> file_;
   Schema file_schema_;
   uint64_t written_position_ = 0;
-  uint64_t resume_position_ = 0;
-  uint64_t finished_bytes_ = 0;
 
-  std::unique_ptr<JobDirectory> job_;
   std::unique_ptr<IndexWriter> index_;
-  Manifest manifest_;
-  std::vector<SkippedSample> skipped_;              // all
-  std::vector<SkippedSample> skipped_since_block_;  // since the last block was closed
-  std::vector<SkippedSample> skipped_in_shard_;     // among the blocks written to the present shard
-  absl::Status broken_;
-  bool ended_ = false;
+  std::vector<SkippedSample> skipped_in_shard_;  // among the blocks written to the present shard
   Cancellation stopped_;
   EncoderPool encoders_;
   std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
@@ -371,13 +302,7 @@ class NativeDatasetWriter : public DatasetWriter {
 absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem& file_system,
                                                                      const std::string& directory, const Schema& schema,
                                                                      const DatasetWriterOptions& options) {
-  auto writer = std::make_unique<NativeDatasetWriter>(file_system, directory, options);
-  if (absl::Status status = writer->Start(schema); !status.ok()) {
-    // What an earlier run finished is not lost because it could not be taken up just now.
-    if (writer->has_finished_shards()) (void)writer->Suspend();
-    return status;
-  }
-  return writer;
+  return Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options), schema);
 }
 
 }  // namespace shardkit

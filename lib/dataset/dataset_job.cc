@@ -1,0 +1,137 @@
+#include "dataset/dataset_job.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit {
+
+absl::Status DatasetJob::StartJob(const std::string& text, JobIdentity identity, uint64_t shard_size, bool resume,
+                                  const JobFiles& files) {
+  if (shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(identity.partition, identity.partition_count));
+  identity.fingerprint = StrCat(absl::Hex(Hash64(text), absl::kZeroPad16));
+  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, identity, resume, files));
+  if (job_->complete()) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto dataset, DatasetReader::Open(file_system_, directory_));
+    manifest_ = dataset->manifest();
+    SHARDKIT_RETURN_IF_ERROR(job_->CheckComplete(manifest_));
+    resume_position_ = UINT64_MAX;
+    return absl::OkStatus();
+  }
+  SHARDKIT_RETURN_IF_ERROR(Begin());
+  for (const JournalEntry& entry : job_->finished()) {
+    SHARDKIT_RETURN_IF_ERROR(TakeUp(entry));
+    manifest_.shards.push_back(entry.shard);
+    stored_bytes_ += entry.shard.bytes;
+    resume_position_ = next_position_ = entry.next_position;
+    for (const SkippedSample& skipped : entry.skipped) skipped_.push_back(skipped);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DatasetJob::CheckUsable() const {
+  if (ended_) return FailedPrecondition(directory_, ": the dataset writer has ended");
+  return broken_;
+}
+
+absl::Status DatasetJob::Broken(absl::Status status) {
+  // That would say that the sample at hand is to blame.
+  if (absl::IsInvalidArgument(status)) status = Internal(ToStd(status.message()));
+  if (!status.ok()) broken_ = status;
+  return status;
+}
+
+absl::Status DatasetJob::Append(const Sample& sample, std::optional<uint64_t> next_position) {
+  SHARDKIT_RETURN_IF_ERROR(CheckUsable());
+  if (job_->complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
+  const uint64_t next = next_position.value_or(next_position_ + 1);
+  const absl::Status status = AppendSample(sample, next);
+  if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Broken(status);
+  Accept(next);
+  return absl::OkStatus();
+}
+
+absl::Status DatasetJob::Append(std::span<const std::optional<Value>> row, std::optional<uint64_t> next_position) {
+  const std::vector<Column>& columns = schema().columns();
+  if (row.size() != columns.size()) {
+    return InvalidArgument("a row of ", row.size(), " values: the dataset has ", columns.size(), " columns");
+  }
+  Sample sample;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!row[i]) {
+      if (columns[i].is_key) return InvalidArgument("column \"", columns[i].name, "\": a sample has a key");
+    } else if (columns[i].is_key) {
+      if (row[i]->file)
+        return InvalidArgument("column \"", columns[i].name, "\": a key is given as bytes, not as a file");
+      sample.key = row[i]->bytes;
+    } else {
+      sample.fields.push_back({&columns[i], *row[i]});
+    }
+  }
+  return Append(sample, next_position);
+}
+
+void DatasetJob::RecordSkip(SkippedSample skipped) {
+  skipped_.push_back(skipped);
+  skipped_since_shard_.push_back(std::move(skipped));
+}
+
+std::vector<SkippedSample> DatasetJob::TakeSkipped() {
+  const auto behind = std::ranges::find_if(
+      skipped_since_shard_, [&](const SkippedSample& skipped) { return skipped.position >= next_position_; });
+  std::vector<SkippedSample> taken(std::make_move_iterator(skipped_since_shard_.begin()),
+                                   std::make_move_iterator(behind));
+  skipped_since_shard_.erase(skipped_since_shard_.begin(), behind);
+  return taken;
+}
+
+absl::Status DatasetJob::Record(JournalEntry entry) {
+  stored_bytes_ += entry.shard.bytes;
+  SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
+  manifest_.shards.push_back(std::move(entry.shard));
+  return absl::OkStatus();
+}
+
+std::vector<std::string> DatasetJob::finished_shards() const {
+  std::vector<std::string> paths;
+  if (!job_) return paths;
+  for (const JournalEntry& entry : job_->finished()) paths.push_back(Path(entry.shard.name));
+  return paths;
+}
+
+absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
+  SHARDKIT_RETURN_IF_ERROR(CheckUsable());
+  if (!job_->complete()) {
+    SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
+    SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
+    SHARDKIT_RETURN_IF_ERROR(Broken(PublishIndexes()));
+    // From here on the dataset is complete: what is left is tidying up, and a later run can do it.
+    SHARDKIT_RETURN_IF_ERROR(job_->Finish());
+  }
+  ended_ = true;
+  return DatasetSummary{manifest_, skipped_};
+}
+
+absl::Status DatasetJob::Abort() {
+  if (std::exchange(ended_, true)) return absl::OkStatus();
+  absl::Status status = DiscardOpen();
+  if (job_) status.Update(job_->Abort());
+  return status;
+}
+
+absl::Status DatasetJob::Suspend() {
+  if (std::exchange(ended_, true)) return absl::OkStatus();
+  const absl::Status status = DiscardOpen();
+  if (job_) job_->Suspend();
+  job_.reset();
+  return status;
+}
+
+}  // namespace shardkit

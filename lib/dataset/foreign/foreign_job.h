@@ -1,0 +1,41 @@
+// What writers of MDS and WebDataset have in common: their options, and what the samples were before.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/strings.h"
+#include "dataset/dataset_job.h"
+#include "io/publish_file.h"
+#include "shardkit/foreign_writer.h"
+
+namespace shardkit {
+
+class ForeignJob : public DatasetJob {
+ protected:
+  ForeignJob(FileSystem& file_system, std::string directory, const ForeignWriterOptions& options)
+      : DatasetJob(file_system, std::move(directory)), common_(options) {}
+
+  // `settings` are what the output depends on beside the schema and the common options.
+  absl::Status StartForeign(const Schema& schema, const JobFiles& files, const std::string& settings) {
+    manifest_.schema = schema;
+    manifest_.metadata = common_.origin.metadata;
+    Manifest described;
+    described.schema = schema;
+    return StartJob(StrCat(common_.job, "\n", settings, "\n", common_.shard_size, " ", common_.shard_samples, "\n",
+                           FormatManifest(described), FormatManifest(common_.origin)),
+                    common_, files);
+  }
+
+  absl::Status PublishOrigin() const {
+    Manifest origin = common_.origin;
+    origin.shards.clear();
+    if (origin.schema.size() == 0) origin.schema = manifest_.schema;
+    return PublishFile(file_system_, Path(kOriginName), FormatManifest(origin));
+  }
+
+ private:
+  const ForeignWriterOptions common_;
+};
+
+}  // namespace shardkit

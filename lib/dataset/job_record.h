@@ -1,0 +1,52 @@
+// Which job has made a dataset: a file of one line beside what is the same for equal samples (format-spec/spec.md,
+// section 9.3).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+inline constexpr std::string_view kJobRecordName = ".shardkit-job";
+
+// Two runs of one identity write the same dataset.
+struct JobIdentity {
+  std::string fingerprint;  // of the input and the options: the same for all parts of a job
+  uint64_t partition = 0;
+  uint64_t partition_count = 1;
+
+  bool operator==(const JobIdentity&) const = default;
+
+  // "FINGERPRINT I/N"
+  std::string Text() const;
+};
+
+// InvalidArgument for a partition that there is not.
+absl::Status CheckPartition(uint64_t partition, uint64_t partition_count);
+
+struct JobRecord {
+  JobIdentity job;
+  uint64_t dataset_hash = 0;  // the manifest's
+};
+
+// Writes the record of a dataset whose manifest is about to be published: whole or not at all.
+absl::Status PublishJobRecord(FileSystem& file_system, const std::string& directory, const JobIdentity& job,
+                              const Manifest& manifest);
+
+// Empty when there is none, or one that cannot be understood.
+absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, const std::string& directory);
+
+// InvalidArgument unless every job of which `parts` has a part stands there with all its parts, each once and in their
+// order. A part counts where its record is there and is that of the manifest.
+absl::Status CheckPartitions(FileSystem& file_system, const std::vector<std::string>& parts,
+                             const std::vector<Manifest>& manifests);
+
+}  // namespace shardkit
