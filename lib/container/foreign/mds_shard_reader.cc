@@ -226,8 +226,7 @@ absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const si
       std::max(info.offset + info.length, std::min(file_length_, RoundUp(info.offset + info.length, alignment)));
   state.stored.resize_discard(to - from);
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(from, {state.stored.data(), state.stored.size()}));
-  const char* const base = state.stored.size() == 0 ? "" : state.stored.data();
-  return Fill(info, offsets, base + (info.offset - from), info.offset, wanted, state, view);
+  return Fill(info, offsets, state.stored.data() + (info.offset - from), info.offset, wanted, state, view);
 }
 
 absl::Status MdsShardReader::CheckRawHashes(std::string_view raw) const {

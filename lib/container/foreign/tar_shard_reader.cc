@@ -237,8 +237,7 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
     return Annotate(status, StrCat(path_, ": block ", index, " (samples ", block.first_sample, " to ",
                                    block.first_sample + block.sample_count - 1, ") at byte ", block.offset));
   }
-  // Values without bytes need an address too.
-  return FillView(block, stretches, stretches.empty() ? "" : state.stored.data(), state, view);
+  return FillView(block, stretches, state.stored.data(), state, view);
 }
 
 absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64_t ordinal, size_t column,
