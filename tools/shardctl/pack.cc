@@ -120,6 +120,7 @@ int RunPack(int argc, char** argv) {
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   shardkit::SourceOptions source_options;
   source_options.max_decompression = arguments.max_decompression;
+  source_options.verify_listed_hashes = arguments.verify_listed_hashes;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());

@@ -68,6 +68,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   std::vector<std::string> dictionaries;
   JobsOption jobs;
   DecompressionOption decompression;
+  HashOption hashes;
   line.Arguments("INPUT", 1, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
@@ -92,6 +93,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
@@ -108,6 +110,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   arguments->skip_errors = on_error == 1;
   arguments->jobs = jobs.jobs();
   arguments->max_decompression = decompression.bytes();
+  arguments->verify_listed_hashes = hashes.verify();
   for (const std::string& codec : codecs) {
     const absl::Status status = ParseCodec(codec, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));

@@ -21,6 +21,7 @@ struct PackArguments {
   uint64_t partition = 0;
   uint64_t partition_count = 1;
   uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
+  bool verify_listed_hashes = true;                                 // of these datasets
   bool skip_errors = false;
   bool resume = false;
   bool dry_run = false;

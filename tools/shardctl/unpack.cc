@@ -23,11 +23,13 @@ int RunUnpack(int argc, char** argv) {
   bool json = false;
   JobsOption jobs;
   DecompressionOption decompression;
+  HashOption hashes;
   line.Arguments("PATH", 1, 1, &paths);
   line.Text("-o,--output", "DIR", &output, "directory to write to; must be empty or missing");
   jobs.AddTo(&line, "threads that read, check and write");
   line.Text("--samples", "A:B", &range, "only samples A up to but not including B; either may be left out");
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Files come back byte for byte. A dataset that was not packed from files gives KEY.COLUMN for byte "
@@ -46,8 +48,10 @@ int RunUnpack(int argc, char** argv) {
   }
   options.threads = jobs.jobs();
   options.cancellation = CancelOnSignal();
-  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
-      OpenDataset(paths[0], shardkit::ReadMode::kBuffered, {}, decompression.bytes());
+  shardkit::ReadOptions read;
+  read.max_decompression = decompression.bytes();
+  read.verify_listed_hashes = hashes.verify();
+  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], read);
   if (!dataset.ok()) return Fail(dataset.status());
 
   Progress progress("samples");

@@ -37,10 +37,12 @@ uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 
 
 absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem& file_system, const std::string& path,
                                                                      const ReadOptions& options,
-                                                                     std::shared_ptr<const TarContents> contents) {
+                                                                     std::shared_ptr<const TarContents> contents,
+                                                                     std::shared_ptr<ListedHash> hash) {
   std::unique_ptr<TarShardReader> reader(new TarShardReader());
   reader->path_ = path;
   reader->options_ = options;
+  if (options.verify_listed_hashes) reader->hash_ = std::move(hash);
   if (contents == nullptr) {
     SHARDKIT_ASSIGN_OR_RETURN(contents, LoadTarContents(file_system, path, options.max_decompression));
   }
@@ -55,6 +57,9 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem&
   }
   reader->fallback_reason_ = reader->file_->fallback_reason();
   if (compressed) {
+    if (reader->hash_) {
+      SHARDKIT_ASSIGN_OR_RETURN(reader->compressed_, file_system.OpenForReading(path));
+    }
     reader->options_.max_block_memory =
         std::min(options.max_block_memory, reader->file_length_ + std::min(options.max_decompression, kMaxMemory));
     const uint64_t end = index.values.empty() ? 0 : index.values.back().offset + index.values.back().length;
@@ -84,15 +89,17 @@ void TarShardReader::FormBlocks() {
   SetBlocks(offsets, static_cast<uint32_t>(std::min<uint64_t>(most, kForeignBlockSamples)));
 }
 
-// A DALI index has no checksums: before the first byte of a block is believed, its members' headers have been seen.
-// Threads that come at once both look.
-absl::Status TarShardReader::CheckBlock(size_t index) const {
-  if (checked_ == nullptr || checked_[index].load(std::memory_order_relaxed)) return absl::OkStatus();
+// What has to hold before the first byte of a block is believed: the hash listed for the file, unless only keys are
+// wanted, which come from headers and their checksums; and, since a DALI index has no checksums, that the members'
+// headers were seen. Threads that come at once both look.
+absl::Status TarShardReader::CheckBefore(size_t block, bool key_alone) const {
+  if (hash_ && !key_alone) SHARDKIT_RETURN_IF_ERROR(hash_->Check(compressed_ ? *compressed_ : *file_));
+  if (checked_ == nullptr || checked_[block].load(std::memory_order_relaxed)) return absl::OkStatus();
   const std::vector<uint64_t>& ends = contents_->index.value_ends;
-  const uint64_t first = blocks_[index].first_sample;
+  const uint64_t first = blocks_[block].first_sample;
   SHARDKIT_RETURN_IF_ERROR(
-      CheckTarMembers(*file_, *contents_, ends[first], ends[first + blocks_[index].sample_count], /*to_end=*/false));
-  checked_[index].store(true, std::memory_order_relaxed);
+      CheckTarMembers(*file_, *contents_, ends[first], ends[first + blocks_[block].sample_count], /*to_end=*/false));
+  checked_[block].store(true, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -221,7 +228,8 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
     if (column >= schema_.size()) return InvalidArgument(path_, ": there is no column ", column);
     state.wanted[column] = 1;
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckBlock(index));
+  const bool key_alone = std::ranges::count(state.wanted, 1) == state.wanted[kKeyColumn];
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(index, key_alone));
   const BlockInfo& block = blocks_[index];
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
@@ -243,7 +251,7 @@ absl::Status TarShardReader::ReadBlock(size_t index, std::span<const size_t> col
 absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64_t ordinal, size_t column,
                                                                           BlockBuffer* buffer) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  SHARDKIT_RETURN_IF_ERROR(CheckBlock(BlockOfSample(ordinal)));
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(BlockOfSample(ordinal), column == kKeyColumn));
   if (column == kKeyColumn) return std::optional(contents_->index.key(ordinal));
   const TarValue* const value = FindValue(ordinal, column);
   if (value == nullptr) return std::optional<std::string_view>();
@@ -269,7 +277,7 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
 
 absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  SHARDKIT_RETURN_IF_ERROR(CheckBlock(BlockOfSample(ordinal)));
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(BlockOfSample(ordinal), column == kKeyColumn));
   if (column == kKeyColumn) {
     SHARDKIT_RETURN_IF_ERROR(sink(contents_->index.key(ordinal)));
     return true;

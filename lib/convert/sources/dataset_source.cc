@@ -42,6 +42,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
   DatasetOptions dataset_options;
   dataset_options.columns = options.columns;
   dataset_options.max_decompression = options.max_decompression;
+  dataset_options.verify_listed_hashes = options.verify_listed_hashes;
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   SHARDKIT_ASSIGN_OR_RETURN(std::optional<Manifest> origin, ReadOrigin(file_system, *input.dataset));
   // Chosen columns are read with the key.

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
   if (paths.empty()) return InvalidArgument("no input given");
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
+  convert.verify_listed_hashes = options.verify_listed_hashes;
   std::vector<ConversionInput> inputs;
   for (const std::string& path : paths) {
     SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, convert));

@@ -80,7 +80,7 @@ class WebDataset final : public ForeignDataset {
   absl::StatusOr<std::unique_ptr<TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
     const ListedTar& tar = tars_[shard];
     SHARDKIT_RETURN_IF_ERROR(CheckTarSize(file_system_, tar));
-    auto opened = TarShardReader::Open(file_system_, tar.path, options, contents_[shard]);
+    auto opened = TarShardReader::Open(file_system_, tar.path, options, contents_[shard], tar.hash);
     if (!opened.ok()) return DescribeMissing(tar, opened.status());
     SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count()));
     return opened;
@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_
   std::vector<ListedTar> tars;
   for (std::string& tar : paths) {
     std::string name(BaseName(tar));
-    tars.push_back({std::move(tar), std::move(name), "", 0, {}});
+    tars.push_back({std::move(tar), std::move(name), "", 0, {}, nullptr});
   }
   return OpenTars(file_system, std::move(tars), options);
 }

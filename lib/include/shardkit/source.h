@@ -102,6 +102,8 @@ struct SourceOptions {
   // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one
   // sample.
   uint64_t max_decompression = kDefaultMaxDecompression;
+  // Of "mds" and "webdataset", as ReadOptions says.
+  bool verify_listed_hashes = true;
   // A tar's half pairs wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
 };
