@@ -43,7 +43,8 @@ class Manifest:
         check(isinstance(self.json, dict), "manifest is not a JSON object")
         at = data.rfind(b'\n  "checksum": "') + 1
         check(at > 0, "manifest has no checksum line")
-        check(self.json.get("checksum") == f"{xxh3(data[:at]):016x}", "manifest checksum does not match", at)
+        check(data[at:] == f'  "checksum": "{xxh3(data[:at]):016x}"\n}}\n'.encode(),
+              "manifest checksum does not match, or bytes follow its line", at)
         check(self.json.get("format") == "shardkit-dataset", "manifest format is not shardkit-dataset")
         check(self.json.get("version") == 1, f"manifest version {self.json.get('version')} is not supported",
               kind="Unimplemented")
@@ -238,7 +239,7 @@ class Dataset:
             yield from self.shard(s).raw_samples()
 
     def read_blob(self, ordinal, name):
-        """One blob value through the offset index: no other byte of the shard is read."""
+        """One blob value through the offset index. Whether its bytes mean what they seem to is for the header to say."""
         s = bisect.bisect_right(self.first_samples, ordinal) - 1
         entry = self.index.shard(s)
         k = max((k for k in range(entry.first_block, entry.first_block + entry.block_count)
@@ -246,7 +247,7 @@ class Dataset:
         begin, end = self.index.record(k, self.blobs.index(name), ordinal - self.index.block(k).first_sample)
         if begin == end:
             return None
-        record = map_file(os.path.join(self.directory, self.manifest.shards[s].name))[begin:end]
+        record = self.shard(s).data[begin:end]
         check(len(record) == end - begin >= 8, f"sample {ordinal}: record is cut short", begin)
         check(xxh3(record[:-8]) == int.from_bytes(record[-8:], "little"),
               f"sample {ordinal}: record checksum does not match", begin)
@@ -260,6 +261,9 @@ class Dataset:
                 shard.validate(deep)
             except ShardError as error:
                 raise ShardError(f"shard {s} {entry.name!r}: {error}", kind=error.kind) from None
+            for key, value in shard.metadata.items():
+                check(self.manifest.metadata.get(key, value) == value,
+                      f"manifest: metadata {key!r} differs from that of shard {s} {entry.name!r}")
             wanted = IndexShard(first_sample, entry.samples, k, entry.blocks, entry.bytes, name_offset, len(name))
             check(self.index.shard(s) == wanted, f"index: entry of shard {s} is wrong", self.index.shards_offset + 64 * s)
             check(self.index.names[name_offset:name_offset + len(name)] == name, f"index: name of shard {s} is wrong",

@@ -141,6 +141,12 @@ def ndarrays():
                                 deep=Array([1, 2, 1, 1, 1, 1, 1, 2], [i, 1, 2, 3])) for i, (shape, flat) in enumerate(shapes)])
 
 
+def zero_bytes():
+    """A column without bytes, in frames without bytes."""
+    return build([Col("zero", "ndarray", "zstd", dtype="f32", shape=[0])], [dict(zero=Array([0], []))] * 3, [2, 1],
+                 encoders=dict(zero=with_encoding(1, handmade_frame)))
+
+
 def rle():
     columns = [Col("plain", "rle"), Col("edge", "rle", "zstd")]
     empty, full, none = (5, 5, [25]), (5, 5, [0, 25]), (0, 7, [])
@@ -170,7 +176,7 @@ VALID = {
     "empty": lambda: build([Col("key", "utf8", key=True), Col("x", "i32")], [], []),
     "one-sample": one_sample, "every-type": every_type, "scalar-extremes": scalar_extremes, "nullable": nullable,
     "empty-values": empty_values, "zstd": zstd, "dictionary": dictionary, "many-blocks": many_blocks,
-    "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle, "image": image,
+    "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle, "zero-bytes": zero_bytes, "image": image,
     "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
     "signed-zeros": lambda: build([Col("x", "f32")], [dict(x=x) for x in (0.0, -0.0, 0.0)]),
     "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),

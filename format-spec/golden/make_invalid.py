@@ -1,7 +1,7 @@
 """The invalid golden files: each has one defect and right checksums everywhere else. See make_golden.py."""
 import struct
 
-from writer import Array, Col, Masks, build, handmade_frame, index, manifest
+from writer import Array, Col, Masks, build, handmade_frame, index, manifest, xxh3
 
 COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
 VALUES = [b"zero", b"one", None, b"three", b""]
@@ -277,6 +277,12 @@ def datasets():
     add("dataset-manifest-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"samples": 5', b'"samples": 7', 1))
     add("dataset-manifest-missing", error(OPEN, ["dataset.json"], kind=ABSENT), dataset_json=None)
     add("dataset-manifest-cut-short", error(OPEN, ["manifest"]), dataset_json=text[:-20])
+    no_shards = dict(a_shard=None, dataset_idx=index(columns, []))
+    short = manifest(columns, {}, [])
+    add("dataset-manifest-line-after", error(OPEN, ["manifest", "checksum"]), dataset_json=short + b"\n", **no_shards)
+    short += b"{\n"
+    short += f'  "checksum": "{xxh3(short):016x}"\n}}\n'.encode()
+    add("dataset-manifest-object-after", error(OPEN, ["manifest"]), dataset_json=short, **no_shards)
     add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
     add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
@@ -284,6 +290,10 @@ def datasets():
     add("dataset-shard-missing", error(READ, ["shard 0", "missing"], kind=ABSENT), a_shard=None)
     other = base(columns=columns, samples=[dict(key="k9"), *SAMPLES[1:]])
     add("dataset-shard-swapped", error(READ, ["shard 0", "content hash"]), a_shard=other.data)
+    flagged = patched("header", 20, u32(1 << 7), columns=columns)
+    add("dataset-shard-incompatible", error(READ, ["shard", "incompatible flag", "bit 7"], kind=NEWER), a_shard=flagged.data,
+        dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index(columns, [("a.shard", flagged)]))
+    add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
         dataset_json=manifest([Col("key", "json")], {}, pair))
     add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)

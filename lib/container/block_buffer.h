@@ -48,8 +48,9 @@ struct BlockBuffer::State {
   std::shared_ptr<const void> pinned;
 
   void Pin(std::shared_ptr<const void> shard) {
+    if (pinned != shard) mapped = nullptr;
     pinned = std::move(shard);
-    shown = nullptr;  // its file may have gone with the shard pinned before
+    shown = nullptr;  // files may have gone with the shard pinned before
   }
 
   // What `view` holds, so that values of one block are read from memory: of which reader, 0 for none, and

@@ -120,6 +120,7 @@ class AnyDatasetReader : public DatasetReader {
     if (!manifest_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
     for (size_t shard = 0; shard < manifest_.shards.size(); ++shard) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+      buffer->state().Pin(open);
       SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
       if (local) return std::optional<uint64_t>(first_samples_[shard] + *local);
     }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kFormatName = "shardkit-dataset";
 constexpr uint64_t kManifestVersion = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
-constexpr std::string_view kChecksumKey = "  \"checksum\": \"";
+constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
 std::string Quote(std::string_view text) { return JsonValue(text).Format(); }
 
@@ -132,12 +132,10 @@ bool IsSafeName(std::string_view name) {
 absl::Status CheckChecksum(std::string_view text) {
   const size_t line = text.rfind(kChecksumKey);
   if (line == text.npos) return DataLoss("manifest: has no checksum");
-  const std::string_view digits = text.substr(line + kChecksumKey.size(), 16);
-  if (digits != Hex64(Hash64(text.substr(0, line))) ||
-      text.substr(line + kChecksumKey.size() + digits.size()) != "\"\n}\n") {
-    return DataLoss("manifest checksum is wrong: the file was damaged or edited; run shardctl index to make it anew");
-  }
-  return absl::OkStatus();
+  const std::string_view end = text.substr(line + kChecksumKey.size());
+  if (end == StrCat(Hex64(Hash64(text.substr(0, line + 1))), "\"\n}\n")) return absl::OkStatus();
+  return DataLoss("manifest checksum is wrong, or bytes follow it: the file was damaged or edited; run shardctl index ",
+                  "to make it anew");
 }
 
 }  // namespace
@@ -188,7 +186,7 @@ std::string FormatManifest(const Manifest& manifest) {
                   i + 1 < manifest.shards.size() ? ",\n" : "\n");
   }
   out += "  ],\n";
-  out += StrCat(kChecksumKey, Hex64(Hash64(out)), "\"\n}\n");
+  out += StrCat(kChecksumKey.substr(1), Hex64(Hash64(out)), "\"\n}\n");
   return out;
 }
 
@@ -225,6 +223,9 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
       } else if (key == "shards") {
         for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
       }
+    }
+    if (version == kManifestVersion && document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
+      return DataLoss("manifest: bytes follow its end");
     }
   } catch (const simdjson::simdjson_error& error) {
     return DataLoss("manifest: is not as it should be (", error.what(), "); run shardctl index to make it anew");

@@ -47,8 +47,7 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
   }
   for (size_t i = 0; i < columns.size(); ++i) {
     BlockAssembler::Set(view, i,
-                        columns[i] == kMissing ? ColumnView(read.sample_count(), nullptr, nullptr, nullptr, 0, 0)
-                                               : read.column(columns[i]));
+                        columns[i] == kMissing ? ColumnView::Missing(read.sample_count()) : read.column(columns[i]));
   }
   return absl::OkStatus();
 }

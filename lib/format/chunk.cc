@@ -85,9 +85,7 @@ absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_cou
   }
   const char* const ends = layout.ends_bytes != 0 ? structure + layout.presence_bytes : nullptr;
   const bool blob = column.is_blob();
-  // An empty values chunk has no address of its own; any other tells "loaded" just as well.
-  const char* const data =
-      blob ? (values.data() != nullptr ? values.data() : head.data()) : head.data() + layout.values_offset;
+  const char* const data = blob ? values.data() : head.data() + layout.values_offset;
   const ColumnView view(sample_count, presence, ends, data, column.fixed_size().value_or(0),
                         blob ? kValueChecksumBytes : 0);
   if (ends != nullptr) {

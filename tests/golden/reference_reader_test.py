@@ -137,6 +137,11 @@ class Invalid(unittest.TestCase):
                     self.assertEqual([dict(first_sample=block.first_sample, sample_count=block.sample_count)
                                       for block in recover(path + ".shard").blocks], wanted["recovered"])
 
+    def test_no_blob_through_the_index_of_a_shard_that_is_refused(self):
+        dataset = read_dataset(f"{GOLDEN}/invalid/dataset-shard-incompatible")
+        with self.assertRaisesRegex(ShardError, "incompatible flag"):
+            dataset.read_blob(0, "key")
+
     def test_every_flipped_bit_is_found(self):
         data = bytearray(load(f"{GOLDEN}/valid/one-sample.shard"))
         for bit in range(8 * len(data)):

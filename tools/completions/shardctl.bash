@@ -4,22 +4,23 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --jobs
-                --partition --resume --on-error --max-decompression --allow-empty --dry-run --json --help" ;;
+                --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
-    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --json --help" ;;
-    inspect) echo "--sample --key --shard --block --max-decompression --json --help" ;;
-    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --help" ;;
+    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --help" ;;
+    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --help" ;;
+    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --help" ;;
     validate) echo "--deep --jobs --io --max-decompression --json --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
-    unpack) echo "--output --jobs --samples --on-error --max-decompression --json --help" ;;
+    unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --compression --hash
-                   --encoding --no-index --jobs --partition --resume --on-error --max-decompression --dry-run --json --help" ;;
+                   --encoding --no-index --jobs --partition --resume --on-error --max-decompression
+                   --no-verify-hashes --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
-                --simulate-step --cold --memory --threads --read-threads --io --max-decompression --on-error --trace
-                --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
+                --simulate-step --cold --memory --threads --read-threads --io --max-decompression
+                --no-verify-hashes --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
     "synth files") echo "--output --count --seed --jobs --overwrite --json --size --jitter --extension

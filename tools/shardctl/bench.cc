@@ -15,7 +15,7 @@ namespace shardctl {
 namespace {
 
 absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& arguments) {
-  const auto dataset = OpenDataset(arguments.paths[0], shardkit::ReadMode::kBuffered, {}, arguments.max_decompression);
+  const auto dataset = OpenDataset(arguments.paths[0], arguments.read);
   if (!dataset.ok()) return dataset.status();
   auto columns = ChooseColumns((*dataset)->columns(), arguments.columns, arguments.decode,
                                static_cast<uint32_t>(arguments.context));
@@ -30,8 +30,7 @@ absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& ar
   options.columns = *std::move(columns);
   options.geometry = arguments.decode.geometry;
   options.bad_samples = arguments.skip_errors ? shardkit::BadSamples::kSkip : shardkit::BadSamples::kFail;
-  options.read.mode = arguments.mode;
-  options.read.max_decompression = arguments.max_decompression;
+  options.read = arguments.read;
   options.memory_bytes = arguments.memory;
   options.decode_threads = static_cast<int>(arguments.decode_threads);
   options.read_threads = static_cast<int>(arguments.read_threads);
@@ -57,7 +56,7 @@ absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shard
   if (!options.ok()) return options.status();
   std::vector<std::string> files;
   for (const std::string& path : arguments.paths) {
-    const auto found = FilesOfDataset(path, arguments.max_decompression);
+    const auto found = FilesOfDataset(path, arguments.read);
     if (!found.ok()) return found.status();
     files.insert(files.end(), found->begin(), found->end());
   }

@@ -27,6 +27,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   size_t on_error = 0;
   IoOption io;
   DecompressionOption decompression;
+  HashOption hashes;
   line.Arguments("DATASET", 0, SIZE_MAX, &arguments->paths);
   line.Count("--epochs", "N", &arguments->epochs, 1, UINT32_MAX, "epochs to read [1]");
   line.Count("--steps", "N", &arguments->steps, 1, UINT64_MAX, "stop after N batches");
@@ -43,6 +44,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   line.Count("--read-threads", "N", &arguments->read_threads, 1, 1024, "reading threads [found by the loader]");
   io.AddTo(&line);
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a bad sample: fail, or skip it and exit with 4 [fail]");
   line.Text("--trace", "FILE", &arguments->trace, "write what each thread did when, for Perfetto or chrome://tracing");
@@ -88,8 +90,9 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   }
   arguments->step_seconds = step_milliseconds / 1000;
   arguments->skip_errors = on_error == 1;
-  arguments->mode = io.mode();
-  arguments->max_decompression = decompression.bytes();
+  arguments->read.mode = io.mode();
+  arguments->read.max_decompression = decompression.bytes();
+  arguments->read.verify_listed_hashes = hashes.verify();
   return std::nullopt;
 }
 

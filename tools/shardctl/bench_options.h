@@ -26,8 +26,7 @@ struct BenchArguments {
   uint64_t context = 4096;
   bool cold = false;
   bool skip_errors = false;
-  shardkit::ReadMode mode = shardkit::ReadMode::kBuffered;
-  uint64_t max_decompression = shardkit::kDefaultMaxDecompression;
+  shardkit::ReadOptions read;
   std::optional<std::string> trace;
   DeviceOptions device;
   bool json = false;

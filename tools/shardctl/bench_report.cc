@@ -76,10 +76,10 @@ std::string CeilingsText(const BenchArguments& arguments, const BenchResult& res
   table.AddRow({"storage", Rated(ceilings.storage.bytes_per_second), Rated(ratios.read_per_second),
                 FormatFixed(ratios.storage, 3),
                 Counted(static_cast<uint64_t>(result.run.report.read.threads), "thread") + ", " +
-                    ModeName(arguments.mode) +
-                    (ceilings.storage_cold                           ? ", cold"
-                     : arguments.mode == shardkit::ReadMode::kDirect ? ""
-                                                                     : ", warm")});
+                    ModeName(arguments.read.mode) +
+                    (ceilings.storage_cold                                ? ", cold"
+                     : arguments.read.mode == shardkit::ReadMode::kDirect ? ""
+                                                                          : ", warm")});
   table.AddRow({"memory copy", Rated(ceilings.memory_copy), Rated(ratios.bytes_per_second),
                 FormatFixed(ratios.memory_copy, 3), "1 thread"});
   if (ceilings.jpeg.has_value()) {
@@ -186,7 +186,7 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
                         {"ratio", ratios.storage},
                         {"bytes", ceilings.storage.bytes},
                         {"threads", report.read.threads},
-                        {"io", ModeName(arguments.mode)},
+                        {"io", ModeName(arguments.read.mode)},
                         {"cold", ceilings.storage_cold}};
   machine["memory_copy"] = {
       {"bytes_per_second", ceilings.memory_copy}, {"loader", ratios.bytes_per_second}, {"ratio", ratios.memory_copy}};

@@ -78,14 +78,13 @@ absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const 
                                          const shardkit::Cancellation& cancellation) {
   Ceilings ceilings;
   if (arguments.cold) ceilings.storage_cold = DropFromPageCache(files).empty();
-  const auto storage = MeasureStorage(files, arguments.mode, report.read.threads, arguments.cold, cancellation);
+  const auto storage = MeasureStorage(files, arguments.read.mode, report.read.threads, arguments.cold, cancellation);
   if (!storage.ok()) return storage.status();
   ceilings.storage = *storage;
   ceilings.memory_copy = MeasureMemoryCopy();
   for (const shardkit::LoaderColumn& column : options.columns) {
     if (column.decode != shardkit::ColumnDecode::kImage) continue;
-    const auto jpeg =
-        MeasureJpeg(arguments.paths[0], column.name, arguments.max_decompression, report.decode.threads, cancellation);
+    const auto jpeg = MeasureJpeg(arguments.paths[0], column.name, arguments.read, report.decode.threads, cancellation);
     if (!jpeg.ok()) return jpeg.status();
     if (jpeg->images == 0) continue;  // of other formats
     ceilings.jpeg = *jpeg;

@@ -58,6 +58,7 @@ int RunCat(int argc, char** argv) {
   bool force = false;
   IoOption io;
   DecompressionOption decompression;
+  HashOption hashes;
   line.Arguments("PATH", 1, 1, &paths);
   sample.AddTo(&line);
   line.Text("-c,--column", "COL", &column_name, "the column");
@@ -68,6 +69,7 @@ int RunCat(int argc, char** argv) {
   line.Flag("--force", &force, "write binary values even to a terminal");
   io.AddTo(&line);
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Notes("Without --decode exactly the stored bytes are written. A sample without the value gives exit code 1.");
   line.Example("shardctl cat photos --key n01440764_tench --column jpg -o tench.jpg", "one photograph");
   line.Example("shardctl cat sa1b --sample 3 --column masks --decode | jq length", "how many masks has sample 3?");
@@ -78,12 +80,13 @@ int RunCat(int argc, char** argv) {
     return line.UsageError("--sample and --key cannot be combined");
   }
 
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened =
-      OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
+  shardkit::ReadOptions read;
+  read.mode = io.mode();
+  read.max_decompression = decompression.bytes();
+  read.verify_listed_hashes = hashes.verify();
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], read);
   // A column of another container that is never read does not matter when another is asked for.
-  if (absl::IsUnimplemented(opened.status())) {
-    opened = OpenDataset(paths[0], io.mode(), {*column_name}, decompression.bytes());
-  }
+  if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], read, {*column_name});
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);

@@ -76,8 +76,9 @@ struct Images {
   double present = 0;
 };
 
-absl::StatusOr<Images> CollectImages(const std::string& path, const std::string& column, uint64_t max_decompression) {
-  const auto dataset = OpenDataset(path, shardkit::ReadMode::kBuffered, {column}, max_decompression);
+absl::StatusOr<Images> CollectImages(const std::string& path, const std::string& column, shardkit::ReadOptions read) {
+  read.mode = shardkit::ReadMode::kBuffered;
+  const auto dataset = OpenDataset(path, read, {column});
   if (!dataset.ok()) return dataset.status();
   const uint64_t samples = (*dataset)->sample_count();
   const uint64_t wanted = std::min(samples, kMostImages);
@@ -199,9 +200,10 @@ double MeasureMemoryCopy() {
   return static_cast<double>(bytes) / SecondsSince(begin);
 }
 
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression,
-                                        int threads, const shardkit::Cancellation& cancellation) {
-  absl::StatusOr<Images> images = CollectImages(path, column, max_decompression);
+absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column,
+                                        const shardkit::ReadOptions& read, int threads,
+                                        const shardkit::Cancellation& cancellation) {
+  absl::StatusOr<Images> images = CollectImages(path, column, read);
   if (!images.ok()) return images.status();
   JpegLoop loop;
   // A first pass over what there is warms up, and finds what cannot be decoded.

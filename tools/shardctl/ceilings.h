@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardctl {
 
@@ -35,7 +36,8 @@ struct JpegCeiling {
 };
 
 // Decodes images from all over the dataset to RGB at full size with libjpeg-turbo's own interface.
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column, uint64_t max_decompression,
-                                        int threads, const shardkit::Cancellation& cancellation);
+absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column,
+                                        const shardkit::ReadOptions& read, int threads,
+                                        const shardkit::Cancellation& cancellation);
 
 }  // namespace shardctl

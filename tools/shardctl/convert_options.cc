@@ -51,6 +51,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   bool no_index = false;
   JobsOption jobs;
   DecompressionOption decompression;
+  HashOption input_hashes;
   line.Arguments("IN", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the new dataset; must be empty or missing");
   line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to,
@@ -79,6 +80,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read or stored: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
+  input_hashes.AddTo(&line);
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be converted, write nothing");
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
@@ -139,6 +141,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   dataset.job = InputText(inputs);
   dataset.threads = jobs.jobs();
   options.max_decompression = decompression.bytes();
+  options.verify_listed_hashes = input_hashes.verify();
   if (partition.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
     if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));

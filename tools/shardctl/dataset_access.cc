@@ -25,6 +25,13 @@ void DecompressionOption::AddTo(CommandLine* line) {
              "what a block or a compressed file may decompress to beyond its stored bytes; more is refused [128MiB]");
 }
 
+void HashOption::AddTo(CommandLine* line) {
+  line->Flag(
+      "--no-verify-hashes", &off_,
+      "do not compare the hashes that an index lists for whole files (MDS, tars in wids's list): the first value "
+      "comes sooner, and damage passes for data");
+}
+
 void JobsOption::AddTo(CommandLine* line, const std::string& description) {
   line->Count("-j,--jobs", "N", &jobs_, 1, 1024, description + " [one per processor]");
 }
@@ -58,12 +65,11 @@ absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& datas
   return *sample;
 }
 
-absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::string& path, shardkit::ReadMode mode,
-                                                                     const std::vector<std::string>& columns,
-                                                                     uint64_t max_decompression) {
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::string& path,
+                                                                     const shardkit::ReadOptions& read,
+                                                                     const std::vector<std::string>& columns) {
   shardkit::DatasetOptions options;
-  options.max_decompression = max_decompression;
-  options.mode = mode;
+  static_cast<shardkit::ReadOptions&>(options) = read;
   options.columns = columns;
   return shardkit::DatasetReader::Open(*shardkit::PosixFileSystem(), path, options);
 }

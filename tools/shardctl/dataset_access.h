@@ -35,6 +35,16 @@ class DecompressionOption {
   uint64_t bytes_ = shardkit::kDefaultMaxDecompression;
 };
 
+// --no-verify-hashes
+class HashOption {
+ public:
+  void AddTo(CommandLine* line);
+  bool verify() const { return !off_; }
+
+ private:
+  bool off_ = false;
+};
+
 // -j, --jobs; the number of processors unless given.
 class JobsOption {
  public:
@@ -57,9 +67,9 @@ struct SampleOption {
   absl::StatusOr<uint64_t> Find(const shardkit::DatasetReader& dataset) const;
 };
 
-absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(
-    const std::string& path, shardkit::ReadMode mode = shardkit::ReadMode::kBuffered,
-    const std::vector<std::string>& columns = {}, uint64_t max_decompression = shardkit::kDefaultMaxDecompression);
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::string& path,
+                                                                     const shardkit::ReadOptions& read = {},
+                                                                     const std::vector<std::string>& columns = {});
 
 // InvalidArgument when `output` lies within an input that is a directory: it would become part of it.
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs);

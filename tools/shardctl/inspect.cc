@@ -13,7 +13,8 @@
 namespace shardctl {
 namespace {
 
-int InspectOneShard(const shardkit::DatasetReader& dataset, uint64_t index, uint64_t max_decompression, bool json) {
+int InspectOneShard(const shardkit::DatasetReader& dataset, uint64_t index, const shardkit::ReadOptions& read,
+                    bool json) {
   const auto& shards = dataset.manifest().shards;
   if (index >= shards.size()) {
     return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(index) + ": it has " +
@@ -21,7 +22,7 @@ int InspectOneShard(const shardkit::DatasetReader& dataset, uint64_t index, uint
   }
   const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> shard = dataset.OpenShard(index);
   if (!shard.ok()) return Fail(shard.status());
-  const auto alone = OpenDataset((*shard)->path(), shardkit::ReadMode::kBuffered, {}, max_decompression);
+  const auto alone = OpenDataset((*shard)->path(), read);
   if (!alone.ok()) return Fail(alone.status());
   return InspectDataset(**alone, json);
 }
@@ -35,6 +36,7 @@ int RunInspect(int argc, char** argv) {
   std::optional<uint64_t> shard;
   std::optional<uint64_t> block;
   DecompressionOption decompression;
+  HashOption hashes;
   bool json = false;
   line.Arguments("PATH", 1, 1, &paths);
   sample.AddTo(&line);
@@ -42,6 +44,7 @@ int RunInspect(int argc, char** argv) {
   line.Count("--block", "J", &block, 0, UINT64_MAX,
              "this block of the shard, counted from 0 (of shard 0 unless --shard)");
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Flag("--json", &json, "print one JSON document");
   line.Notes("Sizes marked ~ come from a histogram and are at most so much, and at least half of it.");
   line.Example("shardctl inspect photos", "what is in it: columns, types, sizes, ratios");
@@ -55,15 +58,17 @@ int RunInspect(int argc, char** argv) {
     return line.UsageError("a sample and a shard or block cannot be asked for at once");
   }
 
-  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
-      OpenDataset(paths[0], shardkit::ReadMode::kBuffered, {}, decompression.bytes());
+  shardkit::ReadOptions read;
+  read.max_decompression = decompression.bytes();
+  read.verify_listed_hashes = hashes.verify();
+  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], read);
   if (!dataset.ok()) return Fail(dataset.status());
   if (sample.given()) {
     const absl::StatusOr<uint64_t> ordinal = sample.Find(**dataset);
     return ordinal.ok() ? InspectSample(**dataset, *ordinal, json) : Fail(ordinal.status());
   }
   if (block.has_value()) return InspectBlock(**dataset, shard.value_or(0), *block, json);
-  if (shard.has_value()) return InspectOneShard(**dataset, *shard, decompression.bytes(), json);
+  if (shard.has_value()) return InspectOneShard(**dataset, *shard, read, json);
   return InspectDataset(**dataset, json);
 }
 

@@ -183,6 +183,7 @@ int RunLs(int argc, char** argv) {
   uint64_t limit = UINT64_MAX;
   IoOption io;
   DecompressionOption decompression;
+  HashOption hashes;
   line.Arguments("PATH", 1, 1, &paths);
   line.Flag("-l,--long", &listing.detailed,
             "show the length of every value in bytes (reads all values; without it the keys alone are read)");
@@ -192,6 +193,7 @@ int RunLs(int argc, char** argv) {
   line.Count("--limit", "N", &limit, 0, UINT64_MAX, "list at most N samples");
   io.AddTo(&line);
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Flag("--json", &listing.json, "print one JSON document");
   line.Example("shardctl ls photos --limit 5", "ordinals and keys of the first five samples");
   line.Example("shardctl ls --shards photos", "name, size and content hash of each shard");
@@ -206,14 +208,17 @@ int RunLs(int argc, char** argv) {
   }
   listing.end = limit > UINT64_MAX - listing.first ? UINT64_MAX : listing.first + limit;
 
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
-      OpenDataset(paths[0], io.mode(), {}, decompression.bytes());
+  shardkit::ReadOptions read;
+  read.mode = io.mode();
+  read.max_decompression = decompression.bytes();
+  read.verify_listed_hashes = hashes.verify();
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], read);
   if (!dataset.ok()) return Fail(dataset.status());
   if (shards) return ListShards(**dataset, listing.json);
   const std::optional<size_t> key = KeyColumn(**dataset);
   if (!listing.detailed && !listing.hashes && key.has_value()) {
     const std::string key_name = (*dataset)->columns()[*key].name;
-    dataset = OpenDataset(paths[0], io.mode(), {key_name}, decompression.bytes());
+    dataset = OpenDataset(paths[0], read, {key_name});
     if (!dataset.ok()) return Fail(dataset.status());
   }
   const absl::Status status = Lister(**dataset, listing).Run();

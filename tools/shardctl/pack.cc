@@ -85,6 +85,7 @@ int RunPack(int argc, char** argv) {
   source_options.skip_errors = arguments.skip_errors;
   source_options.types = arguments.types;
   source_options.allow_empty = arguments.allow_empty;
+  source_options.verify_listed_hashes = arguments.verify_listed_hashes;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
       shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
   if (!source.ok()) return Fail(source.status());

@@ -99,6 +99,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   std::vector<std::string> types;
   JobsOption jobs;
   DecompressionOption decompression;
+  HashOption hashes;
   line.Arguments("INPUT", 1, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
@@ -129,6 +130,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Flag("--allow-empty", &arguments->allow_empty,
             "pack an input directory without files as no samples, instead of taking it for a missing mount");
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
@@ -152,6 +154,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
     const absl::Status status = ParseType(type, &arguments->types);
     if (!status.ok()) return line.UsageError("--type: " + std::string(status.message()));
   }
+  arguments->verify_listed_hashes = hashes.verify();
   for (const std::string& codec : codecs) {
     const absl::Status status = ParseCodec(codec, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));

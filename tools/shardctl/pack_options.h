@@ -23,6 +23,7 @@ struct PackArguments {
   std::map<std::string, shardkit::Type> types;  // by column
   int jobs = 1;
   uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
+  bool verify_listed_hashes = true;                                 // of these datasets
   bool skip_errors = false;
   bool resume = false;
   bool allow_empty = false;

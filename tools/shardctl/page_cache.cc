@@ -69,12 +69,12 @@ bool DropAllCaches() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, uint64_t max_decompression) {
+absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, const shardkit::ReadOptions& read) {
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   const absl::StatusOr<shardkit::FileInfo> info = file_system.Stat(path);
   if (!info.ok()) return info.status();
   if (info->type != shardkit::FileType::kDirectory) return std::vector{path};
-  const auto dataset = OpenDataset(path, shardkit::ReadMode::kBuffered, {}, max_decompression);
+  const auto dataset = OpenDataset(path, read);
   if (!dataset.ok()) return dataset.status();
   std::vector<std::string> files;
   for (const std::string_view name : {shardkit::kManifestName, shardkit::kIndexName}) {

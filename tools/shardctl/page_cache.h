@@ -1,16 +1,16 @@
 // Emptying the page cache of files, so that reading them is reading the device.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "shardkit/shard_reader.h"
 
 namespace shardctl {
 
-// The files of a dataset, or the shard itself. What is compressed as a whole is opened with this limit.
-absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, uint64_t max_decompression);
+// The files of a dataset, or the shard itself. It is opened with these options.
+absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, const shardkit::ReadOptions& read);
 
 // Drops the files' pages, or, where the system allows no less, all pages of all files. Empty when hardly any page is
 // left, else why not.

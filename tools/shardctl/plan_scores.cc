@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::s
   if (const absl::StatusOr<size_t> column = (*dataset)->FindColumn(label); !column.ok()) {
     return column.status();
   }
-  return OpenDataset(path, shardkit::ReadMode::kBuffered, {label});
+  return OpenDataset(path, {}, {label});
 }
 
 // Hashes of the labels of samples, given by ordinals through all datasets, in their order.

@@ -24,6 +24,7 @@ int RunUnpack(int argc, char** argv) {
   bool json = false;
   JobsOption jobs;
   DecompressionOption decompression;
+  HashOption hashes;
   size_t on_error = 0;
   line.Arguments("PATH", 1, 1, &paths);
   line.Text("-o,--output", "DIR", &output, "directory to write to; must be empty or missing");
@@ -32,6 +33,7 @@ int RunUnpack(int argc, char** argv) {
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or leave it out and exit with 4 [fail]");
   decompression.AddTo(&line);
+  hashes.AddTo(&line);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Files come back byte for byte. A dataset that was not packed from files gives KEY.COLUMN for byte "
@@ -56,6 +58,7 @@ int RunUnpack(int argc, char** argv) {
   options.cancellation = CancelOnSignal();
   shardkit::DatasetOptions dataset_options;
   dataset_options.max_decompression = decompression.bytes();
+  dataset_options.verify_listed_hashes = hashes.verify();
   dataset_options.keep_cut_tars = options.skip_errors;
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
   const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =

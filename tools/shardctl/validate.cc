@@ -67,7 +67,9 @@ void PrintProblems(const std::string& path, const shardkit::ValidateReport& repo
 // Validate does not say how it reads; a shard opened the same way does.
 void NoteReadMode(const std::string& path, shardkit::ReadMode mode) {
   if (mode == shardkit::ReadMode::kBuffered) return;
-  const auto dataset = OpenDataset(path, mode);
+  shardkit::ReadOptions read;
+  read.mode = mode;
+  const auto dataset = OpenDataset(path, read);
   if (!dataset.ok() || (*dataset)->manifest().shards.empty()) return;
   if (!(*dataset)->OpenShard(0).ok()) return;
   NoteFallback(**dataset);

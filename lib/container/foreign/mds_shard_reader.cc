@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "base/checked.h"
 #include "base/errors.h"
-#include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "container/decompression_limit.h"
 #include "format/constants.h"
@@ -212,8 +211,15 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
   return absl::OkStatus();
 }
 
+// Of a file that is not read whole anyway.
+absl::Status MdsShardReader::CheckFileHash() const {
+  if (!options_.verify_listed_hashes || described_.hash == nullptr) return absl::OkStatus();
+  return described_.hash->Check(*file_);
+}
+
 absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state,
                                        BlockView* view, BlockDamage* damage) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckFileHash());
   const auto offsets = std::span(offsets_).subspan(info.first_sample, info.sample_count + uint64_t{1});
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
@@ -231,20 +237,7 @@ absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const si
       std::max(info.offset + info.length, std::min(file_length_, RoundUp(info.offset + info.length, alignment)));
   state.stored.resize_discard(to - from);
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(from, {state.stored.data(), state.stored.size()}));
-  const char* const base = state.stored.size() == 0 ? "" : state.stored.data();
-  return Fill(info, offsets, base + (info.offset - from), info.offset, wanted, state, view, damage);
-}
-
-absl::Status MdsShardReader::CheckRawHashes(std::string_view raw) const {
-  for (const auto& [name, digits] : described_.raw_hashes) {
-    // The others take longer than decompressing; CheckMdsShardHashes has them.
-    if (!IsXxHashName(name)) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const std::string found, HexDigestOf(name, raw));
-    if (found != digits) {
-      return DataLoss(path_, ": its decompressed bytes have ", name, " ", found, ", but index.json says ", digits);
-    }
-  }
-  return absl::OkStatus();
+  return Fill(info, offsets, state.stored.data() + (info.offset - from), info.offset, wanted, state, view, damage);
 }
 
 absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<const size_t> wanted,
@@ -258,12 +251,19 @@ absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<con
     compressed = state.stored.view();
   }
   state.raw.resize_discard(described_.raw_bytes);
-  const absl::Status status = Decompress(*described_.compression, compressed, {state.raw.data(), state.raw.size()});
+  const bool verify = options_.verify_listed_hashes;
+  absl::Status status;
+  if (verify && described_.hash != nullptr) status = described_.hash->Check(path_, compressed);
+  if (status.ok()) {
+    status = Annotate(Decompress(*described_.compression, compressed, {state.raw.data(), state.raw.size()}), path_);
+  }
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
-  if (!status.ok()) return Annotate(status, path_);
+  SHARDKIT_RETURN_IF_ERROR(status);
   state.stored = Buffer();
   const std::string_view raw = state.raw.view();
-  if (options_.verify_checksums) SHARDKIT_RETURN_IF_ERROR(CheckRawHashes(raw));
+  if (verify && described_.raw_hash != nullptr) {
+    SHARDKIT_RETURN_IF_ERROR(described_.raw_hash->Check(StrCat(path_, ": decompressed"), raw));
+  }
   auto offsets = ReadHeader(
       [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> { return raw.substr(offset, length); });
   if (!offsets.ok()) return Annotate(offsets.status(), StrCat(path_, ": decompressed"));
@@ -319,6 +319,7 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadValue(uint64
 
 absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(uint64_t ordinal, size_t column,
                                                                                BlockBuffer::State& state) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckFileHash());
   const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
   std::string_view sample;
   if (const auto mapped = file_->Mapped()) {
@@ -351,6 +352,7 @@ absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, 
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
   if (described_.compression || mds_column(column).how.is_array)
     return ForeignShardReader::CopyValue(ordinal, column, sink);
+  SHARDKIT_RETURN_IF_ERROR(CheckFileHash());
   const uint64_t offset = offsets_[ordinal], length = offsets_[ordinal + 1] - offset;
   std::string head(std::min(length, format::MdsHeadLength(*columns_)), '\0');
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset, {head.data(), head.size()}));

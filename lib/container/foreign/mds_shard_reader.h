@@ -9,6 +9,7 @@
 
 #include "codec/decompress.h"
 #include "container/foreign/foreign_shard_reader.h"
+#include "container/foreign/listed_hash.h"
 #include "format/foreign/mds_encoding.h"
 
 namespace shardkit {
@@ -20,7 +21,10 @@ struct MdsShardFile {
   uint64_t raw_bytes = 0;  // the same unless it is compressed
   uint64_t samples = 0;
   std::optional<Compression> compression;
-  std::vector<std::pair<std::string, std::string>> raw_hashes;  // algorithm and hexadecimal digits
+  // Of the file, or, where none is listed for a compressed one, of what it decompresses to. Null: none. Compared
+  // before the first bytes of a sample are believed.
+  std::shared_ptr<ListedHash> hash;
+  std::shared_ptr<ListedHash> raw_hash;
 
   // How many blocks its reader shows: of about kForeignBlockBytes, or the whole shard when it is compressed, for any
   // part of it costs as much.
@@ -59,7 +63,7 @@ class MdsShardReader : public ForeignShardReader {
   absl::Status ReadCompressed(const BlockInfo& info, std::span<const size_t> wanted, BlockBuffer::State& state,
                               BlockView* view, BlockDamage* damage) const;
   uint64_t MemoryOf(const BlockInfo& info, std::span<const size_t> wanted) const;
-  absl::Status CheckRawHashes(std::string_view raw) const;
+  absl::Status CheckFileHash() const;
 
   // `base` is what lies at byte `base_offset`; `offsets` has an entry for each sample of the block and one more.
   absl::Status Fill(const BlockInfo& info, std::span<const uint32_t> offsets, const char* base, uint64_t base_offset,

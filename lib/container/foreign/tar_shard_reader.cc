@@ -36,10 +36,12 @@ uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 
 
 absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem& file_system, const std::string& path,
                                                                      const ReadOptions& options,
-                                                                     std::shared_ptr<const TarContents> contents) {
+                                                                     std::shared_ptr<const TarContents> contents,
+                                                                     std::shared_ptr<ListedHash> hash) {
   std::unique_ptr<TarShardReader> reader(new TarShardReader());
   reader->path_ = path;
   reader->options_ = options;
+  if (options.verify_listed_hashes) reader->hash_ = std::move(hash);
   if (contents == nullptr) {
     SHARDKIT_ASSIGN_OR_RETURN(contents, LoadTarContents(file_system, path, options.max_decompression));
   }
@@ -54,6 +56,9 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem&
   }
   reader->fallback_reason_ = reader->file_->fallback_reason();
   if (compressed) {
+    if (reader->hash_) {
+      SHARDKIT_ASSIGN_OR_RETURN(reader->compressed_, file_system.OpenForReading(path));
+    }
     const uint64_t end = index.values.empty() ? 0 : index.values.back().offset + index.values.back().length;
     SHARDKIT_ASSIGN_OR_RETURN(reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, end));
     reader->fallback_reason_ =
@@ -81,15 +86,17 @@ void TarShardReader::FormBlocks() {
   SetBlocks(offsets, static_cast<uint32_t>(std::min<uint64_t>(most, kForeignBlockSamples)));
 }
 
-// A DALI index has no checksums: before the first byte of a block is believed, its members' headers have been seen.
-// Threads that come at once both look.
-absl::Status TarShardReader::CheckBlock(size_t index) const {
-  if (checked_ == nullptr || checked_[index].load(std::memory_order_relaxed)) return absl::OkStatus();
+// What has to hold before the first byte of a block is believed: the hash listed for the file, unless only keys are
+// wanted, which come from headers and their checksums; and, since a DALI index has no checksums, that the members'
+// headers were seen. Threads that come at once both look.
+absl::Status TarShardReader::CheckBefore(size_t block, bool key_alone) const {
+  if (hash_ && !key_alone) SHARDKIT_RETURN_IF_ERROR(hash_->Check(compressed_ ? *compressed_ : *file_));
+  if (checked_ == nullptr || checked_[block].load(std::memory_order_relaxed)) return absl::OkStatus();
   const std::vector<uint64_t>& ends = contents_->index.value_ends;
-  const uint64_t first = blocks_[index].first_sample;
+  const uint64_t first = blocks_[block].first_sample;
   SHARDKIT_RETURN_IF_ERROR(
-      CheckTarMembers(*file_, *contents_, ends[first], ends[first + blocks_[index].sample_count], /*to_end=*/false));
-  checked_[index].store(true, std::memory_order_relaxed);
+      CheckTarMembers(*file_, *contents_, ends[first], ends[first + blocks_[block].sample_count], /*to_end=*/false));
+  checked_[block].store(true, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -223,6 +230,7 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
     if (column >= schema_.size()) return InvalidArgument(path_, ": there is no column ", column);
     state.wanted[column] = 1;
   }
+  const bool key_alone = std::ranges::count(state.wanted, 1) == state.wanted[kKeyColumn];
   const BlockInfo& block = blocks_[index];
   // Keys are known without the tar.
   const auto lost = [&](const absl::Status& status) {
@@ -232,7 +240,7 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
     }
     return FillView(block, {}, "", state, view, nullptr);
   };
-  if (absl::Status status = CheckBlock(index); !status.ok()) return lost(status);
+  if (absl::Status status = CheckBefore(index, key_alone); !status.ok()) return lost(status);
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
     state.file_offset = block.offset;
@@ -247,14 +255,13 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
     return Annotate(status, StrCat(path_, ": block ", index, " (samples ", block.first_sample, " to ",
                                    block.first_sample + block.sample_count - 1, ") at byte ", block.offset));
   }
-  // Values without bytes need an address too.
-  return FillView(block, stretches, stretches.empty() ? "" : state.stored.data(), state, view, damage);
+  return FillView(block, stretches, state.stored.data(), state, view, damage);
 }
 
 absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64_t ordinal, size_t column,
                                                                           BlockBuffer* buffer) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  SHARDKIT_RETURN_IF_ERROR(CheckBlock(BlockOfSample(ordinal)));
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(BlockOfSample(ordinal), column == kKeyColumn));
   if (column == kKeyColumn) return std::optional(contents_->index.key(ordinal));
   const TarValue* const value = FindValue(ordinal, column);
   if (value == nullptr) return std::optional<std::string_view>();
@@ -279,7 +286,7 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
 
 absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  SHARDKIT_RETURN_IF_ERROR(CheckBlock(BlockOfSample(ordinal)));
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(BlockOfSample(ordinal), column == kKeyColumn));
   if (column == kKeyColumn) {
     SHARDKIT_RETURN_IF_ERROR(sink(contents_->index.key(ordinal)));
     return true;

@@ -8,16 +8,19 @@
 #include <vector>
 
 #include "container/foreign/foreign_shard_reader.h"
+#include "container/foreign/listed_hash.h"
 #include "container/foreign/tar_index.h"
 
 namespace shardkit {
 
 class TarShardReader : public ForeignShardReader {
  public:
-  // `contents` are those of this tar where they are known already, or null.
+  // `contents` are those of this tar where they are known already, or null. `hash` is what an index lists for the file,
+  // or null; it is compared before the first value is believed.
   static absl::StatusOr<std::unique_ptr<TarShardReader>> Open(FileSystem& file_system, const std::string& path,
                                                               const ReadOptions& options,
-                                                              std::shared_ptr<const TarContents> contents = nullptr);
+                                                              std::shared_ptr<const TarContents> contents = nullptr,
+                                                              std::shared_ptr<ListedHash> hash = nullptr);
 
   // From the index; nothing is read.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
@@ -47,7 +50,7 @@ class TarShardReader : public ForeignShardReader {
 
   TarShardReader() = default;
   void FormBlocks();
-  absl::Status CheckBlock(size_t index) const;
+  absl::Status CheckBefore(size_t block, bool key_alone) const;
   std::span<const format::TarValue> ValuesOf(uint64_t first_sample, uint64_t sample_count) const;
   const format::TarValue* FindValue(uint64_t ordinal, size_t column) const;
   std::vector<Stretch> FindStretches(std::span<const format::TarValue> values, const Wanted& wanted) const;
@@ -61,6 +64,8 @@ class TarShardReader : public ForeignShardReader {
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
   std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: the bytes it holds
+  std::unique_ptr<RandomAccessFile> compressed_;  // the same as it is, to be hashed
+  std::shared_ptr<ListedHash> hash_;
   std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers are what a DALI index says; null without one
 };
 

@@ -31,6 +31,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
   dataset_options.columns = options.columns;
   dataset_options.max_decompression = options.max_decompression;
   dataset_options.keep_cut_tars = options.pack.skip_errors;
+  dataset_options.verify_listed_hashes = options.verify_listed_hashes;
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   std::optional<Manifest> origin;
   if (input.dataset->container() != "shard") {

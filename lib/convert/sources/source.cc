@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<Source>> OpenDatasets(std::string_view container,
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
   convert.pack.skip_errors = options.skip_errors;
+  convert.verify_listed_hashes = options.verify_listed_hashes;
   std::vector<ConversionInput> inputs;
   for (const std::string& path : paths) {
     SHARDKIT_ASSIGN_OR_RETURN(ConversionInput input, OpenConversionInput(*options.file_system, path, convert));

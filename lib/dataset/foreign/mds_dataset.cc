@@ -41,13 +41,17 @@ class MdsDataset : public ForeignDataset {
       }
       const format::MdsFile& file = compressed ? *shard.zip : shard.raw;
       MdsShardFile described;
+      described.path = JoinPath(directory_, file.name);
+      described.bytes = file.bytes;
       described.raw_bytes = shard.raw.bytes;
       described.samples = shard.samples;
+      described.hash = ListedHash::Choose(file.hashes, kMdsIndexName);
       if (compressed) {
         SHARDKIT_ASSIGN_OR_RETURN(described.compression, CompressionOf(shard));
+        if (described.hash == nullptr) described.raw_hash = ListedHash::Choose(shard.raw.hashes, kMdsIndexName);
       }
       manifest_.shards.push_back({file.name, file.bytes, shard.samples, described.block_count(), ContentHash{}});
-      compressed_.push_back(described.compression);
+      files_.push_back(std::move(described));
     }
     return absl::OkStatus();
   }
@@ -57,14 +61,7 @@ class MdsDataset : public ForeignDataset {
   const std::vector<CutTar>& cut_tars() const override { return no_cut_tars_; }
 
   absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const override {
-    const ManifestShard& entry = manifest_.shards[shard];
-    MdsShardFile file;
-    file.path = JoinPath(directory_, entry.name);
-    file.bytes = entry.bytes;
-    file.raw_bytes = shards_[shard].raw.bytes;
-    file.samples = entry.samples;
-    file.compression = compressed_[shard];
-    file.raw_hashes = shards_[shard].raw.hashes;
+    const MdsShardFile& file = files_[shard];
     absl::StatusOr<std::unique_ptr<ShardReader>> opened =
         MdsShardReader::Open(file_system_, file, columns_, manifest_.schema, options);
     if (absl::IsNotFound(opened.status())) return NotFound(file.path, ": shard ", shard, " of index.json is missing");
@@ -143,7 +140,7 @@ class MdsDataset : public ForeignDataset {
   std::string directory_;
   std::string described_by_;
   std::vector<format::MdsShard> shards_;
-  std::vector<std::optional<Compression>> compressed_;  // of the file that is there, per shard
+  std::vector<MdsShardFile> files_;  // of each shard the one that is there
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
   Manifest manifest_;
   const std::vector<CutTar> no_cut_tars_;

@@ -1,75 +1,35 @@
 // The hashes that an MDS index lists: only whole files can be compared with them.
-#include <algorithm>
-#include <memory>
-#include <vector>
+#include <functional>
 
 #include "base/buffer.h"
 #include "base/errors.h"
-#include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "codec/decompress.h"
 #include "container/decompression_limit.h"
+#include "container/foreign/listed_hash.h"
 #include "dataset/foreign/mds_dataset.h"
 
 namespace shardkit {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{4} << 20;
-
-// The hashes of one file, all taken in one pass.
-class HashList {
- public:
-  // Those that are not known are noted in *unknown.
-  HashList(const format::MdsFile& file, absl::Status* unknown) {
-    for (const auto& [name, digits] : file.hashes) {
-      auto hash = NamedHash::Create(name);
-      if (hash.ok()) {
-        hashes_.push_back({name, digits, *std::move(hash)});
-      } else if (unknown->ok()) {
-        *unknown = hash.status();
-      }
+// Compares all hashes of a file, each in a pass of its own.
+absl::Status CheckAll(const format::MdsFile& listed, absl::Status* unknown,
+                      const std::function<absl::Status(ListedHash& hash)>& check) {
+  for (const auto& [name, digits] : listed.hashes) {
+    ListedHash hash(name, digits, kMdsIndexName);
+    const absl::Status status = check(hash);
+    if (!absl::IsUnimplemented(status)) {
+      SHARDKIT_RETURN_IF_ERROR(status);
+    } else if (unknown->ok()) {
+      *unknown = status;
     }
   }
-
-  bool empty() const { return hashes_.empty(); }
-
-  void Update(std::string_view bytes) {
-    for (Entry& entry : hashes_) entry.hash->Update(bytes);
-  }
-
-  absl::Status Compare() {
-    for (Entry& entry : hashes_) {
-      const std::string found = entry.hash->HexDigest();
-      if (found != entry.digits) {
-        return DataLoss(entry.name, " is ", found, ", but index.json says ", entry.digits,
-                        ": the file was damaged or replaced");
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    std::string digits;
-    std::unique_ptr<NamedHash> hash;
-  };
-  std::vector<Entry> hashes_;
-};
-
-absl::Status CheckFile(const RandomAccessFile& file, HashList& hashes) {
-  Buffer piece;
-  for (uint64_t position = 0; position < file.size(); position += piece.size()) {
-    piece.resize_discard(std::min(kPiece, file.size() - position));
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, {piece.data(), piece.size()}));
-    hashes.Update(piece.view());
-  }
-  return Annotate(hashes.Compare(), file.path());
+  return absl::OkStatus();
 }
 
 // The raw hashes, where only the compressed file is there.
-absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsShard& shard, HashList& hashes,
-                               const ReadOptions& options) {
+absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsShard& shard, const ReadOptions& options,
+                               absl::Status* unknown) {
   const std::string_view name = std::string_view(shard.compression).substr(0, shard.compression.find(':'));
   const std::optional<Compression> compression = CompressionFromName(name);
   if (!compression) return Unimplemented(file.path(), ": is compressed with \"", name, "\", which is not read");
@@ -83,32 +43,33 @@ absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsSh
   if (absl::Status status = Decompress(*compression, compressed.view(), {raw.data(), raw.size()}); !status.ok()) {
     return Annotate(status, file.path());
   }
-  hashes.Update(raw.view());
-  return Annotate(hashes.Compare(), StrCat(file.path(), ": decompressed"));
+  return CheckAll(shard.raw, unknown,
+                  [&](ListedHash& hash) { return hash.Check(StrCat(file.path(), ": decompressed"), raw.view()); });
 }
 
 }  // namespace
 
 absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& directory, const format::MdsShard& shard,
                                  const ReadOptions& options, absl::Status* unknown) {
-  HashList raw(shard.raw, unknown);
-  auto raw_file = file_system.OpenForReading(JoinPath(directory, shard.raw.name));
+  const auto check_file = [&](const format::MdsFile& listed, const RandomAccessFile& file) {
+    return CheckAll(listed, unknown, [&](ListedHash& hash) { return hash.Check(file); });
+  };
+  const auto raw_file = file_system.OpenForReading(JoinPath(directory, shard.raw.name));
   if (raw_file.ok()) {
-    if (!raw.empty()) SHARDKIT_RETURN_IF_ERROR(CheckFile(**raw_file, raw));
+    SHARDKIT_RETURN_IF_ERROR(check_file(shard.raw, **raw_file));
   } else if (!absl::IsNotFound(raw_file.status()) || !shard.zip) {
     return raw_file.status();
   }
   if (!shard.zip) return absl::OkStatus();
-  HashList zip(*shard.zip, unknown);
   const auto zip_file = file_system.OpenForReading(JoinPath(directory, shard.zip->name));
   if (!zip_file.ok()) {
     // The peer deletes what it has decompressed.
     if (absl::IsNotFound(zip_file.status()) && raw_file.ok()) return absl::OkStatus();
     return zip_file.status();
   }
-  if (!zip.empty()) SHARDKIT_RETURN_IF_ERROR(CheckFile(**zip_file, zip));
-  if (raw_file.ok() || raw.empty()) return absl::OkStatus();
-  return CheckDecompressed(**zip_file, shard, raw, options);
+  SHARDKIT_RETURN_IF_ERROR(check_file(*shard.zip, **zip_file));
+  if (raw_file.ok() || shard.raw.hashes.empty()) return absl::OkStatus();
+  return CheckDecompressed(**zip_file, shard, options, unknown);
 }
 
 }  // namespace shardkit

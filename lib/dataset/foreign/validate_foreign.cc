@@ -66,6 +66,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     ReadOptions read;
     read.mode = options.mode;
     read.max_decompression = options.max_decompression;
+    read.verify_listed_hashes = false;  // FindProblems compares all of them
     const auto opened = dataset.OpenShard(i, read);
     if (!opened.ok()) {
       if (!IsDamage(opened.status())) return opened.status();

@@ -96,7 +96,9 @@ class WebDataset final : public ForeignDataset {
       if (escaped_keys_) UnescapeKeys(&(*loaded)->index);
       contents = *std::move(loaded);
     }
-    auto opened = TarShardReader::Open(file_system_, tar.path, options, contents);
+    // The hash is of the whole tar.
+    auto opened =
+        TarShardReader::Open(file_system_, tar.path, options, contents, contents->cut.ok() ? tar.hash : nullptr);
     if (!opened.ok()) return DescribeMissing(tar, opened.status());
     if (!contents->cut.ok()) return opened;
     SHARDKIT_RETURN_IF_ERROR(size);
@@ -160,7 +162,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_
   std::vector<ListedTar> tars;
   for (std::string& tar : paths) {
     std::string name(BaseName(tar));
-    tars.push_back({std::move(tar), std::move(name), "", 0, {}});
+    tars.push_back({std::move(tar), std::move(name), "", 0, {}, nullptr});
   }
   const std::string folder = info.type == FileType::kDirectory ? path : ParentDirectory(path);
   return OpenTars(file_system, folder, std::move(tars), options);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "container/foreign/tar_wids.h"
 #include "io/publish_file.h"
@@ -14,7 +13,6 @@ namespace shardkit {
 namespace {
 
 constexpr uint64_t kMaxIndexBytes = uint64_t{1} << 30;
-constexpr uint64_t kHashPiece = uint64_t{4} << 20;
 
 std::string Place(const ListedTar& tar) { return StrCat("shard ", tar.number, " of ", tar.index_path); }
 
@@ -34,7 +32,10 @@ absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_pat
     auto path = format::LocalPathOfUrl(shard.url);
     if (!path.ok()) return Annotate(path.status(), StrCat(index_path, ": shard ", tars.size()));
     std::string name = *path;
-    tars.push_back({InFolder(folder, *path), std::move(name), index_path, tars.size(), std::move(shard)});
+    tars.push_back({InFolder(folder, *path), std::move(name), index_path, tars.size(), std::move(shard), nullptr});
+    ListedTar& tar = tars.back();
+    const std::pair<std::string, std::string> md5("md5", tar.listed.md5);
+    if (!tar.listed.md5.empty()) tar.hash = ListedHash::Choose({&md5, 1}, Place(tar));
   }
   return tars;
 }
@@ -87,21 +88,14 @@ absl::Status CheckTarSamples(FileSystem& file_system, const ListedTar& tar, uint
 absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
                          const std::function<void(std::string)>& report) {
   if (tar.listed.md5.empty()) return absl::OkStatus();
-  const auto hash = NamedHash::Create("md5");
-  if (!hash.ok()) {
-    report(StrCat(tar.path, ": not compared: ", ToStd(hash.status().message())));
-    return absl::OkStatus();
+  const absl::Status status = ListedHash("md5", tar.listed.md5, Place(tar)).Check(file);
+  if (absl::IsDataLoss(status)) {
+    report(std::string(ToStd(status.message())));
+  } else if (absl::IsUnimplemented(status)) {
+    report(StrCat(tar.path, ": not compared: ", ToStd(status.message())));
+  } else {
+    return status;
   }
-  std::string piece;
-  for (uint64_t position = 0; position < file.size(); position += piece.size()) {
-    piece.resize(std::min(kHashPiece, file.size() - position));
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(position, piece));
-    (*hash)->Update(piece);
-  }
-  const std::string found = (*hash)->HexDigest();
-  if (found == tar.listed.md5) return absl::OkStatus();
-  report(StrCat(tar.path, ": md5 is ", found, ", but ", tar.index_path, " says ", tar.listed.md5, " (shard ",
-                tar.number, "): the tar was damaged or replaced"));
   return absl::OkStatus();
 }
 

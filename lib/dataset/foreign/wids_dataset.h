@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "container/foreign/listed_hash.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "format/foreign/wids_index.h"
 #include "shardkit/filesystem.h"
@@ -21,6 +22,7 @@ struct ListedTar {
   std::string index_path;  // of the wids index, or empty: then nothing below counts
   size_t number = 0;       // among the index's shards
   format::WidsShard listed;
+  std::shared_ptr<ListedHash> hash;  // null when none is listed that this build can compute
 };
 
 // The dataset of these tars, of which there is at least one; kOriginName is looked for in `folder`.

@@ -17,13 +17,26 @@ class ColumnView {
  public:
   ColumnView() = default;
   // `presence` is null unless the column is nullable; `ends` is null for fixed-size values; `tail` bytes
-  // stand after each present value and are not part of it.
+  // stand after each present value and are not part of it. Memory without bytes may have a null address: that is not
+  // what makes a column one that was not loaded.
   ColumnView(uint32_t sample_count, const char* presence, const char* ends, const char* values, uint64_t fixed_size,
              uint64_t tail)
-      : presence_(presence), ends_(ends), values_(values), fixed_size_(fixed_size), tail_(tail), count_(sample_count) {}
+      : presence_(presence),
+        ends_(ends),
+        values_(values != nullptr ? values : ""),
+        fixed_size_(fixed_size),
+        tail_(tail),
+        count_(sample_count) {}
+
+  // Of a column that the shard lacks.
+  static ColumnView Missing(uint32_t sample_count) {
+    ColumnView view;
+    view.count_ = sample_count;
+    return view;
+  }
 
   // Values that stand anywhere: value i is bytes [begins[i], ends[i]) from `values` on, both native numbers of 64 bits.
-  // For shards of other containers, whose samples lie one after the other. `values` is not null.
+  // For shards of other containers, whose samples lie one after the other.
   static ColumnView Scattered(uint32_t sample_count, const char* presence, const char* begins, const char* ends,
                               const char* values) {
     ColumnView view(sample_count, presence, ends, values, 0, 0);
@@ -70,7 +83,7 @@ class ColumnView {
   const char* presence_ = nullptr;
   const char* begins_ = nullptr;
   const char* ends_ = nullptr;
-  const char* values_ = nullptr;
+  const char* values_ = nullptr;  // null: not loaded
   uint64_t fixed_size_ = 0;
   uint64_t tail_ = 0;
   uint32_t count_ = 0;

@@ -31,6 +31,7 @@ struct ConvertOptions {
 
   // As ReadOptions, for the input.
   uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
 
   // What cannot be mapped exactly is mapped as well as can be, by the table of format-spec/interop.md, instead of being
   // an error.

@@ -59,7 +59,8 @@ struct DatasetBlock {
   bool forward_only = false;  // its shard is; see ShardReader
 };
 
-// A block of the dataset and the memory it lies in. Movable; the memory goes back to the scanner when it is destroyed.
+// A block of the dataset and the memory it lies in, which goes back to the scanner when it is destroyed. May outlive
+// scanner and reader.
 class ScannedBlock {
  public:
   virtual ~ScannedBlock() = default;
@@ -72,7 +73,8 @@ class ScannedBlock {
   virtual absl::Status CheckMapped() const = 0;
 };
 
-// Blocks in order. One thread at a time. Destroying it stops the threads within one block each.
+// Blocks in order. One thread at a time. Destroying it stops the threads within one block each. Its reader must outlive
+// it.
 class BlockScanner {
  public:
   virtual ~BlockScanner() = default;
@@ -82,7 +84,9 @@ class BlockScanner {
   virtual absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() = 0;
 };
 
-// Thread-safe after Open; each thread brings its own BlockBuffer.
+// Thread-safe after Open; each thread brings its own BlockBuffer. The file system must outlive the reader, and the
+// shards, buffers and blocks got from it; these may outlive the reader. What a function returns by reference belongs to
+// the reader.
 class DatasetReader {
  public:
   virtual ~DatasetReader() = default;

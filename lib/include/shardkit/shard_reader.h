@@ -30,6 +30,13 @@ struct ReadOptions {
   // checked all the same, so that damaged data cannot lead out of its buffer.
   bool verify_checksums = true;
 
+  // Of other containers: a hash that an index lists for a whole file (index.json of MDS, md5sum of wids) is compared
+  // before the first value of the file is handed out. That reads the whole file, once for each DatasetReader. One hash
+  // is compared: the first of the xxHash family, else the first that this build can compute; without such a one, none.
+  // Turning this off makes the first value of a large file come sooner, and lets damage through as if it were data:
+  // those containers have no other checksums of values. Validate compares every hash.
+  bool verify_listed_hashes = true;
+
   ReadMode mode = ReadMode::kBuffered;
 
   // ResourceExhausted instead of a buffer, for stored and decompressed bytes of one block, larger than this. CopyValue

@@ -139,6 +139,8 @@ struct SourceOptions {
   // of "imagefolder", and of "webdataset" where nothing else says the types. Without one, values are of the type that
   // they look like, and what has the extension of an image and is none makes its sample a failure.
   std::map<std::string, Type> types;
+  // Of "mds" and "webdataset", as ReadOptions says.
+  bool verify_listed_hashes = true;
   // A tar's half pairs wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
   // An input directory without files, hidden ones aside, is InvalidArgument: most often a file system is not mounted.

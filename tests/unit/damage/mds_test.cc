@@ -91,7 +91,11 @@ TEST(MdsDamage, OfAShardWithHashesIsFound) {
   options.mds.hashes = {"xxh64"};
   ASSERT_TRUE(Convert(*files, "/in", "/out", options).ok());
   const Subject subject = MakeSubject("hashed", ReadDataset(*files, "/out"), "", ValuesOfRows());
-  FlipEveryBit(subject, "shard.00000.mds", [&](uint64_t, const Observation& seen) { EXPECT_TRUE(seen.found); });
+  FlipEveryBit(subject, "shard.00000.mds", [&](uint64_t, const Observation& seen) {
+    ExpectFoundOrUnharmed(seen);
+    EXPECT_TRUE(seen.found);
+    EXPECT_FALSE(seen.error.ok());
+  });
 }
 
 TEST(MdsDamage, OfTheIndex) {

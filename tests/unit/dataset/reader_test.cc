@@ -56,6 +56,23 @@ TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
   }
 }
 
+// What a buffer shows of a map stays open with it, whatever its dataset has closed since.
+TEST_F(DatasetReaderTest, ABufferKeepsTheShardThatAKeyWasFoundIn) {
+  DatasetOptions options;
+  options.mode = ReadMode::kMapped;
+  options.max_open_shards = 1;
+  const auto dataset = Open(options);
+  const std::weak_ptr<const ShardReader> shard = *dataset->OpenShard(0);
+  BlockBuffer buffer, other;
+  ASSERT_EQ(*dataset->FindKey(samples_[2].key, &buffer), 2u);
+  ASSERT_TRUE(dataset->ReadValue(99, 0, &other).ok());  // closes the first shard
+  ASSERT_FALSE(shard.expired());
+  EXPECT_TRUE(buffer.CheckMapped().ok());
+  ASSERT_EQ(*dataset->FindKey(samples_[99].key, &buffer), 99u);
+  EXPECT_TRUE(shard.expired());
+  EXPECT_TRUE(buffer.CheckMapped().ok());
+}
+
 TEST_F(DatasetReaderTest, ReadsManyValuesAtOnce) {
   std::vector<uint64_t> wanted;
   for (uint64_t i = 0; i < 300; ++i) wanted.push_back(i * 61 % 100);  // out of order and repeated

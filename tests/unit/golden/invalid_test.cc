@@ -83,9 +83,25 @@ Outcome OpenAndRead(const std::string& path, ReadMode mode) {
   return {1, ReadPlaces(path)};
 }
 
+// The index knows the place of each record, but not whether what lies there is one.
+TEST(InvalidGolden, NoValueThroughTheIndexOfAShardThatIsRefused) {
+  const auto dataset =
+      DatasetReader::Open(*PosixFileSystem(), JoinPath(GoldenFolder(), "invalid/dataset-shard-incompatible"));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->index_problem(), "");
+  BlockBuffer buffer;
+  const uint64_t samples[] = {0, 1};
+  std::string_view values[2];
+  for (const absl::Status& status :
+       {(*dataset)->ReadValue(0, 0, &buffer).status(), (*dataset)->ReadValues(samples, 0, 2, &buffer, values)}) {
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    EXPECT_TRUE(HoldsAll(ToStd(status.message()), {"a.shard", "incompatible flag", "bit 7"})) << status;
+  }
+}
+
 TEST(InvalidGolden, EachGivesItsError) {
   const std::vector<std::string> names = GoldenNames("invalid", ".error.json");
-  ASSERT_GE(names.size(), 139u);
+  ASSERT_GE(names.size(), 143u);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
     std::string path = JoinPath(JoinPath(GoldenFolder(), "invalid"), name);

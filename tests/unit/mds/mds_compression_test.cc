@@ -139,8 +139,10 @@ TEST_P(MdsCompressionTest, Damage) {
   }
 }
 
+// Where none of the file is listed that can be computed.
 TEST_P(MdsCompressionTest, HashOfTheRawBytesIsCheckedAtOnce) {
   MdsListed listed = listed_;
+  listed.zip_hashes = {{"newest", "00"}};
   listed.raw_hashes = {{"sha1", "not looked at"}, {"xxh64", std::string(kShardHashes[1].text)}};
   Write("/data", listed, bytes_);
   const absl::Status right = ReadEverything(*files_, "/data");
@@ -150,11 +152,10 @@ TEST_P(MdsCompressionTest, HashOfTheRawBytesIsCheckedAtOnce) {
   Write("/wrong", listed, bytes_);
   const absl::Status wrong = ReadEverything(*files_, "/wrong");
   EXPECT_TRUE(absl::IsDataLoss(wrong));
-  EXPECT_NE(Message(wrong).find(": its decompressed bytes have xxh64 " + std::string(kShardHashes[1].text)),
-            std::string::npos)
+  EXPECT_NE(Message(wrong).find(": decompressed: xxh64 is " + std::string(kShardHashes[1].text)), std::string::npos)
       << wrong;
   DatasetOptions options;
-  options.verify_checksums = false;
+  options.verify_listed_hashes = false;
   EXPECT_TRUE(ReadEverything(*files_, "/wrong", options).ok());
 }
 
@@ -208,6 +209,108 @@ TEST(MdsHashes, FilesAreComparedWithTheIndex) {
   EXPECT_TRUE(absl::IsUnimplemented(CheckMdsHashes(*files, "/data")));
   ASSERT_TRUE(files->RemoveFile("/data/a.mds").ok());
   EXPECT_TRUE(absl::IsNotFound(CheckMdsHashes(*files, "/data")));
+}
+
+// By every way of reading: blocks, single values, copies, statistics.
+void ExpectEachReadFails(FileSystem& files, const std::string& path, ReadMode mode, const std::string& message) {
+  DatasetOptions options;
+  options.mode = mode;
+  const auto dataset = OpenDataset(files, path, options);
+  ASSERT_NE(dataset, nullptr);
+  ASSERT_TRUE(dataset->OpenShard(0).ok());
+  const size_t text = *dataset->FindColumn("text");
+  BlockBuffer buffer;
+  BlockView view;
+  std::string copied;
+  const auto copy = [&](std::string_view piece) {
+    copied += piece;
+    return absl::OkStatus();
+  };
+  for (const absl::Status& status :
+       {dataset->ReadBlock(0, 0, &buffer, &view), dataset->ReadValue(3, text, &buffer).status(),
+        dataset->CopyValue(3, text, copy).status(), dataset->ReadStatistics().status()}) {
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_EQ(Message(status), message);
+  }
+  EXPECT_EQ(copied, "");
+}
+
+// The first of the xxHash family is, wherever it stands; without one the first that can be computed.
+TEST(MdsHashes, OneIsComparedBeforeTheFirstValue) {
+  const std::string zstd = FromHex(kCompressedShards[4].text);
+  const std::string sha256 = std::string(64, '0'), right = *HexDigestOf("xxh3_64", Shard());
+  struct Case {
+    std::vector<std::pair<std::string, std::string>> hashes;
+    std::string name;  // of the one compared
+  };
+  for (const Case& hashes : {Case{{{"sha256", sha256}, {"xxh3_64", right}, {"xxh64", "not looked at"}}, "xxh3_64"},
+                             Case{{{"newest", "00"}, {"sha256", *HexDigestOf("sha256", Shard())}}, "sha256"}}) {
+    const auto files = NewMemoryFileSystem();
+    const MdsListed listed = {.name = "a.mds", .bytes = Shard().size(), .samples = 20, .raw_hashes = hashes.hashes};
+    const auto write = [&](const std::string& shard) {
+      WriteTree(*files, "/data", {{"a.mds", shard}, {"index.json", MdsIndexText(TextFields(), {listed})}});
+    };
+    write(Shard());
+    EXPECT_TRUE(ReadEverything(*files, "/data").ok()) << ReadEverything(*files, "/data");
+    std::string damaged = Shard();
+    damaged.back() ^= 1;
+    write(damaged);
+    for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
+      ExpectEachReadFails(*files, "/data", mode,
+                          "/data/a.mds: " + hashes.name + " is " + *HexDigestOf(hashes.name, damaged) +
+                              ", but index.json says " + *HexDigestOf(hashes.name, Shard()) +
+                              ": the file was damaged or replaced; get it again, or read it as it is "
+                              "(--no-verify-hashes)");
+    }
+    DatasetOptions options;
+    options.verify_listed_hashes = false;
+    EXPECT_TRUE(ReadEverything(*files, "/data", options).ok());
+  }
+}
+
+TEST(MdsHashes, ThatOfACompressedFileIsComparedBeforeItIsDecompressed) {
+  std::string bytes = FromHex(kCompressedShards[4].text);
+  MdsListed listed = Listed("zstd", bytes.size());
+  const std::string right = *HexDigestOf("xxh64", bytes);
+  listed.zip_hashes = {{"xxh64", right}};
+  listed.raw_hashes = {{"xxh64", "not looked at"}};
+  bytes[0] ^= 1;  // the frame's magic
+  const auto files = NewMemoryFileSystem();
+  WriteTree(*files, "/data", {{listed.zip_name, bytes}, {"index.json", MdsIndexText(TextFields(), {listed})}});
+  for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
+    ExpectEachReadFails(*files, "/data", mode,
+                        "/data/shard.00000.mds.zstd: xxh64 is " + *HexDigestOf("xxh64", bytes) +
+                            ", but index.json says " + right +
+                            ": the file was damaged or replaced; get it again, or read it as it is "
+                            "(--no-verify-hashes)");
+  }
+  DatasetOptions options;
+  options.verify_listed_hashes = false;
+  const absl::Status status = ReadEverything(*files, "/data", options);
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_EQ(Message(status).find("xxh64"), std::string::npos) << status;
+}
+
+TEST(MdsHashes, AreNotComparedAgainByOneReader) {
+  const auto files = NewMemoryFileSystem();
+  const std::string hash = *HexDigestOf("xxh64", Shard());
+  std::vector<MdsListed> shards;
+  for (const std::string name : {"a.mds", "b.mds"}) {
+    shards.push_back({.name = name, .bytes = Shard().size(), .samples = 20, .raw_hashes = {{"xxh64", hash}}});
+  }
+  WriteTree(*files, "/data",
+            {{"a.mds", Shard()}, {"b.mds", Shard()}, {"index.json", MdsIndexText(TextFields(), shards)}});
+  DatasetOptions options;
+  options.max_open_shards = 1;
+  const auto dataset = OpenDataset(*files, "/data", options);
+  BlockBuffer buffer;
+  ASSERT_TRUE(dataset->ReadValue(0, 1, &buffer).ok());
+  ASSERT_TRUE(dataset->ReadValue(20, 1, &buffer).ok());  // closes the first shard
+  std::string damaged = Shard();
+  damaged.back() ^= 1;
+  WriteFile(*files, "/data/a.mds", damaged);
+  EXPECT_TRUE(dataset->ReadValue(0, 1, &buffer).ok());
+  EXPECT_TRUE(absl::IsDataLoss(OpenDataset(*files, "/data")->ReadValue(0, 1, &buffer).status()));
 }
 
 TEST(MdsHashes, CompressedFiles) {

@@ -1,6 +1,7 @@
 // The loader over MDS datasets.
 #include <set>
 
+#include "base/named_hash.h"
 #include "loader/loader_support.h"
 #include "mds/mds_maker.h"
 
@@ -41,6 +42,27 @@ TEST(MdsLoader, ShuffledRunHasEverySampleOnce) {
   }
   EXPECT_EQ(seen.size(), 1000u);
   EXPECT_FALSE(in_order);
+}
+
+TEST(MdsLoader, AHashOfTheIndexIsCompared) {
+  const auto files = NewMemoryFileSystem();
+  std::string shard = MdsShardBytes(TextFields(), TextRows(100));
+  const MdsListed listed = {
+      .name = "a.mds", .bytes = shard.size(), .samples = 100, .raw_hashes = {{"xxh64", *HexDigestOf("xxh64", shard)}}};
+  shard.back() ^= 1;
+  WriteTree(*files, "/data", {{"a.mds", shard}, {"index.json", MdsIndexText(TextFields(), {listed})}});
+  LoaderOptions options = Options();
+  const auto refused = OpenLoader(*files, options)->Next();
+  EXPECT_TRUE(absl::IsDataLoss(refused.status())) << refused.status();
+  EXPECT_NE(Message(refused.status()).find("/data/a.mds: xxh64 is "), std::string::npos) << refused.status();
+  options.read.verify_listed_hashes = false;
+  const auto loader = OpenLoader(*files, options);
+  size_t seen = 0;
+  while (seen < 100) {
+    const auto batch = loader->Next();
+    ASSERT_TRUE(batch.ok() && *batch != nullptr) << batch.status();
+    seen += (*batch)->size();
+  }
 }
 
 TEST(MdsLoader, ArraysOfEveryKind) {

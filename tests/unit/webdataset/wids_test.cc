@@ -150,16 +150,55 @@ TEST_F(WidsTest, TarsThatAreNotWhatTheIndexSays) {
   EXPECT_TRUE(absl::IsNotFound(missing));
   EXPECT_EQ(Message(missing), "/data/c.tar: shard 1 of /data/all.json is missing");
   EXPECT_TRUE(absl::IsNotFound(ErrorOf(Index(R"({"url": "c.tar", "nsamples": 2, "filesize": 5})"))));
-  // A hash is compared when the whole tar is read for it.
+  // A hash is compared when the first value is read.
   const std::string digits = "0123456789ABCDEF0123456789abcdef";
   EXPECT_TRUE(ErrorOf(Index(StrCat(R"({"url": "a.tar", "nsamples": 2, "md5sum": ")", digits, "\"}"))).ok());
   const std::string problem = ValidateText(*files_, "/data/all.json");
   EXPECT_TRUE(problem.starts_with("/data/a.tar: ")) << problem;
   if (HexDigestOf("md5", "").ok()) {
-    EXPECT_TRUE(
-        problem.ends_with("but /data/all.json says 0123456789abcdef0123456789abcdef (shard 0): the tar was "
-                          "damaged or replaced"))
+    EXPECT_NE(problem.find(", but shard 0 of /data/all.json says 0123456789abcdef0123456789abcdef: the file was "),
+              std::string::npos)
         << problem;
+  }
+}
+
+// Of tars as they are, and of compressed ones, whose bytes as they lie in the file are hashed.
+TEST_F(WidsTest, TheHashIsComparedBeforeTheFirstValue) {
+  if (!HexDigestOf("md5", "").ok()) GTEST_SKIP() << "no OpenSSL";
+  WriteFile(*files_, "/data/a.tar.gz", WriteTar(a_, "ustar", "gzip"));
+  for (const std::string tar : {"a.tar", "a.tar.gz"}) {
+    const std::string bytes = ReadAll(*files_, "/data/" + tar), md5 = *HexDigestOf("md5", bytes);
+    WriteFile(*files_, "/data/all.json",
+              Index(StrCat(R"({"url": ")", tar, R"(", "nsamples": 2, "md5sum": ")", md5, "\"}")));
+    const auto read = [&](ReadMode mode, bool verify, const auto& each) {
+      DatasetOptions options;
+      options.mode = mode;
+      options.verify_listed_hashes = verify;
+      const auto dataset = DatasetReader::Open(*files_, "/data/all.json", options);
+      ASSERT_TRUE(dataset.ok()) << dataset.status();
+      const size_t text = *(*dataset)->FindColumn("txt"), key = *(*dataset)->FindColumn("key");
+      BlockBuffer buffer;
+      BlockView view;
+      EXPECT_EQ(*(*dataset)->ReadValue(1, key, &buffer), "2");  // of a header, which has a checksum
+      each((*dataset)->ReadBlock(0, 0, &buffer, &view));
+      each((*dataset)->ReadValue(0, text, &buffer).status());
+      each((*dataset)->CopyValue(0, text, [](std::string_view) { return absl::OkStatus(); }).status());
+    };
+    const auto sound = [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; };
+    read(ReadMode::kBuffered, true, sound);
+    // Of the plain tar a value; of the other one the time in the header of gzip, which nothing reads.
+    std::string damaged = bytes;
+    damaged[tar == "a.tar" ? 512 : 4] ^= 1;
+    WriteFile(*files_, "/data/" + tar, damaged);
+    for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
+      read(mode, true, [&](const absl::Status& status) {
+        EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+        EXPECT_TRUE(Message(status).starts_with(StrCat("/data/", tar, ": md5 is ", *HexDigestOf("md5", damaged),
+                                                       ", but shard 0 of /data/all.json says ", md5, ": ")))
+            << status;
+      });
+      read(mode, false, sound);
+    }
   }
 }
 
