@@ -107,8 +107,8 @@ class JsonTest(CliTest):
         document = self.shardctl("validate", "out", "missing", "--json", code=3).json()
         self.assertFalse(document["ok"])
         good, missing = document["reports"]
-        self.keys(good, "path", "ok", "shards", "blocks", "samples", "bytes", "problem_count", "problems", "repeated_keys",
-                  "warnings")
+        self.keys(good, "path", "ok", "shards", "blocks", "samples", "bytes", "undecoded_images", "problem_count", "problems",
+                  "repeated_keys", "warnings")
         self.assertTrue(good["ok"])
         self.keys(missing, "path", "ok", "error")
 

@@ -88,7 +88,16 @@ class RealDataTest(RoundTrip):
         self.shardctl("validate", "--deep", "out")
 
     def test_nasty_photographs(self):
-        nasty = self.data("nasty_jpeg")
+        nasty = self.path("nasty")
+        shutil.copytree(self.data("nasty_jpeg"), nasty)
+        # What does not even begin as an image is named, and packed when that is asked for.
+        run = self.shardctl("pack", nasty, "-o", "skipped", "--from", "files", "--on-error", "skip", code=4)
+        strangers = re.findall(r"(\S+): is named \.jpg and is no image", run.stderr)
+        self.assertGreaterEqual(len(strangers), 1)
+        self.round_trip(nasty, "--from", "files", "--type", "jpg=bytes", dataset="bytes", original=nasty)
+        for stranger in strangers:
+            os.remove(stranger)
+        shutil.rmtree(self.path("original"))
         self.round_trip(nasty, "--from", "files", original=nasty)
         # Some of them do not decode, and --deep is to say which; that is no damage of the dataset.
         run = self.shardctl("validate", "--deep", "out", code=1)

@@ -110,7 +110,7 @@ class Validator {
       const std::string path = JoinPath(directory, shard.name);
       const auto matches = (*dataset)->OpenShard(i);
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
-      if (matches.ok()) CompareMetadata(*manifest, i, **matches, manifest_path);
+      if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
       if (!absl::IsNotFound(matches.status())) {
         std::optional<ShardIndexCheck> index_check;
         KeyIndexPlace key_index{.shard = i, .path = path, .first_sample = first_sample};
@@ -141,16 +141,18 @@ class Validator {
     return absl::OkStatus();
   }
 
-  // Those that both have. A shard's that cannot be read are reported with the shard.
-  void CompareMetadata(const Manifest& manifest, size_t i, const ShardReader& shard, const std::string& manifest_path) {
+  // Those that both have. Damage of a shard's is reported with the shard.
+  absl::Status CompareMetadata(const Manifest& manifest, size_t i, const ShardReader& shard,
+                               const std::string& manifest_path) {
     const absl::StatusOr<Metadata> of_shard = shard.ReadMetadata();
-    if (!of_shard.ok()) return;
+    if (!of_shard.ok()) return absl::IsDataLoss(of_shard.status()) ? absl::OkStatus() : of_shard.status();
     for (const auto& [name, value] : manifest.metadata) {
       const auto found = of_shard->find(name);
       if (found == of_shard->end() || found->second == value) continue;
       Report(manifest_path, StrCat(manifest_path, ": metadata \"", name, "\" differs from that of shard ", i, " \"",
                                    manifest.shards[i].name, "\"; run shardctl index to make the manifest anew"));
     }
+    return absl::OkStatus();
   }
 
   absl::Status DescribeShardDamage(const std::string& path, size_t shard, const absl::Status& status) {

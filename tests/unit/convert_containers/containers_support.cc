@@ -126,6 +126,7 @@ Column DatasetGenerator::MakeRandomColumn(std::string name, Target target) {
                                         Type::kImage, Type::kI8,   Type::kI16,  Type::kI32,  Type::kI64,
                                         Type::kU8,    Type::kU16,  Type::kU32,  Type::kU64,  Type::kF16,
                                         Type::kBf16,  Type::kF32,  Type::kF64,  Type::kBool, Type::kRle};
+  constexpr size_t kFirstScalar = 6;
   const auto suits = [&](Type type) {
     if (type == Type::kRle) return !target.mds && !target.tar;
     return !target.mds || (type != Type::kBf16 && type != Type::kBool);
@@ -139,7 +140,7 @@ Column DatasetGenerator::MakeRandomColumn(std::string name, Target target) {
   Column column = MakeColumn(std::move(name), pick(0, kTypes.size()));
   if (Chance(25)) {
     column.type = Type::kNdarray;
-    column.dtype = pick(5, kTypes.size() - 1);
+    column.dtype = pick(kFirstScalar, kTypes.size() - 1);
     if (Chance(50)) {
       std::vector<uint64_t>& shape = column.shape.emplace();
       for (uint64_t rank = (target.mds ? 1 : 0) + Below(3); rank-- > 0;)
