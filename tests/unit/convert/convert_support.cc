@@ -27,14 +27,6 @@ struct StringWriter {
 
 }  // namespace
 
-void WriteFile(FileSystem& file_system, const std::string& path, std::string_view bytes) {
-  ASSERT_TRUE(CreateDirectories(file_system, path.substr(0, path.rfind('/') + 1)).ok());
-  auto file = file_system.Create(path);
-  ASSERT_TRUE(file.ok()) << file.status();
-  ASSERT_TRUE((*file)->Append(bytes).ok());
-  ASSERT_TRUE((*file)->Close().ok());
-}
-
 std::string DataFolder() {
   const std::string folder = Environment("SHARDKIT_TEST_DATA");
   return !folder.empty() && PosixFileSystem()->Stat(folder).ok() ? folder : "";
@@ -150,8 +142,6 @@ Loaded LoadAll(FileSystem* file_system, std::string_view kind, const std::vector
   }
   return loaded;
 }
-
-std::string Message(const absl::Status& status) { return std::string(ToStd(status.message())); }
 
 const Field* FindField(const std::vector<Field>& fields, std::string_view name) {
   for (const Field& field : fields) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataset/dataset_support.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/sa1b.h"
 #include "shardkit/source.h"
@@ -18,9 +19,6 @@ namespace shardkit::test {
 
 inline constexpr std::string_view kJpegBytes = "\xff\xd8\xff\xe0 not really";
 inline constexpr std::string_view kPngBytes = "\x89PNG\r\n\x1a\n not really";
-
-// Creates the file and its parents.
-void WriteFile(FileSystem& file_system, const std::string& path, std::string_view bytes);
 
 // The folder of real inputs, or empty.
 std::string DataFolder();
@@ -80,8 +78,6 @@ Loaded LoadAll(Source& source, size_t max_samples = 7);
 // Opens and loads; listing errors are in the result.
 Loaded LoadAll(FileSystem* file_system, std::string_view kind, const std::vector<std::string>& inputs,
                SourceOptions options = {});
-
-std::string Message(const absl::Status& status);
 
 // The stored values of one converted annotation file.
 Sa1bValues ValuesOf(const std::vector<Field>& fields);
