@@ -191,6 +191,7 @@ absl::StatusOr<PackReport> PackFiles(FileSystem& file_system, const std::vector<
                                      const std::string& output, const PackOptions& options) {
   SourceOptions source_options;
   source_options.file_system = &file_system;
+  source_options.allow_empty = true;  // some random trees are
   auto source = OpenSource("files", inputs, source_options);
   if (!source.ok()) return source.status();
   return Pack(file_system, **source, output, options);
