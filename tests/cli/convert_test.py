@@ -194,7 +194,7 @@ class ConvertTest(CliTest):
         self.convert("tars", "back", "shard")
         self.assertEqual(self.shardctl("ls", "back", "--values-xxh3").out, self.shardctl("ls", "out", "--values-xxh3").out)
         self.convert("tars", "tars2", "webdataset")
-        self.assertEqual(self.tree("tars2"), self.tree("tars"))
+        self.assertEqual(self.dataset("tars2"), self.dataset("tars"))
         self.convert("tars", "mds", "mds")
         for source in ("out", "tars", "tars/000000.tar", "tars/wids.json", "back", "mds"):
             keys = [line.split()[1] for line in self.shardctl("ls", source).stdout.splitlines()]

@@ -110,6 +110,8 @@ class DocumentationTest(CliTest):
         for name, line, words in calls:
             with self.subTest(document=name, line=line, words=words):
                 # Nothing is there that they could work on: what goes wrong is never how they are called.
+                shutil.rmtree(self.folder)
+                os.mkdir(self.folder)
                 if words[:2] == ["synth", "sa1b"]:
                     words = words + ["--width", "64", "--height", "48", "--max-objects", "1", "--min-objects", "1"]
                 self.assertNotEqual(self.shardctl(*words, code=None).code, 2)

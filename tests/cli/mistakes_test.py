@@ -170,7 +170,7 @@ ROWS = [
     ("cat ds --sample 0 -c no", 1, f"ds: {NO_COLUMN}key, jpg, txt"),
     ("cat ds --sample 3 -c txt", 1, "ds: there is no sample 3: the last is 2"),
     ("cat ds --key no -c txt", 1, 'ds: no sample has the key "no"'),
-    ("cat mds --key a -c txt", 1, "mds: has no key column: give --sample N instead"),
+    ("cat mds --key no -c txt", 1, 'mds: no sample has the key "no"'),
     ("cat tars --key no -c txt", 1, 'tars: no sample has the key "no"'),
     ("cat tars --key d -c json", 1, "tars: "),
     ("inspect ds --sample 3", 1, "ds: there is no sample 3: the last is 2"),
@@ -462,7 +462,8 @@ class ContainersTest(FolderTest):
 
     def test_files_where_it_is_said(self):
         for line, samples, columns in [
-                ("ds --from files", 2, ["key", "idx", "json", "shard"]), ("mds --from files", 3, ["key", "00000.mds", "json"]),
+                ("ds --from files", 3, ["key", "idx", "json", "shard", "shardkit-job"]),
+                ("mds --from files", 4, ["key", "00000.mds", "json", "shardkit-job"]),
                 ("tars --from files", 2, ["key", "tar"])]:
             with self.subTest(line):
                 self.assertEqual(self.pack(line, "files", samples, columns), "")

@@ -81,7 +81,8 @@ class PackTest(CliTest):
 
     def dotted_files(self):
         for name in ("a.seg.png", "a.seg.json", "a.jpg", "b.v1.txt", "b.v2.txt", "c", "d.", "sub.d/.hidden", "sub.d/x.key", "sub.d/K.TXT"):
-            self.write(f"in/{name}", f"content of {name}")
+            image = {"png": tiny_png(), "jpg": tiny_jpeg()}.get(name.rpartition(".")[2])
+            self.write(f"in/{name}", image or f"content of {name}")
 
     def keys(self, dataset):
         return [line.split()[1] for line in self.shardctl("ls", dataset).stdout.splitlines()]

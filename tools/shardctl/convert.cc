@@ -77,6 +77,12 @@ int RunConvert(int argc, char** argv) {
     };
   }
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  // What is wrong with the input itself is not taken for another job's output.
+  const absl::StatusOr<shardkit::FileInfo> input = file_system.Stat(arguments.input);
+  if (!input.ok()) return Fail(input.status());
+  if (input->type != shardkit::FileType::kDirectory) {
+    if (const auto file = file_system.OpenForReading(arguments.input); !file.ok()) return Fail(file.status());
+  }
   const absl::StatusOr<shardkit::PackReport> report =
       arguments.dry_run ? shardkit::DryRunConvert(file_system, arguments.input, options)
                         : shardkit::Convert(file_system, arguments.input, *arguments.output, options);
