@@ -36,6 +36,10 @@ void* operator new(std::size_t size) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+// By default it calls the other; a sanitizer's does not.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return Fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
