@@ -237,10 +237,13 @@ class Packer {
   ThreadPool pool_;  // last: joins before what its tasks use is gone
 };
 
-// Of a source whose columns turn up with its samples. A part of one may lack some that the others have.
-absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, const std::vector<Column>& columns) {
-  if (source.knows_all_columns() || options.dataset.partition_count > 1) return absl::OkStatus();
-  return CheckColumnsOf(options.dataset, columns);
+// Of a source whose columns turn up with its samples. A part of one may lack some that the others have, and what a run
+// goes on with has those of an earlier one, whose types the source has not seen.
+absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, bool whole,
+                           const std::vector<Column>& columns) {
+  if (options.dataset.partition_count > 1) return absl::OkStatus();
+  if (whole) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
+  return source.knows_all_columns() ? absl::OkStatus() : CheckColumnsOf(options.dataset, columns);
 }
 
 }  // namespace
@@ -288,12 +291,10 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     if (status.ok()) {
       status = Guarded("packing", [&] { return packer.Run(&writer, resume_position); });
     }
-    // Another run, or another partition, may have had what this one has not.
-    if (status.ok() && resume_position == 0 && options.dataset.partition_count == 1) status = source.CheckTypes();
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
     if (status.ok()) {
-      status = CheckAtTheEnd(source, options, writer.schema().columns());
+      status = CheckAtTheEnd(source, options, resume_position == 0, writer.schema().columns());
       if (!status.ok()) (void)writer.Abort();  // with another name its shards could not be taken up again
     }
   }
@@ -318,12 +319,11 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
   Packer packer(source, options);
   SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr, 0); }));
-  if (options.dataset.partition_count == 1) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
   columns = report.manifest.schema.columns();
   for (const Column* const column : packer.seen_columns()) {
     if (std::ranges::find(columns, column->name, &Column::name) == columns.end()) columns.push_back(*column);
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckAtTheEnd(source, options, columns));
+  SHARDKIT_RETURN_IF_ERROR(CheckAtTheEnd(source, options, /*whole=*/true, columns));
   report.input_bytes = packer.input_bytes();
   report.samples = packer.stored_samples();
   report.skipped = packer.skipped();

@@ -343,6 +343,9 @@ class PackTest(CliTest):
             run = self.shardctl("pack", "photos.tar", *(more or ["-o", "out"]), "--type", "png=image", code=2)
             self.assertIn("there is \"jpg\"", run.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
+        # With another name its shards could not be taken up again: they are not kept.
+        self.shardctl("pack", "photos.tar", "-o", "kept", "--shard-samples", "1", "--type", "png=image", "--resume", code=2)
+        self.assertFalse(os.path.exists(self.path("kept")))
         self.assertIn("is not COLUMN=TYPE", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=i32", code=2).stderr)
         self.assertIn("named twice", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=image", "--type", "jpg=jpeg",
                                                    code=2).stderr)
