@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What a user gets: the library is installed, found by pkg-config, and README.md's reading example runs with it.
+"""What a user gets: the library is installed, found by pkg-config, and README.md's reading example runs with it; or it is part of
+the user's own build.
 
 The variable SHARDKIT_BUILD_DIR says what to install, SHARDCTL what makes the dataset. Standard library only.
 """
@@ -89,6 +90,24 @@ class InstallTest(unittest.TestCase):
         for line in self.description.splitlines():
             if not line.startswith("prefix="):
                 self.assertNotRegex(line, r"(?<![\w}])/|-[LI]/")
+
+
+class SubprojectTest(unittest.TestCase):
+    def test_without_tests_below_another_project(self):
+        with tempfile.TemporaryDirectory(prefix="install-test-") as folder:
+            os.makedirs(os.path.join(folder, "subprojects"))
+            os.symlink(ROOT, os.path.join(folder, "subprojects", "shardkit"))
+            with open(os.path.join(folder, "meson.build"), "w", encoding="utf-8") as file:
+                file.write("project('trainer', 'cpp', default_options: ['cpp_std=c++20'])\n"
+                           "shardkit = subproject('shardkit', default_options: ['tests=disabled', 'cuda=disabled'])\n"
+                           "executable('trainer', 'trainer.cc', dependencies: shardkit.get_variable('shardkit_dep'))\n")
+            with open(os.path.join(folder, "trainer.cc"), "w", encoding="utf-8") as file:
+                file.write("int main() {}\n")
+            meson = run(os.path.join(ROOT, "tools", "install_dependencies"), "--meson").strip()
+            build = os.path.join(folder, "build")
+            run(meson, "setup", build, folder)
+            # One file of the lowest layer, which is compiled with the precompiled header of all.
+            run("ninja", "-C", build, "subprojects/shardkit/lib/base/libshardkit_base.a.p/utf8.cc.o")
 
 
 if __name__ == "__main__":
