@@ -39,7 +39,8 @@ absl::StatusOr<std::shared_ptr<const gpu::DeviceBatch>> LoadBatch() {
     }
     const std::string text(i, 'x');
     Sample sample;
-    sample.key = std::to_string(i);
+    const std::string key = std::to_string(i);  // a sample only borrows it
+    sample.key = key;
     sample.fields = {{&columns[1], Value(floats)}, {&columns[2], Value(numbers)}};
     if (i != 2) sample.fields.push_back({&columns[3], Value(text)});
     if (const absl::Status status = (*writer)->Append(sample, i + 1); !status.ok()) return status;
