@@ -213,8 +213,8 @@ struct ImageDecodeOptions {
   bool scaled_decode = true;
   // Value of the padding, per channel; gray output uses the first.
   std::array<uint8_t, 3> fill = {0, 0, 0};
-  // Limit of the bytes that decoding one image takes, not counting `out`, except outputs whose size depends on the
-  // image. Images that need more are refused (ResourceExhausted).
+  // Limit of the bytes that decoding one image takes; `out` counts only when its size depends on the image. Images that
+  // need more are refused (ResourceExhausted).
   uint64_t max_memory = kDefaultImageMemory;
 };
 

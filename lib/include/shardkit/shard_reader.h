@@ -40,7 +40,7 @@ struct ReadOptions {
   ReadMode mode = ReadMode::kBuffered;
 
   // Limit of a buffer for the stored and decompressed bytes of one block; ResourceExhausted above it. CopyValue and
-  // ValidateShard take a few MiB for a value of any size. A loader uses at most its LoaderOptions::memory_bytes.
+  // ValidateShard take a few MiB for a value of any size. A loader lowers it to LoaderOptions::memory_bytes.
   uint64_t max_block_memory = uint64_t{8} << 30;
 
   // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
