@@ -1,4 +1,4 @@
-// Growing memory that is not cleared first, aligned for direct I/O.
+// Growing memory without zero fill, aligned for direct I/O.
 #pragma once
 
 #ifdef __linux__
@@ -41,19 +41,19 @@ class Buffer {
   std::string_view view() const { return {data_, size_}; }
   void clear() { size_ = 0; }
 
-  // Bytes up to the new size are kept; new ones are uninitialised.
+  // Keeps the bytes up to the new size; new bytes are uninitialised.
   void resize(size_t size) {
     if (size > capacity_) Grow(size, size_);
     size_ = size;
   }
 
-  // The same, but the old bytes need not survive.
+  // The same, but may discard the old bytes.
   void resize_discard(size_t size) {
     if (size > capacity_) Reallocate(size, 0);
     size_ = size;
   }
 
-  // Uninitialised bytes at the end.
+  // Adds uninitialised bytes at the end.
   char* Extend(size_t length) {
     const size_t begin = size_;
     if (size_ + length > capacity_) Grow(size_ + length, size_);
@@ -70,7 +70,7 @@ class Buffer {
   }
 
  private:
-  // For what grows bit by bit.
+  // For buffers that grow in small steps.
   void Grow(size_t wanted, size_t keep) {
     const size_t capacity = capacity_ + capacity_ / 2;
     Reallocate(capacity < wanted ? wanted : capacity, keep);
@@ -88,9 +88,9 @@ class Buffer {
   }
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
-  // Large memory comes from the system and goes back to it. malloc would, once it has seen a few large blocks freed,
-  // keep them in its arenas: with buffers of mixed sizes and several threads a process then holds a multiple of what it
-  // uses.
+  // Large memory comes directly from the system and is returned to it. After a few large blocks were freed, malloc
+  // would keep later ones in its arenas. With buffers of mixed sizes and several threads, a process then holds a
+  // multiple of the memory that it uses.
   static bool FromSystem(size_t capacity) { return capacity >= kHugePage; }
 
   static char* Allocate(size_t capacity) {
@@ -104,8 +104,7 @@ class Buffer {
     const size_t after = mapped - before - capacity;
     if (before != 0) (void)munmap(begin, before);
     if (after != 0) (void)munmap(begin + before + capacity, after);
-    // The first touch of a block's memory is a fault per page: with small pages that takes longer than hashing the
-    // block.
+    // The first access to each page is a page fault: with small pages this takes longer than hashing the block.
     (void)madvise(begin + before, capacity, MADV_HUGEPAGE);
     return begin + before;
   }

@@ -9,7 +9,7 @@
 
 namespace shardkit {
 
-// Reads never pass the end: a failing read returns false and leaves the position where it was.
+// Reads never pass the end. A failing read returns false and does not change the position.
 class ByteCursor {
  public:
   explicit ByteCursor(std::string_view bytes) : bytes_(bytes) {}

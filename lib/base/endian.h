@@ -1,4 +1,4 @@
-// Little-endian loads and stores at any alignment, and what pictures need of the other order.
+// Little-endian loads and stores at any alignment, and the big-endian load that image formats need.
 #pragma once
 
 #include <bit>

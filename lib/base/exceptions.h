@@ -1,5 +1,5 @@
-// Exceptions as statuses. Functions of the library's users may throw, and any allocation may; on a thread of the
-// library either would end the process.
+// Converts exceptions to statuses. User functions may throw, and so may any allocation. On a thread of the library, an
+// exception that is not caught would end the process.
 #pragma once
 
 #include <string_view>
@@ -10,11 +10,11 @@
 
 namespace shardkit {
 
-// Of the exception being handled, thrown by `what`: ResourceExhausted for std::bad_alloc, otherwise Internal with the
-// exception's text. Where there is no memory for the message, the status has none.
+// The status of the exception being handled, thrown by `what`: ResourceExhausted for std::bad_alloc, otherwise Internal
+// with the exception's text. The status has no message when there is no memory for one.
 absl::Status StatusOfException(std::string_view what) noexcept;
 
-// What the function returns, a Status or a StatusOr, or that of what it throws.
+// Calls the function and returns its Status or StatusOr, or the status of the exception that it throws.
 template <typename Function>
 std::invoke_result_t<Function&> Guarded(std::string_view what, Function&& function) {
   try {

@@ -23,7 +23,7 @@ bool HasAvx2() {
 
 Hash64Function ChooseHash64() {
 #if defined(__x86_64__)
-  // AVX2 hashes cache-cold blocks at memory speed already.
+  // No wider unit is needed: AVX2 already hashes blocks outside the cache at memory speed.
   if (HasAvx2()) return internal::Hash64Avx2;
 #endif
   return Hash64Baseline;

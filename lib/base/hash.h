@@ -1,5 +1,5 @@
-// XXH3 checksums (xxHash specification, https://github.com/Cyan4973/xxHash). 64 bits for integrity,
-// 128 bits for content identity. Picks the widest vector unit the processor has, once, at first use.
+// XXH3 checksums (xxHash specification, https://github.com/Cyan4973/xxHash). 64 bits for integrity, 128 bits for
+// content identity. Hash64 and StreamingHash64 use AVX2 where the processor has it.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace shardkit {
 
-// XXH128_canonicalFromHash order: the big-endian bytes that `xxh128sum` prints.
+// XXH128_canonicalFromHash order: big-endian bytes, as `xxh128sum` prints them.
 using Hash128Bytes = std::array<uint8_t, 16>;
 
 uint64_t Hash64(const void* data, size_t length);

@@ -1,4 +1,4 @@
-// Compiled with AVX2 enabled; reached only after the processor has been asked for it.
+// Compiled with AVX2 enabled. Called only after checking that the processor has it.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

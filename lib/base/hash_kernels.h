@@ -1,4 +1,4 @@
-// Entry points of the per-instruction-set builds of XXH3; see hash.cc for the choice among them.
+// Entry points of the builds of XXH3 for one instruction set; hash.cc chooses among them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@ namespace shardkit::internal {
 
 uint64_t Hash64Avx2(const void* data, size_t length);
 
-// `state` is an XXH3_state_t of the same xxHash release: the headers are those of the library linked.
+// `state` is an XXH3_state_t. The headers and the linked library are of the same xxHash release, so its layout is the
+// same.
 void UpdateAvx2(void* state, const void* data, size_t length);
 
 }  // namespace shardkit::internal

@@ -1,4 +1,4 @@
-// The only file that includes the library for writing JSON, which takes long to compile.
+// The only file that includes the library for writing JSON, because that library is slow to compile.
 #include "base/json.h"
 
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ void AppendLikePython(const nlohmann::json& value, std::string* out) {
     }
     out->push_back(']');
   } else if (value.is_object()) {
-    // These objects are sorted by bytes, which is the order of code points that Python sorts by.
+    // nlohmann::json sorts members by bytes. For UTF-8 this is the order of code points, as in Python.
     out->push_back('{');
     for (const auto& [name, member] : value.items()) {
       out->append(separator).append(Scalar(name)).append(": ");

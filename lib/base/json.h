@@ -1,4 +1,4 @@
-// JSON text to write. What is read is read with simdjson, where it is needed.
+// Writes JSON text. Code that reads JSON uses simdjson.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace shardkit {
 
-// A JSON value while it is put together; null at first. One thread at a time.
+// Builds a JSON value; null at first. One thread at a time.
 class JsonValue {
  public:
   JsonValue();
@@ -35,19 +35,18 @@ class JsonValue {
   static JsonValue Array();
   static JsonValue Object();
 
-  // A member of an object, which stand in the order in which they came, or an element of an array.
+  // Set adds a member to an object, in the order of the calls. Add adds an element to an array.
   JsonValue& Set(std::string_view name, JsonValue value);
   JsonValue& Add(JsonValue value);
 
-  // On one line without spaces, or indented by two for each level. Strings that are not UTF-8 get replacement
-  // characters; with `ascii` everything outside ASCII is escaped.
+  // Format: on one line without spaces. FormatIndented: indented by two for each level. Invalid UTF-8 in strings
+  // becomes replacement characters; `ascii` escapes everything outside ASCII.
   std::string Format(bool ascii = false) const;
   std::string FormatIndented(bool ascii = false) const;
 
-  // What Python's json.dumps(value, sort_keys=True) gives, for files that other programs compare byte for byte: ", "
-  // and
-  // ": " between the parts, members sorted, everything outside ASCII escaped. Numbers are integers: others are
-  // written as the library does, which is not always Python's way.
+  // The text of Python's json.dumps(value, sort_keys=True), for files that other programs compare byte for byte: ", "
+  // and ": " between the parts, members sorted, everything outside ASCII escaped. Numbers must be integers: others may
+  // be written differently from Python.
   std::string FormatLikePython() const;
 
  private:

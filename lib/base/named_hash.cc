@@ -10,7 +10,7 @@
 namespace shardkit {
 namespace {
 
-// Most significant byte first, as the canonical form of xxHash is.
+// Most significant byte first, as in xxHash's canonical form.
 template <typename T>
 std::string HexOfNumber(T number) {
   unsigned char bytes[sizeof(T)];

@@ -16,7 +16,7 @@ struct FreeContext {
 
 class CryptoHash : public NamedHash {
  public:
-  // False when the library refuses the algorithm, as one restricted to approved ones does with md5.
+  // False when the library refuses the algorithm. For example, OpenSSL in FIPS mode refuses md5.
   bool Start(const EVP_MD* algorithm) {
     context_.reset(EVP_MD_CTX_new());
     if (!context_) throw std::bad_alloc();
@@ -30,7 +30,7 @@ class CryptoHash : public NamedHash {
   std::string HexDigest() override {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int size = 0;
-    // No digest is equal to none: a failure of the library shows as a difference.
+    // An empty digest equals no listed one, so a failure of the library shows as a mismatch.
     if (EVP_DigestFinal_ex(context_.get(), digest, &size) != 1 || !sound_) return {};
     return ToHexDigits(digest, size);
   }
@@ -54,7 +54,7 @@ std::string OpenSslName(std::string_view name) {
 absl::StatusOr<std::unique_ptr<NamedHash>> NewCryptoHash(std::string_view name) {
   const EVP_MD* const algorithm = EVP_get_digestbyname(OpenSslName(name).c_str());
   auto hash = std::make_unique<CryptoHash>();
-  // Of the extendable ones the length of the digest is not known from the name.
+  // Extendable-output functions are refused: their digest length is not known from the name.
   if (algorithm == nullptr || (EVP_MD_flags(algorithm) & EVP_MD_FLAG_XOF) != 0 || !hash->Start(algorithm)) {
     return Unimplemented("hash \"", name, "\" is not known to xxHash or to this machine's OpenSSL");
   }

@@ -1,4 +1,4 @@
-// In the place of named_hash_openssl.cc where libcrypto is missing.
+// Replaces named_hash_openssl.cc where libcrypto is missing.
 #include "base/errors.h"
 #include "base/named_hash.h"
 

@@ -19,13 +19,13 @@ namespace shardkit {
 template <typename T>
 class Pending;
 
-// Thread-safe. Tasks (Pending::Run) must end by themselves; one that can be long checks a Cancellation.
+// Thread-safe. Tasks (Pending::Run) must end by themselves; a long task must check a Cancellation.
 class ThreadPool {
  public:
-  // `threads` >= 1. Fewer are started when the system gives no more; without any, tasks run where they are submitted.
+  // `threads` >= 1. Starts fewer when the system refuses more. Without any thread, tasks run in Submit.
   explicit ThreadPool(int threads);
 
-  // Runs every task already submitted, then joins. Cancel what the tasks check first to make this prompt.
+  // Runs all submitted tasks, then joins. To end sooner, first cancel the Cancellation that the tasks check.
   ~ThreadPool();
 
   ThreadPool(const ThreadPool&) = delete;
@@ -49,12 +49,12 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
-// The result of a task running on a pool, a Status or a StatusOr. Take() waits for it; the task always ends, because
-// tasks check the cancellation of the operation they belong to.
+// The result of a task on a pool, a Status or a StatusOr. Take() waits for the task. Every task ends, because it checks
+// the cancellation of its operation.
 template <typename T>
 class Pending {
  public:
-  // `what` the task does, a literal, is named in the status of an exception that it throws.
+  // `what`, a literal, describes the task in the status of an exception that it throws.
   template <typename Function>
   static Pending Run(ThreadPool& pool, std::string_view what, Function function) {
     Pending pending;

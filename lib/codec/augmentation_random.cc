@@ -1,4 +1,5 @@
-// Steele, Lea and Flood's SplitMix64, keyed by what it is for. Specified in the header: it may never change.
+// SplitMix64 of Steele, Lea and Flood, keyed by seed, epoch and sample. The header specifies its numbers, so they must
+// never change.
 #include "shardkit/image.h"
 
 namespace shardkit {

@@ -1,4 +1,4 @@
-// In the place of brotli.cc where its library is missing.
+// Replaces brotli.cc where its library is missing.
 #include "base/errors.h"
 #include "codec/decompress.h"
 

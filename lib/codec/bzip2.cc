@@ -9,7 +9,7 @@
 namespace shardkit::internal {
 namespace {
 
-// The decoder's input and output are counted in 32 bits.
+// The decoder counts its input and output in 32 bits.
 constexpr size_t kPiece = size_t{1} << 30;
 
 class Decoder {
@@ -39,7 +39,7 @@ class Decoder {
 absl::Status DecompressBzip2(std::string_view compressed, std::span<char> out) {
   Decoder decoder;
   size_t read = 0, written = 0;
-  char spare;  // where a byte too many goes
+  char spare;  // receives a byte that does not fit in `out`
   while (true) {
     bz_stream& stream = decoder.stream();
     const size_t piece = std::min(kPiece, compressed.size() - read), room = std::min(kPiece, out.size() - written);

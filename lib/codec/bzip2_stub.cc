@@ -1,4 +1,4 @@
-// In the place of bzip2.cc where its library is missing.
+// Replaces bzip2.cc where its library is missing.
 #include "base/errors.h"
 #include "codec/decompress.h"
 

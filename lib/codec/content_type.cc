@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 12> kTextExtensions = {"txt", "cls",  "ca
 constexpr std::array<std::string_view, 12> kImageExtensions = {"jpg", "jpeg", "jpe", "jfif", "png",  "webp",
                                                                "gif", "bmp",  "tif", "tiff", "avif", "jxl"};
 
-// A parser keeps memory in proportion to the largest document it has seen: above this it is given back.
+// A parser keeps memory in proportion to the largest document it has parsed. A parser above this capacity is replaced.
 constexpr size_t kKeptParserCapacity = size_t{16} << 20;
 
 std::string LowerCase(std::string_view text) {
@@ -78,7 +78,7 @@ std::string_view ImageFormatName(ImageFormat format) {
 bool IsValidUtf8(std::string_view bytes) { return simdjson::validate_utf8(bytes.data(), bytes.size()); }
 
 bool IsValidJson(std::string_view bytes) {
-  // simdjson's On-Demand front end would leave what is not looked at unchecked.
+  // simdjson's On-Demand front end would not check the parts that are not read.
   thread_local simdjson::dom::parser parser;
   simdjson::dom::element document;
   const bool valid = parser.parse(bytes.data(), bytes.size()).get(document) == simdjson::SUCCESS;
@@ -102,7 +102,7 @@ Type GuessType(std::string_view bytes, std::string_view extension) {
   const ImageFormat format = DetectImageFormat(bytes);
   if (format == ImageFormat::kJpeg) return Type::kJpeg;
   if (format == ImageFormat::kPng) return Type::kPng;
-  // The other signatures are short: without the extension, text that begins with "BM" would be an image.
+  // The other signatures are short: without checking the extension, text that begins with "BM" would be an image.
   if (image && format != ImageFormat::kUnknown) return Type::kImage;
   if (lower == "json") {
     if (IsValidJson(bytes)) return Type::kJson;

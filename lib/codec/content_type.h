@@ -1,4 +1,4 @@
-// What a value is, judged by its bytes.
+// Determines the type of a value from its bytes.
 #pragma once
 
 #include <string_view>
@@ -7,20 +7,19 @@
 
 namespace shardkit {
 
-// The type of a byte string: kJpeg and kPng by their signatures whatever the name says; kImage when `extension` (text
-// after the last dot, any case) is one of IsImageExtension and the bytes are of another format of images; kJson when
-// it is "json" and the bytes parse as one JSON document; kUtf8 when the extension is one of text (txt, cls, caption,
-// csv, tsv, md, xml, html, yaml, yml, log, jsonl, ndjson) or "json" and the bytes are valid UTF-8; kBytes otherwise.
-// An empty value has the type its extension suggests (jpg, jpeg, jpe, jfif -> kJpeg; png -> kPng; other images ->
-// kImage; json -> kUtf8; text -> kUtf8; else kBytes). Pure.
+// The type of a byte string, the first of these that applies. kJpeg and kPng by their signatures, whatever the
+// extension. kImage when `extension` (text after the last dot, any case) is one of IsImageExtension and the bytes are
+// of another image format. kJson when the extension is "json" and the bytes are one JSON document. kUtf8 when the
+// extension is of text (txt, cls, caption, csv, tsv, md, xml, html, yaml, yml, log, jsonl, ndjson) or "json" and the
+// bytes are valid UTF-8. Otherwise kBytes. An empty value has the type that its extension suggests (jpg, jpeg, jpe,
+// jfif -> kJpeg; png -> kPng; other images -> kImage; json -> kUtf8; text -> kUtf8; else kBytes). Pure.
 Type GuessType(std::string_view bytes, std::string_view extension);
 
 // jpg, jpeg, jpe, jfif, png, webp, gif, bmp, tif, tiff, avif and jxl, in any case.
 bool IsImageExtension(std::string_view extension);
 
-// Whether `bytes` may stand in a column of `type` without widening it: kBytes takes anything; kUtf8 valid
-// UTF-8; kJson one valid JSON document; kJpeg, kPng and kImage what begins as they do, or nothing at all (an empty
-// value).
+// Whether a column of `type` accepts `bytes` without widening: kBytes accepts anything; kUtf8 valid UTF-8; kJson one
+// valid JSON document; kJpeg, kPng and kImage a value with such a signature, or an empty value.
 bool FitsType(std::string_view bytes, Type type);
 
 bool IsValidUtf8(std::string_view bytes);

@@ -12,13 +12,13 @@
 namespace shardkit {
 namespace {
 
-// The decoder's input and output are counted in 32 bits.
+// The decoder counts its input and output in 32 bits.
 constexpr size_t kPiece = size_t{1} << 30;
 
 class Inflater {
  public:
   Inflater() {
-    // 16: a gzip header and trailer, whose checksum and length are verified.
+    // 16 adds a gzip header and trailer, whose checksum and length are verified.
     if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
   }
   ~Inflater() { inflateEnd(&stream_); }
@@ -34,7 +34,7 @@ absl::Status DecompressGzip(std::string_view compressed, std::span<char> out) {
   Inflater inflater;
   z_stream& stream = inflater.stream();
   size_t read = 0, written = 0;
-  char spare;  // where a byte too many goes
+  char spare;  // receives a byte that does not fit in `out`
   bool ended = false;
   while (true) {
     const size_t piece = std::min(kPiece, compressed.size() - read), room = std::min(kPiece, out.size() - written);
@@ -56,7 +56,7 @@ absl::Status DecompressGzip(std::string_view compressed, std::span<char> out) {
     } else if (result == Z_MEM_ERROR) {
       throw std::bad_alloc();
     } else if (result == Z_BUF_ERROR || (result == Z_OK && read == compressed.size() && produced == 0)) {
-      break;  // nothing more to read
+      break;  // no input is left
     } else if (result != Z_OK) {
       return DataLoss("gzip: the data is damaged", stream.msg == nullptr ? "" : StrCat(": ", stream.msg));
     }

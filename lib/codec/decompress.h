@@ -1,4 +1,4 @@
-// Whole files that other programs have compressed.
+// Decompresses whole files that other programs have compressed.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@ namespace shardkit {
 
 enum class Compression { kZstd, kGzip, kBzip2, kBrotli, kSnappy };
 
-// By the name that is the ending of such files, too: "zstd", "gz", "bz2", "br", "snappy"; empty for others.
+// From the name, which is also such files' extension: "zstd", "gz", "bz2", "br", "snappy"; empty for others.
 std::optional<Compression> CompressionFromName(std::string_view name);
 
-// Fills `out`, whose size the caller knows. DataLoss when the data is damaged or holds fewer bytes, or more;
-// Unimplemented, naming the package, when the library for it was missing at build time.
+// Fills `out`, whose size the caller knows. DataLoss when the data is damaged or holds fewer or more bytes.
+// Unimplemented, naming the package, when its library was missing at build time.
 absl::Status Decompress(Compression compression, std::string_view compressed, std::span<char> out);
 
 namespace internal {

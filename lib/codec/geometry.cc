@@ -1,4 +1,4 @@
-// Geometries: the usual ones made, checked, and applied to points and boxes.
+// Makes the usual geometries, checks geometries, and applies them to points and boxes.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kEdgeTolerance = 1e-6;
 
-// With no box and no sizes yet.
+// Without box and sizes.
 Geometry OfStored(const StoredSize& stored) {
   Geometry geometry;
   geometry.stored_width = stored.width;
@@ -30,11 +30,11 @@ Box WholeUpright(const Geometry& geometry) {
 }
 
 bool Inside(double begin, double length, uint32_t size) {
-  // Written so that NaN is outside.
+  // This form of the comparison makes NaN count as outside.
   return length > 0 && begin >= -kEdgeTolerance && begin + length <= size + kEdgeTolerance;
 }
 
-// Python's round(): halves to even, which is what the default rounding mode does.
+// Python's round(): halves to even, as in the default rounding mode.
 double RoundHalfToEven(double value) { return std::nearbyint(value); }
 
 }  // namespace
@@ -110,7 +110,7 @@ Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target) {
   if (longer == 0) return geometry;
   const double scale = target * 1.0 / longer;
   const auto resized = [&](double side) {
-    // A proportion so extreme that the shorter side vanishes keeps one pixel of it.
+    // When the shorter side would round to nothing, one pixel of it is kept.
     return std::clamp<uint32_t>(static_cast<uint32_t>(std::floor(side * scale + 0.5)), 1, std::max(target, 1u));
   };
   geometry.content_width = resized(geometry.source.width);

@@ -1,4 +1,4 @@
-// From an image file's bytes to the output of a geometry: region, scale, resizing, turning, padding.
+// Applies a geometry to an image file: region, scale, resizing, turning, padding.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -28,8 +28,8 @@ absl::Status CheckOutput(const Geometry& geometry, const MutableImageView& out) 
   return absl::OkStatus();
 }
 
-// Eighths of the size at which the box still has as many pixels as it is resized to. Powers of two only: for
-// those libjpeg-turbo has vectorised transforms, the others are slower than full size.
+// The smallest scale, in eighths, at which the box still has as many pixels as its output. Powers of two only:
+// libjpeg-turbo has vectorised transforms for them, and the others are slower than full size.
 int ChooseScale(const internal::StoredGeometry& stored) {
   for (const int scale : {1, 2, 4}) {
     if (stored.source.width * scale >= stored.width * 8.0 && stored.source.height * scale >= stored.height * 8.0) {
@@ -54,12 +54,12 @@ void FillPixels(const MutableImageView& out, uint32_t left, uint32_t top, const 
   }
 }
 
-// Memory above this is given back after an image.
+// Memory above this is freed after an image.
 constexpr size_t kKeptScratchBytes = size_t{64} << 20;
 
-// ResourceExhausted as internal::CheckDecodable.
+// ResourceExhausted, like internal::CheckDecodable.
 absl::Status CheckDecodable(const PngInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
-  // The whole of an interlaced image may have 2^64 bytes and more.
+  // A whole interlaced image may have 2^64 bytes and more.
   if (info.width <= kMaxImageSide && info.height <= kMaxImageSide && pixel_bytes + info.held_bytes() <= max_memory) {
     return absl::OkStatus();
   }
@@ -67,7 +67,7 @@ absl::Status CheckDecodable(const PngInfo& info, uint64_t pixel_bytes, uint64_t 
                            " pixels takes more than ", max_memory, " bytes of memory");
 }
 
-// What is asked of either kind of file. The other one is empty.
+// Headers of either kind of file; the members of the other kind are empty.
 struct FileInfo {
   std::optional<PngInfo> png;
   JpegInfo jpeg;
@@ -115,13 +115,13 @@ struct ImageDecoder::State {
   internal::JpegRegionReader reader;
   internal::BilinearResizer resizer;
   std::vector<uint8_t> region;
-  std::vector<uint8_t> turned;  // content with the axes of the stored image, where these are exchanged
+  std::vector<uint8_t> turned;  // content in the axes of the stored image, when turning exchanges the axes
 
   absl::Status DecodeContent(std::string_view bytes, const FileInfo& info, const Geometry& geometry,
                              const ImageDecodeOptions& options, const MutableImageView& content);
 };
 
-// The content alone, without padding.
+// The content without padding.
 absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const FileInfo& info, const Geometry& geometry,
                                                 const ImageDecodeOptions& options, const MutableImageView& content) {
   const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
@@ -133,14 +133,14 @@ absl::Status ImageDecoder::State::DecodeContent(std::string_view bytes, const Fi
   Box box = stored.source;
   internal::ScaleSpan(scale, whole_width, &box.x, &box.width);
   internal::ScaleSpan(scale, whole_height, &box.y, &box.height);
-  // Mirroring is part of the resizing; the exchange of axes comes after it.
+  // Resizing also mirrors. The axes are exchanged after it.
   const internal::Turn& turn = stored.turn;
   resizer.Prepare(whole_width, whole_height, box, stored.width, stored.height,
                   turn.transpose ? turn.mirror_y : turn.mirror_x, turn.transpose ? turn.mirror_x : turn.mirror_y);
 
   const auto channels = static_cast<size_t>(content.channels);
   if (!png) SHARDKIT_RETURN_IF_ERROR(reader.Crop(resizer.left(), resizer.right()));
-  // All that libjpeg delivers is kept: that saves a copy.
+  // Keeps all columns that libjpeg delivers, which avoids a copy.
   const uint32_t left = png ? resizer.left() : reader.crop_left();
   const uint32_t width = png ? resizer.right() - left : reader.crop_width();
   const uint32_t height = resizer.bottom() - resizer.top();

@@ -23,13 +23,14 @@ absl::Status JpegError(std::string_view message) {
 }
 
 absl::Status CheckDecodable(const JpegInfo& info, uint64_t pixel_bytes, uint64_t max_memory) {
-  // Neither reaches 2^63: sides have 16 bits, and there are at most 255 components.
+  // Neither number reaches 2^63: sides have 16 bits, and there are at most 255 components.
   if (pixel_bytes + info.coefficient_bytes > max_memory) {
     return ResourceExhausted("JPEG: decoding ", info.width, " x ", info.height,
                              info.coefficient_bytes > 0 ? " progressive" : "", " pixels takes ",
                              pixel_bytes + info.coefficient_bytes, " bytes of memory, over the limit of ", max_memory);
   }
-  // Arithmetic coding has any number of pixels in no bytes, even past the end of the file. What they cost is time.
+  // Arithmetic coding can hold any number of pixels in no bytes, even past the end of the file. Decoding them takes
+  // time.
   if (info.arithmetic && uint64_t{info.width} * info.height > max_memory) {
     return ResourceExhausted("JPEG: ", info.width, " x ", info.height,
                              " pixels of arithmetic coding are more than the limit of ", max_memory);
@@ -69,7 +70,7 @@ JpegDecoder::~JpegDecoder() { tjDestroy(handle_); }
 
 absl::Status JpegDecoder::Decode(std::string_view bytes, DecodedImage* image) {
   SHARDKIT_ASSIGN_OR_RETURN(const JpegInfo info, ProbeJpeg(bytes));
-  const int samples = info.components;  // 1, 3 or 4, as the pixel formats
+  const int samples = info.components;  // 1, 3 or 4, like the pixel formats
   SHARDKIT_RETURN_IF_ERROR(
       internal::CheckDecodable(info, uint64_t{info.width} * info.height * static_cast<uint64_t>(samples), max_memory_));
   image->width = info.width;
@@ -113,9 +114,9 @@ absl::Status JpegDecoder::DecodeInto(std::string_view bytes, const MutableImageV
 // `row_stride` in bytes; 0 for rows without gaps.
 absl::Status JpegDecoder::DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out,
                                       size_t row_stride) {
-  // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling
-  // that tjDecompress2 decodes. The library never writes beyond the size given here. A scan limit, because a
-  // small progressive file can ask for hours of work.
+  // Size and components come from ProbeJpeg, not from tjDecompressHeader3, which refuses unusual subsampling that
+  // tjDecompress2 decodes. The library never writes beyond the size given here. Scans are limited because a small
+  // progressive file can cause hours of work.
   const int result = tjDecompress2(handle_, reinterpret_cast<const unsigned char*>(bytes.data()),
                                    static_cast<unsigned long>(bytes.size()), out, static_cast<int>(info.width),
                                    static_cast<int>(row_stride), static_cast<int>(info.height), format,

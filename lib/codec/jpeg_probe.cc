@@ -1,4 +1,4 @@
-// Reads the markers of a JPEG file by hand: every byte is untrusted, every read is bounded.
+// Reads the markers of a JPEG file without a library: every byte is untrusted, every read is bounded.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace shardkit {
 namespace {
 
-// Big- or little-endian reads that answer "no" beyond the end.
+// Big- or little-endian reads that return false beyond the end.
 class ByteReader {
  public:
   ByteReader(std::string_view bytes, bool little) : bytes_(bytes), little_(little) {}
@@ -35,7 +35,7 @@ class ByteReader {
   bool little_;
 };
 
-// The orientation in an APP1 segment's content; 0 when it has none or is malformed, which harms nobody.
+// The orientation in an APP1 segment's content; 0 when it has none or is malformed, which does no harm.
 int ExifOrientation(std::string_view segment) {
   constexpr std::string_view kSignature("Exif\0\0", 6);
   if (segment.substr(0, kSignature.size()) != kSignature) return 0;
@@ -58,12 +58,12 @@ int ExifOrientation(std::string_view segment) {
   return 0;
 }
 
-// SOF0 to SOF15 but for DHT, JPG and DAC, which share their range.
+// SOF0 to SOF15, except DHT, JPG and DAC, which are in the same range.
 bool IsFrameHeader(uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-// Of all components, in whole MCUs (T.81, A.2.4): 64 coefficients of 2 bytes for each 8 x 8 block.
+// Bytes for all components, in whole MCUs (T.81, A.2.4): 64 coefficients of 2 bytes for each 8 x 8 block.
 uint64_t CoefficientBytes(const JpegInfo& info, std::string_view segment) {
   const auto factors = [&](int component) {
     const auto both = static_cast<unsigned char>(segment[6 + 3 * static_cast<size_t>(component) + 1]);
@@ -91,7 +91,7 @@ absl::Status ParseFrameHeader(uint8_t marker, std::string_view segment, size_t p
   info->height = static_cast<uint32_t>(byte(1) << 8 | byte(2));
   info->width = static_cast<uint32_t>(byte(3) << 8 | byte(4));
   info->components = byte(5);
-  // The low two bits of the marker are the process, the next ones differential and arithmetic coding.
+  // The low two bits of the marker are the process, the next two differential and arithmetic coding.
   info->progressive = (marker & 3) == 2;
   info->lossless = (marker & 3) == 3;
   info->arithmetic = marker >= 0xc9;
@@ -115,9 +115,9 @@ absl::StatusOr<JpegInfo> ProbeJpeg(std::string_view bytes) {
     if (have_frame) return info;
     return DataLoss("JPEG: no frame header in ", bytes.size(), " bytes, read up to byte ", position);
   };
-  // Past the frame header only for an orientation that comes late; the first scan ends the search.
+  // Continues past the frame header only to find an orientation there; the first scan ends the search.
   for (;;) {
-    // Decoders skip junk between segments; so does this. FF may be repeated, FF 00 is no marker.
+    // Decoders skip junk between segments, so this does too. FF may be repeated; FF 00 is no marker.
     position = bytes.find('\xff', position);
     if (position == std::string_view::npos) {
       position = bytes.size();

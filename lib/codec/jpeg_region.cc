@@ -1,5 +1,5 @@
-// Decoding parts of JPEGs: libjpeg's cropping and skipping, with enough around the region that upsampling
-// sees the same neighbours as in the whole image.
+// Decodes parts of JPEGs by libjpeg's cropping and skipping. It decodes enough around the region for upsampling to see
+// the same neighbours as in the whole image.
 #include "codec/jpeg_region.h"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ JpegRegionReader::JpegRegionReader() {
 JpegRegionReader::~JpegRegionReader() { jpeg_destroy_decompress(&decompress_); }
 
 absl::Status JpegRegionReader::Run(Step step) {
-  if (setjmp(jump_) != 0) {  // NOLINT(cert-err52-cpp): libjpeg knows no other way
-    // Gives back what it holds for the image, which can be much.
+  if (setjmp(jump_) != 0) {  // NOLINT(cert-err52-cpp): libjpeg has no other way
+    // Frees libjpeg's memory for the image, which can be much.
     jpeg_abort_decompress(&decompress_);
     return JpegError(message_);
   }
@@ -44,12 +44,12 @@ void JpegRegionReader::OnError(j_common_ptr info) {
 }
 
 void JpegRegionReader::OnMessage(j_common_ptr info, int level) {
-  // Below zero are warnings, by which libjpeg means damage that it has papered over.
+  // Levels below zero are warnings: libjpeg found damage and continued with made-up data.
   if (level < 0) OnError(info);
 }
 
 void JpegRegionReader::OnProgress(j_common_ptr info) {
-  // A small progressive file can ask for hours of work. The limit and the words are TurboJPEG's.
+  // A small progressive file can cause hours of work. The limit and the message are TurboJPEG's.
   constexpr int kMaxScans = 500;
   JpegRegionReader* const self = Self(info);
   if (self->decompress_.input_scan_number <= kMaxScans) return;
@@ -69,7 +69,7 @@ void JpegRegionReader::StartStep(JpegRegionReader* self) {
 }
 
 absl::Status JpegRegionReader::Start(std::string_view bytes, const JpegInfo& info, int scale, int channels) {
-  jpeg_abort_decompress(&decompress_);  // whatever is left from the last image
+  jpeg_abort_decompress(&decompress_);  // ends the last image, if it was not finished
   decompress_.progress = &progress_;
   bytes_ = bytes;
   scale_ = scale;
@@ -91,7 +91,7 @@ bool JpegRegionReader::CanCrop() const {
 void JpegRegionReader::CropStep(JpegRegionReader* self) {
   jpeg_decompress_struct* const info = &self->decompress_;
   const auto mcu = static_cast<uint32_t>(info->max_h_samp_factor) * static_cast<uint32_t>(info->min_DCT_scaled_size);
-  // Fancy upsampling looks at the next sample, smoothing of progressive images at the next two blocks.
+  // Fancy upsampling uses the next sample; smoothing of progressive images uses the next two blocks.
   const uint32_t margin = (info->progressive_mode ? 3 : 1) * mcu;
   JDIMENSION left = self->left_ > margin ? self->left_ - margin : 0;
   JDIMENSION width =
@@ -109,7 +109,7 @@ void JpegRegionReader::ReadStep(JpegRegionReader* self) {
   uint8_t* const row = self->row_.data();
   const uint32_t mcu =
       static_cast<uint32_t>(info->max_v_samp_factor) * static_cast<uint32_t>(info->min_DCT_scaled_size);
-  // One row of MCUs above the region is decoded in full, for upsampling at its upper edge.
+  // Decodes one full row of MCUs above the region, for upsampling at its upper edge.
   const uint32_t skipped = self->top_ / mcu > 1 ? (self->top_ / mcu - 1) * mcu : 0;
   if (skipped > 0 && self->CanCrop()) jpeg_skip_scanlines(info, skipped);
   JSAMPROW discard[1] = {row};

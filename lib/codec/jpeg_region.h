@@ -1,8 +1,8 @@
-// Parts of JPEGs, scaled, through libjpeg's own interface.
+// Decodes parts of JPEGs, scaled, with libjpeg's own interface.
 #pragma once
 
 #include <cstddef>
-// jpeglib.h wants size_t and FILE declared.
+// jpeglib.h needs size_t and FILE.
 #include <cstdio>
 
 #include <jpeglib.h>
@@ -25,34 +25,34 @@ class JpegRegionReader {
   JpegRegionReader(const JpegRegionReader&) = delete;
   JpegRegionReader& operator=(const JpegRegionReader&) = delete;
 
-  // Reads the headers, and files of several scans whole. `info` is ProbeJpeg's and has passed CheckDecodable;
-  // scale is 1 to 8, channels 1 or 3. `bytes` stay until Read is done.
+  // Reads the headers; reads files of several scans completely. `info` is from ProbeJpeg and has passed CheckDecodable;
+  // scale is 1 to 8, channels 1 or 3. `bytes` must stay valid until Read is done.
   absl::Status Start(std::string_view bytes, const JpegInfo& info, int scale, int channels);
 
-  // After Start: pixels of the whole image at its scale.
+  // After Start: size in pixels of the whole image at its scale.
   uint32_t whole_width() const { return whole_width_; }
   uint32_t whole_height() const { return whole_height_; }
 
-  // After Start: makes libjpeg deliver little more than columns [left, right). Those it does deliver are
+  // After Start: makes libjpeg deliver little more than columns [left, right). It then delivers the columns
   // [crop_left(), crop_left() + crop_width()).
   absl::Status Crop(uint32_t left, uint32_t right);
   uint32_t crop_left() const { return crop_left_; }
   uint32_t crop_width() const { return decompress_.output_width; }
 
-  // After Crop, once: columns [left, right) of rows [top, bottom), not empty and inside the whole image, row
-  // by row from `out` on, `stride` bytes apart.
+  // After Crop, once: reads columns [left, right) of rows [top, bottom), not empty and inside the whole image. Row
+  // after row goes to `out`, `stride` bytes apart.
   absl::Status Read(uint32_t left, uint32_t top, uint32_t right, uint32_t bottom, uint8_t* out, size_t stride);
 
  private:
-  // libjpeg reports errors by a jump out of whatever it is doing. These steps are what it may leave: they are
-  // C in all but name, without an object that has a destructor.
+  // libjpeg reports errors with longjmp. It may jump out of these steps, so they are written like C, without objects
+  // that have a destructor.
   using Step = void (*)(JpegRegionReader* self);
   absl::Status Run(Step step);
   static void StartStep(JpegRegionReader* self);
   static void CropStep(JpegRegionReader* self);
   static void ReadStep(JpegRegionReader* self);
-  // libjpeg-turbo 2.1 delivers uninitialised samples when it crops and scales images whose sampling factors
-  // differ by four. Those are decoded from the first row in full width.
+  // libjpeg-turbo 2.1 delivers uninitialised samples when it crops and scales images whose sampling factors differ by
+  // four. Such images are decoded from the first row in full width.
   bool CanCrop() const;
   static void OnError(j_common_ptr info);
   static void OnMessage(j_common_ptr info, int level);

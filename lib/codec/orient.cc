@@ -1,4 +1,4 @@
-// Turning pixels upright.
+// Turns pixels upright.
 #include <algorithm>
 #include <cstring>
 
@@ -10,10 +10,10 @@ namespace shardkit {
 namespace internal {
 namespace {
 
-// `from` is the pixel that comes to (0, 0); `right` and `down` lead, in bytes, to those of its neighbours.
+// `from` is the pixel for (0, 0) of `out`. `right` and `down` are the steps, in bytes, to its neighbours' pixels.
 template <int kChannels>
 void CopyPixels(const uint8_t* from, ptrdiff_t right, ptrdiff_t down, const MutableImageView& out) {
-  // In squares, so that the cache lines of both sides stay for as long as they are needed.
+  // Works in squares, so that the cache lines of both sides stay in the cache while they are needed.
   constexpr uint32_t kSquare = 16;
   for (uint32_t top = 0; top < out.height; top += kSquare) {
     const uint32_t bottom = std::min(top + kSquare, out.height);

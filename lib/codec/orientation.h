@@ -1,4 +1,4 @@
-// EXIF orientations taken apart, for all that turns an image or what lies on it.
+// EXIF orientations as exchange and mirroring of axes, for turning an image and what lies on it.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace shardkit::internal {
 
-// Upright pixel (x, y) of a stored image: the axes are exchanged first, then mirrored.
+// How to turn a stored image upright: exchange the axes first, then mirror.
 struct Turn {
   bool transpose = false;
   bool mirror_x = false;
@@ -24,9 +24,9 @@ constexpr Turn TurnOf(int orientation) {
 
 // The same region and sizes before the image is turned.
 struct StoredGeometry {
-  Turn turn;           // mirror_x with the geometry's flip
+  Turn turn;           // mirror_x includes the geometry's flip
   Box source;          // in pixels of the stored image
-  uint32_t width = 0;  // the content's size with the axes of the stored image
+  uint32_t width = 0;  // the content's size in the axes of the stored image
   uint32_t height = 0;
 };
 
@@ -45,8 +45,7 @@ inline StoredGeometry InStoredAxes(const Geometry& geometry) {
   return stored;
 }
 
-// Makes of `begin` and `length` what they are at scale / 8, within [0, size]: never empty, whatever was
-// rounded away.
+// Scales `begin` and `length` by scale / 8, within [0, size]. The result is never empty, in spite of rounding.
 inline void ScaleSpan(int scale, uint32_t size, double* begin, double* length) {
   constexpr double kLeast = 1e-9;
   const double end = std::min((*begin + *length) * scale / 8, static_cast<double>(size));
@@ -54,8 +53,8 @@ inline void ScaleSpan(int scale, uint32_t size, double* begin, double* length) {
   *length = std::max(end - *begin, kLeast);
 }
 
-// The stored position nearest to the centre of output `i` of `count`, which show [from, from + length) of an
-// upright axis of `size` pixels. The order of operations is part of what MaskRasterizer promises.
+// The stored position nearest to the centre of output `i` of `count`. The outputs show [from, from + length) of an
+// upright axis of `size` pixels. The order of operations is part of MaskRasterizer's specification.
 inline uint32_t NearestStored(uint32_t size, double from, double length, uint32_t count, uint32_t i,
                               bool mirror_stored) {
   const double upright = std::floor(from + (i + 0.5) * length / count);
@@ -63,7 +62,7 @@ inline uint32_t NearestStored(uint32_t size, double from, double length, uint32_
   return mirror_stored ? size - 1 - position : position;
 }
 
-// Fills `out`, whose size and channels are those of `image` turned, and which does not overlap it.
+// Fills `out`, which has the size and channels of the turned `image` and does not overlap it.
 void CopyTurned(const ImageView& image, const Turn& turn, const MutableImageView& out);
 
 }  // namespace shardkit::internal

@@ -14,7 +14,7 @@
 namespace shardkit {
 namespace {
 
-// libpng's errors leave by longjmp; what they pass over has nothing to destroy.
+// libpng reports errors with longjmp. The frames that it jumps over have no objects to destroy.
 class PngReader {
  public:
   explicit PngReader(std::string_view bytes) : bytes_(bytes) {}
@@ -22,12 +22,13 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // Reads all, or what `out` takes from column `left` and row `top` on. False for damage, of which message() tells.
+  // Reads everything, or with `out` its pixels from column `left` and row `top` on. False for damage; message()
+  // describes it.
   bool Run(uint32_t left, uint32_t top, const MutableImageView* out) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
     info_ = png_ != nullptr ? png_create_info_struct(png_) : nullptr;
     if (info_ == nullptr) return false;
-    if (setjmp(jump_) != 0) return false;  // NOLINT(cert-err52-cpp): libpng knows no other way
+    if (setjmp(jump_) != 0) return false;  // NOLINT(cert-err52-cpp): libpng has no other way
     png_set_read_fn(png_, this, OnRead);
     png_read_info(png_, info_);
     if (out != nullptr) ToEightBits();
@@ -54,7 +55,7 @@ class PngReader {
   const char* message() const { return message_; }
 
  private:
-  // To gray or RGB of eight bits. The upper byte of sixteen, and no transparency.
+  // Converts to gray or RGB of eight bits: takes the upper byte of sixteen and drops transparency.
   void ToEightBits() {
     png_set_strip_16(png_);
     const int color = png_get_color_type(png_, info_);
@@ -63,7 +64,7 @@ class PngReader {
     png_set_strip_alpha(png_);
   }
 
-  // A row of what is wanted.
+  // Takes the requested part of a row.
   void Take(const png_byte* row, uint32_t left, uint32_t y, const MutableImageView& out) const {
     uint8_t* to = out.pixels + y * out.row_stride;
     const png_byte* from = row + left * channels_;
@@ -95,7 +96,7 @@ class PngReader {
     self->bytes_.remove_prefix(length);
   }
 
-  std::string_view bytes_;  // not read yet
+  std::string_view bytes_;  // the bytes that are not read yet
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   size_t channels_ = 0;  // of the rows that libpng delivers

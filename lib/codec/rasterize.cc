@@ -1,9 +1,9 @@
-// Masks through a geometry, from runs to pixels without the stored mask in between.
+// Applies a geometry to masks, from runs directly to output pixels, without the dense stored mask.
 //
-// Every run falls into pieces, one for each stored column it meets; a piece becomes an interval of output
-// positions, by table. Where the stored columns become output columns, the ends of the interval are marked as
-// bits and XOR of every row with the one above fills it, as in rle_dense.cc; where they become rows, the
-// interval is set at once.
+// Every run is split into pieces, one for each stored column that it meets. A table maps a piece to an interval of
+// output positions. Where stored columns become output columns, the ends of the interval are marked as bits, and XOR of
+// every row with the one above fills it, as in rle_dense.cc. Where stored columns become rows, the interval is set
+// directly.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,9 +20,9 @@ namespace {
 
 // One axis of the stored mask and the output positions that show it.
 struct Axis {
-  std::vector<uint32_t> stored;  // of each output position, in ascending order
-  std::vector<uint32_t> begin;   // begin[s]: positions whose stored one is below s; one more than the axis is long
-  bool descending = false;       // position i of the above is output position stored.size() - 1 - i
+  std::vector<uint32_t> stored;  // stored position of each output position, ascending
+  std::vector<uint32_t> begin;   // begin[s]: number of positions with a stored one below s; size of the axis + 1
+  bool descending = false;       // position i above is output position stored.size() - 1 - i
 
   void Build(uint32_t stored_size, double from, double length, uint32_t count, bool mirror_stored, bool flip) {
     stored.resize(count);
@@ -36,7 +36,7 @@ struct Axis {
     for (uint32_t s = 0; s < stored_size; ++s) begin[s + 1] += begin[s];
   }
 
-  // Turns [first, last), not empty, of the ascending positions into output positions.
+  // Converts [first, last), not empty, from ascending positions to output positions.
   void ToOutput(uint32_t* first, uint32_t* last) const {
     if (!descending) return;
     const auto count = static_cast<uint32_t>(stored.size());
@@ -70,7 +70,7 @@ struct OutputArea {
   bool empty() const { return left >= right || top >= bottom; }
 };
 
-// Scratch above this is given back, so that one large mask does not stay in memory.
+// Scratch above this is freed, so that one large mask does not keep its memory.
 constexpr size_t kKeptScratchWords = (size_t{1} << 20) / sizeof(uint64_t);
 
 }  // namespace
@@ -113,8 +113,8 @@ OutputArea MaskRasterizer::State::Bounds(const RleView& mask) const {
   return transpose ? OutputArea{top, left, bottom, right} : OutputArea{left, top, right, bottom};
 }
 
-// Bit 0 of the first row is pixel (area.left, area.top). Without transposition the bits are edges: each says
-// that a pixel differs from the one above it.
+// Bit 0 of the first row is pixel (area.left, area.top). Without transposition the bits are edges: a set bit means that
+// the pixel differs from the one above it.
 void MaskRasterizer::State::Mark(const RleView& mask, const OutputArea& area, uint8_t* bits, uint64_t row_bytes) const {
   internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
     for (uint32_t i = columns.begin[first_x]; i < columns.begin[last_x + 1]; ++i) {
@@ -167,7 +167,7 @@ absl::Status MaskRasterizer::Dense(const RleView& mask, std::span<uint8_t> out) 
   const OutputArea area = state.Bounds(mask);
   if (area.empty()) return absl::OkStatus();
 
-  // One row of zeros stands above the area, for the first row's XOR.
+  // One row of zeros is above the area, for the first row's XOR.
   const size_t words = (area.right - area.left + 63) / 64;
   const size_t height = area.bottom - area.top;
   state.scratch.assign((height + 1) * words, 0);
@@ -179,7 +179,8 @@ absl::Status MaskRasterizer::Dense(const RleView& mask, std::span<uint8_t> out) 
   for (size_t y = 0; y < height; ++y, row += words) {
     const uint64_t* const above = state.transpose ? zeros : row - words;
     uint8_t* const to = out.data() + (area.top + y) * width + area.left;
-    // The last word may reach beyond the area: into what is 0 here, or written later, but not beyond `out`.
+    // The last word may reach beyond the area, but not beyond `out`. There it writes zeros: they are right or
+    // overwritten later.
     const bool room = static_cast<uint64_t>(out.data() + out.size() - to) >= words * 64;
     const size_t whole = room ? words : words - 1;
     expand(row, above, whole, to);

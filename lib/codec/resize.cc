@@ -22,7 +22,7 @@ int32_t Weight(int16_t high, int16_t low) { return (int32_t{high} << kLowBits) +
 void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count, bool mirror) {
   const double scale = length / count;
   const double filter_scale = std::max(scale, 1.0);
-  const double support = filter_scale;  // of a triangle as wide as two outputs
+  const double support = filter_scale;  // half the width of a triangle as wide as two outputs
   padded_taps = static_cast<uint32_t>(std::ceil(support)) * 2 + 1;
   padded_taps = (padded_taps + kPaddedTo - 1) / kPaddedTo * kPaddedTo;
   first.resize(count);
@@ -34,7 +34,7 @@ void AxisFilter::Build(uint32_t size, double from, double length, uint32_t count
   identity = !mirror && scale == 1;
   std::vector<double> weights(padded_taps);
   for (uint32_t i = 0; i < count; ++i) {
-    // The order of operations decides the last bit of the weights; it is Pillow's.
+    // The order of operations determines the last bit of the weights. It is Pillow's order.
     const double center = from + (i + 0.5) * scale;
     const auto lowest = static_cast<uint32_t>(std::max(center - support + 0.5, 0.0));
     const auto highest = static_cast<uint32_t>(std::min(center + support + 0.5, static_cast<double>(size)));
@@ -127,7 +127,7 @@ void BilinearResizer::ResizeRows(const uint8_t* from, size_t stride, uint8_t* co
 void BilinearResizer::Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out) {
   tail_.resize(TailBytes(horizontal_));
   const size_t row_bytes = out.width * static_cast<size_t>(out.channels);
-  // Row i of what is needed.
+  // Row i of the needed part.
   const auto source = [&](uint32_t i) {
     return part.pixels + (vertical_.begin + i - y) * part.row_stride +
            (horizontal_.begin - x) * static_cast<size_t>(part.channels);
@@ -191,7 +191,7 @@ absl::Status Resizer::ResizeBilinear(const ImageView& image, const Box& source, 
   if (image.channels != out.channels) {
     return InvalidArgument("resize: from ", image.channels, " channels to ", out.channels);
   }
-  // Written so that NaN is refused.
+  // This form of the comparison refuses NaN.
   const bool inside = source.width > 0 && source.height > 0 && source.x >= 0 && source.y >= 0 &&
                       source.x + source.width <= image.width && source.y + source.height <= image.height;
   if (!inside) {

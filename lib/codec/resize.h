@@ -1,4 +1,4 @@
-// Bilinear resizing in two steps, so that only the part of the image that is needed has to be there.
+// Bilinear resizing in two steps, so that only the needed part of the image must be in memory.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ class BilinearResizer {
   BilinearResizer();
   explicit BilinearResizer(const Kernels& kernels) : kernels_(kernels) {}
 
-  // `source` lies within [0, width] x [0, height], is not empty, and becomes out_width x out_height, all
-  // above 0, mirrored as said.
+  // `source` is not empty and lies within [0, width] x [0, height]. It becomes out_width x out_height, both above 0,
+  // mirrored as requested.
   void Prepare(uint32_t width, uint32_t height, const Box& source, uint32_t out_width, uint32_t out_height,
                bool mirror_x, bool mirror_y);
 
-  // What Run needs of the image.
+  // The part of the image that Run needs.
   uint32_t left() const { return horizontal_.begin; }
   uint32_t right() const { return horizontal_.end; }
   uint32_t top() const { return vertical_.begin; }
   uint32_t bottom() const { return vertical_.end; }
 
-  // pixels[0] is pixel (x, y) of the image, at most (left(), top()); `part` reaches right() and bottom().
-  // `out` has the size prepared for and the same channels, and does not overlap `part`.
+  // part.pixels[0] is pixel (x, y) of the image, at most (left(), top()); `part` reaches right() and bottom(). `out`
+  // has the prepared size and the same channels, and does not overlap `part`.
   void Run(const ImageView& part, uint32_t x, uint32_t y, const MutableImageView& out);
 
  private:
@@ -40,7 +40,7 @@ class BilinearResizer {
   Kernels kernels_;
   AxisFilter horizontal_;
   AxisFilter vertical_;
-  std::vector<uint8_t> ring_;  // rows after the horizontal pass, as many as an output row is made of
+  std::vector<uint8_t> ring_;  // rows after the horizontal pass, enough for one output row
   std::vector<uint8_t> tail_;
   std::vector<const uint8_t*> rows_;
 };

@@ -1,5 +1,5 @@
-// Resizing kernels for x86-64 processors with AVX2; see resize_kernels.h. As in rle_avx2.cc, function
-// attributes and not -mavx2.
+// Resizing kernels for x86-64 processors with AVX2; see resize_kernels.h. Uses function attributes instead of -mavx2,
+// as in rle_avx2.cc.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,8 +22,7 @@ constexpr int kRound = 1 << (kWeightBits - 1);
 
 SHARDKIT_AVX2_INLINE __m256i Load32(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 
-// Where the vector loads of an output's window would pass the end of the row, they go to a copy of the row's
-// end with zeros behind it.
+// Near the end of a row, vector loads would pass the row's end. They read a copy of it instead, with zeros behind it.
 class RowEnds {
  public:
   RowEnds(const AxisFilter& filter, const uint8_t* const* from, size_t rows, size_t channels, uint8_t* tail)
@@ -38,7 +37,7 @@ class RowEnds {
   }
 
   uint32_t length() const { return length_; }
-  // Where position `first`, in the part copied, lies.
+  // The address of position `first`, which must be in the copied part.
   const uint8_t* At(size_t row, uint32_t first, size_t channels) const {
     return copies_[row] + (first - (length_ - copied_)) * channels;
   }
@@ -53,14 +52,14 @@ SHARDKIT_AVX2_INLINE __m256i Joined(__m256i high, __m256i low) {
   return _mm256_add_epi32(_mm256_slli_epi32(high, kLowBits), low);
 }
 
-// Both halves of `first` added in the lower lane, those of `second` in the upper one; rounded.
+// Adds both halves of `first` in the lower lane, those of `second` in the upper lane, and rounds.
 SHARDKIT_AVX2_INLINE __m256i AddHalves(__m256i first, __m256i second) {
   const __m256i sum =
       _mm256_add_epi32(_mm256_permute2x128_si256(first, second, 0x20), _mm256_permute2x128_si256(first, second, 0x31));
   return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(kRound)), kWeightBits);
 }
 
-// Four bytes, of which the next pixel overwrites the fourth; three where there is none.
+// Stores four bytes, because the next pixel overwrites the fourth; three for the last pixel.
 SHARDKIT_AVX2_INLINE void StorePixel(int32_t pixel, bool last, uint8_t* out) {
   if (last) {
     std::memcpy(out, &pixel, 3);
@@ -69,8 +68,8 @@ SHARDKIT_AVX2_INLINE void StorePixel(int32_t pixel, bool last, uint8_t* out) {
   }
 }
 
-// Four pixels of three channels at a time: both 128-bit lanes get the same 12 bytes and keep a pair of pixels
-// each, [r r g g b b 0 0] in 16 bits, for one multiply-and-add with the pair's weights.
+// Takes four pixels of three channels at a time. Both 128-bit lanes get the same 12 bytes. Each keeps one pair of
+// pixels, [r r g g b b 0 0] in 16 bits, for one multiply-and-add with the pair's weights.
 template <size_t kRows>
 SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, uint8_t* tail) {
   static_assert(kRows == 1 || kRows == 4);
@@ -79,7 +78,7 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
                                          10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
   const __m256i weight_pairs =
       _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
-  // Copies, since the compiler has to take every byte stored for a change of what it reads through pointers.
+  // Copies, because the compiler must assume that every stored byte may change values that it reads through pointers.
   const auto width = static_cast<uint32_t>(filter.first.size());
   const uint32_t length = ends.length();
   const uint32_t begin = filter.begin;
@@ -97,7 +96,7 @@ SHARDKIT_AVX2 void ResizeRgb(const AxisFilter& filter, const uint8_t* const* fro
     const uint32_t quads = (taps[i] + 3) / 4;
     const uint8_t* source[kRows];
     for (size_t r = 0; r < kRows; ++r) source[r] = rows[r] + first * size_t{3};
-    // The last load takes 16 bytes, less than six pixels.
+    // The last load reads 16 bytes, less than six pixels.
     if (first + 4 * quads + 2 > length) [[unlikely]] {
       for (size_t r = 0; r < kRows; ++r) source[r] = ends.At(r, first, 3);
     }
@@ -178,7 +177,7 @@ SHARDKIT_AVX2 void ResizeGray(const AxisFilter& filter, const uint8_t* const* fr
   }
 }
 
-// Two weights of rows as the pairs that go with two rows' bytes side by side.
+// The weights of two rows as pairs, matching the two rows' interleaved bytes.
 SHARDKIT_AVX2_INLINE __m256i WeightPair(const int16_t* weights, bool both) {
   const uint32_t second = both ? static_cast<uint16_t>(weights[1]) : 0;
   return _mm256_set1_epi32(static_cast<int32_t>(static_cast<uint16_t>(weights[0]) | second << 16));
@@ -221,7 +220,7 @@ SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high
       const __m256i b = both ? Load32(from[j + 1] + x) : zero;
       const __m256i first = _mm256_unpacklo_epi8(a, b);
       const __m256i second = _mm256_unpackhi_epi8(a, b);
-      // Unpacking stays within 128-bit lanes, and so does the packing below, which thus undoes its order.
+      // Unpacking works within 128-bit lanes. The packing below does too, and so restores the order.
       const __m256i wide[4] = {_mm256_unpacklo_epi8(first, zero), _mm256_unpackhi_epi8(first, zero),
                                _mm256_unpacklo_epi8(second, zero), _mm256_unpackhi_epi8(second, zero)};
       for (size_t k = 0; k < 4; ++k) {
@@ -239,7 +238,7 @@ SHARDKIT_AVX2 void BlendRowsAvx2(const uint8_t* const* from, const int16_t* high
 
 #else
 
-// The same interface for other machines; HasAvx2Kernels() keeps everybody out.
+// The same interface for other machines, where HasAvx2Kernels() is false.
 namespace shardkit::internal {
 
 void ResizeRowsAvx2(const AxisFilter& filter, const uint8_t* const* from, uint8_t* const* to, size_t rows, int channels,

@@ -1,7 +1,7 @@
 // RLE kernels for x86-64 processors with AVX2 and BMI2; see rle_kernels.h.
 //
-// Compiled with function attributes, not with -mavx2: inline functions of the standard library that this file
-// instantiates must stay fit for every processor.
+// Compiled with function attributes instead of -mavx2: inline functions of the standard library that this file
+// instantiates must run on every processor.
 #include "codec/rle_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -18,14 +18,14 @@
 namespace shardkit::internal {
 namespace {
 
-// Splitting bytes into numbers, eight bytes at a time. Which of the eight end a number makes an index into a
-// table, whose entry moves the groups of up to eight numbers of up to four groups each into 32-bit lanes.
+// Splits bytes into numbers, eight bytes at a time. A mask of the bytes that end a number is the index into a table.
+// Its entry moves the groups of up to eight numbers, of up to four groups each, into 32-bit lanes.
 constexpr unsigned kWindow = 8;
 constexpr unsigned kLaneGroups = 4;
 
 struct WindowTable {
   alignas(32) uint8_t shuffle[256][32];
-  bool too_long[256];  // the lanes cannot take the window: a number has more than four groups, or none ends
+  bool too_long[256];  // does not fit the lanes: a number has more than four groups, or none ends
 };
 
 constexpr WindowTable MakeWindowTable() {
@@ -50,34 +50,35 @@ constexpr WindowTable MakeWindowTable() {
 
 constexpr WindowTable kWindows = MakeWindowTable();
 
-// COCO text: characters 48 + group, groups of five bits, 0x20 in all but the last, which has a sign.
+// COCO text: characters 48 + group. A group has five bits, and 0x20 in all groups except a number's last, which has a
+// sign.
 struct Coco {
   static constexpr char kPad = '0';
-  static constexpr unsigned kMaxGroups = 6;  // longer numbers are left to the portable code
+  static constexpr unsigned kMaxGroups = 6;  // the portable code handles longer numbers
 
-  // Bytes that are no character of the text have one of the two top bits set in the result.
+  // Bytes that are not characters of the text have one of the two top bits set in the result.
   SHARDKIT_AVX2_INLINE static __m256i Foreign(__m256i bytes) { return _mm256_sub_epi8(bytes, _mm256_set1_epi8(48)); }
-  // Bit i: the group in byte i is followed by another of the same number.
+  // Bit i: the group in byte i is not the last of its number.
   SHARDKIT_AVX2_INLINE static uint32_t Continued(__m256i bytes) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(Foreign(bytes), 2)));
   }
   static constexpr bool kCanonical = false;
   SHARDKIT_AVX2_INLINE static __m256i Lanes(__m256i bytes, __m256i shuffle) {
-    // 48 to 63 are 0 to 15, 64 to 79 are -16 to -1 and can only be last, 80 to 111 are 0 to 31 and are not.
+    // 48 to 63 are 0 to 15; 64 to 79 are -16 to -1 and can only be last; 80 to 111 are 0 to 31 and cannot be last.
     const __m256i upper = _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(63)), _mm256_set1_epi8(32));
     const __m256i groups = _mm256_sub_epi8(_mm256_sub_epi8(bytes, _mm256_set1_epi8(48)), upper);
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi16(1 | 32 << 8), _mm256_shuffle_epi8(groups, shuffle));
     return _mm256_madd_epi16(pairs, _mm256_set1_epi32(1 | 1024 << 16));
   }
   SHARDKIT_AVX2_INLINE static uint32_t Number(const char* from, unsigned groups) {
-    // 48 + group differs from group in bit 4 and above, whatever the group: one XOR mends the five bits.
+    // 48 + group differs from group in bit 4 and above, for every group: one XOR corrects the five bits.
     const uint64_t bits = _pext_u64(LoadLittle<uint64_t>(from), 0x1f1f1f1f1f1f1f1f) ^ 0x8421084210;
     const unsigned unused = 64 - 5 * groups;
     return static_cast<uint32_t>(static_cast<int64_t>(bits << unused) >> unused);
   }
 };
 
-// LEB128: groups of seven bits, 0x80 in all but the last, which is 0 only alone.
+// LEB128: groups of seven bits, with 0x80 in all groups except the last. The last is 0 only when it is the only one.
 struct Leb {
   static constexpr char kPad = 0;
   static constexpr unsigned kMaxGroups = 4;
@@ -102,9 +103,8 @@ struct Splitter {
   uint32_t* out;
   __m256i foreign = _mm256_setzero_si256();
 
-  // Takes numbers from `at`, where one begins, until fewer than `leave` of `size` <= 64 bytes are left;
-  // returns where it stopped, or null on a fault. Reads kReadable bytes, writes up to 8 numbers beyond the
-  // last.
+  // Reads numbers from `at`, where one begins, until fewer than `leave` of `size` <= 64 bytes are left. Returns where
+  // it stopped, or null on an error. Reads kReadable bytes, writes up to 8 numbers beyond the last.
   SHARDKIT_AVX2_INLINE const char* Block(const char* at, unsigned size, unsigned leave) {
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
     const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + 32));
@@ -144,8 +144,8 @@ struct Splitter {
   SHARDKIT_AVX2_INLINE static uint64_t Join(uint32_t low, uint32_t high) { return low | (uint64_t{high} << 32); }
 };
 
-// Cuts `bytes` into numbers; false when they are malformed or one is too long. Writes up to 8 numbers beyond
-// the last.
+// Splits `bytes` into numbers; false when they are malformed or one is too long. Writes up to 8 numbers beyond the
+// last.
 template <typename Format>
 SHARDKIT_AVX2_INLINE bool Split(std::string_view bytes, uint32_t* out, size_t* count) {
   using Numbers = Splitter<Format>;
@@ -156,7 +156,7 @@ SHARDKIT_AVX2_INLINE bool Split(std::string_view bytes, uint32_t* out, size_t* c
     at = splitter.Block(at, 64, kWindow);
     if (at == nullptr) return false;
   }
-  // The rest goes through a buffer, from where reading beyond it is harmless.
+  // The rest is copied to a buffer, where reading beyond it is harmless.
   while (at != end) {
     char buffer[Numbers::kReadable];
     const size_t rest = static_cast<size_t>(end - at);
@@ -171,8 +171,8 @@ SHARDKIT_AVX2_INLINE bool Split(std::string_view bytes, uint32_t* out, size_t* c
   return _mm256_testz_si256(splitter.foreign, _mm256_set1_epi8(static_cast<char>(0xc0))) != 0;
 }
 
-// runs[i] += runs[i - 2] for i > 2. False when one is negative or above 2^31 - 1: differences are above
-// -2^31, so a sum that wraps shows as negative.
+// runs[i] += runs[i - 2] for i > 2. False when a run is negative or above 2^31 - 1. Differences are above -2^31, so a
+// sum that wraps is negative.
 SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count) {
   uint32_t sign = 0;
   size_t i = 0;
@@ -184,10 +184,10 @@ SHARDKIT_AVX2_INLINE bool SumDifferences(uint32_t* runs, size_t count) {
       __m256i* const at = reinterpret_cast<__m256i*>(runs + i);
       __m256i value = _mm256_loadu_si256(at);
       value = _mm256_add_epi32(value, _mm256_slli_si256(value, 8));
-      // The last pair of the lower half, to the upper half.
+      // Add the last pair of the lower half to the upper half.
       const __m256i lower = _mm256_blend_epi32(_mm256_setzero_si256(), _mm256_permute4x64_epi64(value, 0x55), 0xf0);
       value = _mm256_add_epi32(value, lower);
-      // The next eight wait for no more than one addition.
+      // So the next eight depend on only one addition.
       const __m256i last_pair = _mm256_permute4x64_epi64(value, 0xff);
       value = _mm256_add_epi32(value, carry);
       carry = _mm256_add_epi32(carry, last_pair);
@@ -210,9 +210,9 @@ SHARDKIT_AVX2_INLINE __m256i Unzigzag(__m256i value) {
   return _mm256_xor_si256(_mm256_srli_epi32(value, 1), _mm256_sub_epi32(_mm256_setzero_si256(), odd));
 }
 
-// runs[i] = Unzigzag(runs[i]) + height - runs[i - 1] for i > 1: with every other run negated, a prefix sum.
-// False when one is negative or above 2^31 - 1. Those that wrap are among them: numbers below 2^28 make two
-// neighbours sum to at most height + 2^27, so that no run is below -2^28, and height is below 2^31.
+// runs[i] = Unzigzag(runs[i]) + height - runs[i - 1] for i > 1: a prefix sum when every other run is negated. False
+// when a run is negative or above 2^31 - 1. This includes runs that wrap: numbers are below 2^28, so two neighbours sum
+// to at most height + 2^27. No run is then below -2^28, and height is below 2^31.
 SHARDKIT_AVX2_INLINE bool SumEdges(uint32_t* runs, size_t count, uint32_t height, uint64_t* sum) {
   uint32_t sign = height;
   uint64_t total = 0;
@@ -234,10 +234,10 @@ SHARDKIT_AVX2_INLINE bool SumEdges(uint32_t* runs, size_t count, uint32_t height
       value = _mm256_sign_epi32(value, alternate);
       value = _mm256_add_epi32(value, _mm256_slli_si256(value, 4));
       value = _mm256_add_epi32(value, _mm256_slli_si256(value, 8));
-      // The last of the lower half, to the upper half.
+      // Add the last of the lower half to the upper half.
       const __m256i lower = _mm256_shuffle_epi32(_mm256_permute2x128_si256(value, value, 0x08), 0xff);
       value = _mm256_add_epi32(value, lower);
-      // The next eight wait for no more than one addition.
+      // So the next eight depend on only one addition.
       const __m256i last = _mm256_permutevar8x32_epi32(value, _mm256_set1_epi32(7));
       value = _mm256_sign_epi32(_mm256_add_epi32(value, carry), alternate);
       carry = _mm256_add_epi32(carry, last);
@@ -274,7 +274,7 @@ SHARDKIT_AVX2_INLINE __m256i LoadEight(const uint32_t* runs) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(runs));
 }
 
-// Writes eight numbers below 128 in as many bytes; null when one is not.
+// Writes eight numbers below 128 as one byte each; null when one is larger.
 SHARDKIT_AVX2_INLINE uint8_t* WriteEightShort(__m256i numbers, uint8_t* out) {
   if (_mm256_testz_si256(numbers, _mm256_set1_epi32(~127)) == 0) return nullptr;
   StoreLittle(out, LowBytes(numbers));
@@ -306,7 +306,7 @@ SHARDKIT_AVX2_INLINE uint32_t Zigzag(int32_t value) {
 }  // namespace
 
 bool HasAvx2Kernels() {
-  // Every processor with BMI2 has LZCNT, which not all compilers can ask for by name.
+  // Every processor with BMI2 has LZCNT, which not all compilers can check by name.
   static const bool has = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
@@ -413,7 +413,7 @@ SHARDKIT_AVX2 void PackStripsAvx2(const uint8_t* pixels, size_t stride, size_t h
 
 #else
 
-// The same interface for other machines; HasAvx2Kernels() keeps everybody out.
+// The same interface for other machines, where HasAvx2Kernels() is false.
 namespace shardkit::internal {
 
 bool HasAvx2Kernels() { return false; }

@@ -1,6 +1,6 @@
-// COCO compressed strings. Each number is written in groups of 5 bits, least significant first, as the
-// character 48 + group; 0x20 in a group means that another follows, 0x10 in the last one is the sign. The
-// first three numbers are runs, each later one is the difference to the run two before.
+// COCO compressed strings. Each number is written in groups of 5 bits, least significant first, as the character 48 +
+// group. 0x20 in a group means that another follows; 0x10 in the last one is the sign. The first three numbers are
+// runs; each later one is the difference from the run two before.
 #include "base/errors.h"
 #include "codec/rle_kernels.h"
 #include "shardkit/rle.h"
@@ -9,7 +9,7 @@ namespace shardkit {
 namespace internal {
 namespace {
 
-constexpr size_t kMaxGroups = 12;  // 60 bits: longer than any writer's, and no shift below can overflow
+constexpr size_t kMaxGroups = 12;  // 60 bits: longer than any writer makes, and no shift below can overflow
 
 }  // namespace
 
@@ -55,7 +55,7 @@ char* WriteCocoPortable(std::span<const uint32_t> runs, size_t begin, size_t end
     for (;;) {
       const int64_t group = value & 31;
       value >>= 5;
-      // Done when what is left is only copies of this group's sign bit.
+      // Ends when the remaining bits are only copies of this group's sign bit.
       if (value == ((group & 16) != 0 ? -1 : 0)) {
         *out++ = static_cast<char>(48 + group);
         break;

@@ -1,9 +1,8 @@
 // Runs -> dense masks, one byte or one bit per pixel.
 //
-// Runs are column-major and masks are row-major. So only the edges are placed: one bit flipped where a
-// run of foreground begins and one below its last pixel, column by column. XOR of every row with the one
-// above it then fills the columns, 64 pixels at a time. Nothing outside the bounding box is touched but to
-// clear it.
+// Runs are column-major and masks are row-major. So only the edges are marked, column by column: one bit is flipped
+// where a run of foreground begins, and one below its last pixel. XOR of every row with the one above it then fills the
+// columns, 64 pixels at a time. Outside the bounding box, the output is only cleared.
 #include <algorithm>
 #include <cstring>
 
@@ -41,7 +40,7 @@ void FlipBits(uint8_t* row, uint64_t first, uint64_t last) {
   row[last_byte] ^= static_cast<uint8_t>(tail);
 }
 
-// Flips the bits of the edges inside `box`, pixel (box.left, box.top) being bit 0 of rows[0].
+// Flips the bits of the edges inside `box`. Pixel (box.left, box.top) is bit 0 of rows[0].
 void MarkEdges(const RleView& mask, const Box& box, uint8_t* rows, uint64_t row_bytes) {
   const uint64_t bottom = box.top + box.height - 1;
   const auto flip = [&](uint64_t x, uint64_t y) {
@@ -50,8 +49,7 @@ void MarkEdges(const RleView& mask, const Box& box, uint8_t* rows, uint64_t row_
   };
   internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
     flip(first_x, first_y);
-    // A run that goes on into other columns begins those at row 0, which then
-    // is the top of the box.
+    // A run that continues in other columns begins at their row 0. The top of the box is then row 0.
     if (last_x != first_x) FlipBits(rows, first_x + 1 - box.left, last_x - box.left);
     if (last_y < bottom) flip(last_x, last_y + 1);
   });
@@ -90,11 +88,11 @@ absl::Status CheckOutput(const RleView& mask, uint64_t row_bytes, size_t size) {
   return ValidateRle(mask);
 }
 
-// Scratch above this is given back, so that one large mask does not stay in memory with its thread.
+// Scratch above this is freed, so that one large mask does not keep its memory with the thread.
 constexpr size_t kKeptScratchWords = (size_t{1} << 20) / sizeof(uint64_t);
-// Output is cleared in pieces of this size just before the foreground goes into it, so that it is still in
-// the L2 cache and each line travels to memory once. Clearing only what the foreground leaves, row by row,
-// is slower on output that is not in the cache: a large memset need not read the lines first.
+// Output is cleared in pieces of this size just before the foreground is written there. So a piece is still in the L2
+// cache, and each line is written to memory once. Clearing only outside the foreground, row by row, is slower on output
+// that is not in the cache: a large memset need not read the lines first.
 constexpr uint64_t kBandBytes = uint64_t{128} << 10;
 
 }  // namespace
@@ -105,7 +103,7 @@ void ExpandRowPortable(uint64_t* row, const uint64_t* previous, size_t words, ui
   for (size_t i = 0; i < words; ++i) {
     const uint64_t word = row[i] ^= previous[i];
     for (unsigned j = 0; j < 8; ++j) {
-      // Byte k keeps only bit k of the eight; any value but 0 then carries into the top bit of its byte.
+      // Byte k keeps only bit k of the eight. The addition carries any value except 0 into the top bit of its byte.
       const uint64_t spread = (((word >> (8 * j)) & 0xff) * 0x0101010101010101) & 0x8040201008040201;
       StoreLittle(out + 64 * i + 8 * j, ((spread + 0x7f7f7f7f7f7f7f7f) >> 7) & 0x0101010101010101);
     }
@@ -122,7 +120,7 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
     return absl::OkStatus();
   }
 
-  // One row of zeros stands above the box, for the first row's XOR.
+  // One row of zeros is above the box, for the first row's XOR.
   const uint64_t words = (box.width + 63) / 64;
   thread_local std::vector<uint64_t> scratch;
   scratch.assign((box.height + 1) * words, 0);
@@ -135,7 +133,7 @@ absl::Status DecodeDense(const RleView& mask, ExpandRowFunction expand, std::spa
     if (y % band_rows == 0) std::memset(row_begin, 0, std::min(band_rows, box.height - y) * width);
     uint64_t* const row = scratch.data() + (y + 1) * words;
     uint8_t* const to = row_begin + box.left;
-    // The last word may reach beyond the box: those bits are 0 and what follows is written later.
+    // The last word may reach beyond the box: those bits are 0, and the bytes there are written later.
     if (static_cast<uint64_t>(out.data() + out.size() - to) >= words * 64) {
       expand(row, row - words, words, to);
     } else {

@@ -1,7 +1,7 @@
 // Dense masks -> runs.
 //
-// Strips of 64 columns are packed to one word per row; XOR with the word above leaves only the edges, few in
-// a real mask. They come row by row, and a stable counting sort brings them into column order.
+// Strips of 64 columns are packed to one word per row. XOR with the word above leaves only the edges; a real mask has
+// few. Edges are found row by row, and a stable counting sort puts them into column order.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace shardkit {
 namespace internal {
 namespace {
 
-// Columns read together, so that each row gives some whole cache lines.
+// Strips read together, so that each row gives several whole cache lines.
 constexpr size_t kStripsAtOnce = 16;
 
 struct Edge {
@@ -37,8 +37,8 @@ class RunBuilder {
   uint64_t last_ = 0;
 };
 
-// The columns of one strip. `words` has one word per row; *open says whether foreground runs into the strip
-// from the column before it, and afterwards out of its last column.
+// Encodes the columns of one strip. `words` has one word per row. *open says whether the column before the strip ends
+// in foreground; afterwards, whether the strip's last column does.
 void EncodeStrip(std::span<const uint64_t> words, uint64_t first_column, unsigned columns, bool* open,
                  std::vector<Edge>* edges, std::vector<uint32_t>* sorted, RunBuilder* builder) {
   const uint64_t height = words.size();
@@ -69,7 +69,7 @@ void EncodeStrip(std::span<const uint64_t> words, uint64_t first_column, unsigne
     uint32_t i = begin[column];
     const uint32_t end = begin[column + 1];
     if (*open) {
-      // The edges of a column count from background; seen from foreground, the one at row 0 is the other way.
+      // A column's edges assume background above it. After foreground, the edge at row 0 has the opposite meaning.
       if (i < end && (*sorted)[i] == 0) {
         ++i;
       } else {
@@ -90,7 +90,7 @@ void PackStripsPortable(const uint8_t* pixels, size_t stride, size_t height, siz
       uint64_t word = 0;
       for (size_t j = 0; j < 8; ++j) {
         const uint64_t bytes = LoadLittle<uint64_t>(pixels + 64 * strip + 8 * j);
-        // The top bit of every byte that is not 0, then those eight gathered by a multiplication.
+        // Sets the top bit of every byte that is not 0; a multiplication then gathers those eight bits.
         const uint64_t set = (((bytes & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | bytes) & 0x8080808080808080;
         word |= (((set >> 7) * 0x0102040810204080) >> 56) << (8 * j);
       }
@@ -120,8 +120,8 @@ absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height
     const uint64_t strips = (columns + 63) / 64;
     words.resize(strips * height);
     const uint8_t* const corner = pixels.data() + column;
-    // The last strip is rounded up to 64 columns. Where that reaches into the next row, the bits are masked
-    // below; where it would pass the end, in the last rows, a buffer stands in.
+    // The last strip is rounded up to 64 columns. Where it reaches into the next row, the extra bits are masked below.
+    // In the last rows, where it would pass the end, a buffer is used.
     const uint64_t reach = column + strips * 64;
     const uint64_t direct = std::min<uint64_t>(height, total >= reach ? (total - reach) / width + 1 : 0);
     pack(corner, width, direct, strips, words.data(), height);

@@ -27,7 +27,7 @@ absl::Status ValidateRle(const RleView& mask) {
     return DataLoss("a mask of ", mask.height, " x ", mask.width, " pixels is above the limit of ", kMaxMaskPixels,
                     " pixels");
   }
-  uint64_t sum = 0;  // cannot wrap: fewer than 2^32 runs fit in memory
+  uint64_t sum = 0;  // cannot overflow: fewer than 2^32 runs fit in memory
   for (const uint32_t run : mask.runs) sum += run;
   if (sum != pixels) {
     return DataLoss("the runs of a mask of ", mask.height, " x ", mask.width, " pixels sum to ", sum, " instead of ",
@@ -49,10 +49,10 @@ std::array<uint32_t, 4> BoundingBox(const RleView& mask) {
   uint64_t top = UINT64_MAX;
   uint64_t bottom = 0;
   internal::ForEachForegroundRun(mask, [&](uint64_t first_x, uint64_t first_y, uint64_t last_x, uint64_t last_y) {
-    if (left == UINT64_MAX) left = first_x;  // runs come in column order
+    if (left == UINT64_MAX) left = first_x;  // runs are in column order
     right = last_x;
     if (first_x != last_x) {
-      // Reaches the bottom of one column and the top of the next.
+      // The run reaches the bottom of one column and the top of the next.
       top = 0;
       bottom = mask.height - 1;
     } else {

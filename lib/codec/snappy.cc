@@ -5,7 +5,7 @@
 
 namespace shardkit::internal {
 
-// The raw form, which begins with its length.
+// The raw form, which begins with the uncompressed length.
 absl::Status DecompressSnappy(std::string_view compressed, std::span<char> out) {
   size_t length = 0;
   if (!snappy::GetUncompressedLength(compressed.data(), compressed.size(), &length)) {

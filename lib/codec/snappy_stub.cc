@@ -1,4 +1,4 @@
-// In the place of snappy.cc where its library is missing.
+// Replaces snappy.cc where its library is missing.
 #include "base/errors.h"
 #include "codec/decompress.h"
 

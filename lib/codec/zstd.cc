@@ -54,8 +54,8 @@ absl::Status ZstdCompressor::Compress(std::string_view raw, int level, const Zst
   }
   ZSTD_CCtx* const context = AsCompression(context_);
   const auto* const digest = dictionary == nullptr ? nullptr : static_cast<ZSTD_CDict*>(dictionary->compression_);
-  // Content size on and checksum off are zstd's defaults; the bytes of a shard depend on them, so they are
-  // said.
+  // These are zstd's defaults: content size on, checksum off. They are set explicitly because the bytes of a shard
+  // depend on them.
   for (const size_t code :
        {ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters),
         ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level),
@@ -85,7 +85,7 @@ size_t ZstdDecompressor::memory() const {
 
 absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const ZstdDictionary* dictionary,
                                           std::span<char> out) {
-  // ZSTD_decompressDCtx would also take several frames, skippable ones and old formats.
+  // ZSTD_decompressDCtx would also accept several frames, skippable ones and old formats.
   if (compressed.size() < sizeof(uint32_t) || LoadLittle<uint32_t>(compressed.data()) != ZSTD_MAGICNUMBER) {
     return DataLoss("zstd: ", compressed.size(), " bytes that do not begin with a frame");
   }
@@ -126,8 +126,8 @@ absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::s
                            samples.size());
   }
   if (samples.empty()) return NotFound("zstd dictionary: there are no samples");
-  // libzstd learns from the first three quarters of the samples and, where those have fewer than 8 bytes together,
-  // reads past its memory (seen with 1.5.4). The first half having more is enough.
+  // libzstd trains on the first three quarters of the samples. When those have fewer than 8 bytes together, it reads
+  // past its memory (seen with 1.5.4). It is enough to require more in the first half.
   size_t first_half = 0;
   for (const size_t length : lengths.first(lengths.size() / 2)) first_half += length;
   if (first_half < 64) return NotFound("zstd dictionary: ", lengths.size(), " samples of ", total, " bytes give none");

@@ -1,4 +1,4 @@
-// Zstandard (RFC 8878) over whole chunks, with optional trained dictionaries.
+// Zstandard (RFC 8878) for whole chunks, with optional trained dictionaries.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace shardkit {
 
 inline constexpr int kDefaultZstdLevel = 3;
 
-// Levels the linked library accepts.
+// The levels that the linked library accepts.
 int MinZstdLevel();
 int MaxZstdLevel();
 
-// A digested dictionary, shared by any number of compressors and decompressors of any thread. `level` is
-// that of the compressors.
+// A digested dictionary. Any number of compressors and decompressors, on any thread, may share it. `level` is the level
+// of the compressors.
 class ZstdDictionary {
  public:
   static absl::StatusOr<std::shared_ptr<const ZstdDictionary>> Create(std::string bytes, int level);
@@ -43,8 +43,8 @@ class ZstdCompressor {
   ZstdCompressor(const ZstdCompressor&) = delete;
   ZstdCompressor& operator=(const ZstdCompressor&) = delete;
 
-  // One frame that carries its content size and no checksum of its own, replacing *out. `dictionary` may
-  // be null. The same input, level, dictionary and library version give the same bytes.
+  // Replaces *out by one frame with its content size and without a checksum. `dictionary` may be null. The same input,
+  // level, dictionary and library version give the same bytes.
   absl::Status Compress(std::string_view raw, int level, const ZstdDictionary* dictionary, std::string* out);
 
  private:
@@ -62,15 +62,15 @@ class ZstdDecompressor {
   // Decompresses exactly one frame of exactly out.size() bytes; DataLoss on anything else.
   absl::Status Decompress(std::string_view compressed, const ZstdDictionary* dictionary, std::span<char> out);
 
-  // Bytes of its context.
+  // Bytes of memory of its context.
   size_t memory() const;
 
  private:
-  void* context_ = nullptr;  // made when first needed
+  void* context_ = nullptr;  // created when first needed
 };
 
-// Trains a dictionary of at most `capacity` bytes from `samples`, which lie one after another with the
-// given lengths. Deterministic. NotFound when the samples are too few or too alike to gain from one.
+// Trains a dictionary of at most `capacity` bytes from `samples`, which are concatenated and have the given lengths.
+// Deterministic. NotFound when the samples are too few or do not profit from a dictionary.
 absl::StatusOr<std::string> TrainZstdDictionary(std::string_view samples, std::span<const size_t> lengths,
                                                 size_t capacity);
 

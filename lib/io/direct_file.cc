@@ -15,8 +15,8 @@
 namespace shardkit {
 namespace {
 
-// Of reads that nothing else is in flight beside: long, so that the kernel itself can split them among the
-// queues of the device.
+// Length of a read when no other read is in flight. It is long, so that the kernel can split it among the device's
+// queues.
 constexpr size_t kSingleReadLength = size_t{8} << 20;
 
 class DirectFile final : public RandomAccessFile {
@@ -40,7 +40,7 @@ class DirectFile final : public RandomAccessFile {
         return ReadPastEnd(path(), file_.size(), request.buffer.size(), request.offset);
       }
     }
-    // One short read gains nothing from a queue.
+    // A single short read is not faster through a queue.
     const bool single = requests.size() == 1 && requests[0].buffer.size() <= kBounceLength;
     if (engine_ == nullptr || single) {
       return file_.ReadOneByOne(PieceSource(requests, kSingleReadLength));
@@ -59,8 +59,8 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDirectFile(const std::stri
   absl::StatusOr<OpenedFile> file = OpenRegularFile(path, O_DIRECT);
   if (!file.ok()) {
     if (!absl::IsInvalidArgument(file.status())) return file.status();
-    // InvalidArgument stands for EINVAL, which may be about O_DIRECT or about the path; the second attempt
-    // tells them apart.
+    // InvalidArgument stands for EINVAL, whose cause may be O_DIRECT or the path. The second attempt distinguishes the
+    // two.
     SHARDKIT_ASSIGN_OR_RETURN(OpenedFile buffered, OpenRegularFile(path, /*extra_flags=*/0));
     return NewPosixRandomAccessFile(
         path, std::move(buffered),
@@ -78,8 +78,8 @@ std::string DirectDescriptor::fallback_reason() const {
 
 absl::Status DirectDescriptor::Finish(const DirectPiece& piece, char* memory, int64_t result) const {
   if (result < 0) {
-    // These say nothing about the file: the queue was full, a signal came, the thread that asked is
-    // ending, or the request in this form is not for this kernel or file system. A plain read decides.
+    // These errors say nothing about the file: the queue was full, a signal came, the requesting thread is ending, or
+    // this kernel or file system does not support this form of request. Try a plain read.
     const bool try_again =
         result == -EAGAIN || result == -EINTR || result == -ECANCELED || result == -EINVAL || result == -EOPNOTSUPP;
     if (!try_again) {
@@ -89,7 +89,7 @@ absl::Status DirectDescriptor::Finish(const DirectPiece& piece, char* memory, in
   }
   size_t done = static_cast<size_t>(result);
   while (done < piece.needed) {
-    const size_t from = done / kDirectAlignment * kDirectAlignment;  // O_DIRECT goes on only from there
+    const size_t from = done / kDirectAlignment * kDirectAlignment;  // O_DIRECT can continue only at an aligned offset
     const ssize_t got =
         pread(descriptor(), memory + from, piece.length - from, static_cast<off_t>(piece.offset + from));
     if (got < 0) {
@@ -121,8 +121,8 @@ absl::Status DirectDescriptor::ReadOneByOne(PieceSource source) const {
   return absl::OkStatus();
 }
 
-// Some file systems accept O_DIRECT when opening and refuse it when reading (and some devices have blocks
-// larger than our alignment).
+// Some file systems accept O_DIRECT when opening but refuse it when reading. Some devices have blocks larger than our
+// alignment.
 void DirectDescriptor::SwitchToBuffered(int error_number) const {
   std::lock_guard lock(mutex_);
   if (buffered_.load()) return;

@@ -1,7 +1,7 @@
-// Files read with O_DIRECT, past the page cache.
+// Files read with O_DIRECT, which bypasses the page cache.
 //
-// What is in flight at once depends on the engine, of which one of two is linked: direct_file_uring.cc
-// (io_uring) and direct_file_stub.cc (none: one positioned read after the other).
+// The linked engine decides how many reads are in flight. One of two is linked: direct_file_uring.cc (io_uring), or
+// direct_file_stub.cc (no engine: one positioned read after the other).
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace shardkit {
 
-// Opens `path` for direct reading. Where the file system refuses O_DIRECT the reads are buffered, and where
-// the kernel refuses io_uring they are single; fallback_reason() says so.
+// Opens `path` for direct reading. Where the file system refuses O_DIRECT, reads are buffered. Where the kernel refuses
+// io_uring, reads are done one at a time. fallback_reason() reports both.
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDirectFile(const std::string& path);
 
 // A descriptor opened with O_DIRECT. Thread-safe.
@@ -34,9 +34,9 @@ class DirectDescriptor {
   int descriptor() const { return file_.descriptor.get(); }
   std::string fallback_reason() const;
 
-  // Ends a piece of which an attempt into `memory` gave `result`: the number of bytes read (0 when not
-  // tried yet), or a negated errno. Reads what is missing, waiting for it, and copies to the request's
-  // buffer where `memory` is a bounce buffer.
+  // Completes a piece after a read into `memory`. `result` is the number of bytes read (0 when not tried yet), or a
+  // negated errno. Reads the missing bytes and waits for them. When `memory` is a bounce buffer, copies to the
+  // request's buffer.
   absl::Status Finish(const DirectPiece& piece, char* memory, int64_t result) const;
 
   // Reads all pieces of `source` one after the other.
@@ -57,12 +57,12 @@ class DirectEngine {
  public:
   virtual ~DirectEngine() = default;
 
-  // Reads all requests, which lie within the file, with up to `depth` of them in flight.
+  // Reads all requests with up to `depth` in flight. They must lie within the file.
   virtual absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests, int depth) = 0;
 };
 
-// The engine of this process, shared by all files that are open; nullptr where there is none, with `reason`
-// set to why. The last file that holds it takes it away.
+// The engine of this process, shared by all open files; nullptr with *reason set where there is none. It is destroyed
+// with the last file that holds it.
 std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason);
 
 }  // namespace shardkit

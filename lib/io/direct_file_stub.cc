@@ -1,4 +1,4 @@
-// The engine where liburing is not available: there is none.
+// Used where liburing is not available: there is no engine.
 #include "io/direct_file.h"
 
 namespace shardkit {

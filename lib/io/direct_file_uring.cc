@@ -18,22 +18,22 @@
 namespace shardkit {
 namespace {
 
-constexpr unsigned kRingEntries = 128;                // the most pieces in flight in one call
-constexpr size_t kPieceLength = size_t{1} << 20;      // large enough for any device to stream at full speed,
-constexpr size_t kPiecesPerRead = 8;                  // with this many of them in flight
-constexpr unsigned kGroup = 4;                        // short pieces handed to the kernel together
-constexpr size_t kIdleRings = 16;                     // kept for later calls
-constexpr size_t kBounceBytesKept = size_t{4} << 20;  // by one idle ring
+constexpr unsigned kRingEntries = 128;                // most pieces in flight in one call
+constexpr size_t kPieceLength = size_t{1} << 20;      // large enough for any device to stream at full speed
+constexpr size_t kPiecesPerRead = 8;                  // when this many are in flight
+constexpr unsigned kGroup = 4;                        // short pieces submitted to the kernel together
+constexpr size_t kIdleRings = 16;                     // most rings kept for later calls
+constexpr size_t kBounceBytesKept = size_t{4} << 20;  // most bytes kept by one idle ring
 
-// Used by the thread that made it, which waits for all it has submitted before it returns.
+// Used only by the thread that made it. Read returns only after everything submitted has completed.
 class Ring {
  public:
-  // nullptr, with *error_number set, where the kernel refuses.
+  // nullptr, with *error_number set, when the kernel refuses.
   static std::unique_ptr<Ring> Create(int* error_number) {
     std::unique_ptr<Ring> ring(new Ring);
     int result = -EINVAL;
-    // The best that this kernel has: completions are handled when this thread waits for them, in batches
-    // and without interrupts (Linux 6.1), or at least without interrupts (5.19).
+    // Uses the best mode of this kernel: completions are handled when this thread waits for them, in batches and
+    // without interrupts (Linux 6.1), or at least without interrupts (5.19).
 #ifdef IORING_SETUP_DEFER_TASKRUN
     result = io_uring_queue_init(kRingEntries, &ring->ring_, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 #endif
@@ -55,11 +55,11 @@ class Ring {
     if (initialised_) io_uring_queue_exit(&ring_);
   }
 
-  // A ring is for the thread that made it: the kernel batches better for a single issuer. After fork() this
-  // also keeps parent and child from using the same shared memory.
+  // The kernel batches better for a single issuer. After fork() this also keeps parent and child from using the same
+  // shared memory.
   bool OwnedByThisThread() const { return thread_ == gettid(); }
 
-  // False once the kernel has refused to take requests in an unexpected way.
+  // False after the kernel has refused requests for an unexpected reason.
   bool usable() const { return usable_; }
 
   absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests, size_t depth) {
@@ -67,17 +67,17 @@ class Ring {
     const size_t slot_limit = std::min<size_t>(std::max(depth, kPiecesPerRead), kRingEntries);
     std::vector<size_t> pieces_in_flight(requests.size());
     size_t requests_in_flight = 0;
-    size_t in_flight = 0;  // slots in use, whether the kernel has seen them yet or not
+    size_t in_flight = 0;  // slots in use, submitted or not
     absl::Status first_error;
     const auto end_slot = [&](Slot& slot, int64_t result) {
-      // Not even a message's memory may end this early: the kernel is writing into the caller's buffers.
+      // Must not throw, not even for a message's memory: the kernel is writing into the caller's buffers.
       first_error.Update(Guarded("reading", [&] { return file.Finish(slot.piece, slot.memory, result); }));
       slot.busy = false;
       --in_flight;
       if (--pieces_in_flight[slot.piece.request] == 0) --requests_in_flight;
     };
     while (true) {
-      // After an error nothing new is started, but buffers stay ours until the kernel has let go of them.
+      // After an error nothing new is started, but the loop continues until the kernel no longer uses the buffers.
       while (in_flight < slot_limit && !source.done() && first_error.ok() && usable_) {
         size_t& pieces = pieces_in_flight[source.next_request()];
         if (pieces == 0 && requests_in_flight == depth) break;
@@ -87,13 +87,13 @@ class Ring {
         }
         if (pieces++ == 0) ++requests_in_flight;
         ++in_flight;
-        // What fails here is met again in Submit.
+        // Submit repeats and handles a failure of this call.
         if (GroupIsFull()) (void)io_uring_submit(&ring_);
       }
       if (in_flight == 0) break;
       if (usable_) Submit(in_flight);
       if (!usable_ && in_flight == io_uring_sq_ready(&ring_)) {
-        // The kernel has none of them, and never will.
+        // The kernel has none of the requests, and will not get them.
         for (Slot& slot : slots_) {
           if (slot.busy) end_slot(slot, 0);
         }
@@ -123,7 +123,7 @@ class Ring {
 
   Ring() : thread_(gettid()) {}
 
-  // REQUIRES: fewer than kRingEntries are busy.
+  // REQUIRES: fewer than kRingEntries slots are busy.
   Slot& FreeSlot() {
     while (slots_[next_slot_].busy) next_slot_ = (next_slot_ + 1) % kRingEntries;
     return slots_[next_slot_];
@@ -142,20 +142,20 @@ class Ring {
     return true;
   }
 
-  // The device starts on nothing before it is handed over. With all 32 reads of a batch handed over at once
-  // it idles while they are prepared, which costs a virtual disk a fifth of its reads per second.
+  // The device starts only what has been submitted. If all 32 reads of a batch are submitted at once, the device idles
+  // while they are prepared. On a virtual disk this costs a fifth of the reads per second.
   bool GroupIsFull() const { return io_uring_sq_ready(&ring_) >= kGroup || last_length_ > kBounceLength; }
 
-  // Hands over what is queued and waits for at least one completion.
+  // Submits the queued requests and waits for at least one completion.
   void Submit(size_t in_flight) {
     const int result = io_uring_submit_and_wait(&ring_, 1);
     if (result >= 0 || result == -EINTR) return;
-    // The kernel is short of something that the completions under way will give back.
+    // The kernel lacks a resource that pending completions will free.
     const bool will_pass = result == -EAGAIN || result == -EBUSY;
     if (!will_pass || in_flight == io_uring_sq_ready(&ring_)) usable_ = false;
   }
 
-  // Waits without handing over anything.
+  // Waits without submitting anything.
   void WaitAlone() {
     io_uring_cqe* completion;
     if (io_uring_wait_cqe(&ring_, &completion) < 0) sched_yield();
@@ -177,17 +177,17 @@ class Ring {
   bool usable_ = true;
   std::array<Slot, kRingEntries> slots_;
   size_t next_slot_ = 0;
-  size_t last_length_ = 0;  // of the piece queued last
+  size_t last_length_ = 0;  // of the last queued piece
 };
 
 class UringEngine final : public DirectEngine {
  public:
-  // Starts with the ring that proved the kernel willing.
+  // Starts with the ring that has shown that the kernel allows io_uring.
   explicit UringEngine(std::unique_ptr<Ring> first) { idle_.push_back(std::move(first)); }
 
   absl::Status Read(const DirectDescriptor& file, std::span<const ReadRequest> requests, int depth) override {
     std::unique_ptr<Ring> ring = Take();
-    // Out of descriptors or of locked memory for the moment; slower, but it can be read.
+    // No ring because descriptors or locked memory have run out for now. Plain reads are slower but work.
     if (ring == nullptr) return file.ReadOneByOne(PieceSource(requests, kPieceLength));
     absl::Status status = ring->Read(file, requests, static_cast<size_t>(std::max(depth, 1)));
     GiveBack(std::move(ring));
@@ -212,7 +212,7 @@ class UringEngine final : public DirectEngine {
 
   void GiveBack(std::unique_ptr<Ring> ring) {
     if (!ring->usable()) return;
-    std::unique_ptr<Ring> oldest;  // perhaps of a thread that has ended; taken down without the lock
+    std::unique_ptr<Ring> oldest;  // perhaps of a thread that has ended; destroyed without the lock
     std::lock_guard lock(mutex_);
     if (idle_.size() == kIdleRings) {
       oldest = std::move(idle_.front());
@@ -228,8 +228,8 @@ class UringEngine final : public DirectEngine {
 }  // namespace
 
 std::shared_ptr<DirectEngine> AcquireDirectEngine(std::string* reason) {
-  // One pool for all files, because each ring takes a descriptor and there may be thousands of shards.
-  // Only these two words outlive the last open file.
+  // One pool for all files, because each ring takes a descriptor and there may be thousands of shards. Only these two
+  // small objects outlive the last open file.
   static std::mutex& mutex = *new std::mutex;
   static std::weak_ptr<DirectEngine>& shared = *new std::weak_ptr<DirectEngine>;
   std::lock_guard lock(mutex);

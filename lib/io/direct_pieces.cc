@@ -39,7 +39,7 @@ DirectPiece PieceSource::Next() {
   char* const destination = request.buffer.data() + position_;
   const size_t left = request.buffer.size() - position_;
   const size_t skip = offset % kDirectAlignment;
-  // Whether file and memory reach their aligned positions together, so that the middle needs no copy.
+  // Whether file offset and memory address become aligned at the same byte; then the middle needs no copy.
   const bool congruent = reinterpret_cast<uintptr_t>(destination) % kDirectAlignment == skip;
 
   DirectPiece piece{.offset = offset - skip, .request = request_};
@@ -48,8 +48,8 @@ DirectPiece PieceSource::Next() {
     taken = std::min(left / kDirectAlignment * kDirectAlignment, direct_length_);
     piece.target = destination;
   } else {
-    // A short read goes through the bounce buffer as a whole, because one read and a small copy cost less
-    // than three reads; of a long one only the ends do.
+    // A short read goes completely through the bounce buffer, because one read and a small copy cost less than three
+    // reads. In a long read only the ends do.
     const bool end_only = congruent && left > kBounceLength;
     taken = std::min(left, (end_only ? kDirectAlignment : kBounceLength) - skip);
     piece.skip = skip;

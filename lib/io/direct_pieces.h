@@ -1,4 +1,4 @@
-// How reads of any offset, length and buffer become reads that O_DIRECT accepts.
+// Splits reads of any offset, length and buffer into reads that O_DIRECT accepts.
 #pragma once
 
 #include <cstddef>
@@ -11,28 +11,28 @@
 
 namespace shardkit {
 
-// Offsets, lengths and addresses of direct reads are multiples of this, the page size: every device takes
-// it, while their real demands (512, 4096) cannot be asked for on older kernels.
+// Offsets, lengths and addresses of direct reads are multiples of this, the page size. Every device accepts it. Older
+// kernels cannot report the real requirement (512 or 4096).
 constexpr size_t kDirectAlignment = 4096;
 
-// Bytes of one read through a bounce buffer.
+// Most bytes of one read through a bounce buffer.
 constexpr size_t kBounceLength = size_t{256} << 10;
 
 // One aligned read.
 struct DirectPiece {
   uint64_t offset = 0;      // in the file
-  size_t length = 0;        // bytes to ask for; may reach past the end of the file
+  size_t length = 0;        // bytes to request; may reach past the end of the file
   size_t needed = 0;        // bytes that must arrive, from the start of the piece
-  char* target = nullptr;   // where they go directly, or nullptr: into a bounce buffer first,
-  size_t skip = 0;          // of which the bytes from `skip` to `needed`
-  char* copy_to = nullptr;  // are copied here
-  size_t request = 0;       // index of the request it is a part of
+  char* target = nullptr;   // destination of a direct read; nullptr: read into a bounce buffer,
+  size_t skip = 0;          // then copy its bytes from `skip` to `needed`
+  char* copy_to = nullptr;  // to here
+  size_t request = 0;       // index of the request that this is a part of
 };
 
 // Memory that O_DIRECT accepts.
 class AlignedBuffer {
  public:
-  // Makes room for `length` bytes; what was there is lost. nullptr when there is no memory.
+  // Makes room for `length` bytes and discards the old contents. nullptr when there is no memory.
   char* Reserve(size_t length);
   void Release();
   size_t capacity() const { return capacity_; }

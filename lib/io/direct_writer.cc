@@ -25,7 +25,7 @@ class DirectWritableFile final : public WritableFile {
   DirectWritableFile(std::string path, FileDescriptor descriptor)
       : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
-  // What was appended is in the file, closed or not.
+  // Appended bytes reach the file even without Close.
   ~DirectWritableFile() override {
     (void)Guarded("writing", [this] { return BecomePlain(); });
   }
@@ -94,8 +94,8 @@ class DirectWritableFile final : public WritableFile {
       const ssize_t got =
           pwrite(descriptor_.get(), flying_.data() + done, flying_.size() - done, static_cast<off_t>(offset + done));
       if (got > 0) done += static_cast<size_t>(got);
-      // A file system that refuses direct writes after all, or a write cut short at a length that no direct one can go
-      // on from.
+      // The file system refuses direct writes after all, or a write ended at a length where a direct write cannot
+      // continue.
       if (direct_ && ((got < 0 && errno == EINVAL) || done % Buffer::kAlignment != 0)) {
         SHARDKIT_RETURN_IF_ERROR(ClearDirect());
       } else if (got == 0 || (got < 0 && errno != EINTR)) {
@@ -119,7 +119,7 @@ class DirectWritableFile final : public WritableFile {
     return plain_ ? absl::OkStatus() : Remember(GoPlain());
   }
 
-  // Hands the file over to ordinary writes, with what is staged still to be written.
+  // Switches to ordinary writes, and appends the staged bytes.
   absl::Status GoPlain() {
     SHARDKIT_RETURN_IF_ERROR(FinishWriting());
     SHARDKIT_RETURN_IF_ERROR(ClearDirect());
@@ -134,12 +134,12 @@ class DirectWritableFile final : public WritableFile {
   FileDescriptor descriptor_;
   Buffer staging_;        // being filled
   Buffer flying_;         // being written
-  bool direct_ = true;    // O_DIRECT is set; of the writing thread while it writes
-  uint64_t written_ = 0;  // bytes handed to the writing thread
+  bool direct_ = true;    // O_DIRECT is set; used by the writing thread while it writes
+  uint64_t written_ = 0;  // bytes passed to the writing thread
   std::unique_ptr<WritableFile> plain_;
   absl::Status error_;
   std::optional<Pending<absl::Status>> writing_;
-  ThreadPool writer_{1};  // last: joins before what its task uses is gone
+  ThreadPool writer_{1};  // last, so that it joins before the members that its task uses are destroyed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Writing past the page cache.
+// Writing that bypasses the page cache.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace shardkit {
 
-// Takes over a descriptor of a new, empty file opened for writing with O_DIRECT. Bytes are gathered and written in
-// aligned pieces of some MiB; WriteAt, Sync, Close, and a file system that refuses direct writes after all, end this:
-// from then on the file is written like any other.
+// Takes ownership of the descriptor of a new, empty file opened for writing with O_DIRECT. Gathers bytes and writes
+// them in aligned pieces of some MiB. After WriteAt, Sync or Close, or when the file system refuses a direct write, the
+// file is written like any other.
 std::unique_ptr<WritableFile> NewDirectWritableFile(std::string path, FileDescriptor descriptor);
 
 }  // namespace shardkit

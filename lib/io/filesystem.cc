@@ -14,7 +14,7 @@ std::string_view WithoutTrailingSlashes(std::string_view path) {
   return path;
 }
 
-// "" where there is no parent to create: the root, or a single relative component.
+// "" when there is no parent to create: for the root or a single relative component.
 std::string_view ParentOf(std::string_view path) {
   path = WithoutTrailingSlashes(path);
   const size_t slash = path.rfind('/');
@@ -22,7 +22,7 @@ std::string_view ParentOf(std::string_view path) {
   return slash == 0 ? path.substr(0, 1) : WithoutTrailingSlashes(path.substr(0, slash));
 }
 
-// Somebody else may be removing the same tree; what is gone need not be removed.
+// Another process may be removing the same tree, so a missing entry is no error.
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
 }  // namespace
@@ -88,8 +88,8 @@ absl::Status RemoveTree(FileSystem& file_system, const std::string& path) {
   if (info->type != FileType::kDirectory) {
     return FailedPrecondition(path, ": cannot remove tree: it is not a directory");
   }
-  // Not recursive: the depth of a tree is not ours to bound. A directory stands on the stack twice, first
-  // to be listed, then to be removed once everything above it is gone.
+  // Not recursive, because the depth of a tree is unlimited. Each directory is handled twice: first it is listed, and
+  // later, when all entries above it on the stack are gone, removed.
   struct Step {
     std::string path;
     bool listed = false;

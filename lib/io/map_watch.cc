@@ -14,8 +14,8 @@
 
 namespace shardkit {
 
-// Read by the handler at any moment, hence without a lock. `begin` is set last and cleared first: a reader
-// that finds it unchanged after reading `end` has a pair that belongs together.
+// The handler may read this at any moment, so there is no lock. `begin` is set last and cleared first: a reader that
+// finds it unchanged after reading `end` has a matching pair.
 struct WatchedMap {
   std::atomic<uintptr_t> begin = 0;  // 0: free
   std::atomic<uintptr_t> end = 0;
@@ -32,7 +32,7 @@ struct Chunk {
   std::atomic<Chunk*> next = nullptr;
 };
 
-// Chunks are never freed: the handler may be looking at them.
+// Chunks are never freed, because the handler may be reading them.
 struct Watches {
   Watches();
   WatchedMap* Take();
@@ -44,7 +44,7 @@ struct Watches {
   WatchedMap* free = nullptr;
 };
 
-// What the handler uses, set before it is installed.
+// Used by the handler; set before the handler is installed.
 std::atomic<Watches*> watches_of_handler = nullptr;
 struct sigaction previous_action {};
 std::atomic<bool> previous_spent = false;
@@ -63,8 +63,7 @@ WatchedMap* Find(uintptr_t address) {
   return nullptr;
 }
 
-// As mmap(2), but without what a sanitizer or a tracer has put before it: those need not be ready for a call
-// from a handler.
+// Like mmap(2), but bypasses the wrappers of sanitizers and tracers, which may not be callable from a signal handler.
 bool MapZeros(void* address, size_t length) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
@@ -79,15 +78,15 @@ bool ReplaceLostPages(uintptr_t address) {
   if (map == nullptr) return false;
   const uintptr_t page = address / page_bytes * page_bytes;
   const uintptr_t begin = map->begin.load(std::memory_order_relaxed);
-  // Before any thread can read a zero.
+  // This must happen before any thread can read a zero.
   uint64_t none = UINT64_MAX;
   map->lost.compare_exchange_strong(none, page - begin);
-  // To the end: where a file was cut the rest is gone too, and a fault for each of its pages takes long.
+  // Up to the end: in a cut file all later pages are gone too, and one fault for each of them takes long.
   const size_t length = map->end.load(std::memory_order_relaxed) - page;
   return MapZeros(reinterpret_cast<void*>(page), length);
 }
 
-// As if the handler of before, or none, had been called.
+// Acts as if the previous handler, or none, had been called.
 void PassOn(int signal, siginfo_t* info, void* context) {
   const bool raised_by_access = info->si_code > 0;
   const bool spent = (previous_action.sa_flags & SA_RESETHAND) != 0 && previous_spent.exchange(true);
@@ -96,12 +95,12 @@ void PassOn(int signal, siginfo_t* info, void* context) {
   if (!spent && previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     return previous_action.sa_handler(signal);
   }
-  // The system does not let a bad access be ignored.
+  // Ignoring the signal has no effect for a bad access.
   if (!spent && previous_action.sa_handler == SIG_IGN && !raised_by_access) return;
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   (void)sigaction(signal, &by_default, nullptr);
-  // A bad access happens again on return, where a core dump should show it. What was sent is sent again.
+  // A bad access repeats on return, so that a core dump shows its place. A signal that was sent is sent again.
   if (!raised_by_access) (void)raise(signal);
 }
 
@@ -121,12 +120,12 @@ Watches::Watches() {
   AddFree(first);
   page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   watches_of_handler.store(this, std::memory_order_release);
-  // Asked for first: between the installation and its return another thread may already need it.
+  // The previous action is read first, because another thread may need it as soon as the handler is installed.
   (void)sigaction(SIGBUS, nullptr, &previous_action);
   struct sigaction action {};
   action.sa_sigaction = OnBusError;
   action.sa_mask = previous_action.sa_mask;
-  // SA_ONSTACK: a program whose stacks are small has made another for signals.
+  // SA_ONSTACK: a program with small stacks may have a separate signal stack.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | (previous_action.sa_flags & (SA_RESTART | SA_NODEFER));
   (void)sigaction(SIGBUS, &action, nullptr);
 }
@@ -178,7 +177,7 @@ MapWatch::~MapWatch() {
 }
 
 std::optional<uint64_t> MapWatch::lost() const {
-  // Not a load: what this thread has read from the map must have been read before.
+  // Not a load, because this thread's earlier reads of the map must come before it.
   const uint64_t lost = map_->lost.fetch_or(0, std::memory_order_acq_rel);
   return lost == UINT64_MAX ? std::nullopt : std::optional<uint64_t>(lost);
 }

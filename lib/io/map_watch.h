@@ -1,11 +1,11 @@
-// Pages of a memory map that the system cannot deliver, because the file was cut after it was mapped or
-// because its device failed.
+// Handles pages of a memory map that the system cannot deliver, because the file was cut after it was mapped or because
+// its device failed.
 //
-// Reading such a page raises SIGBUS, which ends a process that does not expect it. The first MapWatch of a
-// process installs a handler for it, and never another: a page of a watched map becomes a page of zeros, the
-// watch remembers that, and the thread goes on. Every other SIGBUS goes to the handler that was there before,
-// with its arguments and its mask, or has the default effect. Who installs a handler later has to call the
-// one that it replaces for the pages that are not its own.
+// Reading such a page raises SIGBUS, which by default ends the process. The first MapWatch of a process installs a
+// handler; no later one does. For a page of a watched map, the handler maps zeros there, records the loss in the watch,
+// and the thread continues. Every other SIGBUS goes to the handler that was installed before, with its arguments and
+// its mask, or has the default effect. A handler that is installed later has to call the one that it replaces for pages
+// that are not its own.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ namespace shardkit {
 
 struct WatchedMap;
 
-// Thread-safe. While it lives the map must stay; it is unmapped afterwards.
+// Thread-safe. The map must stay while this lives; unmap it afterwards.
 class MapWatch {
  public:
-  // A map of whole pages from `begin` on, the last of which may end before its `length` says. Not empty.
+  // Watches a map of whole pages from `begin` on, not empty; `length` may end inside the last page.
   MapWatch(const char* begin, size_t length);
   ~MapWatch();
   MapWatch(const MapWatch&) = delete;
   MapWatch& operator=(const MapWatch&) = delete;
 
-  // Where the page begins that could not be delivered first, in bytes from the start of the map; what follows
-  // it may be zeros. What this thread has read before asking is good when the answer is empty.
+  // Start of the first page that could not be delivered, in bytes from the start of the map; the bytes from there on
+  // may be zeros. When empty, everything that this thread has read before the call is valid.
   std::optional<uint64_t> lost() const;
 
  private:

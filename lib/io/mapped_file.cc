@@ -22,7 +22,7 @@ namespace {
 
 class MappedFile final : public RandomAccessFile {
  public:
-  // Takes over a mapping of `bytes`; an empty file has none.
+  // Takes ownership of the mapping `bytes`; an empty file has none.
   MappedFile(std::string path, FileDescriptor descriptor, std::string_view bytes)
       : path_(std::move(path)), descriptor_(std::move(descriptor)), bytes_(bytes) {
     if (!bytes_.empty()) watch_.emplace(bytes_.data(), bytes_.size());
@@ -37,7 +37,7 @@ class MappedFile final : public RandomAccessFile {
   uint64_t size() const override { return bytes_.size(); }
   std::optional<std::string_view> Mapped() const override { return bytes_; }
 
-  // The length as it is now, too: of the page that a file ends in, the system delivers zeros for what was cut off.
+  // Also compares the current length: in the last page of a cut file, the system delivers zeros without a signal.
   absl::Status CheckMapped() const override {
     if (bytes_.empty()) return absl::OkStatus();
     const std::optional<uint64_t> lost = watch_->lost();
@@ -64,7 +64,7 @@ class MappedFile final : public RandomAccessFile {
   }
 
   absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
-    // All hints go out before the first page fault waits.
+    // Gives all hints before the first page fault waits.
     if (depth > 1) {
       for (const ReadRequest& request : requests) WillNeed(request.offset, request.buffer.size());
     }
@@ -72,7 +72,7 @@ class MappedFile final : public RandomAccessFile {
   }
 
   void WillNeed(uint64_t offset, uint64_t length) const override { Advise(offset, length, MADV_WILLNEED); }
-  // The pages stay in the page cache, and come back without I/O.
+  // The pages stay in the page cache, so reading them again needs no I/O.
   void WontNeed(uint64_t offset, uint64_t length) const override { Advise(offset, length, MADV_DONTNEED); }
 
  private:

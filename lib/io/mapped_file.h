@@ -1,7 +1,6 @@
 // Files read through a memory map.
 //
-// A file that is cut while it is mapped shows zeros where its bytes were (io/map_watch.h); CheckMapped and ReadAt
-// report it.
+// If a file is cut while it is mapped, the lost bytes read as zeros (io/map_watch.h); CheckMapped and ReadAt report it.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,7 @@
 
 namespace shardkit {
 
-// Falls back to positioned reads, saying so in fallback_reason(), on file systems that cannot map.
+// Falls back to positioned reads, reported by fallback_reason(), on file systems that cannot map.
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::string& path);
 
 }  // namespace shardkit

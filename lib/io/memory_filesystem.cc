@@ -1,5 +1,5 @@
-// Files and directories in memory. Errors are those of the operating system: the same numbers, codes and
-// messages, so that code tested here meets nothing new there.
+// Files and directories in memory. Errors have the operating system's numbers, codes and messages, so that code tested
+// here behaves the same there.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -16,11 +16,11 @@
 namespace shardkit {
 namespace {
 
-// A file's bytes; lives as long as a directory entry or an open file refers to it.
+// A file's bytes. Lives as long as a directory entry or an open file refers to it.
 struct MemoryFile {
   std::mutex mutex;
-  // Shared with the maps of it. Writers copy it first when there are any, because the bytes under a map
-  // must stay where they are.
+  // Shared with maps of the file. While there are maps, writers first copy it, because the bytes under a map must not
+  // move.
   std::shared_ptr<std::string> content = std::make_shared<std::string>();
   bool locked = false;  // by a FileLock
 
@@ -32,8 +32,8 @@ struct MemoryFile {
 
 struct Node {
   uint64_t inode = 0;
-  std::shared_ptr<MemoryFile> file;                      // set for files,
-  std::map<std::string, std::shared_ptr<Node>> entries;  // used by directories
+  std::shared_ptr<MemoryFile> file;                      // set for files only
+  std::map<std::string, std::shared_ptr<Node>> entries;  // used by directories only
 
   bool is_directory() const { return file == nullptr; }
 };
@@ -48,7 +48,7 @@ class MemoryReader final : public RandomAccessFile {
   }
 
   ~MemoryReader() override {
-    std::lock_guard lock(file_->mutex);  // writers look at the count under it
+    std::lock_guard lock(file_->mutex);  // writers read the count under this lock
     map_.reset();
   }
 
@@ -236,7 +236,7 @@ class MemoryFileSystem final : public FileSystem {
   }
 
  private:
-  // Where a path leads: to an entry of `parent`, which exists unless `node` is null. The root has no parent.
+  // The target of a path: entry `name` of `parent`; it does not exist when `node` is null. The root has no parent.
   struct Place {
     std::shared_ptr<Node> parent;
     std::string name;
@@ -245,11 +245,11 @@ class MemoryFileSystem final : public FileSystem {
 
   enum class Missing { kFail, kCreate, kDemand };
 
-  // Paths start at the root whether they begin with '/' or not. REQUIRES: mutex_ is held.
+  // Paths start at the root, with or without a leading '/'. REQUIRES: mutex_ is held.
   absl::StatusOr<Place> Find(const std::string& path, std::string_view operation) const {
     if (path.empty()) return PosixError(path, operation, ENOENT);
     if (path.find('\0') != std::string::npos) return PosixError(path.c_str(), operation, EINVAL);
-    std::vector<std::shared_ptr<Node>> above;  // the directories passed, for ".."
+    std::vector<std::shared_ptr<Node>> above;  // the directories above, for
     Place place{.node = root_};
     std::string_view rest = path;
     while (true) {
@@ -293,7 +293,7 @@ class MemoryFileSystem final : public FileSystem {
     return place.node->file;
   }
 
-  // `problem` gives the error number that forbids the removal, or 0.
+  // `problem` returns the error number that forbids the removal, or 0.
   template <typename Problem>
   absl::Status Remove(const std::string& path, std::string_view operation, Problem problem) {
     std::lock_guard lock(mutex_);
@@ -304,7 +304,7 @@ class MemoryFileSystem final : public FileSystem {
     return absl::OkStatus();
   }
 
-  // A directory without a file.
+  // Makes a directory when `file` is null.
   std::shared_ptr<Node> NewNode(const Place& place, std::shared_ptr<MemoryFile> file = nullptr) {
     auto node = std::make_shared<Node>();
     node->file = std::move(file);
@@ -313,14 +313,14 @@ class MemoryFileSystem final : public FileSystem {
     return node;
   }
 
-  // Whether `other` is `node` or stands below it.
+  // Whether `other` is `node` or lies below it.
   static bool Contains(const Node& node, const std::shared_ptr<Node>& other) {
     if (&node == other.get()) return true;
     return std::any_of(node.entries.begin(), node.entries.end(),
                        [&other](const auto& entry) { return Contains(*entry.second, other); });
   }
 
-  // Differs between two file systems in memory that live at the same time.
+  // Different for two memory file systems that exist at the same time.
   uint64_t Device() const { return reinterpret_cast<uintptr_t>(this); }
 
   std::mutex mutex_;  // guards the tree and the counter; taken before the mutex of a file

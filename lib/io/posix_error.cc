@@ -60,7 +60,7 @@ absl::StatusCode CodeOf(int error_number) {
   }
 }
 
-// What a person can do about it, where that is not plain from the error's own name.
+// What the user can do, where the error's text does not say it.
 std::string_view HintFor(int error_number) {
   switch (error_number) {
     case ENOSPC:

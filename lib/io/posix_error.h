@@ -1,5 +1,5 @@
-// The one place where system error numbers become statuses. The memory file system uses it too, so that
-// an error reads the same whichever file system reports it.
+// The only place that converts system error numbers to statuses. The memory file system uses it too, so that both file
+// systems report the same errors.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace shardkit {
 
-// What the system calls this error, for example "No space left on device". Thread-safe.
+// The system's text for this error, for example "No space left on device". Thread-safe.
 std::string ErrorText(int error_number);
 
 // "PATH: cannot OPERATION: No space left on device; free some space, ...". `operation` is an infinitive
@@ -23,7 +23,7 @@ absl::Status ReadPastEnd(std::string_view path, uint64_t end, uint64_t length, u
 // FailedPrecondition: "PATH: cannot OPERATION: the file is closed".
 absl::Status FileIsClosed(std::string_view path, std::string_view operation);
 
-// FailedPrecondition: somebody else holds the lock on `path`.
+// FailedPrecondition: another holder has the lock on `path`.
 absl::Status LockIsHeld(std::string_view path);
 
 }  // namespace shardkit

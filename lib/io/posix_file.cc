@@ -39,7 +39,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
     return ReadFully(file_.descriptor.get(), path_, offset, buffer);
   }
 
-  // The reads themselves wait one after the other; read-ahead keeps the device busy with the next ones.
+  // The reads wait one after the other; read-ahead keeps the device busy with the next ones.
   absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
     const size_t ahead = std::min<size_t>(static_cast<size_t>(std::max(depth, 1)) - 1, requests.size());
     for (size_t i = 0; i < ahead; ++i) WillNeed(requests[i].offset, requests[i].buffer.size());
@@ -54,7 +54,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   }
 
   void WillNeed(uint64_t offset, uint64_t length) const override {
-    if (length == 0 || offset >= file_.size) return;  // to the system a length of 0 means the whole rest
+    if (length == 0 || offset >= file_.size) return;  // for the system, length 0 means up to the end of the file
     const uint64_t within = std::min(length, file_.size - offset);
     (void)posix_fadvise(file_.descriptor.get(), static_cast<off_t>(offset), static_cast<off_t>(within),
                         POSIX_FADV_WILLNEED);
@@ -78,7 +78,7 @@ class PosixWritableFile final : public WritableFile {
 
   absl::Status Append(std::string_view bytes) override { return WriteAt(size_, bytes); }
 
-  // A failed write leaves size() as it was, so that trying again overwrites what had been written.
+  // A failed write does not change size(), so a second attempt overwrites the partial data.
   absl::Status WriteAt(uint64_t offset, std::string_view bytes) override {
     SHARDKIT_RETURN_IF_ERROR(CheckWritable(offset, bytes.size()));
     const uint64_t end = offset + bytes.size();
@@ -101,8 +101,8 @@ class PosixWritableFile final : public WritableFile {
     }
     SHARDKIT_RETURN_IF_ERROR(CheckWritable(size_, total));
     uint64_t offset = size_;
-    size_t next = 0;    // the piece to write next,
-    size_t within = 0;  // from this byte of it
+    size_t next = 0;    // the next piece to write,
+    size_t within = 0;  // starting at this byte
     std::vector<iovec> vectors;
     while (true) {
       while (next < pieces.size() && within == pieces[next].size()) {
@@ -139,8 +139,8 @@ class PosixWritableFile final : public WritableFile {
 #endif
   }
 
-  // A failure stays: after it the system marks the lost pages clean, and a second call would succeed
-  // although the bytes never reached the device.
+  // An error is kept: after it the system marks the lost pages clean, and a second call would succeed although the
+  // bytes never reached the device.
   absl::Status Sync() override {
     if (!descriptor_.valid()) return FileIsClosed(path_, "sync");
     if (!sync_error_.ok()) return sync_error_;
@@ -148,7 +148,7 @@ class PosixWritableFile final : public WritableFile {
     do {
       result = fdatasync(descriptor_.get());
     } while (result != 0 && errno == EINTR);
-    // Pipes and character devices have nothing to flush and say EINVAL.
+    // Pipes and character devices cannot flush and return EINVAL.
     if (result != 0 && errno != EINVAL) sync_error_ = PosixError(path_, "sync", errno);
     return sync_error_;
   }
@@ -167,7 +167,7 @@ class PosixWritableFile final : public WritableFile {
     return absl::OkStatus();
   }
 
-  // OK means: go on, with the bytes written counted if there are any.
+  // OK means: continue, and count `written` if it is positive.
   absl::Status CheckProgress(ssize_t written) const {
     if (written > 0 || (written < 0 && errno == EINTR)) return absl::OkStatus();
     return PosixError(path_, "write", written < 0 ? errno : EIO);
@@ -188,12 +188,12 @@ class PosixWritableFile final : public WritableFile {
   const std::string path_;
   FileDescriptor descriptor_;
   uint64_t size_;
-  uint64_t writeback_started_;  // bytes before this have been handed to StartWriteback
+  uint64_t writeback_started_;  // end of the bytes whose writeback has been started
   absl::Status sync_error_;
   absl::Status close_status_;
 };
 
-// "s3://bucket/name". As a path it is never there, and as an output it would make a folder "s3:".
+// "s3://bucket/name". Used as a path, it would never exist as an input, and would create a folder "s3:" as an output.
 bool IsUrl(std::string_view path) {
   const size_t end = path.find("://");
   return end != path.npos && end > 0 && std::all_of(path.begin(), path.begin() + end, [](unsigned char c) {
@@ -208,20 +208,20 @@ FileDescriptor::~FileDescriptor() { Close(); }
 int FileDescriptor::Close() {
   if (number_ < 0) return 0;
   const int result = close(std::exchange(number_, -1));
-  // Linux has released the descriptor even when a signal interrupted close, and the data are still on
-  // their way; closing again could hit a descriptor that another thread has just opened.
+  // Linux has released the descriptor even when a signal interrupted close, and the data will still be written. A
+  // second close could close a descriptor that another thread has just opened.
   return result == 0 || errno == EINTR ? 0 : errno;
 }
 
 FileDescriptor OpenDescriptor(const std::string& path, int flags) {
   int number;
   do {
-    // O_NONBLOCK for the call alone: without it opening a named pipe waits, perhaps for ever.
+    // O_NONBLOCK for this call only: without it, opening a named pipe may wait forever.
     number = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
   } while (number < 0 && errno == EINTR);
   FileDescriptor descriptor(number);
-  // On regular files that are read through the page cache the flag has no effect, and two calls more per file would
-  // show when millions of small ones are packed.
+  // The flag has no effect on regular files read through the page cache. There it is not cleared, because two more
+  // calls per file are measurable when millions of small files are packed.
   if (number >= 0 && (flags & (O_ACCMODE | O_DIRECT)) != O_RDONLY) {
     const int status_flags = fcntl(number, F_GETFL);
     if (status_flags >= 0) (void)fcntl(number, F_SETFL, status_flags & ~O_NONBLOCK);

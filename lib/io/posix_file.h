@@ -29,39 +29,39 @@ class FileDescriptor {
   int get() const { return number_; }
   bool valid() const { return number_ >= 0; }
 
-  // Closes now; 0 or the error number. The descriptor is gone either way.
+  // Closes now and returns 0 or the error number. The descriptor is invalid afterwards in both cases.
   int Close();
 
  private:
   int number_ = -1;
 };
 
-// open(2) with O_CLOEXEC, repeated when a signal interrupts it. Never waits for the other end of a pipe.
-// On failure the descriptor is invalid and errno says why.
+// open(2) with O_CLOEXEC, repeated when a signal interrupts it. Does not wait for the other end of a pipe. On failure
+// the descriptor is invalid and errno is set.
 FileDescriptor OpenDescriptor(const std::string& path, int flags);
 
-// InvalidArgument for a path that the system would silently cut at a NUL byte.
+// InvalidArgument for a URL, and for a path with a NUL byte, where the system would silently cut it.
 absl::Status CheckPath(const std::string& path, std::string_view operation);
 
-// A regular file opened for reading and its size. `extra_flags` may hold O_DIRECT; when the system answers
-// EINVAL to it, the error has the code InvalidArgument.
+// A regular file opened for reading, and its size. `extra_flags` may have O_DIRECT; when the system answers EINVAL, the
+// error is InvalidArgument.
 struct OpenedFile {
   FileDescriptor descriptor;
   uint64_t size = 0;
 };
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_flags);
 
-// The OutOfRange error of a read that found the file shorter than it was when opened.
+// The OutOfRange error for a file that has become shorter since it was opened.
 absl::Status ReadOfShrunkFile(int descriptor, const std::string& path, uint64_t length, uint64_t offset);
 
-// Fills `buffer` from `offset`; OutOfRange when the file ends before that.
+// Fills `buffer` from `offset`; OutOfRange when the file is too short.
 absl::Status ReadFully(int descriptor, const std::string& path, uint64_t offset, std::span<char> buffer);
 
-// kBuffered. `fallback_reason` is what RandomAccessFile::fallback_reason() returns.
+// A file for kBuffered. RandomAccessFile::fallback_reason() returns `fallback_reason`.
 std::unique_ptr<RandomAccessFile> NewPosixRandomAccessFile(std::string path, OpenedFile file,
                                                            std::string fallback_reason);
 
-// Takes over a descriptor open for writing, of a file that has `size` bytes.
+// Takes ownership of a descriptor open for writing; the file has `size` bytes.
 std::unique_ptr<WritableFile> NewPosixWritableFile(std::string path, FileDescriptor descriptor, uint64_t size);
 
 }  // namespace shardkit

@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystemImplementation::Cre
   SHARDKIT_RETURN_IF_ERROR(CheckPath(path, "create"));
   FileDescriptor descriptor = OpenDescriptor(path, O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
   if (descriptor.valid()) return NewDirectWritableFile(path, std::move(descriptor));
-  // EINVAL: the file system has no direct I/O. It may have made the file before it noticed.
+  // EINVAL: the file system has no direct I/O, but may have created the file before the error.
   if (errno != EINVAL) return PosixError(path, "create", errno);
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return PosixError(path, "create", errno);
   return Create(path);
@@ -120,7 +120,7 @@ absl::Status PosixFileSystemImplementation::RemoveDirectory(const std::string& p
 absl::Status PosixFileSystemImplementation::CreateDirectory(const std::string& path) {
   absl::Status status = OnPath(path, "create directory", [](const char* name) { return mkdir(name, 0777); });
   if (!absl::IsAlreadyExists(status)) return status;
-  struct stat info;  // a link to a directory will do as well
+  struct stat info;  // a link to a directory is accepted too
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) ? absl::OkStatus() : status;
 }
 
@@ -133,7 +133,7 @@ absl::Status PosixFileSystemImplementation::SyncDirectory(const std::string& pat
   do {
     result = fsync(descriptor.get());
   } while (result != 0 && errno == EINTR);
-  // EINVAL: some network and FUSE file systems have no such request and offer no stronger promise.
+  // EINVAL: some network and FUSE file systems do not support this request and give no stronger guarantee.
   if (result != 0 && errno != EINVAL) return PosixError(path, kOperation, errno);
   return absl::OkStatus();
 }
@@ -176,7 +176,7 @@ absl::Status PosixFileSystemImplementation::ForEachEntry(
     } else if (struct stat info; fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
       type = TypeOf(info.st_mode);
     } else if (errno == ENOENT) {
-      continue;  // removed since it was listed
+      continue;  // removed after it was listed
     } else {
       return PosixError(JoinPath(path, name), "stat", errno);
     }
@@ -198,8 +198,8 @@ absl::StatusOr<std::unique_ptr<FileLock>> PosixFileSystemImplementation::Lock(co
     } while (result != 0 && errno == EINTR);
     if (result != 0 && errno == EWOULDBLOCK) return LockIsHeld(path);
     if (result != 0) return PosixError(path, kOperation, errno);
-    // Whoever held the lock may have removed the file between our two calls; then the lock is on a file
-    // that nobody else will ever find, and protects nothing.
+    // The previous holder may have removed the file between open and flock. The lock is then on a file without a name
+    // and protects nothing.
     struct stat locked;
     struct stat named;
     if (fstat(descriptor.get(), &locked) != 0) return PosixError(path, kOperation, errno);

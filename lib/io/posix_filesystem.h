@@ -1,4 +1,4 @@
-// The operating system's files; PosixFileSystem() returns the one instance.
+// The operating system's files. PosixFileSystem() returns the only instance.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ absl::Status Publish(FileSystem& file_system, const std::string& path, bool larg
                      std::span<const std::string_view> pieces) {
   const std::string temporary = StrCat(path, ".tmp");
   const std::string directory = ParentDirectory(path);
-  // One that was left behind by a run that ended in the middle.
+  // It may exist from an interrupted run.
   const absl::Status removed = file_system.RemoveFile(temporary);
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   const auto publish = [&]() -> absl::Status {
@@ -20,7 +20,7 @@ absl::Status Publish(FileSystem& file_system, const std::string& path, bool larg
     SHARDKIT_RETURN_IF_ERROR(file->AppendPieces(pieces));
     SHARDKIT_RETURN_IF_ERROR(file->Sync());
     SHARDKIT_RETURN_IF_ERROR(file->Close());
-    // What the file names must be durable before the file is.
+    // Files that this file refers to must be durable first.
     SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
     return file_system.Rename(temporary, path);
   };

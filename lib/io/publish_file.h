@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Writes files that appear completely or not at all.
 #pragma once
 
 #include <span>
@@ -10,17 +10,17 @@
 
 namespace shardkit {
 
-// Writes PATH.tmp, flushes it, makes durable what else has happened in its directory, renames, and makes that durable.
-// Replaces the file there is. On failure the temporary file is removed.
+// Writes PATH.tmp, flushes it, makes earlier changes of its directory durable, renames it, and makes the rename
+// durable. Replaces an existing file. On failure removes the temporary file.
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes);
 
-// The same of a file too large for the page cache to be its place, in pieces.
+// The same for a file that is too large for the page cache, given in pieces.
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::span<const std::string_view> pieces);
 
-// The directory a path lies in: "." without a slash, "/" for the root's entries.
+// The directory of a path: "." without a slash, "/" for the root's entries.
 std::string ParentDirectory(const std::string& path);
 
-// What follows a path's last slash.
+// The part after a path's last slash.
 std::string_view BaseName(std::string_view path);
 
 }  // namespace shardkit

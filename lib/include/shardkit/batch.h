@@ -1,4 +1,4 @@
-// A batch: the samples of one step that belong to this rank, column by column, in memory that is used again.
+// A batch: the samples of one step that belong to this rank, column by column. Its memory is reused.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shardkit {
 
-// How a column of a batch of n samples lies in memory. All arrays are dense and in the order of the samples.
+// The memory layout of a column of a batch of n samples. All arrays are dense and in the order of the samples.
 enum class BatchLayout {
   kTensor,    // shape [n, …]
   kRagged,    // sample i has elements [offsets[i], offsets[i + 1]); `shapes` as well for arrays and images of their own
@@ -23,10 +23,10 @@ enum class BatchLayout {
   kMasks,     // sample i has masks [offsets[i], offsets[i + 1]); see BatchColumn
   kMaskRuns,  // the same, as run lengths
   kTokens,    // documents packed into rows: shape [rows, context]
-  kViews,     // `views` alone, of values where they were read
+  kViews,     // only `views`, which point to the values where they were read
 };
 
-// Everything is borrowed from the batch.
+// The batch owns everything that this points to.
 struct BatchColumn {
   std::string_view name;
   BatchLayout layout = BatchLayout::kTensor;
@@ -42,48 +42,49 @@ struct BatchColumn {
   // n + 1 entries, first 0, except for kTensor. Elements for kRagged, masks or pieces of documents for the others.
   std::span<const uint64_t> offsets;
 
-  // One entry per item and one at the end, in elements of `values`: runs of a mask (kMaskRuns), pixels or packed bytes
-  // of a mask (kMasks when they have their own sizes). An item is a mask.
+  // For kMaskRuns, and for kMasks when the masks have sizes of their own; an item is a mask. One entry per mask and one
+  // at the end, in elements of `values`: runs (kMaskRuns), pixels, or packed bytes.
   std::span<const uint64_t> item_offsets;
 
-  // `shape_rank` numbers per sample (kRagged: {height, width, channels} of images, the shape of arrays, 1s in front of
-  // shorter ones), per mask ({height, width}), or per piece of a document (kTokens: {row, begin, length}).
+  // kRagged: `shape_rank` numbers per sample: {height, width, channels} of images, the shape of arrays, with 1s in
+  // front of shorter shapes. Masks: {height, width} per mask. kTokens: {row, begin, length} per piece of a document.
   std::span<const uint64_t> shapes;
   uint32_t shape_rank = 0;
 
-  // kViews: the value of each sample as stored, null where it is absent. The batch keeps the blocks they lie in.
+  // kViews: the value of each sample as stored, null where it is absent. The batch keeps the blocks of the values.
   std::span<const std::string_view> views;
 
-  // Of a column with LoaderColumn::deferred: what is still to be done with each image (kRagged, one per sample; that of
-  // a sample without one is Geometry{}, whose sizes are 0) or with each mask (kMaskRuns, one per mask: without an
+  // With LoaderColumn::deferred: what is still to be done with each image (kRagged, one entry per sample; Geometry{},
+  // whose sizes are 0, for a sample without an image) or with each mask (kMaskRuns, one entry per mask: without an
   // image, the masks of one sample may differ in size).
   std::span<const Geometry> geometries;
 
-  // One byte per sample, 0 where the sample lacks the value (then it is zeros, or empty). Empty when all have it.
+  // One byte per sample, 0 where the sample lacks the value; its elements are then zeros or empty. Empty when no sample
+  // lacks the value.
   std::span<const uint8_t> present;
 
-  // The elements as T, whose size is that of dtype.
+  // The elements as T, which must have the size of dtype.
   template <typename T>
   std::span<T> as() const {
     return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
   }
 };
 
-// Where the values of batches lie when it is not in ordinary memory: page-locked memory for uploads, say. Thread-safe:
-// called on the loader's decoding threads, and Free on every thread that lets go of a batch, the loader's locks held.
-// So neither may call the loader, nor wait for another thread that does.
+// Allocates the values of batches in other than ordinary memory, for example page-locked memory for uploads.
+// Thread-safe. The loader's decoding threads call it. Free is called on every thread that releases a batch, while the
+// loader's locks are held. So neither function may call the loader, or wait for another thread that does.
 class BatchMemory {
  public:
   virtual ~BatchMemory() = default;
 
-  // `bytes` of memory, a multiple of 4096 above 0, aligned to 4096, not cleared; or null when there is none to be had,
-  // and then ordinary memory is used instead. Must not wait for a batch. What it throws is the error of the batch that
-  // it was called for.
+  // Returns `bytes` of memory, aligned to 4096, not cleared; `bytes` is a multiple of 4096 above 0. Null when there is
+  // no memory: the loader then uses ordinary memory. Must not wait for a batch. An exception is the error of the batch
+  // that needs the memory.
   virtual void* Allocate(size_t bytes) = 0;
-  // What Allocate gave for as many bytes. What it throws is the error of a later batch; the memory is not given back
-  // again.
+  // Frees memory that Allocate returned for the same `bytes`. An exception is the error of a later batch; Free is not
+  // called again for this memory.
   virtual void Free(void* memory, size_t bytes) = 0;
-  // Bytes that it gives at most. The loader keeps its batches within this, but for the oldest one.
+  // The most bytes that Allocate gives out. The loader keeps its batches within this, except the oldest one.
   virtual uint64_t limit() const = 0;
 };
 
@@ -91,7 +92,7 @@ struct BatchSample {
   uint32_t dataset = 0;  // in the order given to the loader
   uint32_t shard = 0;
   uint64_t ordinal = 0;   // in the dataset
-  uint64_t position = 0;  // in the epoch's order; past its end for padding
+  uint64_t position = 0;  // in the epoch's order; padding lies past its end
 };
 
 // A sample left out, and why.
@@ -102,13 +103,13 @@ struct BadSample {
   absl::Status status;
 };
 
-// Const once delivered. Destroying it gives its memory back to the loader, which it may outlive. Thread-safe to read.
+// Const once delivered. Destroying it returns its memory to the loader. May outlive the loader. Thread-safe to read.
 class Batch {
  public:
   virtual ~Batch() = default;
 
   virtual uint64_t epoch() const = 0;
-  virtual uint64_t step() const = 0;  // since the loader's start in this epoch, from 0
+  virtual uint64_t step() const = 0;  // counted from 0, from where the loader started in this epoch
   virtual size_t size() const = 0;    // samples
   virtual std::span<const BatchSample> samples() const = 0;
   virtual std::string_view key(size_t i) const = 0;  // empty without LoaderOptions::keys or a key column
@@ -124,7 +125,7 @@ class Batch {
     return nullptr;
   }
 
-  // Bytes of memory it holds.
+  // Bytes of memory that the batch holds.
   virtual uint64_t memory() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// A block in memory: some consecutive samples, column by column, as views without copies.
+// A block in memory: consecutive samples, column by column, as views without copies.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace shardkit {
 
-// The values of one column of a block. Borrows the block's memory. Made by the reader, which has checked
-// that every offset lies within the chunk. Thread-safe.
+// The values of one column of a block. Borrows the block's memory. The reader that makes it has checked that every
+// offset lies within the chunk. Thread-safe.
 class ColumnView {
  public:
   ColumnView() = default;
-  // `presence` is null unless the column is nullable; `ends` is null for fixed-size values; `tail` bytes
-  // stand after each present value and are not part of it. Memory without bytes may have a null address: that is not
-  // what makes a column one that was not loaded.
+  // `presence` is null unless the column is nullable; `ends` is null for fixed-size values; `tail` bytes follow each
+  // present value and are not part of it. Empty memory may have a null address, so a null `values` does not mean that
+  // the column was not loaded.
   ColumnView(uint32_t sample_count, const char* presence, const char* ends, const char* values, uint64_t fixed_size,
              uint64_t tail)
       : presence_(presence),
@@ -28,15 +28,15 @@ class ColumnView {
         tail_(tail),
         count_(sample_count) {}
 
-  // Of a column that the shard lacks.
+  // For a column that the shard lacks.
   static ColumnView Missing(uint32_t sample_count) {
     ColumnView view;
     view.count_ = sample_count;
     return view;
   }
 
-  // Values that stand anywhere: value i is bytes [begins[i], ends[i]) from `values` on, both native numbers of 64 bits.
-  // For shards of other containers, whose samples lie one after the other.
+  // Values at any places: value i is bytes [begins[i], ends[i]) from `values` on. Both are native 64-bit numbers. For
+  // shards of other containers, which store sample after sample.
   static ColumnView Scattered(uint32_t sample_count, const char* presence, const char* begins, const char* ends,
                               const char* values) {
     ColumnView view(sample_count, presence, ends, values, 0, 0);
@@ -44,7 +44,7 @@ class ColumnView {
     return view;
   }
 
-  // False for a column that was not asked for, or that the shard lacks: then every value is absent.
+  // False for a column that was not requested, or that the shard lacks. All its values are absent.
   bool loaded() const { return values_ != nullptr; }
 
   uint32_t size() const { return count_; }
@@ -60,8 +60,8 @@ class ColumnView {
     return bytes(i);
   }
 
-  // The same without asking whether it is present: an absent value has no bytes, or zeros when fixed-size.
-  // Only for loaded columns.
+  // The same without checking whether it is present: an absent value has no bytes, or zeros when fixed-size. Only for
+  // loaded columns.
   std::string_view bytes(uint32_t i) const {
     if (ends_ == nullptr) return {values_ + i * fixed_size_, fixed_size_};
     const uint64_t begin = begins_ != nullptr ? Number(begins_, i) : i == 0 ? 0 : end(i - 1);
@@ -69,8 +69,7 @@ class ColumnView {
     return {values_ + begin, length < tail_ ? 0 : length - tail_};
   }
 
-  // Where the record of value i ends, from the start of the values. Only for columns whose values are not of a fixed
-  // size.
+  // End of the record of value i, from the start of the values. Not for fixed-size columns.
   uint64_t end(uint32_t i) const { return Number(ends_, i); }
 
  private:
@@ -89,12 +88,12 @@ class ColumnView {
   uint32_t count_ = 0;
 };
 
-// Borrows the buffer it was read into (or the memory map) and the reader's schema.
+// Borrows the reader's schema and the buffer (or the memory map) that the block was read into.
 class BlockView {
  public:
   uint64_t first_sample() const { return first_sample_; }  // ordinal in the shard
   uint32_t sample_count() const { return sample_count_; }
-  const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema read with
+  const ColumnView& column(size_t i) const { return columns_[i]; }  // by position in the schema that was read with
   size_t column_count() const { return columns_.size(); }
 
  private:

@@ -8,9 +8,9 @@
 
 namespace shardkit {
 
-// Shared between the caller, who may Cancel() from any thread or from a signal handler, and the
-// operation, which stops within one unit of work (a file, a block), cleans up as it documents, and
-// returns Cancelled naming the stage it was in. Must outlive the operation.
+// Shared by the caller and an operation. The caller may call Cancel() from any thread or from a signal handler. The
+// operation then stops within one unit of work (a file, a block), cleans up as documented there, and returns Cancelled
+// with the name of its stage. Must outlive the operation.
 class Cancellation {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }

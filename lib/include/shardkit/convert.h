@@ -1,4 +1,4 @@
-// From one container to another: Shardkit's own, MDS, WebDataset (format-spec/interop.md, "Conversion").
+// Conversion between containers: Shardkit's own, MDS, WebDataset (format-spec/interop.md, "Conversion").
 #pragma once
 
 #include <optional>
@@ -25,31 +25,30 @@ struct ConvertOptions {
   // Columns to convert; empty means all.
   std::vector<std::string> columns;
 
-  // The utf8 column that becomes the key; "" for none. Without a value the key column, or a utf8 column named "key". A
-  // WebDataset, which cannot do without, numbers its samples then: 000000000000, 000000000001, ….
+  // The utf8 column that becomes the key; "" for none. By default the key column, or else a utf8 column named "key". A
+  // WebDataset must have keys: without such a column its samples are numbered 000000000000, 000000000001, ….
   std::optional<std::string> key_column;
 
   // As ReadOptions, for the input.
   uint64_t max_decompression = kDefaultMaxDecompression;
   bool verify_listed_hashes = true;
 
-  // What cannot be mapped exactly is mapped as well as can be, by the table of format-spec/interop.md, instead of being
-  // an error.
+  // Values that have no exact mapping are converted by the table of format-spec/interop.md instead of being an error.
   bool lossy = false;
 
-  // As PackOptions; its `dataset` serves datasets of our own, and its threads, job,
-  // partition, cancellation and resume all.
+  // As for Pack. `pack.dataset` is for output in Shardkit's own container. Its threads, job, partition, cancellation
+  // and resume apply to every container.
   PackOptions pack;
 
-  // Of these, threads, job, partition, cancellation, resume and origin come from elsewhere.
+  // Their threads, job, partition, cancellation, resume and origin are ignored: they come from `pack` and the input.
   MdsWriterOptions mds;
   WebDatasetWriterOptions webdataset;
 };
 
 // Writes the samples of the dataset at `input`, in their order, as a new dataset at `output`. The result does not
-// depend on the number of threads. InvalidArgument, before anything is written, for columns that the container has no
-// place for, and, naming the sample, for values; otherwise as Pack. A block of the input stands in memory for every
-// thread, and one more.
+// depend on the number of threads. InvalidArgument, before anything is written, for columns that the container cannot
+// store. InvalidArgument, naming the sample, for such values. Otherwise as Pack. Each thread holds one block of the
+// input in memory, and there is one block more.
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options = {});
 

@@ -25,26 +25,26 @@ struct DatasetOptions : ReadOptions {
   // Shards kept open at once.
   size_t max_open_shards = 256;
 
-  // Of tars that are damaged or were cut off, takes the samples before that place, instead of failing: see
+  // From tars that are damaged or cut off, read the samples before the damage instead of failing. See
   // DatasetReader::cut_tars.
   bool keep_cut_tars = false;
 };
 
-// A tar that can be read up to some place only.
+// A tar that is readable only up to some place.
 struct CutTar {
   size_t shard = 0;
-  std::string key;      // of the sample that lies there, or the tar's name
-  absl::Status status;  // where that is, why, and how many samples stand before it
+  std::string key;      // of the sample at that place, or the tar's name
+  absl::Status status;  // the place, the reason, and how many samples precede it
 };
 
 struct ScanOptions {
-  // Threads that read, check and decompress ahead of the consumer; 0 does all in Next().
+  // Threads that read, check and decompress ahead of the consumer; with 0, Next() does all of it.
   int threads = 1;
 
-  // Blocks read ahead, at least 1 and at least `threads`; memory for one more is kept.
+  // Blocks read ahead, at least 1 and at least `threads`. There is memory for one more.
   int blocks_ahead = 4;
 
-  // Samples to be scanned: [first_sample, end_sample) rounded out to whole blocks.
+  // Samples to scan: [first_sample, end_sample), extended to whole blocks.
   uint64_t first_sample = 0;
   uint64_t end_sample = UINT64_MAX;
 };
@@ -56,11 +56,11 @@ struct DatasetBlock {
   uint64_t first_sample = 0;  // ordinal in the dataset
   uint32_t sample_count = 0;
   uint64_t length = 0;        // bytes in the file
-  bool forward_only = false;  // its shard is; see ShardReader
+  bool forward_only = false;  // ShardReader::forward_only of its shard
 };
 
-// A block of the dataset and the memory it lies in, which goes back to the scanner when it is destroyed. May outlive
-// scanner and reader.
+// A block of the dataset and its memory. Destroying it returns the memory to the scanner. May outlive the scanner and
+// the reader.
 class ScannedBlock {
  public:
   virtual ~ScannedBlock() = default;
@@ -69,37 +69,36 @@ class ScannedBlock {
   virtual size_t shard() const = 0;
   virtual size_t block() const = 0;  // within the shard
 
-  // As BlockBuffer::CheckMapped, for the values of view().
+  // Like BlockBuffer::CheckMapped, for the values of view().
   virtual absl::Status CheckMapped() const = 0;
 };
 
-// Blocks in order. One thread at a time. Destroying it stops the threads within one block each. Its reader must outlive
-// it.
+// Blocks in order. One thread at a time. The destructor stops the scanner's threads; each first finishes its block. The
+// reader must outlive the scanner.
 class BlockScanner {
  public:
   virtual ~BlockScanner() = default;
 
-  // The next block, or null at the end. After an error the scanner is finished. At most ScanOptions::blocks_ahead + 1
-  // blocks may be held by the caller: one more would wait for itself, so that Next returns FailedPrecondition instead.
+  // The next block, or null at the end. After an error the scanner is finished. The caller may hold at most
+  // ScanOptions::blocks_ahead + 1 blocks. Next would wait forever for one more, so it returns FailedPrecondition.
   virtual absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() = 0;
 };
 
-// Thread-safe after Open; each thread brings its own BlockBuffer. The file system must outlive the reader, and the
-// shards, buffers and blocks got from it; these may outlive the reader. What a function returns by reference belongs to
-// the reader.
+// Thread-safe after Open; each thread uses its own BlockBuffer. Shards, buffers and blocks from the reader may outlive
+// it. The file system must outlive all of them. References that a function returns are valid while the reader lives.
 class DatasetReader {
  public:
   virtual ~DatasetReader() = default;
 
-  // `path` is a dataset's directory or a shard; or, of other containers, what format-spec/interop.md lists. Opens the
-  // manifest and, if it is there and belongs to the manifest, the offset index; shards are opened when first used.
+  // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Opens
+  // the manifest, and the offset index when it exists and belongs to the manifest. Shards are opened when first used.
   // Memory and time are proportional to the number of shards only.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 
   virtual const std::string& path() const = 0;
 
-  // "shard", "mds" or "webdataset": what the samples are stored in.
+  // The container of the samples: "shard", "mds" or "webdataset".
   virtual std::string_view container() const = 0;
 
   virtual const Manifest& manifest() const = 0;
@@ -108,13 +107,13 @@ class DatasetReader {
   // The columns read: those of DatasetOptions::columns in that order, or the manifest's.
   virtual const std::vector<Column>& columns() const = 0;
 
-  // Position in columns(), or OutOfRange that lists the columns there are.
+  // Position in columns(), or OutOfRange with a list of the columns.
   absl::StatusOr<size_t> FindColumn(std::string_view name) const;
 
-  // Empty when the offset index is used; else why not ("dataset.idx is missing: run shardctl index PATH").
+  // Empty when the offset index is used; else the reason why not ("dataset.idx is missing: run shardctl index PATH").
   virtual std::string index_problem() const = 0;
 
-  // The shard and its reader for a sample; `local` is the ordinal within it. OutOfRange past the end.
+  // The shard of a sample; `local` is the sample's ordinal in it. OutOfRange past the end.
   struct Location {
     size_t shard = 0;
     uint64_t local = 0;
@@ -122,35 +121,35 @@ class DatasetReader {
   virtual absl::StatusOr<Location> Locate(uint64_t sample) const = 0;
   virtual absl::StatusOr<std::shared_ptr<const ShardReader>> OpenShard(size_t shard) const = 0;
 
-  // One value of sample `sample`, column at position `column` of columns(); empty when absent. Borrows *buffer (or, in
-  // kMapped mode, the map, for as long as the shard stays open) until its next use. With the offset index a blob takes
-  // one read.
+  // The value of sample `sample` in column `column`, a position in columns(); empty when absent. Borrows *buffer until
+  // its next use (in kMapped mode, it may borrow the map while the shard stays open). A blob takes one read when the
+  // offset index is used.
   virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                                     BlockBuffer* buffer) const = 0;
 
-  // Blob values of many samples with up to `depth` reads in flight; absent ones are null views. Without the index, or
-  // for another kind of column, FailedPrecondition. The views borrow *buffer together.
+  // Blob values of many samples with up to `depth` reads in flight; absent values are null views. FailedPrecondition
+  // without the index or for another kind of column. All views borrow *buffer.
   virtual absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, int depth, BlockBuffer* buffer,
                                   std::span<std::string_view> values) const = 0;
 
   // A value of any size; see ShardReader::CopyValue.
   virtual absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const = 0;
 
-  // Ordinal of the first sample with this key, or empty. Looks through the shards' key indexes in order.
+  // Ordinal of the first sample with this key, or empty. Searches the shards' key indexes in order.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
-  // All blocks in order. From the offset index where it is used; else every shard is opened.
+  // All blocks in order, from the offset index when it is used; otherwise opens every shard.
   virtual absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const = 0;
 
   // Block `block` of shard `shard` with columns(). The view borrows *buffer (or the memory map, which *buffer keeps
-  // open) until its next use. OutOfRange for a place that is not there.
+  // open) until its next use. OutOfRange when there is no such block.
   virtual absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const = 0;
 
-  // As ShardReader::SalvageBlock, with columns().
+  // Like ShardReader::SalvageBlock, with columns().
   virtual absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
                                     BlockDamage* damage) const = 0;
 
-  // Ascending by shard; none unless DatasetOptions::keep_cut_tars.
+  // Ascending by shard; empty without DatasetOptions::keep_cut_tars.
   virtual const std::vector<CutTar>& cut_tars() const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;
@@ -158,7 +157,7 @@ class DatasetReader {
   // Statistics of all shards merged, in the order of columns(). Reads every shard's footer.
   virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
 
-  // As ShardReader's, of the first shard that has one.
+  // ShardReader::fallback_reason of the first shard that has one.
   virtual std::string fallback_reason() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Writing a dataset: shards of bounded size, the offset index, and last the manifest.
+// Writing a dataset: shards of limited size, then the offset index, and the manifest last.
 #pragma once
 
 #include <cstdint>
@@ -22,37 +22,37 @@ namespace shardkit {
 struct DatasetWriterOptions {
   ShardOptions shard;
 
-  // A shard is closed before the block that would bring its stored blocks past this many bytes.
+  // A shard is closed before a block that would make its stored blocks larger than this many bytes.
   uint64_t shard_size = uint64_t{256} << 20;
 
-  // Exactly this many samples per shard (the last may have fewer); 0 for no such limit. With this, or with
-  // dictionaries, shard_size counts bytes before compression.
+  // Exactly this many samples per shard (the last may have fewer); 0 is no limit. With this, or with dictionaries,
+  // shard_size counts bytes before compression.
   uint64_t shard_samples = 0;
 
-  // Threads that checksum and compress. The output does not depend on it.
+  // Threads that checksum and compress. The output does not depend on their number.
   int threads = 1;
 
-  // Codec of columns by name, where another than the column's own is wanted.
+  // Codec of columns by name, for those that should not have their own codec.
   std::map<std::string, Codec> codecs;
 
-  // Go on with an interrupted run in the same directory. FailedPrecondition when it was started with other options or
-  // another `job`, and likewise when it has completed the dataset; so, too, when that does not say how it was made, as
-  // after merging.
+  // Continue an interrupted run in the same directory. FailedPrecondition when that run had other options or another
+  // `job`, also if it has completed the dataset. FailedPrecondition too when a complete dataset does not record how it
+  // was made, as after merging.
   bool resume = false;
 
-  // Describes the input, the same for all its parts. It is compared when a run is resumed and when parts are merged.
+  // Describes the input; the same for all its parts. Compared when a run is resumed and when parts are merged.
   std::string job;
 
-  // The samples are part `partition` (from 0) of `partition_count` runs of consecutive samples of the input. Recorded
-  // beside the dataset, for MergeDatasets.
+  // The samples are part `partition` (from 0) of `partition_count`, each a run of consecutive samples of the input.
+  // Recorded beside the dataset, for MergeDatasets.
   uint64_t partition = 0;
   uint64_t partition_count = 1;
 
-  // Borrowed: outlives the writer. Cancelled from any thread it makes Append and Finish return Cancelled.
+  // Borrowed: must outlive the writer. Cancelling it, from any thread, makes Append and Finish return Cancelled.
   const Cancellation* cancellation = nullptr;
 };
 
-// A sample that was passed over, remembered across an interruption.
+// A sample that was skipped; stays recorded when the run is interrupted and resumed.
 struct SkippedSample {
   uint64_t position = 0;
   std::string key;
@@ -64,43 +64,44 @@ struct DatasetSummary {
   std::vector<SkippedSample> skipped;
 };
 
-// One thread at a time. Dropping the writer without Finish aborts, unless Suspend was called. The file system outlives
-// the writer; schema and options are copied, but for the cancellation that they point to.
+// One thread at a time. Destroying the writer without Finish aborts, unless Suspend was called. The file system must
+// outlive the writer. Schema and options are copied, except the cancellation, which is only pointed to.
 class DatasetWriter {
  public:
   virtual ~DatasetWriter() = default;
 
-  // Creates `directory` when it is missing and locks it. AlreadyExists when it holds a complete dataset; Unavailable
-  // when another writer is at work there; FailedPrecondition when it holds foreign files. Leftovers of an interrupted
-  // run are removed (or taken up, with options.resume).
+  // Creates `directory` when it is missing, and locks it. AlreadyExists when it holds a complete dataset; Unavailable
+  // when another writer uses it; FailedPrecondition when it holds other files. Leftovers of an interrupted run are
+  // removed, or with options.resume continued.
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
 
-  // Where to go on: the `next_position` of the last sample that is safely stored; 0 in a fresh run. UINT64_MAX when an
-  // earlier run has completed the dataset: only Finish is left, which changes nothing and returns what there is.
+  // Where to continue: the `next_position` of the last sample that is safely stored; 0 in a new run. UINT64_MAX when an
+  // earlier run has completed the dataset: then only Finish may be called; it changes nothing and returns the existing
+  // summary.
   virtual uint64_t resume_position() const = 0;
 
-  // Paths of the shards that an interrupted run has finished, in order: they hold the samples in front of
-  // resume_position(). Empty in a fresh run.
+  // Paths of the shards that an interrupted run has finished, in order. They hold the samples before resume_position().
+  // Empty in a new run.
   virtual std::vector<std::string> finished_shards() const = 0;
 
-  // The schema so far: the one given to Create, or, resumed, that of the interrupted run, widened as samples came. The
-  // reference is good until the next call.
+  // The current schema: the one passed to Create, or when resumed that of the interrupted run, widened by appended
+  // samples. The reference is valid until the next call.
   virtual const Schema& schema() const = 0;
 
-  // Copies the sample. `next_position` is given back by resume_position(); where it is left out it is one more than
-  // that of the sample before, or than resume_position(), so that it counts samples where none is passed over. A field
-  // whose column is new, or does not fit the type of the column of that name, widens the schema and starts a new shard.
-  // InvalidArgument for a sample that breaks the rules (nothing was written: the caller may go on without it);
-  // FailedPrecondition for a dataset that is complete; after any other error only Abort may be called.
+  // Copies the sample. resume_position() returns `next_position` later. By default it is one more than that of the
+  // sample before, or than resume_position(): without skipped samples, it counts samples. A field whose column is new,
+  // or whose type does not match its column, widens the schema and starts a new shard. InvalidArgument for a sample
+  // that breaks the rules: nothing was written, and the caller may continue without it. FailedPrecondition for a
+  // dataset that is complete. After any other error only Abort may be called.
   virtual absl::Status Append(const Sample& sample, std::optional<uint64_t> next_position = std::nullopt) = 0;
 
-  // The same with one value per column of schema(), in its order, the key among them; absent ones empty.
+  // The same with one value per column of schema(), in its order, including the key; absent values are empty.
   virtual absl::Status Append(std::span<const std::optional<Value>> row,
                               std::optional<uint64_t> next_position = std::nullopt) = 0;
 
-  // Remembers a sample that was passed over.
+  // Records a skipped sample.
   virtual void RecordSkip(SkippedSample skipped) = 0;
 
   virtual absl::StatusOr<DatasetSummary> Finish() = 0;
@@ -108,22 +109,22 @@ class DatasetWriter {
   // Removes everything this run (and the run it resumed) has written. Idempotent.
   virtual absl::Status Abort() = 0;
 
-  // Stops but keeps the finished shards, for a later run with options.resume.
+  // Stops, but keeps the finished shards for a later run with options.resume.
   virtual absl::Status Suspend() = 0;
 
-  // Bytes handed to the file system so far.
+  // Bytes written to the file system so far.
   virtual uint64_t stored_bytes() const = 0;
 };
 
-// Rebuilds dataset.idx and dataset.json of a directory from its shards, in the order of the manifest if there is a
-// readable one, else of the shards' names. DataLoss when a shard is damaged.
+// Rebuilds dataset.idx and dataset.json of a directory from its shards, in the order of the manifest if it is readable,
+// otherwise by name. DataLoss when a shard is damaged.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory);
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
-// work. InvalidArgument when the parts' schemas do not fit together; when shards of two parts have the same content
-// hash; and when parts were written with a partition_count, as is recorded beside them, unless all partitions of their
-// job are given, each once and in their order (among other datasets, too). Of MDS only shards whose index has hashes
-// can be compared.
+// work. InvalidArgument when the schemas of the parts do not fit together, and when shards of two parts have the same
+// content hash. InvalidArgument too when parts were recorded with a partition_count, unless all partitions of their job
+// are given, once each and in order; other datasets may be among them. MDS shards are compared only where their index
+// has hashes.
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
                                        const std::string& output, const Cancellation* cancellation = nullptr);
 

@@ -1,11 +1,10 @@
-// The one interface through which Shardkit touches files. Implementations: the operating system (with
-// positioned reads, memory maps, or O_DIRECT through io_uring), memory, and decorators for tests.
+// The only interface through which Shardkit accesses files. Implementations: the operating system (with positioned
+// reads, memory maps, or O_DIRECT through io_uring), memory, and decorators for tests.
 //
-// Thread-safety: a FileSystem and a RandomAccessFile may be used from any number of threads; a
-// WritableFile from one thread at a time. Errors: NotFound (missing), ResourceExhausted (no space, quota,
-// too many open files), PermissionDenied, AlreadyExists, InvalidArgument (misuse), OutOfRange (a read past
-// the end of the file), Unavailable or Internal for other I/O errors; each message begins with the path
-// and names the operation that failed.
+// Thread-safety: any number of threads may use a FileSystem or a RandomAccessFile at once; a WritableFile is for one
+// thread at a time. Errors: NotFound (missing), ResourceExhausted (no space, quota, too many open files),
+// PermissionDenied, AlreadyExists, InvalidArgument (misuse), OutOfRange (a read past the end of the file), Unavailable
+// or Internal for other I/O errors. Each message begins with the path and names the operation that failed.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +23,11 @@ namespace shardkit {
 
 // How a file is read.
 //
-// A file must not change while it is open. One that is cut while it is mapped shows zeros where its bytes were, and
-// what reads it reports DataLoss. For that the first map of a process, which may be that of a dataset's offset index in
-// any mode, installs a handler of SIGBUS. It calls the handler that was there before for every SIGBUS that is not of a
-// page of such a map; one that is installed later has to call it in turn, and threads that read must not block SIGBUS.
+// A file must not change while it is open. If a file is cut while it is mapped, the lost bytes read as zeros and the
+// reader reports DataLoss. For this, the first map of a process installs a handler of SIGBUS; in any mode, the map of a
+// dataset's offset index may be that first map. The handler passes every SIGBUS that is not from such a map to the
+// handler that was installed before. A handler that is installed later has to call this one, and threads that read must
+// not block SIGBUS.
 enum class ReadMode {
   kBuffered,  // positioned reads through the page cache, with read-ahead hints (the default)
   kMapped,    // memory map: Mapped() is set and views need no copy
@@ -48,40 +48,40 @@ class RandomAccessFile {
   // Bytes in the file when it was opened.
   virtual uint64_t size() const = 0;
 
-  // Fills `buffer` entirely from `offset`. OutOfRange when the file ends before that. In kDirect mode
-  // any offset and buffer are accepted; those aligned to alignment() avoid a copy.
+  // Fills `buffer` entirely from `offset`. OutOfRange when the file is too short. In kDirect mode any offset and buffer
+  // are accepted; those aligned to alignment() avoid a copy.
   virtual absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const = 0;
 
-  // Reads all requests with up to `depth` in flight (at least 1); the order is unspecified. The default
-  // calls ReadAt in turn. Returns the first error after all have ended.
+  // Reads all requests with up to `depth` in flight (at least 1), in no specified order. The default calls ReadAt in
+  // turn. Waits for all requests and then returns the first error.
   virtual absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const;
 
   // Offsets, lengths and buffers that are multiples of this take the fastest path: 1 or 4096 bytes.
   virtual uint64_t alignment() const { return 1; }
 
-  // The whole file, in kMapped mode; valid while this object lives. Empty optional otherwise.
+  // The whole file in kMapped mode, valid while this object lives; else empty.
   virtual std::optional<std::string_view> Mapped() const { return std::nullopt; }
 
-  // Whether what Mapped() has shown until now were the file's bytes: to be asked after they were used. DataLoss when
-  // the file was cut since it was opened, Internal when its device did not deliver them; then they may have been zeros.
+  // Whether the bytes read from Mapped() so far were the file's bytes; call it after using them. DataLoss when the file
+  // was cut since it was opened, Internal when its device could not deliver them; the bytes may then have been zeros.
   // OK in other modes.
   virtual absl::Status CheckMapped() const;
 
-  // Says that a range is wanted soon (posix_fadvise, madvise); never fails and may do nothing.
+  // Hints that a range is needed soon (posix_fadvise, madvise). Never fails and may do nothing.
   virtual void WillNeed(uint64_t offset, uint64_t length) const;
 
-  // Says that a range of Mapped() is not wanted any more: its pages need not count as this process's memory. It stays
-  // valid. Never fails and may do nothing.
+  // Hints that a range of Mapped() is no longer needed, so that its pages need not count as this process's memory. The
+  // range stays valid. Never fails and may do nothing.
   virtual void WontNeed(uint64_t offset, uint64_t length) const;
 
-  // Why another mode than the one asked for is in use ("O_DIRECT refused by tmpfs: buffered reads"), or
-  // empty. The library never prints it; a tool says it once.
+  // The reason when the mode differs from the requested one ("O_DIRECT refused by tmpfs: buffered reads"); else empty.
+  // The library never prints it; a tool prints it once.
   virtual std::string fallback_reason() const { return {}; }
 };
 
 class WritableFile {
  public:
-  // Closes without reporting errors; call Close() to learn of them.
+  // Closes without reporting errors. Close() reports them.
   virtual ~WritableFile() = default;
 
   virtual const std::string& path() const = 0;
@@ -89,10 +89,10 @@ class WritableFile {
   // Writes all bytes at the end.
   virtual absl::Status Append(std::string_view bytes) = 0;
 
-  // Appends the pieces in order, as one request where the system can.
+  // Appends the pieces in order, in one request where the system can.
   virtual absl::Status AppendPieces(std::span<const std::string_view> pieces);
 
-  // Overwrites bytes before the current end, or writes a gap that reads as zero.
+  // Overwrites bytes before the current end. Writing past the end leaves a gap that reads as zero.
   virtual absl::Status WriteAt(uint64_t offset, std::string_view bytes) = 0;
 
   // Bytes from the start to the furthest byte written.
@@ -113,7 +113,7 @@ enum class FileType { kRegular, kDirectory, kSymbolicLink, kOther };
 struct FileInfo {
   FileType type = FileType::kOther;
   uint64_t size = 0;    // bytes
-  uint64_t device = 0;  // device and inode tell whether two paths are one file; 0 where unknown
+  uint64_t device = 0;  // two paths are one file when device and inode are equal; 0 where unknown
   uint64_t inode = 0;
 };
 
@@ -122,7 +122,7 @@ struct DirectoryEntry {
   FileType type = FileType::kOther;
 };
 
-// Held while alive; released on destruction or when the process ends however it ends.
+// The lock is held until this is destroyed, or until the process ends in any way.
 class FileLock {
  public:
   virtual ~FileLock() = default;
@@ -135,31 +135,31 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
                                                                            ReadMode mode = ReadMode::kBuffered) = 0;
 
-  // A new empty file; AlreadyExists when there is one.
+  // A new empty file; AlreadyExists when the path exists.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
 
-  // As Create, for a large file that is written once from front to back: it may bypass the page cache, which the pages
-  // of a shard would only push other data out of. The default is Create.
+  // Like Create, for a large file that is written once from front to back. It may bypass the page cache, because the
+  // pages of a shard would only push other data out of it. The default is Create.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) {
     return Create(path);
   }
 
-  // An existing file, or a new one, positioned at its end.
+  // An existing or a new file. Writes go to its end.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) = 0;
 
   // Atomically replaces `to`.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
 
-  // Hard link; Unimplemented or FailedPrecondition where the two are on different file systems.
+  // Hard link. Unimplemented or FailedPrecondition when the two paths are on different file systems.
   virtual absl::Status Link(const std::string& from, const std::string& to) = 0;
 
   virtual absl::Status RemoveFile(const std::string& path) = 0;
-  virtual absl::Status RemoveDirectory(const std::string& path) = 0;  // empty ones only
+  virtual absl::Status RemoveDirectory(const std::string& path) = 0;  // the directory must be empty
 
   // Creates the directory; OK when it exists already. The parent must exist.
   virtual absl::Status CreateDirectory(const std::string& path) = 0;
 
-  // Makes renames, creations and removals in `path` durable.
+  // Makes renames, creations and removals inside `path` durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
 
   // Follows symbolic links unless `follow` is false.
@@ -168,33 +168,32 @@ class FileSystem {
   // Entries of a directory, unsorted, without "." and "..".
   virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
 
-  // Calls `take` for each entry that List would return, one at a time, so that a directory of millions of entries need
-  // not stand in memory. `name` is valid during the call. Stops at the first error of `take` and returns it. The
-  // default goes through List.
+  // Calls `take` once for each entry that List would return, so that a directory of millions of entries need not be in
+  // memory. `name` is valid during the call. Stops at the first error of `take` and returns it. The default uses List.
   virtual absl::Status ForEachEntry(const std::string& path,
                                     const std::function<absl::Status(std::string_view name, FileType type)>& take);
 
-  // Whole file into memory, for small files; ResourceExhausted above `limit` bytes.
+  // Reads a whole small file into memory; ResourceExhausted above `limit` bytes.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit);
 
-  // Exclusive advisory lock on a file (created when missing); FailedPrecondition when another process or
-  // another caller holds it.
+  // Takes an exclusive advisory lock on a file and creates the file when missing. FailedPrecondition when another
+  // process or another caller holds the lock.
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) = 0;
 };
 
 // The operating system's files. Never deleted.
 FileSystem* PosixFileSystem();
 
-// An empty file system in memory with a root directory "/"; for tests and for building shards in memory.
+// An empty file system in memory with a root directory "/", for tests and for building shards in memory.
 std::unique_ptr<FileSystem> NewMemoryFileSystem();
 
 // Creates `path` and its missing parents.
 absl::Status CreateDirectories(FileSystem& file_system, const std::string& path);
 
-// Removes a directory and everything below it, not following symbolic links; OK when it is missing.
+// Removes a directory and everything below it, without following symbolic links; OK when it is missing.
 absl::Status RemoveTree(FileSystem& file_system, const std::string& path);
 
-// Joins with exactly one '/' between.
+// Joins the two with exactly one '/' between them.
 std::string JoinPath(std::string_view directory, std::string_view name);
 
 }  // namespace shardkit

@@ -1,9 +1,9 @@
-// From a stored JPEG or PNG to the pixels that a training step takes: which part of the image, how large, which way
-// up, and the same for the masks, boxes and points that belong to it.
+// From a stored JPEG or PNG to the pixels that a training step takes: crop, size and orientation, and the same geometry
+// for the masks, boxes and points of the image.
 //
-// Coordinates. A stored image (or mask) is what the file holds. The upright image is the stored one after its
-// EXIF orientation has been applied, as one looks at it. Positions are continuous: pixel (x, y) covers
-// [x, x + 1) by [y, y + 1), with (0, 0) the upper left corner. Nothing here does I/O or starts threads.
+// Coordinates. A stored image (or mask) is what the file holds. The upright image is the stored one after its EXIF
+// orientation has been applied, as a person sees it. Positions are continuous: pixel (x, y) covers [x, x + 1) by [y, y
+// + 1), with (0, 0) the upper left corner. Nothing here does I/O or starts threads.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace shardkit {
 
-// Borrowed pixels, row-major, channels interleaved: pixel (x, y) begins at pixels + y * row_stride +
-// x * channels. Nothing outside the pixels is touched, be it between two rows.
+// Borrowed pixels, row-major, channels interleaved: pixel (x, y) begins at pixels + y * row_stride + x * channels.
+// Memory outside the pixels, including gaps between rows, is not touched.
 struct ImageView {
   const uint8_t* pixels = nullptr;
   uint32_t width = 0;     // pixels
@@ -41,10 +41,11 @@ struct MutableImageView {
 
 // ---- Formats ----
 
-// Of an image file, as its first bytes say (format-spec/spec.md, section 4.2). JPEG and PNG are decoded to pixels.
+// The format of an image file, from its first bytes (format-spec/spec.md, section 4.2). JPEG and PNG are decoded to
+// pixels.
 enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kGif, kBmp, kTiff, kAvif, kJpegXl };
 
-// The first kImageHeadBytes bytes tell as much as the whole file. Pure.
+// The first kImageHeadBytes bytes are enough: the rest of the file does not change the result. Pure.
 inline constexpr size_t kImageHeadBytes = 64;
 ImageFormat DetectImageFormat(std::string_view bytes);
 
@@ -63,10 +64,10 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// What becomes of an image and of all that lies on it. First the stored image is turned upright; then
-// `source` is taken from it and resized to content_width x content_height; then, with `flip`, this content is
-// mirrored (its column x becomes column content_width - 1 - x); it comes to the upper left corner of the
-// output, and what it leaves to the right and below is padding. Padding is never mirrored to the left.
+// How an image, and all that lies on it, is transformed, in this order. The stored image is turned upright. `source` is
+// cut from it and resized to content_width x content_height. With `flip`, this content is mirrored (its column x
+// becomes column content_width - 1 - x). The content is placed in the upper left corner of the output; the rest, to the
+// right and below, is padding. `flip` does not move the padding to the left.
 struct Geometry {
   uint32_t stored_width = 0;   // pixels, as in the file
   uint32_t stored_height = 0;  // pixels, as in the file
@@ -85,28 +86,27 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-// Pixels each way that a Geometry may have at most, stored or put out.
+// The largest width and height in pixels, stored or output, that a Geometry may have.
 inline constexpr uint32_t kMaxImageSide = 1 << 20;
 
-// InvalidArgument, naming the field, when one is out of range: a size of 0 or above kMaxImageSide, an
-// orientation outside 1 to 8, an empty box or one that leaves the image (by more than 1e-6 pixels, for the
-// rounding of those who compute boxes), content larger than the output.
+// InvalidArgument, naming the field, when one is out of range: a size of 0 or above kMaxImageSide, an orientation
+// outside 1 to 8, an empty box, a box that leaves the image (by more than 1e-6 pixels, to allow for rounding), or
+// content larger than the output.
 absl::Status CheckGeometry(const Geometry& geometry);
 
-// A stored image before anything is done to it.
+// The size and orientation of a stored image.
 struct StoredSize {
   uint32_t width = 0;   // pixels, as in the file
   uint32_t height = 0;  // pixels
-  int orientation = 1;  // EXIF; 0, which stands for a file that does not say, counts as 1
+  int orientation = 1;  // EXIF; 0 (the file does not say) counts as 1
 };
 
-// Of a JPEG or PNG, by its headers. That a PNG may have an orientation, too (its eXIf chunk), is not looked at.
-// DataLoss when the file does not say, or is of no known format; Unimplemented, naming the format, for another one.
-// Thread-safe.
+// The size of a JPEG or PNG, from its headers. The orientation of a PNG (its eXIf chunk) is ignored. DataLoss when the
+// file does not give its size or is of no known format; Unimplemented, naming the format, for another one. Thread-safe.
 absl::StatusOr<StoredSize> ProbeImage(std::string_view bytes);
 
-// The functions below are pure. They accept any argument; what makes no sense (a size of 0, a crop larger
-// than what it is cut from) gives a Geometry that CheckGeometry refuses, as does everything that uses one.
+// The functions below are pure. They accept any argument. When an argument makes no sense (a size of 0, a crop larger
+// than the image), CheckGeometry and everything that uses the Geometry refuse the result.
 
 // The whole upright image at its own size.
 Geometry FullImage(const StoredSize& stored);
@@ -114,13 +114,13 @@ Geometry FullImage(const StoredSize& stored);
 // The whole upright image, resized to width x height.
 Geometry Resize(const StoredSize& stored, uint32_t width, uint32_t height);
 
-// torchvision's Resize(resize) and CenterCrop(crop) in one: the shorter side becomes `resize`, the longer one
-// int(resize * longer / shorter), and crop x crop pixels are cut from the middle, from round((side - crop) /
-// 2) on, halves to even. Needs crop <= resize: torchvision would pad, this gives a box outside the image.
+// torchvision's Resize(resize) and CenterCrop(crop) in one. The shorter side becomes `resize`, the longer one
+// int(resize * longer / shorter). Then crop x crop pixels are cut from the middle, starting at round((side - crop) /
+// 2), halves to even. Needs crop <= resize: torchvision would pad, but this gives a box outside the image.
 Geometry CenterCrop(const StoredSize& stored, uint32_t resize, uint32_t crop);
 
-// The longer side becomes `target`, the shorter one in proportion, rounded (int(side * target / longer +
-// 0.5), at least 1); padded to target x target. As ResizeLongestSide of Segment Anything.
+// The longer side becomes `target`, the shorter one int(side * target / longer + 0.5), at least 1. Padded to target x
+// target. Like ResizeLongestSide of Segment Anything.
 Geometry ResizeLongestSide(const StoredSize& stored, uint32_t target);
 
 // Toggles `flip`.
@@ -156,11 +156,11 @@ struct RandomCropOptions {
   double max_ratio = 4.0 / 3.0;
 };
 
-// torchvision's RandomResizedCrop: up to ten times an area, uniform in the scale range, and a ratio, uniform
-// in its logarithm, are drawn; the first box of whole pixels that fits in the image is put at a random place;
-// when none does, the largest box in the middle whose ratio is in range. Draws at most 22 numbers: two for
-// each try (area, ratio), then two (y, x). The box is the same on machines whose C libraries agree on exp,
-// log and sqrt to well within what rounding to pixels leaves over.
+// torchvision's RandomResizedCrop. Up to ten times it draws an area, uniform in the scale range, and a ratio, uniform
+// in its logarithm. The first box of whole pixels that fits in the image is placed at random. When none fits, it takes
+// the largest box in the middle whose ratio is in range. Draws at most 22 numbers: two for each try (area, ratio), then
+// two (y, x). The box is the same on all machines whose C libraries give nearly the same exp, log and sqrt: rounding to
+// pixels hides small differences.
 Geometry RandomResizedCrop(const StoredSize& stored, uint32_t width, uint32_t height, AugmentationRandom& random,
                            const RandomCropOptions& options = {});
 
@@ -171,10 +171,10 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-// Where a position on the stored image comes to lie on the output; outside of it when `source` does not hold
-// it.
+// Maps a position on the stored image to the output. The result is outside the output when `source` does not contain
+// the position.
 Point MapPoint(const Geometry& geometry, const Point& stored);
-// The same of a box. Not cut off at the edges of the output.
+// The same for a box. The result is not cut at the edges of the output.
 Box MapBox(const Geometry& geometry, const Box& stored);
 
 // ---- Pixels ----
@@ -187,12 +187,12 @@ class Resizer {
   Resizer(Resizer&&) noexcept;
   Resizer& operator=(Resizer&&) noexcept;
 
-  // Fills `out` with `source` of `image`, resized: bilinear, and antialiased where it shrinks (a triangle
-  // filter as wide as two output pixels). Equal, to the bit, to Pillow's
-  // image.resize((out.width, out.height), Image.BILINEAR, box=...) when the box's edges and its size are
-  // 32-bit floats, to which Pillow rounds them; else within 1. As there, pixels of `image` around the box
-  // count where the filter reaches them. InvalidArgument for an empty size, a box that is empty or leaves
-  // `image`, other channels in `out`.
+  // Fills `out` with `source` of `image`, resized: bilinear, and antialiased where it shrinks (a triangle filter as
+  // wide as two output pixels). Equals, bit for bit, Pillow's image.resize((out.width, out.height), Image.BILINEAR,
+  // box=...) when the box's edges and size are exact as 32-bit floats, which Pillow rounds them to; otherwise each
+  // value is within 1. As in Pillow, pixels of `image` around the box count where the filter reaches them.
+  // InvalidArgument for an empty size, an empty box, a box that leaves `image`, and when `out` has another number of
+  // channels.
   absl::Status ResizeBilinear(const ImageView& image, const Box& source, const MutableImageView& out);
 
  private:
@@ -200,25 +200,25 @@ class Resizer {
   std::unique_ptr<State> state_;
 };
 
-// Copies the stored `image` upright (EXIF 1 to 8) into `out` and then, with `flip`, mirrors it left to right.
-// `out` has the upright size and does not overlap `image`; InvalidArgument for another size or orientation.
+// Copies the stored `image` upright (EXIF 1 to 8) into `out`, and with `flip` then mirrors it left to right. `out` has
+// the upright size and does not overlap `image`. InvalidArgument for another size or orientation.
 absl::Status ApplyOrientation(const ImageView& image, int orientation, bool flip, const MutableImageView& out);
 
-// An image of few bytes can claim gigabytes of pixels. Enough for 78 million pixels of RGB.
+// Limits memory because an image of few bytes can claim gigabytes of pixels. Enough for 78 million pixels of RGB.
 inline constexpr uint64_t kDefaultImageMemory = uint64_t{224} << 20;
 
 struct ImageDecodeOptions {
-  // Decode at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) where that still has at least as many
-  // pixels each way as the content has. Faster; not the same pixels. False: only the region is saved.
+  // Decode at 1/8, 1/4 or 1/2 of the size (libjpeg's DCT scaling) where that still has at least the content's width and
+  // height. Faster, but gives other pixels. False: only decoding outside the region is saved.
   bool scaled_decode = true;
-  // Value of the padding, per channel; the first for gray output.
+  // Value of the padding, per channel; gray output uses the first.
   std::array<uint8_t, 3> fill = {0, 0, 0};
-  // Bytes that decoding one image may take beyond `out`, and of outputs whose size the image decides, `out` too. Images
-  // that need more are refused (ResourceExhausted).
+  // Limit of the bytes that decoding one image takes; `out` counts only when its size depends on the image. Images that
+  // need more are refused (ResourceExhausted).
   uint64_t max_memory = kDefaultImageMemory;
 };
 
-// Decodes JPEGs and PNGs to training input. Reuses its memory. One thread at a time; use one per thread.
+// Decodes JPEGs and PNGs to training input. Reuses its memory. One thread at a time; use one decoder per thread.
 class ImageDecoder {
  public:
   ImageDecoder();
@@ -226,20 +226,20 @@ class ImageDecoder {
   ImageDecoder(ImageDecoder&&) noexcept;
   ImageDecoder& operator=(ImageDecoder&&) noexcept;
 
-  // Fills `out`, which has the geometry's output size; its channels, 1 or 3, say whether gray or RGB. Only
-  // the region that the geometry needs is decoded. The identity decodes straight into `out`, without a copy.
+  // Fills `out`, which has the geometry's output size; its channels, 1 or 3, choose gray or RGB. Only the region that
+  // the geometry needs is decoded. The identity decodes directly into `out`, without a copy.
   //
-  // Of a PNG the pixels are those of Pillow's convert("RGB") and convert("L"): gray is repeated, colors become gray by
-  // 0.299, 0.587 and 0.114, transparency is dropped, not laid on a background. Of 16 bits the upper 8 are taken. It is
-  // decoded at its own size, from the first row to the last one of the region; an interlaced one as a whole.
+  // The pixels of a PNG are those of Pillow's convert("RGB") and convert("L"): gray is repeated, colors become gray by
+  // 0.299, 0.587 and 0.114, and transparency is dropped without blending. Of 16 bits the upper 8 are taken. It is
+  // decoded at its own size, from the first row to the last one of the region; an interlaced one completely.
   //
-  // Of a JPEG the pixels are those of JpegDecoder::DecodeRegion at the scale chosen, resized by Resizer from the
-  // geometry's box; at full scale without a crop, those of JpegDecoder::Decode. Where the geometry turns or
-  // mirrors, each is within 2 of the same done by separate steps.
+  // The pixels of a JPEG are those of JpegDecoder::DecodeRegion at the chosen scale, resized by Resizer from the
+  // geometry's box; at full scale without a crop, those of JpegDecoder::Decode. Where the geometry turns or mirrors,
+  // each value is within 2 of the result of separate steps.
   //
-  // InvalidArgument for a geometry that CheckGeometry refuses, that is made for another size than the file
-  // has, or that does not fit `out`; the errors of ProbeImage; otherwise those of JpegDecoder::Decode. As
-  // in DecodeRegion, damage beyond the region can go unseen. After an error `out` holds anything.
+  // InvalidArgument for a geometry that CheckGeometry refuses, that was made for another size than the file has, or
+  // that does not match `out`; the errors of ProbeImage; otherwise those of JpegDecoder::Decode. As in DecodeRegion,
+  // damage outside the region may not be found. After an error the contents of `out` are unspecified.
   absl::Status Decode(std::string_view bytes, const Geometry& geometry, const ImageDecodeOptions& options,
                       const MutableImageView& out);
 
@@ -250,14 +250,14 @@ class ImageDecoder {
 
 // ---- Masks ----
 
-// Masks of one image through its geometry: prepared once, then cheap for each mask. Reuses its memory. One
-// thread at a time.
+// Applies the geometry of an image to its masks. It is prepared once and then cheap for each mask. Reuses its memory.
+// One thread at a time.
 //
-// A mask is given as stored (before orientation), geometry.stored_height x stored_width. Output pixel (x, y)
-// of the content is the mask's pixel nearest to its centre. Exactly, in double precision and this order of
-// operations, with x mirrored first when the geometry flips: the upright mask's pixel
+// A mask is given as stored (before orientation), geometry.stored_height x stored_width. Output pixel (x, y) of the
+// content is the mask's pixel nearest to its centre. Exactly, in double precision and this order of operations, with x
+// mirrored first when the geometry flips: the upright mask's pixel
 //   floor(source.x + (x + 0.5) * source.width / content_width), at most upright_width - 1,
-// and so for y. Padding is 0. The work is proportional to the runs and the output, not to the stored mask.
+// and the same for y. Padding is 0. The work is proportional to the runs and the output, not to the stored mask.
 class MaskRasterizer {
  public:
   MaskRasterizer();
@@ -265,12 +265,12 @@ class MaskRasterizer {
   MaskRasterizer(MaskRasterizer&&) noexcept;
   MaskRasterizer& operator=(MaskRasterizer&&) noexcept;
 
-  // CheckGeometry's errors. To be called before the others.
+  // CheckGeometry's errors. Must be called before Dense and Packed.
   absl::Status SetGeometry(const Geometry& geometry);
 
-  // Row-major, one byte per pixel, 0 or 1. `out` has output_height * output_width bytes. InvalidArgument when
-  // it has not, or the mask has another size than the geometry says; DataLoss when its runs do not sum to it.
-  // For an identity geometry this is DecodeDense.
+  // Row-major, one byte per pixel, 0 or 1. InvalidArgument unless `out` has output_height * output_width bytes and the
+  // mask has the stored size of the geometry. DataLoss when its runs do not sum to that size. For an identity geometry
+  // this is DecodeDense.
   absl::Status Dense(const RleView& mask, std::span<uint8_t> out);
 
   // One bit per pixel, as DecodePacked. `out` has output_height * PackedRowBytes(output_width) bytes.
@@ -281,7 +281,7 @@ class MaskRasterizer {
   std::unique_ptr<State> state_;
 };
 
-// One mask alone. Thread-safe.
+// For a single mask. Thread-safe.
 absl::Status RasterizeMask(const RleView& mask, const Geometry& geometry, std::span<uint8_t> out);
 absl::Status RasterizeMaskPacked(const RleView& mask, const Geometry& geometry, std::span<uint8_t> out);
 

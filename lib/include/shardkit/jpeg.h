@@ -1,4 +1,4 @@
-// What a JPEG file says about itself, and decoding it to pixels (libjpeg-turbo).
+// Reads the headers of JPEG files and decodes them to pixels (libjpeg-turbo).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace shardkit {
 
-// From the markers alone (ITU-T T.81, Annex B; Exif 2.32, 4.6); no pixel is decoded.
+// From the markers only (ITU-T T.81, Annex B; Exif 2.32, 4.6); no pixel is decoded.
 struct JpegInfo {
   uint32_t width = 0;        // pixels, as coded (before any EXIF rotation)
   uint32_t height = 0;       // pixels
@@ -22,8 +22,8 @@ struct JpegInfo {
   bool progressive = false;  // SOF2, SOF6, SOF10 or SOF14
   bool lossless = false;     // SOF3, SOF7, SOF11 or SOF15
   bool arithmetic = false;   // arithmetic entropy coding
-  // What a decoder holds of the whole image at once, whatever part of it is wanted: its DCT coefficients, 2 bytes each,
-  // when the first scan has not all of them (progressive files, and sequential ones with a scan per component); else 0.
+  // Bytes of DCT coefficients, 2 bytes each, that a decoder must hold for the whole image, even to decode a part of it.
+  // Not 0 when the first scan has only some of them: progressive files, and sequential ones with a scan per component.
   uint64_t coefficient_bytes = 0;
   int exif_orientation = 0;  // 1 to 8; 0 when the file does not say
 };
@@ -38,10 +38,10 @@ struct DecodedImage {
   std::vector<uint8_t> pixels;  // height x width x channels, row-major
 };
 
-// Part of an image, and how it is decoded.
+// The part of an image to decode, and how.
 struct JpegRegionOptions {
-  // The region, in pixels of the whole image at full size, as coded. A width or height of 0 stands for all
-  // that is right of x, or below y. Inside the image.
+  // The region, in pixels of the whole image at full size, as coded; it must lie inside the image. A width of 0 means
+  // all that is right of x, a height of 0 all that is below y.
   uint32_t x = 0;
   uint32_t y = 0;
   uint32_t width = 0;
@@ -52,7 +52,7 @@ struct JpegRegionOptions {
 
 struct DecodedRegion {
   DecodedImage image;
-  // Where image's first pixel lies in the whole image decoded at this scale, and how large that would be:
+  // Position of the first pixel of `image` in the whole image decoded at this scale, and the size of that whole image:
   // ceil(size * scale / 8).
   uint32_t left = 0;
   uint32_t top = 0;
@@ -60,7 +60,7 @@ struct DecodedRegion {
   uint32_t whole_height = 0;
 };
 
-// Decodes images or parts of them, reusing its memory. One thread at a time; use one per thread.
+// Decodes images or parts of them. Reuses its memory. One thread at a time; use one decoder per thread.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -68,40 +68,42 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // Decodes to RGB, or gray for one-component files, into *image, whose memory is reused. DataLoss when the
-  // file is damaged or truncated (libjpeg-turbo's warnings count as damage); Unimplemented, naming the
-  // feature, for what the library cannot decode (lossless, 12 or 16 bits); ResourceExhausted above max_memory.
+  // Decodes to RGB, or gray for one-component files, into *image, and reuses its memory. DataLoss when the file is
+  // damaged or truncated (libjpeg-turbo's warnings count as damage). Unimplemented, with the feature's name, for what
+  // the library cannot decode (lossless, 12 or 16 bits). ResourceExhausted above max_memory.
   absl::Status Decode(std::string_view bytes, DecodedImage* image);
 
-  // The same into the caller's memory, of the image's size; its channels (1 or 3) say whether gray or RGB.
-  // InvalidArgument when `out` has another size. After an error `out` holds anything.
+  // The same into the caller's memory, which has the image's size; out.channels (1 or 3) chooses gray or RGB.
+  // InvalidArgument when `out` has another size. After an error the contents of `out` are unspecified.
   absl::Status DecodeInto(std::string_view bytes, const MutableImageView& out);
 
-  // Decodes a region, to exactly the pixels it has in the whole image decoded at the same scale: at scale s
-  // the columns floor(x * s / 8) up to ceil((x + width) * s / 8), and so the rows. Errors as Decode;
-  // InvalidArgument for a region outside the image or options out of range.
+  // Decodes a region. Its pixels equal those of the whole image decoded at the same scale. At scale s these are the
+  // columns floor(x * s / 8) up to ceil((x + width) * s / 8), and the rows likewise. Errors as Decode; InvalidArgument
+  // for a region outside the image or options out of range.
   //
-  // In files of one scan (all but progressive ones and the odd exception) decoding stops below the region. So
-  // damage goes unseen in what is stored more than two rows of MCUs below it (8 or 16 pixels each at full
-  // size, up to 32 with unusual subsampling), a file cut short there included. A region that reaches the last
-  // row is checked to the end of the image. Files of several scans are read whole. Columns beside the region
-  // and rows above it are entropy-decoded and checked always.
+  // In files of one scan (nearly all files that are not progressive) decoding stops below the region. Damage more than
+  // two rows of MCUs below the region is therefore not found, and neither is a cut there (a row of MCUs is 8 or 16
+  // pixels at full size, up to 32 with unusual subsampling). A region that reaches the last row is checked to the end
+  // of the image. Files of several scans are read completely. Columns beside the region and rows above it are always
+  // entropy-decoded and checked.
   absl::Status DecodeRegion(std::string_view bytes, const JpegRegionOptions& options, DecodedRegion* region);
 
-  // Decodes everything, with all checks of Decode, and keeps no pixel: memory for some rows, and for coefficient_bytes.
+  // Decodes everything, with all checks of Decode, but keeps no pixels: needs memory for some rows and
+  // coefficient_bytes.
   absl::Status Check(std::string_view bytes);
 
-  // Bytes that one image may need: the pixels it is decoded to, unless they go into the caller's memory, and its
-  // coefficient_bytes. By the frame header alone, before anything is allocated. Default 224 MiB: 78 million pixels of
-  // RGB, or 39 million of a progressive file with 4:2:0 chroma. An arithmetic-coded image has at most as many pixels,
-  // whatever part of it is wanted: a few bytes may announce billions, and take the time of decoding them.
+  // Limit of the memory for one image, in bytes: its decoded pixels (unless they go into the caller's memory) and its
+  // coefficient_bytes. Checked from the frame header, before any allocation. Default 224 MiB: 78 million pixels of RGB,
+  // or 39 million of a progressive file with 4:2:0 chroma. An arithmetic-coded image may have at most as many pixels as
+  // bytes of the limit, even for a small region: a few bytes may claim billions of pixels, which would take long to
+  // decode.
   void set_max_memory(uint64_t bytes) { max_memory_ = bytes; }
 
  private:
   struct RegionState;
   absl::Status DecodeWhole(std::string_view bytes, const JpegInfo& info, int format, uint8_t* out, size_t row_stride);
   void* handle_ = nullptr;
-  std::unique_ptr<RegionState> region_;  // made when first needed
+  std::unique_ptr<RegionState> region_;  // created when first needed
   std::vector<uint8_t> scratch_;
   uint64_t max_memory_ = kDefaultImageMemory;
 };

@@ -1,4 +1,4 @@
-// What a loader has been doing, and what holds it up.
+// What a loader has done, and what limits its speed.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ struct StageTimes {
 struct LoaderReport {
   StageTimes read;          // from the files, checksums and decompression included
   StageTimes decode;        // to batches
-  double file_seconds = 0;  // the part of read.busy spent in reads of files; the rest is checking and decompressing
+  double file_seconds = 0;  // part of read.busy: reads of files; the rest is checking and decompressing
 
   double seconds = 0;                // since the first Next()
-  double consumer_wait_seconds = 0;  // in Next(), the first one apart
-  double first_batch_seconds = 0;    // in the first Next(), opening apart
-  double step_seconds = 0;           // seconds from the end of the first Next() to the end of the last one
+  double consumer_wait_seconds = 0;  // in Next(), without the first call
+  double first_batch_seconds = 0;    // in the first Next(), without Open
+  double step_seconds = 0;           // from the end of the first Next() to the end of the last one
 
   uint64_t batches = 0;
   uint64_t samples = 0;
   uint64_t bytes = 0;       // of batches delivered
   uint64_t bytes_read = 0;  // of blocks, as stored
   uint64_t blocks_read = 0;
-  uint64_t blocks_read_again = 0;  // dropped for want of memory and read again
+  uint64_t blocks_read_again = 0;  // dropped for lack of memory and read again
   uint64_t skipped = 0;
   std::vector<BadSample> first_skipped;  // up to 100
 
@@ -43,11 +43,11 @@ struct LoaderReport {
   uint64_t peak_block_memory = 0;
   uint64_t peak_batch_memory = 0;
 
-  uint64_t token_positions = 0;  // of packed rows
-  uint64_t tokens = 0;           // of them filled
+  uint64_t token_positions = 0;  // tokens that fit in the packed rows
+  uint64_t tokens = 0;           // tokens in them
 
-  bool auto_threads = false;  // the numbers of threads were found by the loader
-  std::string threads_note;   // how
+  bool auto_threads = false;  // the loader chose the numbers of threads
+  std::string threads_note;   // how it chose them
 
   // The consumer's wait as a share of step time: 0 to 1.
   double wait_share() const { return step_seconds > 0 ? consumer_wait_seconds / step_seconds : 0; }

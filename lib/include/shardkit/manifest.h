@@ -1,4 +1,4 @@
-// dataset.json: what a dataset consists of (format-spec/spec.md, section 9.1).
+// dataset.json: the contents of a dataset (format-spec/spec.md, section 9.1).
 #pragma once
 
 #include <cstdint>
@@ -36,15 +36,15 @@ struct Manifest {
   uint64_t bytes() const;
   uint64_t blocks() const;
 
-  // XXH3-64 of the content hashes one after another; the offset index carries it.
+  // XXH3-64 of the concatenated content hashes; the offset index stores it.
   uint64_t dataset_hash() const;
 };
 
 // The text of dataset.json. Deterministic.
 std::string FormatManifest(const Manifest& manifest);
 
-// DataLoss, with what is wrong, on anything but a well-formed manifest; names that would lead out of the directory are
-// refused. Unimplemented for a later version.
+// DataLoss, saying what is wrong, for a malformed manifest and for names that would lead out of the directory.
+// Unimplemented for a later version.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text);
 
 // Reads dataset.json of a directory. NotFound when the directory is not a dataset.

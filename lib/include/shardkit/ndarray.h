@@ -22,12 +22,12 @@ struct NdarrayView {
   uint64_t element_count() const;
 };
 
-// Appends a value that carries its own shape: what a column without Column::shape stores. InvalidArgument
-// when the data's size is not that of the shape, or a limit is passed.
+// Appends a value with its own shape, as stored in a column without Column::shape. InvalidArgument when the size of
+// `data` does not match the shape, or when a limit is exceeded.
 absl::Status AppendNdarray(Type dtype, std::span<const uint64_t> shape, std::string_view data, std::string* out);
 
-// Parses a value of `column`, whose type is kNdarray, with or without a shape in the schema. DataLoss when
-// the bytes do not fit.
+// Parses a value of `column`, whose type is kNdarray, with or without a shape in the schema. DataLoss when the bytes do
+// not match the column.
 absl::StatusOr<NdarrayView> ParseNdarray(const Column& column, std::string_view value);
 
 }  // namespace shardkit

@@ -1,19 +1,19 @@
-// The order in which an epoch visits samples. Pure: no I/O, no clock, no threads, and the same on every machine.
+// The order in which an epoch visits samples. Pure: no I/O, no clock, no threads, and the same result on every machine.
 //
-// An epoch is one sequence of positions, cut into steps of batch_size positions; rank r of W takes slot j of each step
-// where j % W == r. Position g is mapped to a sample by arithmetic alone, so that an epoch can be entered anywhere, and
-// neither the sequence nor the steps know of ranks. How the mapping is made:
+// An epoch is one sequence of positions, divided into steps of batch_size positions. Rank r of W takes slot j of each
+// step where j % W == r. Arithmetic alone maps position g to a sample, so a run can start anywhere in an epoch. The
+// sequence and the steps do not depend on the number of ranks. The mapping:
 //
-//   - The blocks of a dataset are put in a random order (shuffled), or left in theirs; repeats follow one another.
-//   - The samples in that order are cut into as many equal lanes (canonical streams) as Plan::lanes() says. Position g
-//     belongs to lane g % lanes, so that neighbours come from different places, and a world size that divides the
-//     lanes (and the batch size) gives every rank lanes of its own.
-//   - Each lane is cut, at the edges of blocks, into windows of the lane's share of the shuffle buffer. Within a window
-//   the
-//     samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with smaller
-//     windows, so that the first batch does not wait for the whole buffer.
-//   - What does not fill a row of lanes comes last.
-//   - With several datasets each lane mixes theirs evenly, in the proportion of their sizes.
+//   - The blocks of a dataset are in random order (shuffled) or in their own order. Repeats of a dataset follow one
+//     another.
+//   - The samples in that order are divided into Plan::lanes() equal lanes (canonical streams). Position g belongs to
+//     lane g % lanes, so that neighbours come from different places. When the world size divides the lanes and the
+//     batch size, every rank has lanes of its own.
+//   - Each lane is divided, at the edges of blocks, into windows of the lane's share of the shuffle buffer. Within a
+//     window the samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with
+//     smaller windows, so that the first batch does not wait for the whole buffer.
+//   - Samples that do not fill a row (one sample of each lane) come last.
+//   - With several datasets, each lane mixes them evenly, in proportion to their sizes.
 #pragma once
 
 #include <cstdint>
@@ -36,23 +36,24 @@ enum class SampleOrder {
 // What happens to the samples that do not fill the last step of an epoch.
 enum class Remainder {
   kKeep,  // the last step is smaller; ranks may have one sample more than others, or none
-  kDrop,  // they are not used in this epoch; which they are changes with the epoch when shuffled
-  kPad,   // the last step is filled with the first samples of the epoch's order, again and again if need be
+  kDrop,  // they are not used in this epoch; when shuffled, each epoch leaves out others
+  kPad,   // the first samples of the epoch's order fill the last step, repeated when needed
 };
 
 // A block as the plan sees it.
 struct PlanBlock {
   uint64_t first_sample = 0;  // ordinal in the dataset
   uint32_t sample_count = 0;
-  uint64_t bytes = 0;  // what it takes in memory; the length in the file is a good stand-in
+  uint64_t bytes = 0;  // in memory; the length in the file is a good estimate
 };
 
 // One of the datasets that are mixed.
 struct PlanDataset {
-  // In the order of the dataset: first_sample begins at 0 and each block goes on where the one before ended.
+  // In the order of the dataset: first_sample begins at 0, and each block begins where the one before ended.
   std::vector<PlanBlock> blocks;
 
-  // At most one of the three. Nothing: every sample once. With proportions in use, every dataset has one.
+  // At most one of the three. When none is set: every sample once. When one dataset has a proportion, all must have
+  // one.
   double proportion = 0;  // share of the epoch; shares are scaled to a sum of 1
   double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
   uint64_t choose = 0;    // samples per epoch
@@ -64,25 +65,25 @@ struct PlanDataset {
 struct PlanOptions {
   uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
-  uint64_t batch_size = 1;  // samples of a step, over all ranks; at least 1
+  uint64_t batch_size = 1;  // samples of a step over all ranks; at least 1
   Remainder remainder = Remainder::kKeep;
-  uint64_t shuffle_buffer_bytes = uint64_t{256} << 20;  // over all lanes, that is, over all ranks
+  uint64_t shuffle_buffer_bytes = uint64_t{256} << 20;  // over all lanes and thus all ranks
   uint32_t lanes = 0;                                   // 1 to 65536; 0 chooses a power of two up to 64 from the buffer
   uint64_t epoch_samples = 0;  // with proportions: samples of an epoch; 0 is the sum of all datasets'
 };
 
-// A sample and where it stands.
+// A sample and its place.
 struct PlannedSample {
   uint32_t dataset = 0;
   uint32_t block = 0;     // within the dataset
   uint32_t in_block = 0;  // sample within the block
   uint32_t lane = 0;
   uint64_t ordinal = 0;  // in the dataset
-  uint64_t window = 0;   // windows are numbered through the dataset's lanes, from 0
+  uint64_t window = 0;   // numbered through all lanes of the dataset, from 0
 };
 
-// Where a run stands: small, free of world size, and valid for the same datasets, seed and order only, which `plan`, a
-// hash of them, makes sure of. The batch size may change between runs.
+// The progress of a run. It is small and does not depend on the world size. It is valid only for the same datasets,
+// seed and order; `plan`, a hash of them, is used to check this. The batch size may change between runs.
 struct Cursor {
   uint64_t epoch = 0;
   uint64_t position = 0;  // first position not yet delivered
@@ -107,15 +108,16 @@ class EpochOrder {
   // `position` < size(). Time: logarithmic in the number of blocks.
   virtual PlannedSample At(uint64_t position) const = 0;
 
-  // Samples of `block` that lie in `window` of `dataset`: how often the block is needed there by all ranks together.
+  // The number of samples of `block` in `window` of `dataset`: how often all ranks together need the block there.
   virtual uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const = 0;
 
-  // Positions of the lane that lie in the window come before those of its next window, except in a mixture of datasets,
-  // where this holds for the positions of each dataset.
+  // The number of windows of the dataset, over all its lanes. In an epoch of one dataset, all positions of a window
+  // come before those of the lane's next window. In a mixture, the last ones of a window may come after the first of
+  // the next.
   virtual uint64_t window_count(uint32_t dataset) const = 0;
 };
 
-// Positions of the epoch's sequence, those from size() on being padding: position % size() is the sample's.
+// Positions of the epoch's sequence. Positions from size() on are padding: they repeat the sample of position % size().
 struct Step {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -124,31 +126,32 @@ struct Step {
 // Immutable, thread-safe. Memory is proportional to the number of blocks.
 class Plan : public std::enable_shared_from_this<Plan> {
  public:
-  // InvalidArgument, naming the option or the dataset, when a rule above is broken; also for an epoch without samples
-  // and one of 2^48 samples or more.
+  // InvalidArgument, naming the option or the dataset, when a rule above is broken, and for an epoch without samples or
+  // with 2^48 samples or more.
   static absl::StatusOr<std::shared_ptr<const Plan>> Create(std::vector<PlanDataset> datasets,
                                                             const PlanOptions& options);
 
   const PlanOptions& options() const { return options_; }
   const std::vector<PlanDataset>& datasets() const { return datasets_; }
 
-  // Canonical streams, chosen when the options say 0: independent of world size and batch size.
+  // Canonical streams. When the options say 0, they are chosen independently of world size and batch size.
   uint32_t lanes() const { return lanes_; }
 
-  // Samples of an epoch from each dataset, and their sum.
+  // Samples that an epoch takes from each dataset, and their sum.
   const std::vector<uint64_t>& counts() const { return counts_; }
   uint64_t samples_per_epoch() const { return samples_; }
 
-  // A hash of what the order depends on: datasets, seed, order, buffer, lanes. Not of batch size and remainder.
+  // A hash of all that the order depends on: datasets, seed, order, buffer, lanes. Independent of batch size and
+  // remainder.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Time and memory proportional to the blocks of the epoch.
+  // Takes time and memory proportional to the blocks of the epoch.
   std::shared_ptr<const EpochOrder> Epoch(uint64_t epoch) const;
 
   // Steps left in an epoch when `position` positions have been delivered; the same on every rank.
   uint64_t StepsFrom(uint64_t position) const;
 
-  // Step `step` (below StepsFrom(position)) of those.
+  // Step `step` of the steps left; `step` < StepsFrom(position).
   Step StepAt(uint64_t position, uint64_t step) const;
 
   // Slots of a step that belong to the rank: positions step.begin + rank, + rank + world_size, …, below step.end.

@@ -1,15 +1,13 @@
-// Recovering what is whole of damaged shards and datasets.
+// Recovers the undamaged parts of damaged shards and datasets.
 //
-// A block is whole when the checksums of its header and of all its chunks hold (format-spec/spec.md, section
-// 8). Every whole block is recovered: at the place the block directory gives, and at every multiple of the
-// shard's alignment (of 64 bytes when the header is gone), in whatever order they lie. Blocks that bytes
-// inserted or removed in front of them have moved elsewhere are found when the directory is whole, and
-// otherwise need not be. A block within a value of another block is not taken. Where the directory is whole,
-// only its blocks are; without it, a block within a damaged block is taken only when the chain of header
-// checksums ties it to one outside.
+// A block is whole when the checksums of its header and of all its chunks are right (format-spec/spec.md, section 8).
+// Every whole block is recovered. Blocks are searched at the places that the block directory gives and at every
+// multiple of the shard's alignment (of 64 bytes when the header is damaged), in any order. When inserted or removed
+// bytes have moved a block, it is found if the directory is whole; otherwise it may not be. A block inside a value of
+// another block is not taken: where the directory is whole, only its blocks are taken. Without the directory, a block
+// inside a damaged block is taken only when the chain of header checksums links it to a block outside.
 //
-// What cannot be read (I/O errors of a dying disk) is an error, not damage: copy the file with a tool that
-// skips bad sectors first.
+// I/O errors (of a dying disk) are errors, not damage: copy the file first, with a tool that skips bad sectors.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +26,20 @@
 namespace shardkit {
 
 struct RepairOptions {
-  // For shards whose own header is damaged: another shard of the dataset, the dataset's directory, or its
-  // dataset.json. Empty: the dataset.json beside the shard, when it lists the shard and something left of the
-  // shard proves that the header was made of its columns.
+  // The source of the columns when a shard's own header is damaged: another shard of the dataset, the dataset's
+  // directory, or its dataset.json. When empty: the dataset.json beside the shard, if it lists the shard and if what is
+  // left of the shard proves that the header had these columns.
   std::string schema_from;
 
-  // Of a damaged block whose head chunks are whole, keep the samples whose values all have the right
-  // checksums. They are encoded anew as a block of their own. Off: the block is lost as a whole.
+  // In a damaged block with whole head chunks, keep the samples whose values all have the right checksums. They are
+  // encoded again as a block of their own. False: the whole block is lost.
   bool keep_samples = false;
 
-  // Keys of lost samples that a report names, over all its losses; further ones are left out. A key counts
-  // once more for every 256 bytes.
+  // The most keys of lost samples that a report names, over all its losses; the rest are left out. A key counts once
+  // more for every 256 bytes.
   uint64_t max_keys = 100000;
 
-  // As ReadOptions. A block beyond it is an error, not a loss: blocks are decompressed to count their values.
+  // As ReadOptions. A block over the limit is an error, not a loss: blocks are decompressed to count their values.
   uint64_t max_decompression = kDefaultMaxDecompression;
 
   // Flushes what is written to stable storage.
@@ -49,8 +47,8 @@ struct RepairOptions {
 
   const Cancellation* cancellation = nullptr;
 
-  // Called between blocks, from the calling thread. Every shard is read twice, so that the total is about
-  // twice its size. An exception ends the repair, and is returned as Internal with its text.
+  // Called between blocks, on the calling thread. Every shard is read twice, so bytes_total is about twice its size. An
+  // exception ends the repair, which returns Internal with its text.
   std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;
 };
 
@@ -59,10 +57,10 @@ struct RepairLoss {
   uint64_t first_sample = 0;
   uint64_t sample_count = 0;
   std::optional<uint64_t> first_block;  // when known
-  uint64_t block_count = 0;             // 0 when not known, or when other samples of the block were kept
+  uint64_t block_count = 0;             // 0 when unknown, or when other samples of the block were kept
   std::string reason;                   // "its header is damaged or gone", …
-  std::vector<std::string> columns;     // with damaged chunks or values, as far as that is known
-  std::vector<std::string> keys;        // of the samples, in their order, when the block's keys can still be read
+  std::vector<std::string> columns;     // columns with damaged chunks or values, as far as known
+  std::vector<std::string> keys;        // of the samples, in their order, when the block's keys are readable
 };
 
 struct RepairReport {
@@ -71,12 +69,11 @@ struct RepairReport {
   bool written = false;  // false when there was nothing to recover: then there is no output
 
   uint64_t blocks_recovered = 0;
-  uint64_t blocks_lost = 0;  // as far as it is known
+  uint64_t blocks_lost = 0;  // as far as known
   uint64_t samples_recovered = 0;
   uint64_t samples_lost = 0;
 
-  // False when nothing is left that tells how many samples the shard had: there may have been more after the
-  // last one known.
+  // False when it is unknown how many samples the shard had: there may have been more after the last known one.
   bool end_known = true;
 
   std::vector<RepairLoss> losses;     // ascending by first_sample, without overlap
@@ -86,24 +83,24 @@ struct RepairReport {
   ContentHash content_hash{};  // of the output
   uint64_t bytes = 0;          // of the output
 
-  // True when it is known that no sample was lost.
+  // True when certainly no sample was lost.
   bool lossless() const { return samples_lost == 0 && end_known; }
 };
 
-// Writes the whole blocks of the shard at `path` to a new shard at `output`, in the order of their samples.
-// Chunks are copied as they are, headers are made anew, and the metadata is kept when it is whole or the
-// dataset.json beside the shard still tells it. An undamaged shard gives a shard of the same content.
-// `output` appears whole or not at all (through OUTPUT.tmp). The memory used is some MiB, the inline columns
-// of one block, and what grows with the number of blocks and the keys of the key index. Errors: NotFound;
-// AlreadyExists when there is an `output`; InvalidArgument when it is the input, when `path` is a shard of another
-// container, or when `schema_from` is of no use; DataLoss when this is no shard, or its header is gone and nothing
-// tells the columns; Unimplemented for a later version's shard; Cancelled; errors of I/O. Damage is reported, not
-// returned.
+// Writes the whole blocks of the shard at `path` to a new shard at `output`, in the order of their samples. Chunks are
+// copied unchanged and headers are made again. The metadata is kept when it is undamaged or when the dataset.json
+// beside the shard has it. An undamaged shard gives a shard of the same content. `output` appears complete or not at
+// all (through OUTPUT.tmp). Takes some MiB of memory, the inline columns of one block, and memory that grows with the
+// number of blocks and the keys of the key index. Damage is in the report.
+//
+// Errors: NotFound; AlreadyExists when `output` exists; InvalidArgument when `output` is the input, when `path` is a
+// shard of another container, or when `schema_from` is unusable; DataLoss when this is no shard, or when its header is
+// damaged and nothing else gives the columns; Unimplemented for a later version's shard; Cancelled; errors of I/O.
 absl::StatusOr<RepairReport> RepairShard(FileSystem& file_system, const std::string& path, const std::string& output,
                                          const RepairOptions& options = {});
 
 struct DatasetRepairReport {
-  std::vector<RepairReport> shards;  // in the dataset's order; those that were whole have no problems and no losses
+  std::vector<RepairReport> shards;  // in the dataset's order; whole shards have no problems and no losses
   std::vector<std::string> notes;
   bool written = false;  // false when there was nothing to recover: then there is no output
   Manifest manifest;     // of the output
@@ -113,11 +110,11 @@ struct DatasetRepairReport {
   bool lossless() const;  // as RepairReport
 };
 
-// Makes `output` a dataset of what is whole in `directory`: whole shards are linked, or copied where links do
-// not work, damaged ones repaired, manifest and index made anew. Shards are those of the manifest, or, when
-// that is damaged or missing (a pack that did not finish), *.shard and then *.shard.tmp by name. They are
-// named anew, as pack names them. Shards of which nothing is left are left out, missing ones count as lost.
-// Errors as RepairShard, and those of DatasetWriter::Create for `output`.
+// Makes `output` a dataset of the undamaged parts of `directory`. Whole shards are linked, or copied where links do not
+// work; damaged shards are repaired; manifest and index are made again. The shards are those of the manifest. When the
+// manifest is damaged or missing (a pack that did not finish), they are *.shard and then *.shard.tmp, by name. They get
+// new names, as from pack. A shard with no whole block is left out; a missing one counts as lost. Errors as
+// RepairShard, and those of DatasetWriter::Create for `output`.
 absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
                                                   const std::string& output, const RepairOptions& options = {});
 

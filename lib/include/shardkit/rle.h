@@ -1,10 +1,9 @@
-// Run-length encoded binary masks: COCO text and count lists, runs, dense masks, and the compact
-// binary form in which the `rle` column type stores a list of masks.
+// Run-length encoded binary masks: COCO text and count lists, runs, dense masks, and the compact binary form in which
+// the `rle` column type stores a list of masks.
 //
-// Runs are COCO's (pycocotools, common/maskApi.h): pixels in column-major order, alternately 0 and 1,
-// beginning with a (possibly empty) run of 0; the runs of a valid mask sum to height * width.
-// All functions are pure and thread-safe. Malformed input is DataLoss, a caller's mistake is
-// InvalidArgument; nothing here throws or aborts on bad input.
+// Runs are COCO's (pycocotools, common/maskApi.h): pixels in column-major order, alternately 0 and 1, beginning with a
+// (possibly empty) run of 0. The runs of a valid mask sum to height * width. All functions are pure and thread-safe.
+// Malformed input is DataLoss, a caller's mistake is InvalidArgument. Nothing here throws or aborts on bad input.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@
 
 namespace shardkit {
 
-// height * width of a mask may not exceed this, as in COCO, whose counts are 32 bits wide.
+// Limit of height * width of a mask, as in COCO, whose counts have 32 bits.
 inline constexpr uint64_t kMaxMaskPixels = 0xffffffff;
 
 // One mask as run lengths. Owns its runs.
@@ -31,7 +30,7 @@ struct Rle {
   bool operator==(const Rle&) const = default;
 };
 
-// A borrowed mask; valid while the runs it points to are.
+// A borrowed mask, valid as long as the runs that it points to.
 struct RleView {
   uint32_t height = 0;
   uint32_t width = 0;
@@ -60,20 +59,18 @@ struct RleList {
   bool operator==(const RleList&) const = default;
 };
 
-// OK when height * width <= kMaxMaskPixels and the runs sum to height * width; else DataLoss that
-// gives both numbers.
+// OK when height * width <= kMaxMaskPixels and the runs sum to height * width; else DataLoss with both numbers.
 absl::Status ValidateRle(const RleView& mask);
 
-// COCO compressed string ("counts" of SA-1B) -> runs, appended to *runs. DataLoss, with the position,
-// on a character outside '0'..'o', a truncated number, a negative run or one over 2^32 - 1. Does not
-// check the sum (ValidateRle does).
+// COCO compressed string ("counts" of SA-1B) -> runs, appended to *runs. DataLoss, with the position, on a character
+// outside '0'..'o', a truncated number, a negative run or one over 2^32 - 1. Does not check the sum (ValidateRle does).
 absl::Status RunsFromCocoText(std::string_view text, std::vector<uint32_t>* runs);
 
 // Runs -> COCO compressed string, appended to *text. The exact characters pycocotools writes.
 void AppendCocoText(std::span<const uint32_t> runs, std::string* text);
 
-// Dense mask, row-major, one byte per pixel, 0 or 1: out[y * width + x]. `out` has height * width
-// bytes; InvalidArgument otherwise, DataLoss when the runs do not sum to it.
+// Dense mask, row-major, one byte per pixel, 0 or 1: out[y * width + x]. InvalidArgument unless `out` has height *
+// width bytes; DataLoss when the runs do not sum to that.
 absl::Status DecodeDense(const RleView& mask, std::span<uint8_t> out);
 
 // Bytes of one row of a bit-packed mask: (width + 7) / 8.
@@ -84,31 +81,30 @@ constexpr uint64_t PackedRowBytes(uint32_t width) { return (uint64_t{width} + 7)
 // `out` has height * PackedRowBytes(width) bytes; errors as DecodeDense.
 absl::Status DecodePacked(const RleView& mask, std::span<uint8_t> out);
 
-// Dense row-major mask (any non-zero byte is foreground) -> runs, in pycocotools' canonical form.
-// `pixels` has height * width bytes; InvalidArgument otherwise or above kMaxMaskPixels.
+// Dense row-major mask (any non-zero byte is foreground) -> runs, in pycocotools' canonical form. InvalidArgument
+// unless `pixels` has height * width bytes, or above kMaxMaskPixels.
 absl::StatusOr<Rle> EncodeDense(std::span<const uint8_t> pixels, uint32_t height, uint32_t width);
 
-// Foreground pixels.
+// Number of foreground pixels.
 uint64_t Area(const RleView& mask);
 
-// Tight box of the foreground, {x, y, width, height} in pixels with width = max - min + 1, as
-// pycocotools' toBbox; all zero for an empty mask.
+// Tight box of the foreground, {x, y, width, height} in pixels with width = max - min + 1, like pycocotools' toBbox;
+// all zero for an empty mask.
 std::array<uint32_t, 4> BoundingBox(const RleView& mask);
 
-// The binary form of the `rle` column type (format-spec/spec.md, "rle"). Deterministic: equal lists
-// give equal bytes. InvalidArgument when a mask fails ValidateRle.
+// The binary form of the `rle` column type (format-spec/spec.md, "rle"). Deterministic: equal lists give equal bytes.
+// InvalidArgument when a mask fails ValidateRle.
 absl::Status AppendRleValue(const RleList& masks, std::string* out);
 
-// Parses one stored value. DataLoss on anything malformed: counts beyond the bytes present, runs that
-// do not sum to height * width, trailing bytes, non-zero reserved bytes. Memory is bounded by a
-// constant times value.size().
+// Parses one stored value. DataLoss on anything malformed: counts beyond the bytes present, runs that do not sum to
+// height * width, trailing bytes, non-zero reserved bytes. Memory is at most a constant times value.size().
 absl::Status ParseRleValue(std::string_view value, RleList* masks);
 
-// The sizes of all masks of one stored value and where the runs of each would begin, from its head alone: everything of
-// *masks but its runs, which are left empty. DataLoss as ParseRleValue for what the head shows.
+// The sizes of all masks of one stored value, and where the runs of each begin, from the value's head only: all of
+// *masks except its runs, which are left empty. DataLoss as ParseRleValue, for errors in the head.
 absl::Status ParseRleSizes(std::string_view value, RleList* masks);
 
-// Number of masks of one stored value, from its head alone; DataLoss when the head is cut short.
+// Number of masks of one stored value, from its head only; DataLoss when the head is truncated.
 absl::StatusOr<uint32_t> RleValueCount(std::string_view value);
 
 }  // namespace shardkit

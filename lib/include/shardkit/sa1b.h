@@ -1,5 +1,5 @@
-// SA-1B annotation files <-> columns (Segment Anything, Kirillov et al. 2023; the JSON form is that of the
-// published dataset, one object {"image": {...}, "annotations": [...]} per photograph).
+// SA-1B annotation files <-> columns (Segment Anything, Kirillov et al. 2023). The JSON form is that of the published
+// dataset: one object {"image": {...}, "annotations": [...]} per photograph.
 #pragma once
 
 #include <memory>
@@ -27,12 +27,12 @@ class Sa1bConverter {
   Sa1bConverter(const Sa1bConverter&) = delete;
   Sa1bConverter& operator=(const Sa1bConverter&) = delete;
 
-  // Parses `json` and appends to *fields the values of every annotation column, and of source_json when
-  // the text regenerated from the columns is not, byte for byte, `json`. Values live in *arena. A column that some
-  // annotation does not fit (a member missing or of another form, point_coords of differing lengths) is absent
-  // as a whole: source_json still has everything. DataLoss for invalid JSON, JSON without the two objects, and,
-  // naming the annotation (counted from 0), counts that are malformed or do not sum to height x width; *fields is
-  // then unspecified. Compressed strings and lists of counts are both accepted.
+  // Parses `json` and appends the values of every annotation column to *fields. Adds source_json when the text
+  // regenerated from the columns is not byte for byte `json`. Values live in *arena. A column is absent as a whole when
+  // some annotation does not fit it (a member is missing or of another form, point_coords of differing lengths);
+  // source_json still has everything. DataLoss for invalid JSON, for JSON without the two objects, and, naming the
+  // annotation (counted from 0), for counts that are malformed or do not sum to height x width; the contents of *fields
+  // are then unspecified. Accepts both compressed strings and lists of counts.
   absl::Status Convert(std::string_view json, ByteArena* arena, std::vector<Field>* fields);
 
  private:
@@ -47,7 +47,7 @@ struct Sa1bValues {
 };
 
 // The text of the annotation file: source_json when present, else regenerated. Replaces *json. DataLoss when the
-// columns do not fit together.
+// columns contradict each other.
 absl::Status RegenerateSa1bJson(const Sa1bValues& values, std::string* json);
 
 }  // namespace shardkit

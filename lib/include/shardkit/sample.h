@@ -14,25 +14,25 @@
 
 namespace shardkit {
 
-// One value: bytes in memory, or, for values too large to hold, a whole file to be read when it is
-// written. Bytes are as format-spec/spec.md, "Values", says for the column's type. Borrowed: the bytes
-// live as long as whoever made the value says.
+// One value: bytes in memory, or, for values too large for memory, a whole file that is read when the value is written.
+// The bytes are as format-spec/spec.md, "Values", says for the column's type. Borrowed: whoever makes the value says
+// how long the bytes live.
 struct Value {
   std::string_view bytes;
-  std::shared_ptr<const RandomAccessFile> file;  // when set, the value is this file's size() bytes
+  std::shared_ptr<const RandomAccessFile> file;  // when set, the value is the size() bytes of this file
 
   Value() = default;
   Value(std::string_view b) : bytes(b) {}  // NOLINT: a value is a byte string in nearly every use
   uint64_t length() const { return file ? file->size() : bytes.size(); }
 };
 
-// A value and the column it belongs to. The column is owned by whoever made the field.
+// A value and its column. Whoever makes the field owns the column.
 struct Field {
   const Column* column = nullptr;
   Value value;
 };
 
-// Fields of one sample, the key apart; a column that is not named is absent. No column twice.
+// Key and fields of one sample. Columns without a field are absent. Each column at most once.
 struct Sample {
   std::string_view key;
   std::vector<Field> fields;
@@ -45,10 +45,10 @@ class ByteArena {
   std::span<char> Allocate(size_t length);
   std::string_view Copy(std::string_view bytes);
 
-  // Gives back the last `length` bytes of the most recent Allocate.
+  // Returns the last `length` bytes of the most recent Allocate to the arena.
   void Shrink(size_t length) { used_ -= length; }
 
-  // Bytes of all allocations since Clear, with what could not be used between them.
+  // Bytes of all allocations since Clear, including unused gaps between them.
   uint64_t allocated() const;
 
   // Forgets all allocations but keeps up to 8 MiB of memory for reuse.

@@ -12,14 +12,14 @@
 
 namespace shardkit {
 
-// Values are those stored in files (format-spec/registry.md).
+// The numbers are those stored in files (format-spec/registry.md).
 enum class Type : uint8_t {
   kBytes = 1,
   kUtf8 = 2,
   kJson = 3,   // UTF-8 JSON text, kept byte for byte
   kJpeg = 4,   // a JPEG file's bytes
   kPng = 5,    // a PNG file's bytes
-  kImage = 6,  // an image file's bytes, of a format that they say themselves (ImageFormat in image.h)
+  kImage = 6,  // an image file's bytes, whose format its first bytes tell (ImageFormat in image.h)
   kI8 = 16,
   kI16 = 17,
   kI32 = 18,
@@ -50,7 +50,7 @@ std::optional<Type> TypeFromName(std::string_view name);
 // Bytes of one scalar of `type`, or 0 when `type` is not a scalar.
 uint32_t ScalarSize(Type type);
 
-// True for bytes, utf8, json, jpeg, png and image: the value is a byte string with nothing around it.
+// True for bytes, utf8, json, jpeg, png and image: the value is a plain byte string.
 bool IsByteString(Type type);
 
 // True for jpeg, png and image.
@@ -66,20 +66,20 @@ struct Column {
   Type type = Type::kBytes;
   Codec codec = Codec::kNone;
   bool nullable = false;  // samples may lack the value
-  bool is_key = false;    // the sample's key: utf8, not nullable, at most one column
+  bool is_key = false;    // the sample's key: utf8, not nullable; at most one column
 
-  // Only for kNdarray: element type (a scalar) and, when every value has the same one, the shape
-  // (slowest dimension first, at most kMaxRank dimensions). No shape: each value carries its own.
+  // Only for kNdarray: the element type (a scalar), and the shape when all values have the same one (slowest dimension
+  // first, at most kMaxRank dimensions). Without a shape, each value stores its own.
   Type dtype = Type::kU8;
   std::optional<std::vector<uint64_t>> shape;
 
   bool operator==(const Column&) const = default;
 
-  // Bytes of every value when they are equal by type (scalars; ndarray with a shape); empty otherwise.
+  // Bytes of each value when the type gives all the same size (scalars; ndarray with a shape); else empty.
   std::optional<uint64_t> fixed_size() const;
 
-  // Variable-size values kept as they are, each with a checksum of its own and an entry in the offset
-  // index: one can be read, and is checked, without its neighbours.
+  // Values of variable size, stored uncompressed, each with its own checksum and an entry in the offset index. So each
+  // can be read and checked without its neighbours.
   bool is_blob() const { return codec == Codec::kNone && !fixed_size().has_value(); }
 };
 
@@ -111,14 +111,13 @@ class Schema {
   std::vector<size_t> blob_columns_;
 };
 
-// The narrowest type that holds values of both, or empty when there is none: equal types hold themselves;
-// json and utf8 meet in utf8; jpeg, png and image in image; any other two byte strings in bytes.
+// The narrowest type that holds values of both, or empty when there is none. Equal types give that type; json and utf8
+// give utf8; jpeg, png and image give image; any other two byte strings give bytes.
 std::optional<Type> CommonType(Type a, Type b);
 
-// The schema that holds the samples of both: the columns of `a` in its order, then those only `b` has;
-// a column that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType.
-// InvalidArgument, naming the column, when there is no common type or codecs, dtypes or shapes
-// differ.
+// The schema that holds the samples of both: the columns of `a` in its order, then those that only `b` has. A column
+// that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. InvalidArgument, naming
+// the column, when there is no common type or when codecs, dtypes or shapes differ.
 absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b);
 
 }  // namespace shardkit

@@ -1,4 +1,4 @@
-// What a shard says about itself without its samples being read.
+// The description of a shard, readable without its samples.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace shardkit {
 
-// XXH3-128 in canonical byte order: the digits that `xxh128sum` prints.
+// XXH3-128 in canonical byte order, as printed by `xxh128sum`.
 using ContentHash = std::array<uint8_t, 16>;
 
 // 32 hexadecimal digits.
@@ -32,14 +32,14 @@ struct BlockInfo {
   bool operator==(const BlockInfo&) const = default;
 };
 
-// How the minimum and maximum of a numeric column are to be read.
+// The representation of a numeric column's minimum and maximum.
 enum class RangeKind : uint32_t { kNone = 0, kI64 = 1, kU64 = 2, kF64 = 3 };
 
-// A column of a shard, or, merged, of a dataset (format-spec/spec.md, "Statistics").
+// Statistics of a column of a shard, or merged, of a dataset (format-spec/spec.md, "Statistics").
 struct ColumnStatistics {
   uint64_t present_count = 0;
   uint64_t value_bytes = 0;   // sum of the lengths of the present values
-  uint64_t stored_bytes = 0;  // of the column's chunks, offsets and checksums included
+  uint64_t stored_bytes = 0;  // of the column's chunks, including offsets and checksums
   uint64_t min_length = 0;    // bytes; 0 when no value is present
   uint64_t max_length = 0;
   RangeKind range_kind = RangeKind::kNone;
@@ -50,10 +50,10 @@ struct ColumnStatistics {
 
   // Counts a present value of `column`.
   void Add(const Column& column, const char* value, uint64_t length);
-  // As if the values of both had been added to one.
+  // Adds the values that `other` has counted.
   void Merge(const ColumnStatistics& other);
-  // Upper bound of the length below which `fraction` (0 to 1) of the present values lie, from the histogram:
-  // within a factor of two, and never above max_length.
+  // Upper bound of the length below which `fraction` (0 to 1) of the present values lie, from the histogram: at most
+  // twice the true length, and never above max_length.
   uint64_t LengthQuantile(double fraction) const;
 
   bool operator==(const ColumnStatistics&) const = default;

@@ -21,37 +21,36 @@
 
 namespace shardkit {
 
-// What stands in few bytes may decompress to very many. Writers keep blocks within this, so that every reader takes
-// them.
+// Limits memory because few bytes may decompress to very many. Writers keep blocks within this, so that every reader
+// accepts them.
 inline constexpr uint64_t kDefaultMaxDecompression = uint64_t{128} << 20;
 
 struct ReadOptions {
-  // Checksums of all that is read are compared. Turning this off trades safety for speed; offsets and sizes are
-  // checked all the same, so that damaged data cannot lead out of its buffer.
+  // Compare the checksums of all that is read. False trades safety for speed. Offsets and sizes are still checked, so
+  // damaged data cannot cause reads outside its buffer.
   bool verify_checksums = true;
 
-  // Of other containers: a hash that an index lists for a whole file (index.json of MDS, md5sum of wids) is compared
-  // before the first value of the file is handed out. That reads the whole file, once for each DatasetReader. One hash
-  // is compared: the first of the xxHash family, else the first that this build can compute; without such a one, none.
-  // Turning this off makes the first value of a large file come sooner, and lets damage through as if it were data:
-  // those containers have no other checksums of values. Validate compares every hash.
+  // For other containers: compare a hash that an index lists for a whole file (index.json of MDS, md5sum of wids)
+  // before the first value of the file is returned. This reads the whole file, once for each DatasetReader. One hash is
+  // compared: the first of the xxHash family, otherwise the first that this build can compute; if there is none, no
+  // hash. False returns the first value of a large file sooner, but passes damage on as data: those containers have no
+  // other checksums of values. Validate compares every hash.
   bool verify_listed_hashes = true;
 
   ReadMode mode = ReadMode::kBuffered;
 
-  // ResourceExhausted instead of a buffer, for stored and decompressed bytes of one block, larger than this. CopyValue
-  // and ValidateShard work within a few MiB whatever the size of a value. A loader allows no more than its
-  // LoaderOptions::memory_bytes.
+  // Limit of a buffer for the stored and decompressed bytes of one block; ResourceExhausted above it. CopyValue and
+  // ValidateShard take a few MiB for a value of any size. A loader lowers it to LoaderOptions::memory_bytes.
   uint64_t max_block_memory = uint64_t{8} << 30;
 
-  // ResourceExhausted when the chunks wanted of a block decompress to more bytes than this beyond those they are stored
-  // in. The same for what is wanted of a compressed tar, and for a compressed MDS shard, which is decompressed whole,
-  // against the bytes of their files.
+  // ResourceExhausted when the decompressed bytes of the requested chunks of a block exceed their stored bytes by more
+  // than this. The same limit applies to the requested part of a compressed tar, and to a compressed MDS shard, which
+  // is decompressed completely, compared with the bytes of their files.
   uint64_t max_decompression = kDefaultMaxDecompression;
 };
 
-// Memory for one block, reused from block to block, and the decompressor. One thread at a time. Remembers the block it
-// holds, so that reading several values of one block reads it once.
+// Memory for one block, reused for later blocks, and the decompressor. One thread at a time. It remembers its block, so
+// reading several values of one block reads the block once.
 class BlockBuffer {
  public:
   BlockBuffer();
@@ -59,12 +58,12 @@ class BlockBuffer {
   BlockBuffer(BlockBuffer&&) noexcept;
   BlockBuffer& operator=(BlockBuffer&&) noexcept;
 
-  // Bytes of memory it holds: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
+  // Bytes of memory that it holds: room for later blocks, the decompressor, and in kMapped mode the pages of the block.
   uint64_t memory() const;
 
-  // For values that kMapped mode showed of the map itself, to be asked after they were used and while the shard is
-  // open, or the dataset they were read from: DataLoss when the file has been cut meanwhile, so that they may have been
-  // zeros. OK in other modes.
+  // Checks values that kMapped mode returned as views of the map. Call it after using them, while the shard or dataset
+  // that they were read from is open. DataLoss when the file has been cut since, so that they may have been zeros. OK
+  // in other modes.
   absl::Status CheckMapped() const;
 
   struct State;
@@ -74,10 +73,10 @@ class BlockBuffer {
   std::unique_ptr<State> state_;
 };
 
-// What of a block cannot be read, and why. Columns by their position in the schema or dataset that was read.
+// The unreadable parts of a block, and the reasons. Columns are positions in the schema or dataset that was read.
 struct BlockDamage {
-  std::map<size_t, absl::Status> columns;                      // of which no value can be read,
-  std::map<std::pair<uint32_t, size_t>, absl::Status> values;  // of the others: sample of the block, column
+  std::map<size_t, absl::Status> columns;                      // columns without any readable value
+  std::map<std::pair<uint32_t, size_t>, absl::Status> values;  // in other columns: {sample in the block, column}
 
   bool Has(uint32_t sample, size_t column) const {
     return columns.contains(column) || values.contains({sample, column});
@@ -91,17 +90,17 @@ struct BlockDamage {
   }
 };
 
-// Receives consecutive pieces of a value. A returned error ends the copy and is passed on.
+// Receives consecutive pieces of a value. An error ends the copy, which returns it.
 using ByteSink = std::function<absl::Status(std::string_view piece)>;
 
-// Thread-safe after Open; each thread brings its own BlockBuffer. Damage is DataLoss with the path, the byte offset
-// and, where they are known, block, column and sample.
+// Thread-safe after Open; each thread uses its own BlockBuffer. Damage is DataLoss with the path, the byte offset and,
+// where known, block, column and sample.
 class ShardReader {
  public:
   virtual ~ShardReader() = default;
 
-  // Reads trailer, block directory and header; the other sections when first asked for. NotFound when there is no such
-  // file; DataLoss when it is no shard or was never finished; Unimplemented when it needs a newer version.
+  // Reads trailer, block directory and header, and the other sections when they are first needed. NotFound when there
+  // is no such file; DataLoss when it is no shard or was never finished; Unimplemented when it needs a newer version.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Open(FileSystem& file_system, const std::string& path,
                                                            const ReadOptions& options = {});
 
@@ -119,14 +118,14 @@ class ShardReader {
   virtual absl::StatusOr<Metadata> ReadMetadata() const = 0;
   virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
 
-  // Reads block `index` (below blocks().size()) with the columns at `columns`, positions in the schema; an empty span
-  // means all. The view borrows *buffer (or the memory map) until the buffer's next use. Reading every column is one
-  // request for the whole block; otherwise only the header and the chunks wanted are read.
+  // Reads block `index` (below blocks().size()) with the columns at `columns`, positions in the schema; empty means
+  // all. The view borrows *buffer (or the memory map) until the buffer's next use. Reading every column is one request
+  // for the whole block; otherwise only the header and the requested chunks are read.
   virtual absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                                  BlockView* view) const = 0;
 
-  // The same for a block that may be damaged: what can be read is, and *damage, cleared first, names the rest, whose
-  // values in the view mean nothing. An error concerns the block as a whole.
+  // The same for a block that may be damaged. Reads what is readable; clears *damage and lists the rest there. Values
+  // listed there mean nothing in the view. An error is about the block as a whole.
   virtual absl::Status SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                                     BlockDamage* damage) const = 0;
 
@@ -135,32 +134,32 @@ class ShardReader {
   virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                                     BlockBuffer* buffer) const = 0;
 
-  // The record of a blob value at a place known from the offset index: [begin, end) of the file. One read. Borrows as
+  // The record of a blob value at [begin, end) of the file, a place from the offset index. One read. Borrows as
   // ReadValue.
   virtual absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const = 0;
 
-  // Several such records at once, with up to `depth` reads in flight. The views borrow *buffer together.
+  // Several such records at once, with up to `depth` reads in flight. All views borrow *buffer.
   virtual absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
                                    BlockBuffer* buffer, std::span<std::string_view> values) const = 0;
 
-  // A value of any size, in pieces of a few MiB, false when it is absent. A wrong checksum is known only after the last
-  // piece: what the sink received is good only when this returns OK.
+  // Passes a value of any size to the sink in pieces of a few MiB; false when it is absent. A wrong checksum is found
+  // only after the last piece, so the received bytes are valid only when this returns OK.
   virtual absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const = 0;
 
   // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
-  // Whether reading what lies before the bytes read last costs reading all that lies before those again, as in a
-  // compressed tar. Who reads many blocks of such a shard lets one thread at a time do it, in their order.
+  // True when reading backwards means reading all that comes before again, as in a compressed tar. Read many blocks of
+  // such a shard in their order, on one thread at a time.
   virtual bool forward_only() const { return false; }
 
-  // Hints that block `index` is wanted soon.
+  // Hints that block `index` is needed soon.
   virtual void WillNeedBlock(size_t index) const = 0;
 
-  // Why another read mode than the one asked for is in use, or empty.
+  // The reason when the read mode differs from the requested one; else empty.
   virtual std::string fallback_reason() const = 0;
 
-  // Block that holds sample `ordinal`, which is below sample_count().
+  // The block of sample `ordinal`, which must be below sample_count().
   size_t BlockOfSample(uint64_t ordinal) const;
 };
 

@@ -1,4 +1,4 @@
-// How well an order mixes, told from the plan alone: no data is read.
+// Measures how well an order mixes samples. Uses the plan alone and reads no data.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,26 @@
 
 namespace shardkit {
 
-// Mean distance, in the source order, of samples that follow one another in `order`, as a share of what it is on
-// average in a perfect shuffle of `sample_count` samples, (sample_count + 1) / 3. About 1 is perfect; 3 / (sample_count
-// + 1) is no shuffle at all. Orders of fewer than two samples score 1.
+// Mean distance, in the source order, between neighbours in `order`, divided by the expected distance in a perfect
+// shuffle of `sample_count` samples, which is (sample_count + 1) / 3. About 1 is perfect; 3 / (sample_count + 1) is no
+// shuffle at all. Orders of fewer than two samples score 1.
 double NeighbourDistance(std::span<const uint64_t> order, uint64_t sample_count);
 
-// The NeighbourDistance of a perfect shuffle of the plan's epochs: 1 when all samples are taken equally often, and
-// otherwise what the shares of the datasets make of it, of which most may stand close together in the source order.
+// The NeighbourDistance of a perfect shuffle of the plan's epochs. It is 1 when all samples are taken equally often.
+// Otherwise it depends on the shares of the datasets: most samples may come from a small part of the source order.
 double PerfectNeighbourDistance(const Plan& plan);
 
-// How often samples that follow one another have the same label, as a share of how often they do on average in a
-// perfect shuffle. About 1 is perfect, above it labels stand in clumps. `labels` in delivery order; 1 when no two are
-// equal.
+// How often neighbours in the order have the same label, divided by how often they do in a perfect shuffle on average.
+// About 1 is perfect; above 1, equal labels stand close together. `labels` in delivery order. 1 when no two are equal.
 double LabelClumping(std::span<const uint64_t> labels);
 
-// The first `limit` positions of an epoch as ordinals through all datasets, one after the other (the second dataset's
-// begin where the first one's end).
+// The first `limit` samples of an epoch as ordinals through all datasets: the second dataset's ordinals begin where the
+// first one's end.
 std::vector<uint64_t> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit);
 
-// What a buffer as WebDataset's `shuffle` gives, for comparison: shards in random order, their samples passing through
-// a buffer of `buffer_samples` from which a random one leaves as each comes in (an initial filling comes first). The
-// first `limit` ordinals. `shard_sizes` in samples.
+// The order that a buffer like WebDataset's `shuffle` gives, for comparison. Shards are in random order; their samples
+// go into a buffer of `buffer_samples`. Once the buffer is full, a random sample leaves for each one that enters.
+// Returns the first `limit` ordinals. `shard_sizes` in samples.
 std::vector<uint64_t> ReservoirOrder(std::span<const uint64_t> shard_sizes, uint64_t buffer_samples, uint64_t seed,
                                      uint64_t limit);
 

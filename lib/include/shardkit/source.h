@@ -1,9 +1,8 @@
 // Where samples come from when a dataset is packed.
 //
-// A source lists samples one after another (Next, on one thread, cheap) and loads them (Load, on any
-// number of threads at once). Every listed sample has a position, counted from 0 in listing order, that
-// is the same on every run over the same input, whether or not the sample can be loaded: partitions and
-// resuming count positions.
+// A source lists samples one after another (Next, on one thread, cheap) and loads them (Load, on any number of threads
+// at once). Every listed sample has a position, counted from 0 in listing order. A sample that cannot be loaded has one
+// too. The positions are the same on every run over the same input, because partitions and resuming count positions.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +25,16 @@ namespace shardkit {
 // A sample that could not be loaded.
 struct SampleFailure {
   size_t index = 0;  // among the samples of the work unit
-  std::string key;   // or the file's name when no key could be told
+  std::string key;   // or the file's name when the key is unknown
   absl::Status status;
 };
 
-// Loaded samples of one work unit, in listing order without those that failed. Owns all they point to.
+// Loaded samples of one work unit, in listing order, without those that failed. Owns all that they point to.
 struct SampleBatch {
   ByteArena arena;
-  std::unique_ptr<BlockBuffer> block;  // of a source that reads shards: kept from unit to unit
+  std::unique_ptr<BlockBuffer> block;  // for sources that read shards: reused for later units
   std::vector<Sample> samples;
-  std::vector<size_t> indexes;          // of each sample among those of the work unit, ascending
+  std::vector<size_t> indexes;          // index of each sample in the work unit, ascending
   std::vector<SampleFailure> failures;  // ascending by index
 
   void Clear() {
@@ -46,7 +45,7 @@ struct SampleBatch {
   }
 };
 
-// Some consecutive samples, listed but not loaded. What it holds is the source's business.
+// Some consecutive samples, listed but not loaded. Each source derives its own class.
 class WorkUnit {
  public:
   virtual ~WorkUnit() = default;
@@ -60,59 +59,60 @@ class Source {
   // "files", "imagefolder", "sa1b", "webdataset", "mds", "shard".
   virtual std::string_view name() const = 0;
 
-  // Columns that are known before any sample is loaded, the key column first. Others may turn up in
-  // samples: the packer then widens the schema.
+  // Columns that are known before any sample is loaded, the key column first. Samples may have other columns: the
+  // packer then widens the schema.
   virtual absl::StatusOr<std::vector<Column>> InitialColumns() = 0;
 
-  // InvalidArgument, naming the columns there are, when SourceOptions::types has one that no sample had. After the last
-  // Load, for sources that cannot know it earlier: InitialColumns says it otherwise.
+  // InvalidArgument, with a list of the columns, when SourceOptions::types names a column that no sample had. Called
+  // after the last Load, for sources that cannot know this earlier; the others return it from InitialColumns.
   virtual absl::Status CheckTypes() const { return absl::OkStatus(); }
 
-  // True when no others than those can turn up, though their types may change.
+  // True when samples have no columns other than those, though the types may change.
   virtual bool knows_all_columns() const { return true; }
 
-  // True when keys ascend strictly, so that equal keys would be neighbours.
+  // True when keys are in strictly ascending order; equal keys would then be neighbours.
   virtual bool keys_ascend() const = 0;
 
-  // True when a key that comes twice is an error of the input.
+  // True when a repeated key is an error of the input.
   virtual bool keys_are_unique() const { return true; }
 
-  // The files, one for each input that has some, that samples of this key come from: what to name when a key comes
-  // twice. Looks through the inputs anew; not thread-safe.
+  // The files that samples of this key come from, for error messages about a repeated key: at most one for each input.
+  // Reads the inputs again. Not thread-safe.
   virtual absl::StatusOr<std::vector<std::string>> FindKey(std::string_view /*key*/) {
     return std::vector<std::string>();
   }
 
-  // True when the samples of a unit are read together, so that Next is asked for as many as it likes to give.
+  // True when the samples of a unit are read together. Next may then return as many samples as it likes.
   virtual bool has_own_units() const { return false; }
 
-  // The next at most `max_samples` samples (at least 1), or null at the end; fewer when they are large and had to
-  // be read to be listed (tar files), so the units say nothing about positions. Not thread-safe. An error
-  // means that listing cannot go on; what is wrong with one sample is reported by Load.
+  // At most `max_samples` samples (at least 1), or null at the end. Fewer when they are large and had to be read to be
+  // listed (tar files), so unit sizes say nothing about positions. Not thread-safe. An error means that listing cannot
+  // continue. Load reports errors of single samples.
   virtual absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) = 0;
 
-  // Loads a unit's samples into *batch, which is cleared first. Once for a unit: it may give its memory to the
-  // batch. Thread-safe for different units: called on as many threads as the packer has. Fields point into the batch
-  // and to columns that live as long as the source. An exception is no bad sample: like an error of Next it ends the
-  // packing, with Internal and its text, or ResourceExhausted for std::bad_alloc.
+  // Clears *batch and loads a unit's samples into it. Called once for a unit, which may give its memory to the batch.
+  // Thread-safe for different units: the packer calls it on all its threads. Fields point into the batch and to columns
+  // that live as long as the source. An exception is not a bad sample: like an error of Next it ends the packing, with
+  // Internal and its text, or ResourceExhausted for std::bad_alloc.
   virtual void Load(WorkUnit& unit, SampleBatch* batch) = 0;
 
-  // Passes over `count` samples without loading them; fewer only at the end. The default lists and drops.
+  // Skips `count` samples without loading them; returns fewer only at the end. The default lists them and drops the
+  // units.
   virtual absl::StatusOr<uint64_t> Skip(uint64_t count);
 
-  // User metadata that belongs with the dataset: "imagefolder.classes" is the class names, a JSON list in the order
-  // of their labels. Empty otherwise.
+  // User metadata for the dataset: "imagefolder.classes" is the class names, a JSON list in the order of their labels.
+  // Empty otherwise.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 
-  // What the user should know of the samples listed so far, a line each. Not thread-safe.
+  // What the user should know about the samples listed so far, one line each. Not thread-safe.
   virtual std::vector<std::string> warnings() const { return {}; }
 
-  // Number of samples, found without loading them (it may list everything once). Not thread-safe; does
-  // not move the position.
+  // The number of samples, found without loading them (may list everything once). Not thread-safe; does not move the
+  // position.
   virtual absl::StatusOr<uint64_t> Count() = 0;
 };
 
-// Where a file's base name is divided: what stands before belongs to the key, what follows is the column.
+// Where a file's base name is divided: the part before belongs to the key, the part after is the column.
 enum class GroupBy : uint8_t {
   kFirstDot,  // "a.seg.png": key "a", column "seg.png"
   kLastDot,   // key "a.seg", column "png"
@@ -124,36 +124,38 @@ std::string_view GroupByName(GroupBy group_by);
 
 struct SourceOptions {
   FileSystem* file_system = PosixFileSystem();
-  // Of files only; InvalidArgument for other kinds. Without a value kFirstDot.
+  // For "files" only; InvalidArgument for other kinds. The default is kFirstDot.
   std::optional<GroupBy> group_by;
-  // As PackOptions::skip_errors, for what is found out before packing begins: tars that are empty or were cut off are
-  // inputs like others, whose missing samples fail.
+  // As PackOptions::skip_errors, for errors found before packing begins. When true, an empty or cut tar is accepted as
+  // an input, and its missing samples fail.
   bool skip_errors = false;
-  // Values of at least this many bytes are handed on as files instead of being loaded.
+  // Values of at least this many bytes are passed on as files instead of being loaded.
   uint64_t stream_above = uint64_t{16} << 20;
-  // Of a compressed tar, and of datasets of other containers, as ReadOptions says: here it bounds the values of one
-  // sample.
+  // As ReadOptions::max_decompression, for compressed tars and datasets of other containers: here it limits the values
+  // of one sample.
   uint64_t max_decompression = kDefaultMaxDecompression;
-  // Types of columns whatever their values look like: bytes takes them all, image all images. What a value cannot be
-  // (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure. Of "files", of column "image"
-  // of "imagefolder", and of "webdataset" where nothing else says the types. Without one, values are of the type that
-  // they look like, and what has the extension of an image and is none makes its sample a failure.
+  // Types of columns by name, whatever their values look like: bytes takes all values, image all images. A value that
+  // cannot have its column's type (text that is not UTF-8, a PNG in a column of type jpeg) makes its sample a failure.
+  // Allowed for "files", for column "image" of "imagefolder", and for "webdataset" where nothing else says the types.
+  // In other columns each value has the type that it looks like, and a value with an image's extension that is no image
+  // makes its sample a failure.
   std::map<std::string, Type> types;
-  // Of "mds" and "webdataset", as ReadOptions says.
+  // As ReadOptions::verify_listed_hashes, for "mds" and "webdataset".
   bool verify_listed_hashes = true;
-  // A tar's half pairs wait for their other half in at most this many bytes.
+  // Half pairs of a tar wait for their other half in at most this many bytes.
   uint64_t pending_pair_bytes = uint64_t{256} << 20;
-  // An input directory without files, hidden ones aside, is InvalidArgument: most often a file system is not mounted.
+  // False: an input directory without files, except hidden ones, is InvalidArgument. The usual cause is a file system
+  // that is not mounted.
   bool allow_empty = false;
 };
 
-// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds"; inputs are directories or tar files (plain
-// or compressed), taken in the order given; of the last two kinds, datasets, which are read as shardkit/convert.h says.
-// "auto" looks at the inputs: shards of MDS, or folders of them -> mds; directories of nothing but tars and their
-// indexes -> webdataset, or sa1b; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold nothing but images ->
-// imagefolder; else files. NotFound for a missing input, InvalidArgument for an unknown kind, an input that does not
-// suit it, types that are not of byte strings or not of this source, and with "auto" a dataset of shards, which Convert
-// reads.
+// `kind` is "auto", "files", "imagefolder", "sa1b", "webdataset" or "mds". Inputs are directories or tar files (plain
+// or compressed), taken in the given order; for "webdataset" and "mds", they are datasets, read as in
+// shardkit/convert.h. "auto" looks at the inputs: shards of MDS, or folders of them -> mds; directories of only tars
+// and their indexes -> webdataset, or sa1b; pairs sa_*.jpg + sa_*.json -> sa1b; class directories that hold only images
+// -> imagefolder; otherwise files. NotFound for a missing input. InvalidArgument for an unknown kind, an input that
+// does not match it, types that are not of byte strings or not allowed for this source, and with "auto" a dataset of
+// shards: use Convert for those.
 absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const std::vector<std::string>& inputs,
                                                    const SourceOptions& options = {});
 

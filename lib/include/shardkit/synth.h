@@ -1,7 +1,7 @@
-// Synthetic input, made from a seed: to try things without data at hand, and to measure.
+// Synthetic input, generated from a seed, for trying things without data and for measuring.
 //
-// Everything is computed with integers, so the same options give the same bytes on every machine and for any
-// number of threads (the JPEG files as far as the libjpeg-turbo releases in use encode alike).
+// Everything is computed with integers, so the same options give the same bytes on every machine and for any number of
+// threads. JPEG files are equal only where the releases of libjpeg-turbo encode equally.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace shardkit {
 
 struct SynthProgress {
   uint64_t samples_done = 0;  // pairs, or files
-  uint64_t samples = 0;       // of how many
+  uint64_t samples = 0;       // total
   uint64_t bytes = 0;         // written so far
 };
 
 // Called after each sample, by one thread at a time but not always the same one. May be empty. An exception ends the
-// run, and is returned as Internal with its text.
+// run, which returns Internal with its text.
 using SynthProgressCallback = std::function<void(const SynthProgress&)>;
 
 struct SynthSa1bOptions {
@@ -29,25 +29,25 @@ struct SynthSa1bOptions {
   uint64_t first_id = 1;  // the pairs are sa_FIRST .. sa_(FIRST + count - 1)
   uint64_t seed = 1;
   int threads = 0;            // 0: one per processor
-  uint32_t width = 0;         // pixels, up to 16384; 0: short side 1500, as the published photographs have
-  uint32_t height = 0;        // both 0 or neither
-  uint32_t min_objects = 60;  // annotations per picture lie between these two; at most 250
+  uint32_t width = 0;         // pixels, up to 16384; 0: the short side is 1500, as in the published photographs
+  uint32_t height = 0;        // both are 0 or neither is
+  uint32_t min_objects = 60;  // annotations per picture, from this to max_objects; at most 250
   uint32_t max_objects = 150;
   int jpeg_quality = 90;   // 1 to 100
-  bool overwrite = false;  // false: a file that is already there is an error
+  bool overwrite = false;  // false: an existing file is an error
 };
 
-// Writes sa_N.jpg and sa_N.json for each N into `directory`, which is created with its parents. The masks are
-// exact: the pixels whose centre lies in the object's shape, hidden by a nearer object or not. A pair is
-// written under temporary names (".sa_N.jpg.partial") and renamed when whole; a failed or cancelled run
-// removes the temporary files and leaves the pairs that were finished. Nothing is synced. InvalidArgument for
-// impossible options, AlreadyExists for a file in the way, Cancelled.
+// Writes sa_N.jpg and sa_N.json for each N into `directory`, and creates it with its parents. The masks are exact: the
+// pixels whose centre lies in the object's shape, even where a nearer object hides them. Each file is written under a
+// temporary name (".sa_N.jpg.partial") and renamed when its pair is complete. A failed or cancelled run removes the
+// temporary files and leaves the finished pairs. Nothing is synced. InvalidArgument for impossible options,
+// AlreadyExists for an existing file, Cancelled.
 absl::Status SynthesizeSa1b(FileSystem& file_system, const std::string& directory, const SynthSa1bOptions& options,
                             const SynthProgressCallback& progress = {}, const Cancellation* cancellation = nullptr);
 
 enum class SynthContent {
   kRandom,  // uniform bytes: nothing compresses
-  kText,    // lines of made-up words: zstd gains a factor of about four
+  kText,    // lines of invented words: zstd compresses them by a factor of about four
 };
 
 struct SynthFilesOptions {
@@ -62,8 +62,7 @@ struct SynthFilesOptions {
   bool overwrite = false;
 };
 
-// Writes files 000000/000000000.bin, 000000/000000001.bin, ... below `directory`. Otherwise as
-// SynthesizeSa1b.
+// Writes files 000000/000000000.bin, 000000/000000001.bin, ... below `directory`. Otherwise like SynthesizeSa1b.
 absl::Status SynthesizeFiles(FileSystem& file_system, const std::string& directory, const SynthFilesOptions& options,
                              const SynthProgressCallback& progress = {}, const Cancellation* cancellation = nullptr);
 

@@ -1,4 +1,5 @@
-// Indexes of WebDataset tars: a file beside a tar that says where its values lie, and what they hash to.
+// Indexes of WebDataset tars. An index is a file beside the tar. It lists where the tar's values are and their
+// checksums.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@
 
 namespace shardkit {
 
-// Follows the tar's name: "train-0.tar" has "train-0.tar.shardidx".
+// Appended to the tar's name: "train-0.tar" has the index "train-0.tar.shardidx".
 inline constexpr std::string_view kTarIndexSuffix = ".shardidx";
 
-// What is wrong with a tar as a WebDataset, though all of it can be read.
+// The tar breaks a rule of WebDataset, but all of it can be read.
 struct TarProblem {
-  std::string member;   // a name
+  std::string member;   // its name
   uint64_t offset = 0;  // bytes from the start of the tar
   std::string message;  // "its key had ended: …"
 };
@@ -31,26 +32,26 @@ struct TarIndexReport {
   std::vector<TarProblem> problems;  // the first hundred
 };
 
-// Reads the whole tar, and writes its index in place of the one there is: whole or not at all.
-// InvalidArgument for a compressed tar, whose values do not lie in it; DataLoss when the tar is damaged.
-// Takes as much memory as the index has bytes.
+// Reads the whole tar and writes its index. An existing index is replaced atomically. InvalidArgument for a compressed
+// tar: its values have no offsets in the file. DataLoss when the tar is damaged. Takes as much memory as the index has
+// bytes.
 absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std::string& path,
                                              const Cancellation* cancellation = nullptr);
 
-// X.tar has X.idx, the name that readers of DALI are given.
+// X.tar has the index X.idx: the name that is passed to DALI's readers.
 inline constexpr std::string_view kDaliIndexSuffix = ".idx";
 
-// Writes the index of X.tar for DALI's readers.webdataset, version 1.2, as DALI's own wds2idx does, to X.idx: whole or
-// not at all. Among the problems are members that DALI takes for samples though they are none. InvalidArgument for a
-// compressed tar, one whose name does not end in .tar, an X.idx that is something else, and for a tar of which an index
-// cannot tell: without samples, with members that DALI leaves out though they belong to a sample, with white space in a
-// name. DataLoss when the tar is damaged.
+// Writes the index of X.tar for DALI's readers.webdataset, version 1.2, to X.idx, atomically. The index is the one that
+// DALI's own wds2idx writes. The problems include members that DALI wrongly takes for samples. InvalidArgument for a
+// compressed tar, for a name that does not end in .tar, and when X.idx exists and is not such an index. InvalidArgument
+// too when such an index cannot describe the tar: it has no samples, DALI ignores members that belong to a sample, or a
+// name has white space. DataLoss when the tar is damaged.
 absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std::string& path,
                                               const Cancellation* cancellation = nullptr);
 
 struct WidsOptions {
-  std::string name;  // of the dataset; without one the index has none
-  bool md5 = true;   // list the MD5 of every tar, for which all of it is read
+  std::string name;  // of the dataset; the index has no name when this is empty
+  bool md5 = true;   // list the MD5 of every tar; this reads each tar completely
 };
 
 struct WidsReport {
@@ -59,19 +60,19 @@ struct WidsReport {
   uint64_t bytes = 0;  // of all tars
 };
 
-// Writes the index of these tars, in this order, for wids, to `output`: whole or not at all. It ends in .json, and
-// takes the place of nothing but such an index. Tars are named relative to its folder; both are absolute paths, or none
-// is. InvalidArgument for a compressed tar, and for one that wids would cut into other samples than webdataset does,
-// naming the member; DataLoss when a tar is damaged; Unimplemented when this build has no MD5.
+// Writes the index of `tars`, in this order, for wids, to `output`, atomically. `output` must end in .json; an existing
+// file is replaced only when it is such an index. Tars are named relative to the folder of `output`: either all paths
+// are absolute, or none is. InvalidArgument for a compressed tar, and, with the member's name, for a tar that wids
+// would split into other samples than webdataset does. DataLoss when a tar is damaged. Unimplemented when this build
+// has no MD5.
 absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::vector<std::string>& tars,
                                           const std::string& output, const WidsOptions& options = {},
                                           const Cancellation* cancellation = nullptr);
 
-// Whether a file's name is that of a tar: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
+// Whether the file name is a tar's: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
 bool IsTarPath(std::string_view path);
 
-// Paths of the tars of a directory, compressed ones among them, in the order of their names; other files are
-// passed over.
+// Paths of the tars of a directory, including compressed ones, in the order of their names. Ignores other files.
 absl::StatusOr<std::vector<std::string>> ListTars(FileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -15,19 +15,19 @@
 namespace shardkit {
 
 struct ValidateOptions {
-  bool deep = false;  // decode every value too: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes
+  bool deep = false;  // also decode every value: pixels of JPEG and PNG, JSON, UTF-8, masks, array shapes
   int threads = 1;
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
-  // Of each thread: as ReadOptions says, and the bytes that decoding one image may take. Progressive JPEGs take 2 bytes
-  // a coefficient, other images next to nothing; of arithmetic-coded ones the pixels count. What passes the second is a
-  // problem that names the limit.
+  // Limits of each thread: max_decompression as in ReadOptions, and the bytes that decoding one image may take.
+  // Progressive JPEGs take 2 bytes per coefficient, other images almost nothing; arithmetic-coded ones count as one
+  // byte per pixel. An image over the limit is a problem, whose message names the limit.
   uint64_t max_decompression = kDefaultMaxDecompression;
   uint64_t max_image_memory = uint64_t{96} << 20;
 
   const Cancellation* cancellation = nullptr;
-  // Called on the calling thread. An exception ends the check, and is returned as Internal with its text.
+  // Called on the calling thread. An exception ends the check, and Validate returns Internal with its text.
   std::function<void(uint64_t bytes_done, uint64_t bytes_total)> progress;
 };
 
@@ -41,23 +41,26 @@ struct ValidateReport {
   uint64_t blocks = 0;
   uint64_t samples = 0;
   uint64_t bytes = 0;
-  uint64_t undecoded_images = 0;  // of formats that are not decoded: `deep` looks at their first bytes
+  uint64_t undecoded_images = 0;  // of formats without a decoder; `deep` checks their first bytes only
   uint64_t problem_count = 0;
   std::vector<Problem> problems;  // in the order of the shards
 
-  // Of a dataset of ours without problems: samples whose key an earlier one has. That is allowed, but seldom meant:
-  // reading by key finds the first alone. The warnings say how many there are, and of some where they stand.
+  // For Shardkit datasets without problems: the number of samples whose key an earlier sample has. This is allowed but
+  // rarely intended: reading by key finds only the first. The warnings say how many there are, and where some of them
+  // are.
   uint64_t repeated_keys = 0;
   std::vector<Problem> warnings;
 
   bool ok() const { return problem_count == 0; }
 };
 
-// Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index, content
-// hash; for a dataset also manifest and offset index against the shards. Damage is reported, not returned; an error
-// status means that the check itself could not be done (NotFound, I/O, Cancelled). A dataset of MDS or WebDataset:
-// every value is read, as are the hashes of its files where there are any, and the names of a tar's members are looked
-// at. Those containers have no checksums of parts; a tar has none at all unless it has an index of ours.
+// Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index and content
+// hash; for a dataset also the manifest and the offset index against the shards. Damage is in the report. An error
+// status means that the check itself was not possible (NotFound, I/O, Cancelled).
+//
+// For a dataset of MDS or WebDataset: reads every value, compares the hashes of its files when it lists any, and checks
+// the names of a tar's members. These containers have no checksums of parts. A tar has no checksums at all unless it
+// has a Shardkit index.
 absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options = {});
 

@@ -1,10 +1,10 @@
-// What the GPU stage needs of a device: memory, streams, events, copies, kernels. Two devices implement it: a CUDA
-// device, and the host, whose streams are threads, for machines without a GPU and for tests of everything but the
-// arithmetic on a GPU.
+// The functions of a device that the GPU stage needs: memory, streams, events, copies, kernels. There are two
+// implementations: a CUDA device, and the host, whose streams are threads. The host device is for machines without a
+// GPU and for tests of everything except the arithmetic on a GPU.
 //
-// As in CUDA: a stream is a queue of work, done in order; an event recorded in a stream is reached when all work queued
-// there before it is done; work in different streams is ordered by waits for events only. A failure of queued work
-// shows in the events recorded after it, and from then on in the whole stream.
+// As in CUDA, a stream is a queue of work, done in order. An event recorded in a stream is reached when all work queued
+// there before it is done. Only waits for events order work in different streams. A failure of queued work shows in the
+// events recorded after it, and from then on in the whole stream.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +27,25 @@ struct DeviceInfo {
   std::string name;         // "cuda:0", "host"
   std::string description;  // "NVIDIA H100 80GB HBM3", "host memory"
   bool cuda = false;
-  int index = 0;                 // of its kind
-  std::optional<int> numa_node;  // that it is attached to, when the system says
+  int index = 0;                 // number of the device among those of its kind
+  std::optional<int> numa_node;  // of the device, when the system says
   uint64_t memory_bytes = 0;
   int compute_capability = 0;  // major * 10 + minor; 0 for the host
   std::string driver_version;  // "13.0"; empty for the host
   std::string runtime_version;
 };
 
-// A cudaStream_t on a CUDA device; null is the default stream there. On the host, one that CreateStream gave, or null
-// for work done by the caller, at once.
+// On a CUDA device a cudaStream_t; null is the default stream. On the host a stream from CreateStream, or null for work
+// that the caller does at once.
 using Stream = void*;
 // A cudaEvent_t, or the host's.
 using Event = void*;
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-// Thread-safe. Keeps the calling thread's current CUDA device as it was. All pointers to work in a stream have to stay
-// valid until it is done. Errors are Internal with the call and the device's own words, ResourceExhausted for memory.
+// Thread-safe. Does not change the calling thread's current CUDA device. All pointers passed to work in a stream must
+// stay valid until that work is done. Errors are Internal with the call and the device's own message, or
+// ResourceExhausted for memory.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -56,55 +57,58 @@ class Backend {
   virtual void FreeDevice(void* memory, uint64_t bytes) = 0;
 
   // Page-locked host memory, aligned to 4096 bytes, on the device's NUMA node where that is known. Not cleared. Slow:
-  // take it from a PinnedPool. On the host device it is ordinary memory.
+  // use a PinnedPool. On the host device it is ordinary memory.
   virtual absl::StatusOr<void*> AllocatePinned(uint64_t bytes) = 0;
   virtual void FreePinned(void* memory, uint64_t bytes) = 0;
 
-  // A stream that does not wait for the default stream. Destroying it does not wait for its work, which is still done.
+  // A stream that does not wait for the default stream. Destroying it does not wait for its work, which still
+  // completes.
   virtual absl::StatusOr<Stream> CreateStream() = 0;
   virtual void DestroyStream(Stream stream) = 0;
-  // All work of the stream is done, or has failed.
+  // Waits until all work of the stream is done or has failed.
   virtual absl::Status SynchronizeStream(Stream stream) = 0;
 
-  // With `timing`, ElapsedSeconds can be asked of it.
+  // With `timing`, the event can be passed to ElapsedSeconds.
   virtual absl::StatusOr<Event> CreateEvent(bool timing) = 0;
   virtual void DestroyEvent(Event event) = 0;
   virtual absl::Status Record(Event event, Stream stream) = 0;
-  // Work queued in `stream` from now on waits for the event, as it was last recorded. The host does not wait.
+  // Work queued in `stream` from now on waits for the last recording of the event. The host does not wait.
   virtual absl::Status Wait(Stream stream, Event event) = 0;
-  // Whether the event has been reached; the error of the work before it. An event never recorded has been reached.
+  // Whether the event has been reached, or the error of the work before it. An event that was never recorded counts as
+  // reached.
   virtual absl::StatusOr<bool> Query(Event event) = 0;
-  // The calling thread waits for it, asleep.
+  // Blocks the calling thread until the event is reached.
   virtual absl::Status Synchronize(Event event) = 0;
-  // Between two events with timing, both reached.
+  // The seconds between two events with timing; both must have been reached.
   virtual absl::StatusOr<double> ElapsedSeconds(Event begin, Event end) = 0;
 
   // Queued. Asynchronous when the host's side is page-locked.
   virtual absl::Status Copy(void* to, const void* from, uint64_t bytes, CopyKind kind, Stream stream) = 0;
-  // Every byte becomes `value`.
+  // Sets every byte to `value`.
   virtual absl::Status Fill(void* to, uint8_t value, uint64_t bytes, Stream stream) = 0;
   // Kernels (kernels.h). Queued.
   virtual absl::Status Launch(const NormalizeImages& arguments, Stream stream) = 0;
   virtual absl::Status Launch(const ResampleImages& arguments, Stream stream) = 0;
   virtual absl::Status Launch(const RasterizeMasks& arguments, Stream stream) = 0;
-  // Arithmetic that touches no memory and takes time in proportion to `rounds`; for measuring what overlaps with it.
-  // Queued.
+  // Arithmetic that uses no memory and takes time in proportion to `rounds`; for measuring overlap. Queued.
   virtual absl::Status Spin(uint64_t rounds, Stream stream) = 0;
 
-  // Names what follows on this thread until PopRange, for profilers (NVTX). Nests. `name` is a literal.
+  // Names the following work of this thread until PopRange, for profilers (NVTX). Nests. `name` is a literal.
   virtual void PushRange(const char* name) = 0;
   virtual void PopRange() = 0;
 };
 
-// `name` is "cuda:N", "cuda" for the first one, or "host". InvalidArgument for another name, NotFound for a device that
-// is not there, Unavailable when this build or this machine has no CUDA: the message says which and how to get it.
+// `name` is "cuda:N", "cuda" for the first one, or "host". InvalidArgument for another name, NotFound when the device
+// does not exist, Unavailable when this build or this machine has no CUDA: the message says which one, and how to get
+// it.
 absl::StatusOr<std::shared_ptr<Backend>> OpenDevice(std::string_view name);
 
-// The CUDA devices of this process in CUDA's order; empty where CUDA works and there is none. Unavailable as above.
+// The CUDA devices of this process in CUDA's order; empty where CUDA works but there is no device. Unavailable as
+// above.
 absl::StatusOr<std::vector<DeviceInfo>> CudaDevices();
 
-// "cuda:N" where N is the rank on this machine modulo the number of its devices. InvalidArgument for a negative rank;
-// NotFound when there is none; Unavailable as above.
+// "cuda:N", where N is the rank on this machine modulo the number of its devices. InvalidArgument for a negative rank;
+// NotFound when there is no device; Unavailable as above.
 absl::StatusOr<std::string> DeviceForRank(int64_t local_rank);
 
 }  // namespace shardkit::gpu

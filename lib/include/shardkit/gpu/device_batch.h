@@ -14,14 +14,14 @@
 
 namespace shardkit::gpu {
 
-// As BatchColumn, with the arrays on the device. Everything is borrowed from the batch.
+// Like BatchColumn, with the arrays on the device. The batch owns all that this points to.
 struct DeviceColumn {
   std::string_view name;
   BatchLayout layout = BatchLayout::kTensor;
   Type dtype = Type::kU8;
   std::vector<uint64_t> shape;
 
-  // Of the device, aligned to 256 bytes; null where empty. May be written to, in streams that the batch knows of.
+  // Device memory, aligned to 256 bytes; null where empty. May be written to, in streams that were passed to WaitOn.
   void* values = nullptr;
   uint64_t bytes = 0;  // of values
   const uint64_t* offsets = nullptr;
@@ -37,12 +37,12 @@ struct DeviceColumn {
   uint32_t shape_rank = 0;
 };
 
-// What it says of its samples is known at once; its arrays are there when the device has come so far. Thread-safe. May
-// outlive its loader.
+// A batch on a device. The data about its samples is valid at once. Its arrays are valid only when the device has
+// finished its copies and kernels. Thread-safe. May outlive its loader.
 //
-// A consumer's work is ordered with the batch by WaitOn: it waits for the arrays, and later batches use the memory only
-// after the work that is in that stream when the batch is destroyed. Whoever uses the arrays in other ways calls
-// Synchronize before, and has finished when the batch is destroyed.
+// WaitOn orders a consumer's work with the batch. The stream's later work waits for the arrays. Later batches reuse the
+// memory only after the work that is in the stream when the batch is destroyed. To use the arrays in other ways, call
+// Synchronize first, and finish before the batch is destroyed.
 class DeviceBatch {
  public:
   virtual ~DeviceBatch() = default;
@@ -63,19 +63,20 @@ class DeviceBatch {
     return nullptr;
   }
 
-  // Work queued in `stream` from now on sees the arrays; the caller does not wait. `stream` has to outlive the batch.
+  // Work queued in `stream` from now on waits for the arrays; the caller does not wait. `stream` must outlive the
+  // batch.
   virtual absl::Status WaitOn(Stream stream) const = 0;
 
-  // The caller waits, asleep. The outcome of the copies and kernels of this batch: an error that the device found while
-  // they ran shows here, and in the loader's next Next().
+  // Blocks the caller until the copies and kernels of this batch end, and returns their outcome. The loader's next
+  // Next() also returns an error that the device found.
   virtual absl::Status Synchronize() const = 0;
 
-  // The same without waiting; empty while under way.
+  // The outcome without waiting; empty while the work is in progress.
   virtual std::optional<absl::Status> outcome() const = 0;
 
   virtual const DeviceInfo& device() const = 0;
 
-  // Bytes of the device that it holds.
+  // Bytes of device memory that the batch holds.
   virtual uint64_t memory() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The loader for a device: batches arrive on it while the step before computes.
+// The loader for a device: it uploads batches while the step before computes.
 //
 //   auto device = gpu::OpenDevice("cuda:0");
 //   gpu::DeviceLoaderOptions options;
@@ -15,8 +15,8 @@
 //     Train((*batch)->Find("image")->values, stream);   // queues work in `stream`
 //   }
 //
-// Values are decoded straight into page-locked memory and copied from there. Little travels: images as u8, masks as run
-// lengths.
+// Values are decoded directly into page-locked memory and copied from there. The uploads are small: images travel as
+// u8, masks as run lengths.
 #pragma once
 
 #include <cstdint>
@@ -33,44 +33,43 @@
 
 namespace shardkit::gpu {
 
-// What the device makes of the u8 pixels of a kImage column.
+// The device's output for the u8 pixels of a kImage column.
 struct DeviceImages {
   std::string name;
   PixelOutput output;  // planar outputs need a geometry that is not native
 };
 
 struct DeviceLoaderOptions {
-  // As for a Loader, and the batches hold the same samples in the same order. Columns that are decoded to masks travel
-  // as runs and become masks on the device. kViews is refused: the device needs values in one place.
+  // As for a Loader: the batches hold the same samples in the same order. Masks are uploaded as runs and rasterised on
+  // the device. kViews is refused, because the device needs a column's values in one place.
   LoaderOptions loader;
 
   std::vector<DeviceImages> images;
 
-  // Resize, crop, mirror and pad images on the device: they are decoded whole and travel at their own size. The pixels
-  // are those of ImageDecodeOptions::scaled_decode = false. Takes work off the processor where JPEGs are hardly larger
-  // than their output; where they are much larger, decoding only what is needed is less work.
+  // Resize, crop, mirror and pad images on the device. Images are then decoded and uploaded at their full size. The
+  // pixels are those of ImageDecodeOptions::scaled_decode = false. Saves processor time where JPEGs are hardly larger
+  // than their output. Where they are much larger, it is less work to decode only the needed part.
   bool device_geometry = false;
 
-  // Page-locked memory, batches waiting for the device included. Refused where it is more than half of the memory that
-  // the process may have (PinnedPoolOptions::most_of_memory). The loader keeps its batches within it; what finds no
-  // room is decoded to ordinary memory and copied once more.
+  // Page-locked memory, including batches that wait for the device. Open refuses more than half of the memory that the
+  // process may have (PinnedPoolOptions::most_of_memory). The loader keeps its batches within this. Values that find no
+  // room here are decoded to ordinary memory and copied once more.
   uint64_t pinned_bytes = uint64_t{512} << 20;
 
-  // Device memory of batches, those that the consumer holds included; 0 is as much as is needed, at most twice what was
-  // in use at once lately. A consumer that holds more and asks for the next batch is given it all the same.
+  // Device memory of batches, including those that the consumer holds. 0: as much as needed, at most twice the recent
+  // peak use. A consumer that holds more still gets the next batch that it asks for.
   uint64_t device_bytes = 0;
 
-  // Batches queued to the device and not yet taken, 2 or more.
+  // Batches queued to the device that the consumer has not taken yet, 2 or more.
   int depth = 2;
 };
 
 struct DeviceReport {
   LoaderReport loader;  // its consumer is the upload stage
-  StageTimes
-      upload;  // queueing copies and kernels; blocked: the consumer has not taken what is there, or memory is full
-  double memory_wait_seconds = 0;  // the part of upload.blocked spent waiting for device memory
+  StageTimes upload;    // queueing copies and kernels; blocked: ready batches are not taken, or memory is full
+  double memory_wait_seconds = 0;  // part of upload.blocked: waiting for device memory
 
-  // The consumer's, as in LoaderReport.
+  // For the consumer, as in LoaderReport.
   double seconds = 0;
   double consumer_wait_seconds = 0;
   double first_batch_seconds = 0;
@@ -79,9 +78,9 @@ struct DeviceReport {
   uint64_t samples = 0;
 
   uint64_t uploaded_bytes = 0;
-  uint64_t staged_bytes = 0;   // of them from ordinary memory, copied once more
-  double copy_seconds = 0;     // of the device, uploads
-  double kernel_seconds = 0;   // of the device
+  uint64_t staged_bytes = 0;   // part of them: from ordinary memory, copied once more
+  double copy_seconds = 0;     // device time of uploads
+  double kernel_seconds = 0;   // device time of kernels
   uint64_t pinned_memory = 0;  // bytes, now
   uint64_t peak_pinned_memory = 0;
   uint64_t device_memory = 0;
@@ -93,33 +92,33 @@ struct DeviceReport {
   }
 };
 
-// Stages as Diagnose(LoaderReport), and "copy", "kernel" and "upload".
+// Stages as in Diagnose(LoaderReport), and also "copy", "kernel" and "upload".
 Diagnosis Diagnose(const DeviceReport& report);
 
-// One thread at a time, except Cancel and Report. Destroying it stops its threads and waits until the device has ended
-// the copies under way.
+// One thread at a time, except Cancel and Report. The destructor stops the threads and waits until the device has
+// finished the copies in progress.
 class DeviceLoader {
  public:
   virtual ~DeviceLoader() = default;
 
-  // As Loader::Open; ResourceExhausted for more page-locked memory than may be had. `file_system` must outlive the
-  // loader; its batches do not need it.
+  // As Loader::Open; also ResourceExhausted for too much page-locked memory. `file_system` must outlive the loader; its
+  // batches do not need it.
   static absl::StatusOr<std::unique_ptr<DeviceLoader>> Open(std::shared_ptr<Backend> device, FileSystem& file_system,
                                                             std::vector<LoaderDataset> datasets,
                                                             const DeviceLoaderOptions& options);
 
-  // The next batch, or null at the end. Its arrays may be on their way still (DeviceBatch). Waits only when none has
-  // been queued yet. Returns the error of this batch, or one that the device has found in an earlier one; then the
-  // loader is finished and returns it again.
+  // The next batch, or null at the end. The uploads of its arrays may still be in progress (see DeviceBatch). Waits
+  // only when no batch has been queued yet. Returns the error of this batch, or one that the device found in an earlier
+  // batch. The loader is then finished and returns that error again.
   virtual absl::StatusOr<std::shared_ptr<const DeviceBatch>> Next() = 0;
 
-  // As Loader's. The cursor is where a run goes on that has had all batches that Next has returned.
+  // As for Loader. The cursor is where a later run continues after all batches that Next has returned.
   virtual void Cancel() = 0;
   virtual Cursor cursor() const = 0;
   virtual const Plan& plan() const = 0;
   virtual uint64_t steps_left() const = 0;
   virtual DeviceReport Report() const = 0;
-  // With lanes for the device: "cuda:0 copy" and "cuda:0 kernels".
+  // Has lanes for the device: "cuda:0 copy" and "cuda:0 kernels".
   virtual std::string Trace() const = 0;
   virtual std::string fallback_reason() const = 0;
 };

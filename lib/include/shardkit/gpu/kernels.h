@@ -1,8 +1,8 @@
-// The work done on the device: pixels to the tensors that models take, run lengths to masks. Backend::Launch queues
-// each of them; on the host device the functions at the end do.
+// The work done on the device: pixels to the tensors that models take, run lengths to masks. Backend::Launch queues it.
+// The host device uses the functions at the end.
 //
-// All pointers are to memory of the device. Sizes are checked by whoever makes the arguments (Prepare… in lib/gpu), not
-// here.
+// All pointers are to device memory. Sizes are not checked here but by the code that makes the arguments (Prepare… in
+// lib/gpu).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace shardkit::gpu {
 
-// What becomes of u8 pixels on their way out. kU8 keeps them, interleaved (height, width, channel). The others are
-// planar (channel, height, width): value = round(fma(pixel, scale[channel], bias[channel])), computed in binary32 with
-// one rounding and then rounded to the type, halves to even. With planar u8 pixels are only moved.
+// How u8 pixels are converted. kU8 keeps them, interleaved (height, width, channel). The other types are planar
+// (channel, height, width): value = round(fma(pixel, scale[channel], bias[channel])), computed in binary32 with one
+// rounding and then rounded to the type, halves to even. Planar u8 pixels are only moved.
 struct PixelOutput {
   Type type = Type::kU8;  // kU8, kF32, kF16 or kBf16
   bool planar = false;    // always true for the float types
@@ -21,8 +21,8 @@ struct PixelOutput {
   float bias[3] = {0, 0, 0};
 };
 
-// mean and standard deviation are those of pixels scaled to 0…1, as torchvision's Normalize takes them: scale = 1 /
-// (255 * deviation) and bias = -mean / deviation, computed in double and rounded to float.
+// `mean` and `deviation` are those of pixels scaled to 0…1, as for torchvision's Normalize: scale = 1 / (255 *
+// deviation) and bias = -mean / deviation, computed in double and rounded to float.
 PixelOutput NormalizedOutput(Type type, const float (&mean)[3], const float (&deviation)[3]);
 
 // Images of one size: [count, height, width, channels] u8 to [count, channels, height, width].
@@ -36,23 +36,23 @@ struct NormalizeImages {
   PixelOutput output;  // planar
 };
 
-// Images of any size through their geometry (image.h), bit for bit as ImageDecoder makes them without scaled_decode.
-// The stored image is resized along its rows, then along its columns, with the weights of lib/codec; then turned,
+// Applies each image's geometry (image.h) to images of any size, bit for bit like ImageDecoder without scaled_decode.
+// The stored image is resized along its rows, then along its columns, with the weights of lib/codec. Then it is turned,
 // padded and converted.
 //
-// A filter stands in `filters`, from index `filter` on, as one record for each output position: the first input
-// position, the number of inputs, and `taps` weights (fixed point, 22 bits behind the point; those beyond the number
-// are 0). Inputs are positions of the whole stored image.
+// A filter begins at index `filter` of `filters`. It has one record for each output position: the first input position,
+// the number of inputs, and `taps` weights (fixed point with 22 fractional bits; 0 beyond the number of inputs). Inputs
+// are positions of the whole stored image.
 struct ResampleImage {
   uint64_t pixels = 0;        // bytes from ResampleImages::pixels on: [stored_height, stored_width, channels]
   uint64_t scratch = 0;       // bytes from ResampleImages::scratch on: [rows, width, channels]
   uint64_t horizontal = 0;    // filter, for `width` positions
   uint64_t vertical = 0;      // filter, for `height` positions
-  uint32_t stored_width = 0;  // 0: there is no image, the output is that of pixels of value 0
+  uint32_t stored_width = 0;  // 0: no image; the output is that of pixels of value 0
   uint32_t stored_height = 0;
-  uint32_t top = 0;  // rows of the stored image that count: [top, top + rows)
+  uint32_t top = 0;  // the used rows of the stored image: [top, top + rows)
   uint32_t rows = 0;
-  uint32_t width = 0;  // of the content before turning
+  uint32_t width = 0;  // size of the content before turning
   uint32_t height = 0;
   uint32_t horizontal_taps = 0;
   uint32_t vertical_taps = 0;
@@ -74,19 +74,19 @@ struct ResampleImages {
   uint32_t output_height = 0;
   uint32_t output_width = 0;
   int channels = 3;
-  uint8_t fill[3] = {0, 0, 0};  // of the padding around the content; goes through `output` as pixels do
+  uint8_t fill[3] = {0, 0, 0};  // pixel of the padding around the content; converted like the other pixels
   PixelOutput output;
 };
 
-// Masks from COCO runs (column-major, background first; rle.h), one after the other in any sizes.
+// Masks from COCO runs (column-major, background first; rle.h), one after the other, of any sizes.
 //
-// A mask's pixel (x, y) is the stored pixel (columns[x], rows[y]) (exchanged with `transpose`: column rows[y], row
-// columns[x]), and 0 beyond the content. Without tables it is the stored pixel (x, y).
+// Pixel (x, y) of a mask is the stored pixel (columns[x], rows[y]), or with `transpose` column rows[y], row columns[x],
+// and 0 beyond the content. Without tables it is the stored pixel (x, y).
 struct RasterizeMask {
   uint64_t runs = 0;              // index of the first run
   uint64_t run_count = 0;         // below 2^32; 0: all pixels are 0
   uint64_t out = 0;               // bytes from RasterizeMasks::out on
-  uint64_t first_tile = 0;        // tiles of the masks before it
+  uint64_t first_tile = 0;        // number of tiles of all masks before it
   uint64_t columns = UINT64_MAX;  // index in `tables` of content_width entries; UINT64_MAX: no tables
   uint64_t rows = UINT64_MAX;     // of content_height entries
   uint32_t stored_height = 0;     // pixels
@@ -99,13 +99,13 @@ struct RasterizeMask {
   uint32_t padding = 0;
 };
 
-// A mask's output is made in tiles of this many bytes, the last one shorter.
+// A mask's output is made in tiles of this many bytes; the last one may be shorter.
 inline constexpr uint32_t kMaskTileBytes = 16384;
 
 struct RasterizeMasks {
   const RasterizeMask* masks = nullptr;  // of `count`
   const uint32_t* runs = nullptr;
-  uint32_t* ends = nullptr;  // scratch, as many as runs: becomes the position after each run
+  uint32_t* ends = nullptr;  // scratch, one entry per run: receives the position after each run
   const uint32_t* tables = nullptr;
   uint8_t* out = nullptr;
   uint64_t count = 0;
@@ -113,7 +113,7 @@ struct RasterizeMasks {
   bool packed = false;  // one bit per pixel, rows of whole bytes (DecodePacked); else one byte, 0 or 1
 };
 
-// The same on the host, in the calling thread, on memory of the host. What the kernels are held against.
+// The same on the host, in the calling thread, on host memory. Tests compare the kernels with these.
 void NormalizeOnHost(const NormalizeImages& arguments);
 void ResampleOnHost(const ResampleImages& arguments);
 void RasterizeOnHost(const RasterizeMasks& arguments);

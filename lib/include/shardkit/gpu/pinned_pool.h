@@ -1,4 +1,4 @@
-// Page-locked memory for what travels to a device, within a budget and used again.
+// Page-locked memory for data that travels to a device. It is limited by a budget and reused.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 namespace shardkit::gpu {
 
 struct PinnedPoolOptions {
-  // Bytes that the pool holds at most, in use and kept for use.
+  // The most bytes that the pool holds, in use and kept for reuse.
   uint64_t bytes = uint64_t{512} << 20;
-  // Refuse budgets by which this process would lock more than this share of the memory it may have (the least of the
-  // machine's memory and its control groups' limits, version 1 and 2), all its pools together: locked memory cannot be
-  // taken back, and the kernel then ends processes instead. 0 does not ask.
+  // Refuse a budget when all pools of this process together would lock more than this share of the memory it may have
+  // (the least of the machine's memory and its control groups' limits, version 1 and 2). The kernel cannot reclaim
+  // locked memory and kills processes instead. 0 does not check.
   double most_of_memory = 0.5;
 };
 
 // Slabs of page-locked memory on the NUMA node of the device, where that is known. Locking pages takes about as long as
-// copying them, so slabs that come back are kept and given out again, to requests of about their size or, when the
-// budget is used up, of a smaller one; failing that, kept ones are freed to make room. Thread-safe. Must outlive its
-// slabs (a loader's batches keep it).
+// copying them, so returned slabs are kept and reused for requests of about their size. When the budget is used up, a
+// smaller request may also get a larger slab; if no slab fits, kept slabs are freed to make room. Thread-safe. Must
+// outlive its slabs (a loader's batches keep it).
 class PinnedPool : public BatchMemory {
  public:
   // ResourceExhausted, with the figures, for a budget that most_of_memory refuses; InvalidArgument for one below 1 MiB.
@@ -33,20 +33,20 @@ class PinnedPool : public BatchMemory {
                                                             const PinnedPoolOptions& options);
   ~PinnedPool() override;
 
-  // `bytes` > 0. ResourceExhausted when the budget has no room at present, or the device no memory.
+  // `bytes` > 0. ResourceExhausted when the budget currently has no room, or the device has no memory.
   absl::StatusOr<void*> TryAllocate(uint64_t bytes);
   // The same; null instead of the error.
   void* Allocate(size_t bytes) override;
   void Free(void* memory, size_t bytes) override;
   uint64_t limit() const override { return budget_; }
 
-  // Whether these bytes lie in a slab that is in use.
+  // Whether these bytes are in a slab in use.
   bool Contains(const void* memory, uint64_t bytes) const;
 
   uint64_t budget() const { return budget_; }
   uint64_t used() const;         // bytes of slabs in use
-  uint64_t kept() const;         // bytes of slabs waiting for use
-  uint64_t peak() const;         // of both
+  uint64_t kept() const;         // bytes of slabs kept for reuse
+  uint64_t peak() const;         // most bytes of both together
   uint64_t allocations() const;  // slabs taken from the device so far
 
  private:

@@ -1,4 +1,4 @@
-// Page-locked memory that things pass through on their way to a device.
+// Page-locked memory for data on its way to a device.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@ namespace shardkit::gpu {
 
 class StagingRing;
 
-// A piece of page-locked memory. Whoever hands it to a device keeps it until the event of that use has been reached
-// (Uploader does): when it is destroyed, its memory is another's.
+// A piece of page-locked memory. Whoever passes it to a device must keep it until the event of that use has been
+// reached (Uploader does this): destroying a slot frees its memory for other slots.
 class StagingSlot {
  public:
   ~StagingSlot();
@@ -36,15 +36,15 @@ class StagingSlot {
   const uint64_t size_;
 };
 
-// Thread-safe. Lives as long as any of its slots.
+// Thread-safe. Its slots keep it alive.
 class StagingRing : public std::enable_shared_from_this<StagingRing> {
  public:
-  // Slots come from the pool, all of whose budget they may fill; the pool is for this ring alone.
+  // Slots come from the pool and may use its whole budget. The pool must be used by this ring only.
   static std::shared_ptr<StagingRing> Create(std::shared_ptr<PinnedPool> pool);
 
-  // A slot of `bytes` > 0, for which it takes the next power of two of its budget, 64 KiB at least. Waits while the
-  // ring is full, until Cancel or `cancellation` says Cancelled ("waiting for a staging slot"); who cancels by the
-  // latter calls Wake. Slots that nobody gives back are waited for, those of the caller too. ResourceExhausted for more
+  // A slot of `bytes` > 0. It takes the next power of two of the budget, at least 64 KiB. Waits while the ring is full.
+  // Cancelled ("waiting for a staging slot") after Cancel, or when `cancellation` is cancelled; call Wake after
+  // cancelling the latter. Also waits for slots that nobody returns, even the caller's own. ResourceExhausted for more
   // bytes than the ring has, or when the device has no page-locked memory.
   absl::StatusOr<std::shared_ptr<StagingSlot>> Acquire(uint64_t bytes, const Cancellation* cancellation = nullptr);
 

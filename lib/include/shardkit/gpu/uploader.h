@@ -1,4 +1,4 @@
-// Copies to a device, queued in a stream of their own.
+// Copies to a device, queued in their own stream.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shardkit::gpu {
 
-// Some copies on their way. Thread-safe. May outlive the uploader.
+// Copies in progress. Thread-safe. May outlive the uploader.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -23,56 +23,56 @@ class Transfer {
   // Work queued in `stream` from now on waits for the copies; the caller does not.
   virtual absl::Status WaitOn(Stream stream) const = 0;
 
-  // The caller waits, asleep, and gets the copies' outcome.
+  // Blocks the caller until the copies end, and returns their outcome.
   virtual absl::Status Synchronize() const = 0;
 
-  // Empty while under way.
+  // Empty while the copies are in progress.
   virtual std::optional<absl::Status> outcome() const = 0;
 };
 
 struct UploadPiece {
-  void* to = nullptr;          // of the device
-  const void* from = nullptr;  // of the host
+  void* to = nullptr;          // device memory
+  const void* from = nullptr;  // host memory
   uint64_t bytes = 0;
-  // `from` is page-locked, stays as it is until the copy is done, and is kept by `hold`. Otherwise it is copied into
-  // the staging ring before Upload returns.
+  // True: `from` is page-locked, does not change until the copy is done, and `hold` keeps it. False: Upload copies it
+  // into the staging ring before it returns.
   bool pinned = false;
 };
 
 struct UploaderOptions {
-  // Transfers under way at once, 2 or more: with one, the device would wait for the host between them.
+  // Transfers in progress at once, 2 or more: with one, the device would wait for the host between transfers.
   int depth = 3;
 };
 
 struct UploaderReport {
-  uint64_t transfers = 0;     // done
-  uint64_t bytes = 0;         // of them
-  uint64_t staged_bytes = 0;  // of them through the ring
-  double copy_seconds = 0;    // between their begin and end, as the device tells it
-  uint64_t under_way = 0;     // transfers
+  uint64_t transfers = 0;     // finished transfers
+  uint64_t bytes = 0;         // bytes of them
+  uint64_t staged_bytes = 0;  // part of them: through the ring
+  double copy_seconds = 0;    // between begin and end of each, as measured by the device
+  uint64_t under_way = 0;     // transfers in progress
 };
 
-// Owns a stream in which nothing else is queued but what its user adds. Thread-safe.
+// Owns a stream. Only its user may queue other work there. Thread-safe.
 class Uploader {
  public:
-  virtual ~Uploader() = default;  // waits until no copy is under way
+  virtual ~Uploader() = default;  // waits until no copy is in progress
 
   // InvalidArgument for a depth below 2.
   static absl::StatusOr<std::unique_ptr<Uploader>> Create(std::shared_ptr<Backend> backend,
                                                           std::shared_ptr<StagingRing> ring,
                                                           const UploaderOptions& options);
 
-  // Queues the copies in the order given and returns without waiting for them. Waits only while `depth` transfers are
-  // under way or the ring is full; Cancelled, naming that, when `cancellation` is (who cancels calls Wake). `hold` is
-  // kept until the copies are done. After an error some copies may be under way still: `to` is theirs until the stream
-  // has come so far. `done`, when there is one, is called then, on a thread of the uploader's, with the outcome and the
-  // seconds that the device took. What it throws is what later calls return: Internal with its text, or
-  // ResourceExhausted for std::bad_alloc.
+  // Queues the copies in the given order and returns without waiting for them. Waits only while `depth` transfers are
+  // in progress or the ring is full; Cancelled, naming which, when `cancellation` is cancelled (call Wake after
+  // cancelling). `hold` is kept until the copies are done. After an error some copies may still be in progress: do not
+  // reuse `to` before the stream has reached that point. `done`, if set, is called when the copies are done, on a
+  // thread of the uploader, with the outcome and the device seconds. If it throws, later calls return the exception:
+  // Internal with its text, or ResourceExhausted for std::bad_alloc.
   virtual absl::StatusOr<std::shared_ptr<const Transfer>> Upload(
       std::span<const UploadPiece> pieces, std::shared_ptr<const void> hold, const Cancellation* cancellation = nullptr,
       std::function<void(const absl::Status& outcome, double seconds)> done = nullptr) = 0;
 
-  // Makes waiting calls look at their cancellation.
+  // Makes waiting calls check their cancellation.
   virtual void Wake() = 0;
 
   virtual Stream stream() const = 0;
