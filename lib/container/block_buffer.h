@@ -16,7 +16,7 @@
 
 namespace shardkit {
 
-// Gives a BlockView its parts; the only way to make one.
+// Fills in a BlockView, which has no setters of its own.
 class BlockAssembler {
  public:
   static void Reset(BlockView* view, uint64_t first_sample, uint32_t sample_count, size_t columns) {
@@ -28,56 +28,55 @@ class BlockAssembler {
 };
 
 struct BlockBuffer::State {
-  Buffer stored;                   // the block, or the wanted parts of it at their offsets
+  Buffer stored;                   // the block, or its wanted parts, each at its offset in the block
   Buffer raw;                      // decompressed chunks
   Buffer record;                   // single values
-  std::vector<uint64_t> places;    // of values that lie scattered: begins, then ends, column by column
-  std::string converted;           // values that had another form in the file
+  std::vector<uint64_t> places;    // of scattered values: for each column all begins, then all ends
+  std::string converted;           // values that were converted from another form
   std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
   StreamingHash64 hash;
-  uint64_t file_offset = 0;  // of the block in `stored`,
-  uint64_t read_length = 0;  // of which so many bytes are there
+  uint64_t file_offset = 0;  // where the block in `stored` begins in the file
+  uint64_t read_length = 0;  // bytes of the block that have been read
   format::BlockHeader header;
-  const RandomAccessFile* mapped = nullptr;  // where the block lies in a memory map: its file
-  const RandomAccessFile* shown = nullptr;   // the file last read through this buffer, whose map it may show
+  const RandomAccessFile* mapped = nullptr;  // the file, when the block lies in its memory map
+  const RandomAccessFile* shown = nullptr;   // the file last read through this buffer; values may lie in its map
   std::vector<uint8_t> wanted;               // per column: scratch
   BlockView view;
 
-  // The shard whose memory map a value of a dataset lies in, which the dataset's cache may drop at any time.
+  // Keeps a shard open whose memory map holds a value: the dataset's cache may drop the shard at any time.
   std::shared_ptr<const void> pinned;
 
   void Pin(std::shared_ptr<const void> shard) {
     if (pinned != shard) mapped = nullptr;
     pinned = std::move(shard);
-    shown = nullptr;  // files may have gone with the shard pinned before
+    shown = nullptr;  // its file may have been closed with the shard pinned before
   }
 
-  // What `view` holds, so that values of one block are read from memory: of which reader, 0 for none, and
-  // which block.
+  // Which reader (0 for none) and which block `view` belongs to: further values of that block are read from memory.
   uint64_t owner = 0;
   size_t block = 0;
 };
 
-// Above 0, and another for every reader of the program. An address would not do: a buffer outlives readers,
-// and a new one may stand where another stood. Thread-safe.
+// A number above 0, different for every reader of the program. An address would not do: a buffer can outlive a reader,
+// and a new reader can get the address of an old one. Thread-safe.
 uint64_t NewReaderIdentity();
 
-// Pages of a memory map that a block lay in. They count as the process's memory until they are let go.
+// The pages of a memory map that a block lay in. They count as memory of the process until LetGo.
 struct MappedRange {
   std::shared_ptr<const void> pinned;  // keeps the file open
   const RandomAccessFile* file = nullptr;
   uint64_t offset = 0;
   uint64_t length = 0;
 
-  // The bytes stay valid for others who use them.
+  // The bytes stay valid for other users.
   void LetGo() const {
     if (file != nullptr) file->WontNeed(offset, length);
   }
 };
 
-// Makes the buffer forget its block, which a DatasetReader has read; room for later blocks is kept. The range is empty
-// unless the block lies in a memory map.
+// Makes the buffer forget its block, which a DatasetReader has read. Keeps the memory for later blocks. The range is
+// empty unless the block lies in a memory map.
 MappedRange ForgetBlock(BlockBuffer& buffer);
 
 }  // namespace shardkit

@@ -19,9 +19,9 @@ namespace shardkit {
 struct RawColumn {
   std::vector<uint8_t> presence;  // one byte per sample; only for nullable columns
   Buffer ends;                    // u64 per sample, as stored; not for fixed-size columns
-  Buffer values;                  // inline values; or records whose checksums are still to be filled in
+  Buffer values;                  // inline values, or records whose checksums are not filled in yet
 
-  // A blob too large to hold: the block's only sample's value is this file, and `values` is empty.
+  // A blob too large for memory: the value is this file, `values` is empty, and the block has only this sample.
   std::shared_ptr<const RandomAccessFile> file;
 };
 
@@ -36,20 +36,20 @@ class BlockBuilder {
   // `schema` must outlive the builder.
   BlockBuilder(const Schema& schema, uint64_t block_size, uint32_t max_samples);
 
-  // InvalidArgument, naming the column, when a value does not fit; then nothing was added.
+  // InvalidArgument, naming the column, when a value does not fit its column.
   absl::Status Check(std::span<const std::optional<Value>> values) const;
 
-  // True when the sample belongs into a block of its own, after the present one.
+  // True when the sample needs a block of its own and the current block is not empty.
   bool MustFlushBefore(std::span<const std::optional<Value>> values) const;
 
-  // Adds a sample that Check has passed.
+  // Adds a sample that passed Check.
   void Add(std::span<const std::optional<Value>> values);
 
   bool empty() const { return block_.sample_count == 0; }
   bool full() const { return bytes_ >= block_size_ || block_.sample_count >= max_samples_; }
   uint64_t bytes() const { return bytes_; }
 
-  // The block so far; the builder is empty afterwards.
+  // Returns the block so far and empties the builder.
   RawBlock Take();
 
  private:

@@ -24,7 +24,7 @@ void AppendPresence(const std::vector<uint8_t>& presence, Buffer* out) {
   for (size_t i = 0; i < presence.size(); ++i) to[i / 8] = static_cast<char>(to[i / 8] | (presence[i] << (i % 8)));
 }
 
-// Pads `out`, whose chunk began at `begin`, to the chunk alignment and returns the checksum of both.
+// Pads the chunk that begins at `begin` of `out` to the chunk alignment. Returns the checksum of chunk and padding.
 uint64_t PadAndHash(size_t begin, Buffer* out) {
   out->AppendZeros(RoundUp(out->size() - begin, format::kChunkAlignment) - (out->size() - begin));
   return Hash64(out->data() + begin, out->size() - begin);
@@ -34,7 +34,7 @@ bool IsPresent(const RawColumn& column, uint32_t i) { return column.presence.emp
 
 uint64_t EndOf(const RawColumn& column, uint32_t i) { return LoadLittle<uint64_t>(column.ends.data() + 8 * size_t{i}); }
 
-// Statistics of the column, and, for blobs, the checksum after each value.
+// Computes the statistics of the column, and for blobs writes the checksum after each value.
 void VisitValues(const Column& column, uint32_t sample_count, RawColumn& raw, ColumnStatistics* statistics) {
   const uint64_t fixed = column.fixed_size().value_or(0);
   const bool blob = column.is_blob();
@@ -63,7 +63,7 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
   out.header.sample_count = block.sample_count;
   out.header.columns.resize(schema.size());
   out.statistics.resize(schema.size());
-  uint64_t expansion = 0;  // of what is compressed, by decompressing
+  uint64_t expansion = 0;  // bytes that decompressing the block will add so far
   for (size_t i = 0; i < schema.size(); ++i) {
     const Column& column = schema[i];
     RawColumn& raw = block.columns[i];
@@ -91,7 +91,7 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
       }
       SHARDKIT_RETURN_IF_ERROR(
           compressor_.Compress(stored, plan.zstd_levels[i], plan.dictionaries[i].get(), &compressed_));
-      // What readers refuse without being asked to take it is not worth the bytes saved.
+      // By default readers refuse a block that grows by more than kDefaultMaxDecompression: such a chunk is stored raw.
       const uint64_t saved =
           RoundUp(stored.size(), format::kChunkAlignment) - std::min(stored.size(), compressed_.size());
       if (compressed_.size() < stored.size() && format::ZstdLengthsAllowed(compressed_.size(), stored.size()) &&

@@ -1,4 +1,4 @@
-// The bounds on what one block may take in memory, and on what few bytes may decompress to.
+// Limits on the memory of one block, and on how much compressed bytes may grow.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace shardkit {
 
-// ResourceExhausted when `what`, of one block, passes the limit of `options`.
+// ResourceExhausted when `bytes` of one block pass the limit of `options`. `what` is for the message.
 inline absl::Status CheckBlockMemory(const ReadOptions& options, uint64_t bytes, std::string_view what) {
   if (bytes <= options.max_block_memory) return absl::OkStatus();
   return ResourceExhausted(what, " ", bytes, " bytes, over the limit of ", options.max_block_memory,

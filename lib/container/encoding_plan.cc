@@ -14,7 +14,7 @@
 namespace shardkit {
 namespace {
 
-// More teaches zstd's trainer nothing that shows in the ratio, and its time grows with it.
+// More training data does not improve the ratio visibly, and training takes longer with it.
 constexpr size_t kMaxTrainingBytes = size_t{8} << 20;
 
 constexpr uint32_t kMinDictionaryBytes = 256;
@@ -39,7 +39,7 @@ absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
   for (const auto& [name, value] : options.metadata) {
     if (!ValidUtf8(name) || !ValidUtf8(value)) return InvalidArgument("metadata \"", name, "\" is not valid UTF-8");
   }
-  // Columns that have not turned up yet may still come, so that names are not checked against the schema here.
+  // Names are not checked against the schema here, because their columns may be added later.
   for (const auto& [name, level] : options.zstd_levels) {
     if (level < MinZstdLevel() || level > MaxZstdLevel()) {
       return InvalidArgument("column \"", name, "\": zstd level ", level, " is not from ", MinZstdLevel(), " to ",

@@ -24,7 +24,7 @@ struct EncodingPlan {
 // Checks the options against the schema. No dictionaries yet.
 absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardOptions& options);
 
-// Blocks to hold back for training before the first one of a shard is encoded, when any column has a dictionary.
+// If a column has a dictionary, this many blocks are held back for training before a shard's first block is encoded.
 inline constexpr size_t kTrainingBlocks = 8;
 
 // Trains the dictionaries that `options` ask for on the values of the first blocks of a shard. A column whose values

@@ -15,7 +15,7 @@
 namespace shardkit {
 namespace {
 
-// The footers of most shards fit in this, so that opening takes two reads: a directory of 64 blocks has 4 KiB.
+// The footers of most shards fit in this, so that opening takes two reads: a directory of 64 blocks has 3 KiB.
 constexpr uint64_t kTailRead = 16384;
 
 // Headers without dictionaries or hundreds of columns fit in this.
@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks
   reader->file_ = std::move(file);
   reader->header_ = std::move(header);
   reader->options_ = options;
-  // Every block's length is a multiple of this, so that none has padding after it.
+  // The length of every block is a multiple of this, so no padding is expected after a block.
   reader->header_.alignment = format::kMinAlignment;
   reader->trailer_.file_length = reader->file_->size();
   if (!blocks.empty()) reader->trailer_.sample_count = blocks.back().first_sample + blocks.back().sample_count;

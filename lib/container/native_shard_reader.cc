@@ -19,7 +19,7 @@ namespace {
 using format::ColumnEntry;
 using format::Encoding;
 
-// Chunks nearer than this are read in one request: the bytes between cost less than another request.
+// Chunks with a gap of at most this are read in one request: reading the gap costs less than another request.
 constexpr uint64_t kCoalesceGap = 4096;
 
 // A front up to this size is read whole even when not all of it is wanted.
@@ -102,7 +102,8 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
   return absl::OkStatus();
 }
 
-// The address of the block's first byte, with all that is wanted in memory and the header checked.
+// Reads what is wanted of the block and checks its header. Returns the address of the block's first byte. If all
+// columns are wanted, this may read only the beginning, and ReadUpTo reads the rest.
 absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuffer::State& state) const {
   const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
@@ -113,7 +114,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
     state.mapped = file_.get();
     state.file_offset = info.offset;
     state.read_length = padded;
-    // A copy, which stays as it was checked when the file is cut meanwhile.
+    // The header is copied, so that it stays as it was checked even if the file is truncated meanwhile.
     const std::string_view header = block.substr(0, format::BlockHeaderLength(header_.schema.size()));
     state.stored.resize_discard(header.size());
     std::memcpy(state.stored.data(), header.data(), header.size());
@@ -123,14 +124,14 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
   state.mapped = nullptr;
   if (!everything) {
     SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(info, state));
-    state.read_length = padded;  // as far as it is wanted
+    state.read_length = padded;  // nothing is left for ReadUpTo to read
     return state.stored.data();
   }
   SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, padded, "it has"));
   state.stored.resize_discard(padded);
   state.file_offset = info.offset;
-  // Through the page cache the block comes in pieces that are hashed while they are still in the processor's cache; a
-  // device is asked for all of it at once.
+  // Buffered reads take the block in pieces, which are hashed while they are in the processor's cache. Direct reads
+  // take the whole block in one request.
   const uint64_t first = file_->alignment() > 1 ? padded : std::min(padded, std::max(info.front_length, kCachePiece));
   state.read_length = 0;
   SHARDKIT_RETURN_IF_ERROR(ReadUpTo(first, state));
@@ -138,7 +139,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
   return state.stored.data();
 }
 
-// Has the first `end` bytes of the block in state.stored.
+// Makes sure that state.stored has the first `end` bytes of the block.
 absl::Status NativeShardReader::ReadUpTo(uint64_t end, BlockBuffer::State& state) const {
   if (end <= state.read_length) return absl::OkStatus();
   char* const to = state.stored.data() + state.read_length;
@@ -161,7 +162,8 @@ absl::StatusOr<uint64_t> NativeShardReader::HashValues(const char* base, const f
   return state.hash.Digest();
 }
 
-// With `damage`, what is wrong but is no value's is passed over: padding, the slots of absent values.
+// Finds the values for which the checksum of a values chunk is wrong. With `damage`, records them and ignores damage
+// outside of values, such as in the padding.
 absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const {
   if (damage != nullptr) {
     for (uint32_t i = 0; i < view.size(); ++i) {
@@ -181,8 +183,8 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   const Schema& schema = header_.schema;
   const format::BlockHeader& header = state.header;
   BlockAssembler::Reset(&state.view, header.first_sample, header.sample_count, schema.size());
-  // Bytes of column i in state.raw. Of a map what says where values lie is copied: when the file is cut later, the
-  // values become zeros, but their places stay what they were when they were checked.
+  // Bytes of column i in state.raw. From a memory map, presence and ends are copied there: if the file is truncated
+  // later, the values become zeros, but their places stay as they were checked.
   const auto raw_of = [&](size_t i) -> uint64_t {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing) return 0;
     if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
@@ -207,7 +209,7 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   return absl::OkStatus();
 }
 
-// `raw` is for what does not stay where it was read: decompressed bytes, and places of values in a map.
+// `raw` receives decompressed bytes, or the copy of presence and ends when the block lies in a memory map.
 absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::span<char> raw, BlockBuffer::State& state,
                                             BlockDamage* damage) const {
   const Column& column = header_.schema[i];
@@ -258,7 +260,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   return absl::OkStatus();
 }
 
-// Where the whole block was read, the bytes after it were too.
+// Checks the padding after the block, if the whole block was wanted.
 absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const {
   const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
@@ -324,13 +326,13 @@ absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, Blo
   return absl::OkStatus();
 }
 
-// Has the head of one column of a block in state.view.
+// Makes sure that state.view has the head of one column of a block.
 absl::Status NativeShardReader::EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const {
   if (state.owner == identity_ && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
     return absl::OkStatus();
   }
-  // Columns already there are read again with the new one, so that a caller going through several columns of one block
-  // does not lose what it had.
+  // Columns that are loaded already are read again with the new one, so that a caller that goes through several columns
+  // of one block keeps them all.
   if (state.owner != identity_ || state.block != block) state.wanted.assign(header_.schema.size(), 0);
   for (uint8_t& part : state.wanted) {
     if (static_cast<Part>(part) == Part::kAll) part = static_cast<uint8_t>(Part::kHead);

@@ -1,4 +1,4 @@
-// Reader of our own format. Beyond the public interface it offers what validation needs.
+// Reader of our own format. Besides the public interface, it has what validation needs.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ class NativeShardReader : public ShardReader {
   static absl::StatusOr<std::unique_ptr<NativeShardReader>> Open(FileSystem& file_system, const std::string& path,
                                                                  const ReadOptions& options);
 
-  // Of a file whose blocks were found otherwise than by its directory: to read those, and nothing else of it. What lies
-  // between them is not looked at. `blocks` ascend by first sample, and lie in the file where they are read.
+  // Opens a file whose blocks were found without its block directory. Only the blocks can be read; the bytes between
+  // them are not checked. `blocks` ascend by first sample, and their offsets are where they lie in the file.
   static absl::StatusOr<std::unique_ptr<NativeShardReader>> OpenBlocks(std::unique_ptr<RandomAccessFile> file,
                                                                        format::FileHeader header,
                                                                        std::vector<BlockInfo> blocks,
@@ -55,17 +55,18 @@ class NativeShardReader : public ShardReader {
   const std::vector<format::Section>& sections() const { return sections_; }
   const RandomAccessFile& file() const { return *file_; }
 
-  // The heads of all columns of block `index`, without the values of blob columns; the decoded header is left in
+  // Reads the heads of all columns of block `index`, without the values of blob columns. Leaves the decoded header in
   // buffer->state().header.
   absl::Status ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const;
 
-  // A section with its padding, checked. NotFound when the shard has none of that kind.
+  // Checks a section and its padding, and returns it without the padding. NotFound when the shard has none of that
+  // kind.
   absl::StatusOr<std::string> ReadSection(format::SectionKind kind) const;
 
   // "PATH: block K (samples A to B) at byte N"
   std::string DescribeBlock(size_t index) const;
 
-  // DataLoss: the bytes between block `index` and what comes next are not zero.
+  // The DataLoss which says that the bytes between block `index` and the next block or the footer are not zero.
   absl::Status PaddingDamage(size_t index) const;
 
  private:
@@ -76,7 +77,7 @@ class NativeShardReader : public ShardReader {
   absl::Status LoadDictionaries();
   absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                     BlockDamage* damage) const;
-  // What state.wanted asks for. With `damage`, columns and values that are damaged are noted there, not returned.
+  // Loads what state.wanted asks for. With `damage`, damaged columns and values are recorded there and are no error.
   absl::Status Load(size_t index, BlockBuffer::State& state, BlockDamage* damage = nullptr) const;
   absl::StatusOr<const char*> ReadStored(size_t index, BlockBuffer::State& state) const;
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;

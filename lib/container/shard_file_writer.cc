@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
-// Dirty pages are handed to the device this often, so that the final flush finds little left to do.
+// Writeback of dirty pages is started after so many bytes, so that the final flush has little left to do.
 constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
 
 }  // namespace
@@ -132,8 +132,8 @@ absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
   return file_->AppendPieces(pieces);
 }
 
-// The checksums of a value that does not fit in memory are known once it has been copied, so the block's header is
-// written last.
+// The checksums of a value that does not fit in memory are known only after it has been copied, so the block's header
+// is written last.
 absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellation* cancellation) {
   const std::string blank(format::BlockHeaderLength(schema_.size()), '\0');
   SHARDKIT_RETURN_IF_ERROR(file_->Append(blank));
@@ -178,7 +178,7 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
       {position_, header.block_length, header.front_length, header.first_sample, header.sample_count, header.checksum});
   for (size_t k = 0; k < block.ends.size(); ++k) {
     const format::ColumnEntry& entry = header.columns[schema_.blob_columns()[k]];
-    // An empty values chunk has no place of its own; its ends are those of the front (spec.md, section 9.2).
+    // An empty values chunk has no place of its own: all its ends are the end of the front (spec.md, section 9.2).
     const uint64_t base = position_ + (entry.values_length == 0 ? header.front_length : entry.values_offset);
     for (uint32_t i = 0; i < header.sample_count; ++i) {
       index_.ends.push_back(base + LoadLittle<uint64_t>(block.ends[k].data() + 8 * size_t{i}));

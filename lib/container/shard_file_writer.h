@@ -19,9 +19,9 @@ namespace shardkit {
 
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
-// A block that stands in another shard.
+// A block of another shard, to be copied.
 struct StoredBlock {
-  format::BlockHeader header;  // as it stands there; first_sample and previous become those of the new place
+  format::BlockHeader header;  // as in the other shard; Copy sets first_sample and previous
   const RandomAccessFile* source = nullptr;
   uint64_t offset = 0;  // of the block in `source`, bytes
   std::vector<ColumnStatistics> statistics;
@@ -34,18 +34,18 @@ class ShardFileWriter {
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> Create(FileSystem& file_system, const std::string& path,
                                                                  const EncodingPlan& plan, const ShardOptions& options);
 
-  // The same with a header that is there already. Its alignment counts, not that of the options.
+  // Like Create, with a header that exists already. The header's alignment is used, not that of the options.
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(FileSystem& file_system,
                                                                            const std::string& path,
                                                                            format::FileHeader header,
                                                                            ShardOptions options);
   ~ShardFileWriter();
 
-  // `cancellation` may be null; it is asked between the pieces of a value too large to hold.
+  // `cancellation` may be null. It is checked between the pieces of a value that is too large for memory.
   absl::Status Write(EncodedBlock block, const Cancellation* cancellation);
 
-  // Copies the chunks as they are, in pieces. Their checksums are compared once more: DataLoss, after which only Abort
-  // may be called, when they are not those of the header.
+  // Copies the chunks as they are, in pieces, and checks their checksums again. DataLoss when a checksum differs from
+  // the header's; after that only Abort may be called.
   absl::Status Copy(StoredBlock block, const Cancellation* cancellation);
 
   uint64_t sample_count() const { return sample_count_; }

@@ -1,4 +1,4 @@
-// What the offset index needs to know of a shard.
+// What the offset index needs to know about a shard.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct ShardIndexPart {
 class BlockBuffer;
 class NativeShardReader;
 
-// Appends what ShardIndexPart::ends says of block `index`, whose heads `buffer` holds.
+// Appends the ends of block `index`, as in ShardIndexPart::ends. `buffer` must hold the heads of the block.
 void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends);
 
-// The same from a finished shard: reads the front of every block.
+// Makes the part for a finished shard. Reads the front of every block.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard);
-// And of the shard at `path`, whose columns are left in *schema.
+// The same for the shard at `path`. *schema gets the columns of the shard.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(FileSystem& file_system, const std::string& path, Schema* schema);
 
 }  // namespace shardkit

@@ -15,8 +15,8 @@
 namespace shardkit {
 namespace {
 
-// Counts out the memory of blocks, which goes round between reading threads and consumer. Outlives the scanner while
-// blocks are held.
+// Limits the number of blocks in memory. Their buffers go from the reading threads to the consumer and back. Outlives
+// the scanner while the consumer holds blocks.
 class SlotPool {
  public:
   SlotPool(int count, std::shared_ptr<BufferReserve> reserve) : free_(count), reserve_(std::move(reserve)) {}
@@ -48,7 +48,7 @@ class Scanned : public ScannedBlock {
   Scanned(std::shared_ptr<SlotPool> pool, BlockBuffer buffer) : pool_(std::move(pool)), buffer_(std::move(buffer)) {}
   ~Scanned() override { pool_->Release(std::move(buffer_)); }
 
-  // Without a turn when nobody else reads.
+  // `turn` is null when no other thread reads.
   absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample,
                     ReadTurns::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
@@ -123,7 +123,7 @@ class OrderedScanner : public BlockScanner {
       }
       auto task = [this, scanned = std::make_unique<Scanned>(pool_, std::move(buffer)), shard = shard_, block = block_,
                    first = shard_first_sample_, turn = ReadTurns::Turn(turns_, shard_, block_)]() mutable -> Result {
-        // The next one may go on before the consumer takes this one.
+        // Ends the turn as soon as this task ends: the next task need not wait until the consumer takes this block.
         struct End {
           ReadTurns::Turn& turn;
           ~End() { turn.End(); }
@@ -183,7 +183,7 @@ class OrderedScanner : public BlockScanner {
   size_t shard_ = 0;
   size_t block_ = 0;
   size_t end_block_ = 0;
-  bool entered_ = false;  // the shard: its range of blocks is known
+  bool entered_ = false;  // whether the range of blocks of shard_ is known
   uint64_t shard_first_sample_ = 0;
   uint64_t next_shard_sample_ = 0;
   absl::Status failed_;
@@ -191,7 +191,7 @@ class OrderedScanner : public BlockScanner {
   std::shared_ptr<SlotPool> pool_;
   std::deque<Pending<Result>> pending_;
   ReadTurns turns_;
-  std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
+  std::unique_ptr<ThreadPool> threads_;  // last: joined before the members that its tasks use are destroyed
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace shardkit {
 // Thread-safe.
 class BufferReserve {
  public:
-  BufferReserve() { free_.reserve(kKept); }  // Give, which destructors call, must not throw
+  BufferReserve() { free_.reserve(kKept); }  // destructors call Give, so it must not throw
 
   BlockBuffer Take() {
     std::lock_guard lock(mutex_);

@@ -42,7 +42,7 @@ absl::Status DatasetJob::CheckUsable() const {
 }
 
 absl::Status DatasetJob::Broken(absl::Status status) {
-  // That would say that the sample at hand is to blame.
+  // InvalidArgument would say that the current sample is wrong.
   if (absl::IsInvalidArgument(status)) status = Internal(ToStd(status.message()));
   if (!status.ok()) broken_ = status;
   return status;
@@ -112,7 +112,7 @@ absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
     SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
     SHARDKIT_RETURN_IF_ERROR(Broken(PublishIndexes()));
-    // From here on the dataset is complete: what is left is tidying up, and a later run can do it.
+    // From here on the dataset is complete. Only cleaning up is left, which a later run can do.
     SHARDKIT_RETURN_IF_ERROR(job_->Finish());
   }
   ended_ = true;

@@ -1,5 +1,5 @@
-// What writers of all containers' datasets have in common: the job and its journal, what an earlier run has finished,
-// skipped samples, and errors that end it.
+// What the dataset writers of all containers share: the job and its journal, the shards that an earlier run has
+// finished, skipped samples, and errors that end the job.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ class DatasetJob : public DatasetWriter {
   DatasetJob(FileSystem& file_system, std::string directory)
       : file_system_(file_system), directory_(std::move(directory)) {}
 
-  // Opens the job and takes up what an earlier run has finished. `text` is all that the output depends on beside the
-  // samples and the partition; `options` are those of any container. `files` outlive the writer's job.
+  // Opens the job and takes up the shards that an earlier run has finished. `text` describes everything that the output
+  // depends on, except the samples and the partition. `options` may be those of any container. `files` must outlive the
+  // writer's job.
   template <typename Options>
   absl::Status StartJob(const std::string& text, const Options& options, const JobFiles& files) {
     return StartJob(text,
@@ -42,31 +43,32 @@ class DatasetJob : public DatasetWriter {
                     options.shard_size, options.resume, files);
   }
 
-  // Part of each container. Append's InvalidArgument means that nothing was written, any other error that the writer is
-  // broken. What goes wrong with a file while samples before this one are written passes through Broken: it may be
-  // InvalidArgument, too. Accept is called before the sample itself can be written.
+  // Implemented by each container. InvalidArgument from AppendSample means that nothing of the sample was written; any
+  // other error means that the writer is broken. A file error while earlier samples are written may be InvalidArgument,
+  // too, so it must pass through Broken. AppendSample calls Accept before it does anything that can write the sample
+  // itself.
   virtual absl::Status AppendSample(const Sample& sample, uint64_t next_position) = 0;
-  virtual absl::Status Begin() { return absl::OkStatus(); }    // before anything is taken up or written
-  virtual absl::Status TakeUp(const JournalEntry& entry) = 0;  // a shard that an earlier run has finished
-  virtual absl::Status FinishShards() = 0;                     // all that have been begun
-  virtual absl::Status PublishIndexes() = 0;                   // the job's manifest last
+  virtual absl::Status Begin() { return absl::OkStatus(); }    // called before TakeUp and before anything is written
+  virtual absl::Status TakeUp(const JournalEntry& entry) = 0;  // takes up a shard that an earlier run has finished
+  virtual absl::Status FinishShards() = 0;                     // finishes all shards that were begun
+  virtual absl::Status PublishIndexes() = 0;                   // publishes the job's manifest last
   virtual absl::Status DiscardOpen() = 0;                      // stops threads, removes temporary files
 
-  // Lets nothing be written any more unless the status is OK. Returns it, InvalidArgument as Internal.
+  // After an error nothing can be written any more. Returns the status; InvalidArgument becomes Internal.
   absl::Status Broken(absl::Status status);
 
   // Makes a published shard part of the job.
   absl::Status Record(JournalEntry entry);
 
-  // The sample at hand is among those that are written from now on.
+  // From now on the current sample is one of those to be written.
   void Accept(uint64_t next_position) { next_position_ = next_position; }
-  // Where to go on behind the sample that was accepted last.
+  // Where to continue after the sample that was accepted last.
   uint64_t next_position() const { return next_position_; }
-  // Samples passed over since this was last asked, in front of next_position(): those behind it are met again when the
-  // run is resumed.
+  // The samples skipped since the last call and before next_position(). The others are met again when the run is
+  // resumed.
   std::vector<SkippedSample> TakeSkipped();
 
-  // An earlier run has left nothing to do.
+  // Whether an earlier run has completed the job.
   bool complete() const { return job_ && job_->complete(); }
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
 
@@ -93,7 +95,8 @@ class DatasetJob : public DatasetWriter {
 template <typename Writer>
 absl::StatusOr<std::unique_ptr<DatasetWriter>> Started(std::unique_ptr<Writer> writer, const Schema& schema) {
   if (absl::Status status = writer->Start(schema); !status.ok()) {
-    // What an earlier run finished is not lost because it could not be taken up just now.
+    // Suspend keeps what an earlier run finished, although it cannot be taken up now. Without Suspend, the writer would
+    // remove it.
     if (!writer->finished_shards().empty()) (void)writer->Suspend();
     return status;
   }

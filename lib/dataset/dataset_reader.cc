@@ -221,7 +221,7 @@ class AnyDatasetReader : public DatasetReader {
     index_ = *std::move(index);
   }
 
-  // Makes a manifest for a shard that is opened by itself; returns the directory it lies in.
+  // Makes a manifest for a single shard. Returns the directory that the shard lies in.
   absl::StatusOr<std::string> DescribeShard(FileSystem& file_system, const ReadOptions& options) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(file_system, path_, options));
     SHARDKIT_ASSIGN_OR_RETURN(manifest_.metadata, reader->ReadMetadata());
@@ -253,7 +253,7 @@ class AnyDatasetReader : public DatasetReader {
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
   Manifest manifest_;
   std::vector<Column> columns_;
-  std::vector<size_t> blob_positions_;   // of each column among the manifest's blob columns
+  std::vector<size_t> blob_positions_;   // for each column, its position among the manifest's blob columns
   std::vector<uint64_t> first_samples_;  // per shard
   uint64_t sample_count_ = 0;
   std::unique_ptr<IndexReader> index_;
@@ -269,7 +269,7 @@ absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory()
     const uint64_t first_sample = first_samples_[shard];
     if (index_) {
       SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index_->Shard(shard));
-      // Shards that share blocks would make far more entries than the index has bytes.
+      // In a forged index shards could share blocks, which would make far more entries than the index has bytes.
       if (entry.first_block != blocks.size()) {
         return DataLoss(path_, ": the offset index contradicts itself at shard ", shard, "; run shardctl index ",
                         path_);
@@ -312,8 +312,8 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     SHARDKIT_ASSIGN_OR_RETURN(places[i], FindRecord(samples[i], column));
     values[i] = {};
   }
-  // One batch per shard; all but the last shard's views must survive the next batch, so a batch that spans shards reads
-  // into a buffer per shard that the caller's buffer owns.
+  // One batch per shard. The views of a batch must survive later batches, so each shard has a buffer of its own, which
+  // the caller's buffer owns.
   std::vector<size_t> order(samples.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, {}, [&](size_t i) { return places[i].shard; });

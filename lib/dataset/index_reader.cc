@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(FileSystem& file_
   return reader;
 }
 
-// Whatever was found in the map, a cut file explains it.
+// A truncated file is reported in place of any result: everything read from the map may then be wrong.
 template <typename T>
 T IndexReader::Checked(T found) const {
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
@@ -142,7 +142,7 @@ absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::FindRecord(const Inde
       SHARDKIT_ASSIGN_OR_RETURN(last_ends[k], LoadEnd(last));
     }
     begin = format::FirstRecordOffset(block.offset + block.front_length, last_ends, blob_column);
-    if (begin > end) begin = end;  // no value of the column in this block up to here
+    if (begin > end) begin = end;  // the column has no value in this block up to this sample
   }
   if (begin > end) return DataLoss(path_, ": index: a record ends before it begins");
   return std::make_pair(begin, end);

@@ -1,4 +1,4 @@
-// dataset.idx through a memory map.
+// Reads dataset.idx through a memory map.
 #pragma once
 
 #include <atomic>
@@ -30,10 +30,11 @@ class IndexReader {
   absl::StatusOr<format::IndexShard> Shard(uint64_t index) const;
   absl::StatusOr<std::string_view> ShardName(const format::IndexShard& shard) const;
 
-  // Block that holds a sample, which is below the header's sample_count.
+  // The block that holds `sample`, which must be below the header's sample_count.
   absl::StatusOr<format::IndexBlock> BlockOfSample(uint64_t sample) const;
 
-  // Record of sample `local` of a block and blob column: [first, second) of the shard's file; equal when absent.
+  // The record of sample `local` of a block in a blob column: bytes [first, second) of the shard's file. first equals
+  // second when the value is absent.
   absl::StatusOr<std::pair<uint64_t, uint64_t>> Record(const format::IndexBlock& block, uint32_t local,
                                                        uint32_t blob_column) const;
 
@@ -50,7 +51,7 @@ class IndexReader {
   IndexReader() = default;
   absl::Status Touch(uint64_t offset, uint64_t length) const;
 
-  // The public ones without the question whether the file was cut.
+  // The public functions without the check whether the file was truncated.
   absl::StatusOr<format::IndexBlock> LoadBlock(uint64_t index) const;
   absl::StatusOr<format::IndexShard> LoadShard(uint64_t index) const;
   absl::StatusOr<std::string_view> LoadShardName(const format::IndexShard& shard) const;

@@ -64,7 +64,7 @@ absl::Status IndexWriter::EndPage() {
 }
 
 absl::Status IndexWriter::WriteEnds(const Schema& schema) {
-  // For every list of blob columns a shard may have: where each blob column of the dataset stands in it.
+  // For every distinct list of blob columns of a shard: the position of each blob column of the dataset in that list.
   constexpr size_t kMissing = SIZE_MAX;
   std::vector<std::vector<size_t>> positions;
   for (const std::vector<std::string>& names : blob_names_) {

@@ -1,4 +1,4 @@
-// Making dataset.idx, shard by shard, in memory proportional to the number of blocks.
+// Writes dataset.idx, shard by shard, in memory proportional to the number of blocks.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace shardkit {
 
-// One thread at a time. The blob columns of the dataset are known only when every shard has been seen, so the ends are
-// first collected in dataset.ends.tmp, as the shards have them, and put in order by Finish.
+// One thread at a time. The blob columns of the dataset are known only after every shard has been added. So the ends
+// are first collected in dataset.ends.tmp, in the order of the shards' columns, and Finish puts them in order.
 class IndexWriter {
  public:
   static absl::StatusOr<std::unique_ptr<IndexWriter>> Create(FileSystem& file_system, const std::string& directory);

@@ -41,7 +41,7 @@ std::string FormatEntry(const JournalEntry& entry) {
   return line.Format() + "\n";
 }
 
-// False for a line that is not whole: the crash came while it was written.
+// False for an incomplete line: the program crashed while it wrote the line.
 bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content_hash) {
   try {
     simdjson::dom::parser parser;
@@ -69,14 +69,14 @@ bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content
   return true;
 }
 
-// What lies beside a dataset that is being made, or was, whatever its container.
+// Whether a job of any container has a file of this name beside its dataset: the lock, the journal, or the record.
 bool IsOfTheJob(std::string_view name) {
   return name == kLockName || name.starts_with(kJournalName) || name.starts_with(kJobRecordName);
 }
 
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
-// What a shard that was lost or cut short in a crash looks like, as opposed to one that could not be read just now.
+// Whether the error means that a shard was lost or cut short in a crash, and not only that it cannot be read now.
 bool IsLost(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsOutOfRange(status);
 }
@@ -155,11 +155,11 @@ absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& fil
   std::unique_ptr<JobDirectory> job(new JobDirectory(files, identity));
   job->file_system_ = &file_system;
   job->directory_ = directory;
-  job->ended_ = true;  // nothing to remove until Prepare has found the directory to be ours
+  job->ended_ = true;  // nothing may be removed until Prepare has found that the directory is ours
   const absl::Status status = job->Prepare(resume);
   if (status.ok()) return job;
   if (job->ended_ && job->created_directory_) {
-    // Only who holds the lock may remove its file.
+    // Only the holder of the lock may remove its file.
     if (job->lock_) (void)file_system.RemoveFile(job->Path(kLockName));
     (void)file_system.RemoveDirectory(directory);
   }
@@ -180,8 +180,8 @@ absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entri
   return absl::OkStatus();
 }
 
-// Creates the directory and makes its entry durable, and those of its parents that were missing too: else a finished
-// dataset could be lost as a whole.
+// Creates the directory and its missing parents, and makes their entries durable: otherwise a crash could lose a
+// finished dataset as a whole.
 absl::Status JobDirectory::MakeDirectory() {
   std::vector<std::string> parents;
   std::string path = directory_;
@@ -195,14 +195,14 @@ absl::Status JobDirectory::MakeDirectory() {
   SHARDKIT_RETURN_IF_ERROR(CreateDirectories(*file_system_, directory_));
   created_directory_ = !parents.empty();
   for (const std::string& parent : parents) {
-    // One that may be written but not read cannot be flushed.
+    // A directory that may be written but not read cannot be flushed.
     const absl::Status status = file_system_->SyncDirectory(parent);
     if (!status.ok() && !absl::IsPermissionDenied(status)) return status;
   }
   return absl::OkStatus();
 }
 
-// Sees whether the job may be done here. True when there is a journal; sets complete_.
+// Checks whether the job may use this directory. Returns true when there is a journal. Sets complete_.
 absl::StatusOr<bool> JobDirectory::LookAround(bool resume) {
   SHARDKIT_ASSIGN_OR_RETURN(complete_, Exists(*file_system_, Path(files_.manifest_name())));
   SHARDKIT_ASSIGN_OR_RETURN(const bool journal_exists, HasJournal(*file_system_, directory_));
@@ -238,7 +238,7 @@ absl::Status JobDirectory::Describe(const Manifest& manifest) const {
 absl::Status JobDirectory::Prepare(bool resume) {
   FileSystem& file_system = *file_system_;
   SHARDKIT_RETURN_IF_ERROR(MakeDirectory());
-  // A run that is refused leaves the lock file only where there was a job before.
+  // Looks first without the lock, so that a refused run leaves a lock file only where there was a job before.
   SHARDKIT_RETURN_IF_ERROR(LookAround(resume).status());
   absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system.Lock(Path(kLockName));
   if (absl::IsFailedPrecondition(lock.status())) {
@@ -247,19 +247,19 @@ absl::Status JobDirectory::Prepare(bool resume) {
   if (!lock.ok()) return lock.status();
   lock_ = *std::move(lock);
 
-  // Another run may have ended between the first look and the lock: its shards must not be taken for leftovers.
+  // Looks again with the lock: another run may have ended meanwhile, and its shards must not be taken for leftovers.
   const absl::StatusOr<bool> journal_exists = LookAround(resume);
   if (complete_ && !journal_exists.ok()) (void)file_system.RemoveFile(Path(kLockName));
   if (!journal_exists.ok()) return journal_exists.status();
   if (complete_) return Finish();
   std::string kept;
   if (*journal_exists && resume) SHARDKIT_RETURN_IF_ERROR(ReadJournal(&kept));
-  // A job that cannot be taken up just now is left as it was found.
+  // If resuming fails below, the finished shards are kept.
   ended_ = !finished_.empty();
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory_));
   SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers(entries));
-  // The journal is written anew, which drops a line that was cut short. It is renamed into place so that at no moment
-  // there are shards without it.
+  // Writes the journal again, without a last line that was cut short. The rename ensures that shards never exist
+  // without a journal.
   const std::string temporary = Path(StrCat(kJournalName, ".new"));
   SHARDKIT_ASSIGN_OR_RETURN(journal_, file_system.Create(temporary));
   SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, identity_.Text(), "\n", kept)));
@@ -291,7 +291,7 @@ absl::Status JobDirectory::ReadJournal(std::string* kept) {
     JournalEntry entry;
     std::string content_hash;
     if (!ParseEntry(line, &entry, &content_hash) || entry.shard.name != files_.NameOfShard(finished_.size())) break;
-    // The journal is written after the shard has been published, so a shard that cannot be opened was lost afterwards.
+    // An entry is written after its shard has been published, so a shard that cannot be opened was lost afterwards.
     SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
                               files_.IsWhole(*file_system_, Path(entry.shard.name), content_hash, &entry));
     if (!whole) break;
@@ -301,7 +301,7 @@ absl::Status JobDirectory::ReadJournal(std::string* kept) {
   return absl::OkStatus();
 }
 
-// Goes on after a failure, which the first error tells of.
+// Continues after a failure. Returns the first error.
 absl::Status JobDirectory::RemoveLeftovers(const std::vector<DirectoryEntry>& entries) {
   absl::Status status;
   for (const DirectoryEntry& entry : entries) {
@@ -332,8 +332,8 @@ absl::Status JobDirectory::Abort() {
   journal_.reset();
   finished_.clear();
   const std::unique_ptr<FileLock> lock = std::move(lock_);
-  // A manifest that was published just before the failure names shards that are about to go: it goes first, and when it
-  // cannot, the dataset stays whole.
+  // A manifest that was published just before the failure lists shards that are about to be removed, so it is removed
+  // first. If that fails, the dataset stays whole.
   const absl::Status unpublished = file_system_->RemoveFile(Path(files_.manifest_name()));
   if (!absl::IsNotFound(unpublished)) {
     SHARDKIT_RETURN_IF_ERROR(unpublished);
@@ -341,7 +341,7 @@ absl::Status JobDirectory::Abort() {
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_->List(directory_));
   SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers(entries));
-  // Shards without the journal would be foreign files to the next run.
+  // Makes the removals durable first: the next run would take shards without a journal for foreign files.
   SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(directory_));
   SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_->RemoveFile(Path(kJournalName))));
   SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_->RemoveFile(Path(kLockName))));

@@ -22,46 +22,47 @@ namespace shardkit {
 // "00000042.shard"
 std::string ShardName(size_t number);
 
-// A finished shard and where to go on behind it.
+// A finished shard, and where to continue after it.
 struct JournalEntry {
   ManifestShard shard;
   uint64_t next_position = 0;
   std::vector<SkippedSample> skipped;
-  std::string details;  // what a writer of another container has to know of its shard again; UTF-8
+  std::string details;  // what the writer of another container needs to know when it resumes; UTF-8
 };
 
-// The files of a job, whose names differ from container to container. Immutable, and outlives the job.
+// The files of a job; their names depend on the container. Immutable; must outlive the job.
 class JobFiles {
  public:
   virtual ~JobFiles() = default;
 
-  // The one that is published last: where it is, the job is complete.
+  // The file that is published last: when it exists, the job is complete.
   virtual std::string_view manifest_name() const = 0;
 
   virtual std::string NameOfShard(size_t number) const = 0;
 
-  // What a job may leave behind beside its lock and its journal. `shard` is the shard that a published file belongs to.
+  // Whether a file of this name may be left by a job, apart from its lock and its journal. `shard` is the number of the
+  // shard that a published file belongs to.
   struct Name {
     bool ours = false;
     std::optional<size_t> shard;
   };
   virtual Name Recognize(std::string_view name) const = 0;
 
-  // Whether the shard at `path` is the one that the entry tells of, whose content hash is written out in
-  // `content_hash`; completes the entry. False when it was lost or cut short after the entry had been written, an error
-  // when that cannot be told just now.
+  // Whether the shard at `path` is the one that the entry describes. `content_hash` is the entry's content hash as
+  // text. Completes the entry. False when the shard was lost or cut short after the entry was written. An error when
+  // this cannot be found out now.
   virtual absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,
                                        JournalEntry* entry) const = 0;
 };
 
-// Those of our own datasets.
+// The files of our own datasets.
 const JobFiles& NativeJobFiles();
 
-// The journal is there before the first shard and goes away after the manifest has come: a directory with a journal and
-// no manifest is an unfinished job, and its files are known to be ours.
+// The journal is created before the first shard and removed after the manifest is published. So a directory with a
+// journal and no manifest is an unfinished job, and its files are known to be the job's.
 class JobDirectory {
  public:
-  // Errors as DatasetWriter::Create. Only a job of the same identity is resumed.
+  // The errors are those of DatasetWriter::Create. Only a job of the same identity is resumed.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Open(FileSystem& file_system, const std::string& directory,
                                                             const JobIdentity& identity, bool resume,
                                                             const JobFiles& files = NativeJobFiles());
@@ -76,20 +77,21 @@ class JobDirectory {
   // Makes a shard that has been published part of the job.
   absl::Status Record(const JournalEntry& entry);
 
-  // FailedPrecondition when the dataset that is already complete is no longer the one that the job made.
+  // FailedPrecondition unless the complete dataset is still the one that the job made.
   absl::Status CheckComplete(const Manifest& manifest) const;
 
-  // Before the manifest is published: writes beside the dataset which job made it. Without this nothing tells.
+  // Call before the manifest is published. Writes into the directory which job made the dataset; nothing else records
+  // this.
   absl::Status Describe(const Manifest& manifest) const;
 
-  // After the manifest has been published.
+  // Call after the manifest has been published.
   absl::Status Finish();
 
-  // Removes all files of the job, and the directory if the job made it. What cannot be removed keeps its journal, so
-  // that a later run knows it. Idempotent.
+  // Removes all files of the job, and the directory if the job made it. If a file cannot be removed, the journal stays,
+  // so that a later run knows the file. Idempotent.
   absl::Status Abort();
 
-  // Keeps them.
+  // Ends the job and keeps its files.
   void Suspend() { ended_ = true; }
 
  private:
@@ -117,13 +119,13 @@ class JobDirectory {
   std::vector<JournalEntry> finished_;
 };
 
-// Writes dataset.json: whole or not at all.
+// Writes dataset.json atomically.
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
 
-// Whether there is a file or directory of this name; an error when that cannot be told, which is not the same as no.
+// Whether a file or directory of this name exists. An error when this cannot be found out.
 absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path);
 
-// Whether there is a file of this name and length; an error when that cannot be told.
+// Whether a file of this name and length exists. An error when this cannot be found out.
 absl::StatusOr<bool> HasLength(FileSystem& file_system, const std::string& path, uint64_t length);
 
 // Whether an unfinished job's journal lies in the directory.

@@ -27,7 +27,7 @@ std::optional<JobRecord> ParseRecord(const std::string& text) {
     return std::nullopt;
   }
   JobRecord record{{fingerprint, partition, count}, hash};
-  // Nothing else is there, and no number is written in another way or has been cut short.
+  // The text must equal the formatted record: nothing follows, and no number is written differently or was cut short.
   if (count == 0 || partition >= count || FormatRecord(record.job, hash) != text) return std::nullopt;
   return record;
 }

@@ -1,5 +1,5 @@
-// Which job has made a dataset: a file of one line beside what is the same for equal samples (format-spec/spec.md,
-// section 9.3).
+// Which job has made a dataset: a file of one line (format-spec/spec.md, section 9.3). It is separate because the other
+// files are the same for equal samples.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace shardkit {
 
 inline constexpr std::string_view kJobRecordName = ".shardkit-job";
 
-// Two runs of one identity write the same dataset.
+// Two runs with the same identity write the same dataset.
 struct JobIdentity {
   std::string fingerprint;  // of the input and the options: the same for all parts of a job
   uint64_t partition = 0;
@@ -29,7 +29,7 @@ struct JobIdentity {
   std::string Text() const;
 };
 
-// InvalidArgument for a partition that there is not.
+// InvalidArgument unless `partition` is below `partition_count`.
 absl::Status CheckPartition(uint64_t partition, uint64_t partition_count);
 
 struct JobRecord {
@@ -37,15 +37,15 @@ struct JobRecord {
   uint64_t dataset_hash = 0;  // the manifest's
 };
 
-// Writes the record of a dataset whose manifest is about to be published: whole or not at all.
+// Writes the record of a dataset whose manifest is about to be published. The write is atomic.
 absl::Status PublishJobRecord(FileSystem& file_system, const std::string& directory, const JobIdentity& job,
                               const Manifest& manifest);
 
-// Empty when there is none, or one that cannot be understood.
+// Empty when there is no record, or one that cannot be parsed.
 absl::StatusOr<std::optional<JobRecord>> ReadJobRecord(FileSystem& file_system, const std::string& directory);
 
-// InvalidArgument unless every job of which `parts` has a part stands there with all its parts, each once and in their
-// order. A part counts where its record is there and is that of the manifest.
+// If `parts` has a part of a job, it must have all parts of that job, each once and in their order; else
+// InvalidArgument. Checks only parts with a record that belongs to their manifest.
 absl::Status CheckPartitions(FileSystem& file_system, const std::vector<std::string>& parts,
                              const std::vector<Manifest>& manifests);
 

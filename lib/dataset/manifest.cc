@@ -57,7 +57,7 @@ std::string FormatColumn(const Column& column) {
   return out;
 }
 
-// Everything below throws simdjson_error, which ParseManifest turns into DataLoss.
+// The parsing functions below throw simdjson_error. ParseManifest turns it into DataLoss.
 using simdjson::ondemand::object;
 using simdjson::ondemand::value;
 
@@ -118,7 +118,7 @@ ManifestShard ParseShard(object fields) {
   return shard;
 }
 
-// A path below the dataset's directory, and nothing else.
+// Whether `name` is a relative path that stays inside the dataset's directory.
 bool IsSafeName(std::string_view name) {
   while (true) {
     const size_t slash = name.find('/');

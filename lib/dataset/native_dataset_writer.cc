@@ -21,7 +21,7 @@
 namespace shardkit {
 namespace {
 
-// A block on its way through the encoding threads.
+// A block that was handed to the encoding threads.
 struct InFlight {
   Pending<absl::StatusOr<EncodedBlock>> encoded;
   std::shared_ptr<const EncodingPlan> plan;
@@ -57,7 +57,7 @@ class EncoderPool {
   std::vector<std::unique_ptr<BlockEncoder>> free_;
 };
 
-// All that the output depends on beside the samples.
+// Describes everything that the output depends on, except the samples.
 std::string Describe(const Schema& schema, const DatasetWriterOptions& options) {
   const ShardOptions& shard = options.shard;
   std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment,
@@ -105,7 +105,7 @@ class NativeDatasetWriter final : public DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
       SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
       SHARDKIT_RETURN_IF_ERROR(mapper_.Widen(sample));
-      // The options do not fit a column that has just come: no later sample can be stored either.
+      // The options do not fit the new column: no later sample can be stored either.
       if (const absl::Status status = UseSchema(); !status.ok()) return FailedPrecondition(ToStd(status.message()));
       StartShard();
       SHARDKIT_RETURN_IF_ERROR(mapper_.Map(sample, &values_).status());
@@ -272,7 +272,7 @@ class NativeDatasetWriter final : public DatasetJob {
   static constexpr uint64_t kMaxSamplesBySize = uint64_t{1} << 20;
 
   const DatasetWriterOptions options_;
-  const bool builder_limited_;  // shards end where the builder says, not where stored bytes do
+  const bool builder_limited_;  // shards end by the builder's samples and bytes, not by stored bytes
 
   SchemaMapper mapper_;
   std::vector<std::optional<Value>> values_;
@@ -291,10 +291,10 @@ class NativeDatasetWriter final : public DatasetJob {
   uint64_t written_position_ = 0;
 
   std::unique_ptr<IndexWriter> index_;
-  std::vector<SkippedSample> skipped_in_shard_;  // among the blocks written to the present shard
+  std::vector<SkippedSample> skipped_in_shard_;  // in the blocks written to the current shard
   Cancellation stopped_;
   EncoderPool encoders_;
-  std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
+  std::unique_ptr<ThreadPool> threads_;  // last: joined before the members that its tasks use are destroyed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Who reads next of a shard that can only be read forward, when many threads read blocks.
+// Decides which thread reads next from a shard that can only be read forward.
 #pragma once
 
 #include <condition_variable>
@@ -9,12 +9,12 @@
 
 namespace shardkit {
 
-// Blocks are announced in the order in which they are wanted, and each of them is read, or given up, by a
-// task that was started no later than those of the blocks announced after it: so that whoever waits, waits
-// for one that is at work. Thread-safe.
+// Blocks must be announced in the order in which they are wanted. The task of a block must start no later than the
+// tasks of the blocks announced after it, and must read its block or give it up. So a waiting task always waits for a
+// running one. Thread-safe.
 class ReadTurns {
  public:
-  // A block's place in the queue; leaves it when destroyed. Movable.
+  // A block's place in the queue. The destructor gives the place up. Movable.
   class Turn {
    public:
     Turn(ReadTurns& turns, size_t shard, size_t block) : turns_(&turns), place_(shard, block) {
@@ -25,13 +25,13 @@ class ReadTurns {
     Turn& operator=(Turn&&) = delete;
     ~Turn() { End(); }
 
-    // Returns when no block before this one of its shard is announced any more.
+    // Waits until no earlier block of the same shard is announced.
     void Await() {
       std::unique_lock lock(turns_->mutex_);
       turns_->moved_.wait(lock, [this] { return *turns_->announced_.lower_bound({place_.first, 0}) == place_; });
     }
 
-    // Has been read. Idempotent.
+    // Call when the block has been read. Idempotent.
     void End() {
       ReadTurns* const turns = std::exchange(turns_, nullptr);
       if (turns == nullptr) return;

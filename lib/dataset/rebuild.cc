@@ -1,4 +1,4 @@
-// Making manifest and index of a directory anew, and merging datasets.
+// Making manifest and index of a directory again, and merging datasets.
 
 #include <algorithm>
 #include <utility>
@@ -17,8 +17,7 @@
 namespace shardkit {
 namespace {
 
-// Shards with the same samples, or parts of one job that are not all there, are a mistake that nothing would show
-// later.
+// Refuses parts with the same samples, and jobs of which parts are missing: nothing would show these mistakes later.
 absl::Status CheckParts(FileSystem& file_system, const std::vector<std::string>& parts,
                         const std::vector<Manifest>& manifests) {
   SHARDKIT_RETURN_IF_ERROR(CheckPartitions(file_system, parts, manifests));
@@ -54,7 +53,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   if (old.ok()) {
     for (const ManifestShard& shard : old->shards) names.push_back(shard.name);
   } else if (!absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) {
-    return old.status();  // it may be good: its order must not be given up
+    return old.status();  // the manifest may be good: its order must not be lost
   } else {
     for (const DirectoryEntry& entry : entries) {
       if (entry.name.ends_with(".shard")) names.push_back(entry.name);

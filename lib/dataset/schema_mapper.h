@@ -1,4 +1,4 @@
-// From samples with named fields to rows of a schema that widens as fields turn up.
+// Turns samples with named fields into rows of a schema. The schema widens when new fields come.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace shardkit {
 
-// OutOfRange, with a list of the columns there are.
+// OutOfRange, with a list of the columns.
 absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns);
 
 // One thread at a time.
@@ -26,8 +26,8 @@ class SchemaMapper {
 
   const Schema& schema() const { return schema_; }
 
-  // Puts the sample's values in the schema's order. False when the schema must be widened first. InvalidArgument when a
-  // field cannot fit in any widening.
+  // Puts the sample's values in the schema's order. False when the schema must be widened first. InvalidArgument when
+  // no widening makes a field fit.
   absl::StatusOr<bool> Map(const Sample& sample, std::vector<std::optional<Value>>* values);
 
   // Adds the columns and widens the types that the sample needs.
@@ -39,14 +39,14 @@ class SchemaMapper {
     bool fits = false;
   };
   struct Known {
-    Column column;  // the address may since have become that of another column
+    Column column;  // compared on use: the address may now be that of another column
     size_t position = 0;
   };
   absl::StatusOr<Target> Find(const Column& column) const;
 
   Schema schema_;
   std::map<std::string, Codec> codecs_;
-  absl::flat_hash_map<const Column*, Known> known_;  // fields point to few columns, again and again
+  absl::flat_hash_map<const Column*, Known> known_;  // many fields point to the same few columns
 };
 
 }  // namespace shardkit

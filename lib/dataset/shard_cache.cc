@@ -10,14 +10,14 @@
 namespace shardkit {
 namespace {
 
-// Whether values of a shard's column may stand for those of the dataset's.
+// Whether values of the shard's column can be used as values of the dataset's column.
 bool Fits(const Column& shard, const Column& dataset) {
   const std::optional<Type> common = CommonType(shard.type, dataset.type);
   return common == dataset.type && shard.codec == dataset.codec && shard.dtype == dataset.dtype &&
          shard.shape == dataset.shape && (dataset.nullable || !shard.nullable);
 }
 
-// What keeps it from that.
+// Why the shard's column does not fit.
 std::string_view Difference(const Column& shard, const Column& dataset) {
   if (CommonType(shard.type, dataset.type) != dataset.type) return "type";
   if (shard.codec != dataset.codec) return "codec";
@@ -30,7 +30,7 @@ std::string_view Difference(const Column& shard, const Column& dataset) {
 
 absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const {
   BlockView read;
-  BlockDamage found;  // by the shard's columns
+  BlockDamage found;  // by columns of the shard
   SHARDKIT_RETURN_IF_ERROR(damage == nullptr ? reader->ReadBlock(block, wanted, buffer, &read)
                                              : reader->SalvageBlock(block, wanted, buffer, &read, &found));
   BlockAssembler::Reset(view, read.first_sample(), read.sample_count(), columns.size());
@@ -86,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard
     open->columns.push_back(position.value_or(CachedShard::kMissing));
     if (position) open->wanted.push_back(*position);
   }
-  // An empty span would mean every column: of a shard that has none of those wanted, any small one does.
+  // An empty list would mean every column. A shard without any of the wanted columns reads column 0 instead.
   if (open->wanted.empty()) open->wanted.push_back(0);
   if (all_columns_) open->wanted.clear();
   return open;
@@ -101,7 +101,7 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard)
       return slot.open;
     }
   }
-  // Opened outside the lock: two threads may open one shard at once, and one of the two is dropped.
+  // Opened outside the lock: two threads may open the same shard at once, and one of the two readers is dropped.
   SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, Open(shard));
   std::lock_guard lock(mutex_);
   Slot& slot = slots_[shard];

@@ -1,4 +1,4 @@
-// Making a dataset of shards that are there already.
+// Making a dataset of existing shards.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace shardkit {
 
-// Keeps of `whole` what `part` says alike: that is true of both.
+// Removes from `whole` every entry that `part` does not have with the same value.
 void KeepCommon(const Metadata& part, Metadata* whole);
 
 // Collects the shards of a directory into a manifest and an index. One thread at a time.
@@ -33,7 +33,7 @@ class ShardCollector {
 
   const Manifest& manifest() const { return manifest_; }
 
-  // For a dataset without shards, which has nothing else to tell its columns.
+  // For a dataset without shards: sets columns and metadata, which otherwise come from the shards.
   void Describe(const Schema& schema, const Metadata& metadata) {
     manifest_.schema = schema;
     manifest_.metadata = metadata;
@@ -46,8 +46,7 @@ class ShardCollector {
   Manifest manifest_;
 };
 
-// Makes the file `to` the file `from`, by a hard link or, where that does not work, a copy that appears whole
-// or not at all.
+// Creates `to` with the content of `from`: as a hard link or, if linking fails, as a copy that appears atomically.
 absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,
                         const Cancellation* cancellation);
 

@@ -37,17 +37,17 @@ struct BlockHeader {
 
 constexpr uint64_t BlockHeaderLength(size_t column_count) { return 64 * (uint64_t{column_count} + 1); }
 
-// Fills in the offsets of `header` from its lengths, and block_length and front_length.
+// Sets block_length, front_length and the offsets in `header`, computed from its lengths.
 void LayOutBlock(const Schema& schema, BlockHeader& header);
 
-// DataLoss, naming the column, unless offsets and lengths are those LayOutBlock would give.
+// DataLoss, naming the column, unless offsets and lengths equal what LayOutBlock computes.
 absl::Status CheckBlockLayout(const Schema& schema, const BlockHeader& header);
 
 // Appends the header's bytes; sets header.checksum.
 void EncodeBlockHeader(BlockHeader& header, std::string* out);
 
-// `bytes` begins with the block header and may go on. Checks the magic, the checksum, every rule of section 3 that the
-// header alone can break, and every limit; *header's memory is reused. DataLoss on damage.
+// `bytes` begins with the block header and may be longer. Checks the magic, the checksum, the limits, and every rule of
+// section 3 that can be checked on the header alone. Reuses the memory of *header. DataLoss on damage.
 absl::Status DecodeBlockHeader(const Schema& schema, std::string_view bytes, BlockHeader* header);
 
 }  // namespace shardkit::format

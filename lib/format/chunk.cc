@@ -40,7 +40,7 @@ absl::Status CheckEnds(uint32_t sample_count, const char* ends, uint64_t values_
   return absl::OkStatus();
 }
 
-// Whether lengths agree with presence: in a blob column a present value has at least its checksum.
+// Checks that an absent value has no bytes, and that a present value of a blob column has at least its checksum.
 absl::Status CheckLengths(const ColumnView& view, bool blob) {
   uint64_t previous = 0;
   for (uint32_t i = 0; i < view.size(); ++i) {

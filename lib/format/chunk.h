@@ -17,16 +17,16 @@ struct HeadLayout {
 
   uint64_t presence_bytes = 0;  // 0 unless nullable
   uint64_t ends_bytes = 0;      // 0 when fixed-size
-  uint64_t values_offset = 0;   // of inline values, and the length of a blob column's head
+  uint64_t values_offset = 0;   // where inline values begin; for a blob column, the length of the head
 };
 
-// Parses a head chunk of which the block header has been checked. `values` is the values chunk of a blob column without
-// its padding, empty and ignored for an inline one; pass a null view to leave the values of a blob column unread (its
-// ends can be used, its bytes not). Checks that ends never descend and stay within the values, that absent values have
-// no bytes, and that presence bits past the last sample are zero. DataLoss naming the sample.
+// Parses a head chunk. Its block header must have been checked. `values` is the values chunk of a blob column without
+// its padding; it is ignored for an inline column. With a null `values`, the view of a blob column gives ends but no
+// bytes. Checks that ends never descend and stay within the values, that absent values have no bytes, and that presence
+// bits after the last sample are zero. DataLoss naming the sample.
 //
-// Where the head may change after it was checked, `structure` is a copy of its presence and ends that does not: the
-// view then reads those there.
+// `structure` is a copy of the presence and the ends, for a head whose memory may change after the check. The view then
+// reads presence and ends from the copy.
 absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
                                        std::string_view values, uint64_t values_length,
                                        const char* structure = nullptr);
@@ -39,7 +39,8 @@ absl::Status CheckRecord(const ColumnView& view, uint32_t i);
 // Checks the record of one value: bytes, then their checksum. Returns the bytes.
 absl::StatusOr<std::string_view> OpenRecord(std::string_view record);
 
-// What only deep validation asks of a fixed-size column: absent slots are zero. DataLoss naming the sample.
+// Checks that the slots of absent values of a fixed-size column are zero. Only validation asks for this. DataLoss
+// naming the sample.
 absl::Status CheckAbsentSlots(const ColumnView& view);
 
 bool AllZero(std::string_view bytes);

@@ -28,7 +28,7 @@ void ChunkChecker::Update(std::string_view bytes) {
   }
 }
 
-// More than one, because a chunk may be empty.
+// A loop, because chunks may be empty.
 void ChunkChecker::EndChunks() {
   for (; next_ < chunks_.size() && done_ == chunks_[next_].length; ++next_, done_ = 0) {
     const Chunk& chunk = chunks_[next_];

@@ -1,4 +1,4 @@
-// The checksums of a block's chunks, compared while its bytes pass by.
+// Checks the chunk checksums of a block while its bytes are read in order.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace shardkit::format {
 
-// Looks at stored bytes alone: nothing is decompressed. One thread at a time.
+// Uses the stored bytes only and decompresses nothing. One thread at a time.
 class ChunkChecker {
  public:
   // `header` passed DecodeBlockHeader with the same schema, or was made by EncodeBlockHeader.
   ChunkChecker(const Schema& schema, const BlockHeader& header);
 
-  // The next bytes of the block; the first call begins behind the block's header.
+  // Takes the next bytes of the block. The first call starts right after the block's header.
   void Update(std::string_view bytes);
 
-  // Positions of the columns that have a chunk with a wrong checksum, of the chunks that have passed
-  // entirely. Ascending.
+  // Columns that have a chunk with a wrong checksum, ascending. Counts only chunks whose bytes have all been given to
+  // Update.
   const std::vector<size_t>& damaged_columns() const { return damaged_; }
 
  private:
@@ -34,8 +34,8 @@ class ChunkChecker {
   void EndChunks();
 
   std::vector<Chunk> chunks_;
-  size_t next_ = 0;    // chunk that is being read
-  uint64_t done_ = 0;  // bytes of it
+  size_t next_ = 0;    // position of the current chunk in chunks_
+  uint64_t done_ = 0;  // bytes of the current chunk so far
   StreamingHash64 hash_;
   std::vector<size_t> damaged_;
 };

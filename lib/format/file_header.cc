@@ -145,7 +145,7 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   header.checksum = LoadLittle<uint64_t>(bytes.data() + length - 8);
   if (Hash64(bytes.substr(0, length - 8)) != header.checksum) return DataLoss("header checksum is wrong");
 
-  // After the checksum: a damaged version number is damage, not a newer format.
+  // The version is checked after the checksum: a damaged version number is damage, not a newer format.
   const uint16_t found_major = LoadLittle<uint16_t>(bytes.data() + 8);
   if (found_major != kMajorVersion) {
     return Unimplemented("header: major version ", found_major, " is not supported (this version reads 1)");

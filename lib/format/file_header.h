@@ -36,8 +36,9 @@ inline constexpr uint64_t kFileHeaderPrefix = 40;
 // The header's bytes; sets header.length and header.checksum.
 std::string EncodeFileHeader(FileHeader& header);
 
-// Bytes of the whole header, from its first kFileHeaderPrefix bytes. DataLoss when this is no shard. The version is
-// left to DecodeFileHeader, which knows whether the header is whole: header_length has its place in every version.
+// Returns the length of the whole header, read from its first kFileHeaderPrefix bytes. DataLoss when this is not a
+// shard. Does not check the version: DecodeFileHeader does that after it has checked the checksum. header_length is at
+// the same offset in every version.
 absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix);
 
 // `bytes` is the whole header. DataLoss on damage; Unimplemented for another major version, and for

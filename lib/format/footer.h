@@ -47,11 +47,11 @@ std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
 
-// `bytes` has 12 for each sample. Checks that hashes ascend, ordinals among equal ones too, and that each ordinal
-// stands once; not that they are those of the keys.
+// `bytes` has 12 bytes for each sample. Checks that hashes ascend, that the ordinals of equal hashes ascend, and that
+// each ordinal occurs once. Does not compare the hashes with the keys.
 absl::Status CheckKeyIndex(std::string_view bytes);
-// Checks that each entry has the hash of the key of its sample. `bytes` passed CheckKeyIndex; then it is, with one hash
-// for each sample, what EncodeKeyIndex makes of them.
+// Checks that each entry has the hash of its sample's key. `bytes` must have passed CheckKeyIndex. With both checks,
+// `bytes` equals what EncodeKeyIndex makes of the hashes.
 absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
@@ -76,7 +76,7 @@ class FooterBuilder {
 // `bytes` is the file's last kTrailerBytes; `file_length` its size.
 absl::StatusOr<Trailer> DecodeTrailer(std::string_view bytes, uint64_t file_length);
 
-// `bytes` is the section table. Checks places and kinds; sections of unknown kinds that may be ignored stay in
+// `bytes` is the section table. Checks offsets, lengths and kinds. Sections of unknown kind that may be ignored stay in
 // the list.
 absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, const Trailer& trailer,
                                                         bool has_key_column);

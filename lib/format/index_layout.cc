@@ -53,7 +53,7 @@ absl::StatusOr<IndexHeader> DecodeIndexHeader(std::string_view bytes, uint64_t f
   header.names_length = LoadLittle<uint64_t>(p + 72);
   header.dataset_hash = LoadLittle<uint64_t>(p + 96);
   header.pages_checksum = LoadLittle<uint64_t>(p + 104);
-  // With every table no longer than the file, the sums in IndexHeader cannot wrap.
+  // When no table is longer than the file, the sums in IndexHeader cannot overflow.
   uint64_t ends;
   if (!CheckedMultiply(header.sample_count, header.blob_column_count, &ends) || ends > file_length / 8 ||
       header.block_count > file_length / kIndexEntryBytes || header.shard_count > file_length / kIndexEntryBytes ||

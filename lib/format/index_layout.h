@@ -12,7 +12,7 @@
 namespace shardkit::format {
 
 inline constexpr uint64_t kIndexHeaderBytes = 192;
-inline constexpr uint64_t kIndexEntryBytes = 64;  // of a block, and of a shard
+inline constexpr uint64_t kIndexEntryBytes = 64;  // of a block and of a shard
 inline constexpr uint64_t kIndexPageBytes = 65536;
 
 struct IndexHeader {
@@ -24,7 +24,8 @@ struct IndexHeader {
   uint64_t dataset_hash = 0;
   uint64_t pages_checksum = 0;
 
-  // Follow from the counts. Only for counts that passed DecodeIndexHeader or that a writer really has.
+  // Computed from the counts. Valid only for counts that passed DecodeIndexHeader or that a writer counted: other
+  // counts could overflow.
   uint64_t ends_offset() const { return kIndexHeaderBytes; }
   uint64_t blocks_offset() const { return ends_offset() + 8 * sample_count * blob_column_count; }
   uint64_t shards_offset() const { return blocks_offset() + kIndexEntryBytes * block_count; }
@@ -60,7 +61,7 @@ struct IndexShard {
 };
 
 std::string EncodeIndexHeader(const IndexHeader& header);
-// `bytes` is the first kIndexHeaderBytes; checks everything the header alone can break, and the file's length.
+// `bytes` is the first kIndexHeaderBytes. Checks everything that the header and the file's length alone can show.
 absl::StatusOr<IndexHeader> DecodeIndexHeader(std::string_view bytes, uint64_t file_length);
 
 void AppendIndexBlock(const IndexBlock& block, std::string* out);
@@ -69,8 +70,8 @@ void AppendIndexShard(const IndexShard& shard, std::string* out);
 IndexBlock LoadIndexBlock(const char* from);
 IndexShard LoadIndexShard(const char* from);
 
-// Where the first record of a blob column begins: see the end of section 9.2. `last_ends` are the last ends of all
-// blob columns of the block, `column` the one asked for.
+// Where the first record of a blob column begins: see the end of section 9.2. `last_ends` has the last end of each blob
+// column of the block. `column` is a position in `last_ends`.
 uint64_t FirstRecordOffset(uint64_t front_end, std::span<const uint64_t> last_ends, size_t column);
 
 }  // namespace shardkit::format

@@ -15,7 +15,7 @@ namespace {
 // Bytes of the elements; false on overflow.
 bool DataSize(Type dtype, std::span<const uint64_t> shape, uint64_t* size) {
   *size = ScalarSize(dtype);
-  // The product, not the order of its factors, decides: none may pass the limit on the way to zero.
+  // With a zero dimension the size starts at 0, so that the product of the other dimensions cannot overflow.
   if (std::ranges::find(shape, uint64_t{0}) != shape.end()) *size = 0;
   for (const uint64_t dimension : shape) {
     if (!CheckedMultiply(*size, dimension, size)) return false;

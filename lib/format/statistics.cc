@@ -78,7 +78,7 @@ bool Less(RangeKind kind, uint64_t a, uint64_t b) {
     case RangeKind::kI64:
       return static_cast<int64_t>(a) < static_cast<int64_t>(b);
     case RangeKind::kF64: {
-      // Zeros of both signs compare equal; the bits break the tie so that the result has one form.
+      // +0 and -0 compare equal. Their sign decides, so that the result does not depend on the order of the values.
       const double left = std::bit_cast<double>(a), right = std::bit_cast<double>(b);
       if (left == right) return std::signbit(left) && !std::signbit(right);
       return left < right;

@@ -1,4 +1,4 @@
-// What libarchive reads from, for all that read tars.
+// The input of libarchive, for everything that reads tars.
 #pragma once
 
 #include <archive.h>
@@ -20,24 +20,24 @@ struct ArchiveDeleter {
 };
 using Archive = std::unique_ptr<archive, ArchiveDeleter>;
 
-// A file on its way into libarchive. Stays where it is while an archive reads from it.
+// Feeds a file to libarchive. Must not move while an archive reads from it.
 class ArchiveInput {
  public:
-  // The first read, and the one behind what was passed over, has `least_read` bytes (or what is left); each further one
-  // twice as many as the one before, up to `most_read`. `file` outlives the input.
+  // The first read, and the first read after skipped bytes, has `least_read` bytes, or fewer at the end of the file.
+  // Each further read has twice as many bytes as the one before, up to `most_read`. `file` must outlive the input.
   ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, uint64_t begin = 0);
   ArchiveInput(const ArchiveInput&) = delete;
   ArchiveInput& operator=(const ArchiveInput&) = delete;
 
-  // Makes `reader` read from here, from the next archive_read_open1 on.
+  // Makes `reader` read from this input. Call it before archive_read_open1.
   void Attach(archive* reader);
 
-  // Of the first read that failed.
+  // The error of the first read that failed.
   const absl::Status& error() const { return error_; }
   const std::string& path() const { return file_.path(); }
 
-  // "PATH: where: what libarchive says", or what the file said. ResourceExhausted when there was no memory, else
-  // DataLoss.
+  // The file's read error, if there is one. Otherwise "PATH: WHERE: libarchive's message", ResourceExhausted when there
+  // was no memory, else DataLoss.
   absl::Status Describe(archive* reader, std::string_view where) const;
 
  private:
@@ -52,8 +52,8 @@ class ArchiveInput {
   absl::Status error_;
 };
 
-// The bytes of the name as they stand in the tar. In the "C" locale libarchive gives the UTF-8 names of pax headers
-// only through the second of its calls.
+// The bytes of the name as in the tar. In the "C" locale, libarchive returns the UTF-8 names of pax headers only from
+// archive_entry_pathname_utf8.
 const char* ArchiveName(archive_entry* entry);
 
 }  // namespace shardkit

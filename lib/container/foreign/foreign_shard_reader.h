@@ -13,14 +13,14 @@
 
 namespace shardkit {
 
-// Stored bytes of a block: runs of consecutive samples take the place of what other containers do not have.
+// Stored bytes of a block. Other containers have no blocks, so runs of consecutive samples serve as blocks.
 inline constexpr uint64_t kForeignBlockBytes = uint64_t{4} << 20;
 
-// So that a million empty samples are no block.
+// Limits blocks of many tiny samples.
 inline constexpr uint32_t kForeignBlockSamples = 65536;
 
-// Answers what can be answered from blocks alone. A reader of one container gives Read, and ReadValue where one value
-// can be read without its block.
+// Implements what needs only blocks. The reader of a container implements Read, and overrides ReadValue when it can
+// read one value without its block.
 class ForeignShardReader : public ShardReader {
  public:
   const std::string& path() const override { return path_; }
@@ -33,7 +33,7 @@ class ForeignShardReader : public ShardReader {
   std::vector<size_t> dictionary_columns() const override { return {}; }
   absl::StatusOr<Metadata> ReadMetadata() const override { return Metadata(); }
 
-  // Goes over the whole shard.
+  // Reads the whole shard.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
 
   absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
@@ -49,26 +49,26 @@ class ForeignShardReader : public ShardReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
 
-  // There are no records here: FailedPrecondition.
+  // FailedPrecondition: these containers have no records.
   absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const override;
   absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
                            std::span<std::string_view> values) const override;
 
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
 
-  // Goes over the key column, block by block.
+  // Reads the key column, block by block.
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
 
   void WillNeedBlock(size_t /*index*/) const override {}
   std::string fallback_reason() const override { return fallback_reason_; }
 
  protected:
-  // ReadBlock, or with `damage` SalvageBlock.
+  // Implements ReadBlock, and with `damage` SalvageBlock.
   virtual absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                             BlockDamage* damage) const = 0;
 
-  // Of consecutive samples with the bytes that each takes in the file: blocks of about kForeignBlockBytes. `offsets`
-  // has one more entry than there are samples.
+  // Groups consecutive samples into blocks of about kForeignBlockBytes. Sample i takes bytes [offsets[i], offsets[i +
+  // 1]) of the file; `offsets` has one more entry than there are samples.
   void SetBlocks(std::span<const uint64_t> offsets, uint32_t most_samples = kForeignBlockSamples);
 
   absl::Status CheckPlace(uint64_t ordinal, size_t column) const;

@@ -1,4 +1,4 @@
-// A hash of a whole file that an index lists, for the readers of its parts.
+// A hash that an index lists for a whole file, for readers that read parts of the file.
 #pragma once
 
 #include <atomic>
@@ -14,23 +14,24 @@
 
 namespace shardkit {
 
-// Thread-safe. One for all readers of a file, so that it is not hashed again when it is opened again.
+// Thread-safe. All readers of a file share one object, so that the file is not hashed again when it is opened again.
 class ListedHash {
  public:
-  // The first hash of the list that is of the xxHash family, else the first that this build can compute; null when
-  // there is none. `listed_by` is for messages.
+  // Chooses the first hash of the xxHash family, else the first hash that this build can compute. Null when there is
+  // none. `listed_by` is for messages.
   static std::shared_ptr<ListedHash> Choose(std::span<const std::pair<std::string, std::string>> names_and_digits,
                                             std::string_view listed_by);
 
   ListedHash(std::string_view name, std::string_view digits, std::string_view listed_by)
       : name_(name), digits_(digits), listed_by_(listed_by) {}
 
-  // Reads the file, piece by piece, in the first call; other threads wait for the outcome, which later calls return.
-  // DataLoss for other digits than those listed, Unimplemented for a hash that this build cannot compute. An error of
-  // reading is not kept.
+  // The first call reads the file, piece by piece; other threads wait. Later calls return the same result. DataLoss
+  // when the digits differ from those listed, Unimplemented for a hash that this build cannot compute. After a read
+  // error, the next call reads the file again.
   absl::Status Check(const RandomAccessFile& file);
 
-  // The same for bytes in memory, which a hash of the xxHash family compares in every call.
+  // The same for bytes in memory. A hash of the xxHash family is compared in every call, another one until it has
+  // matched once.
   absl::Status Check(std::string_view place, std::string_view bytes);
 
  private:
@@ -41,7 +42,7 @@ class ListedHash {
   const std::string listed_by_;
   std::atomic<bool> right_ = false;
   std::mutex mutex_;    // held while the file is read
-  absl::Status wrong_;  // what was found of the file
+  absl::Status wrong_;  // the result for the file
 };
 
 }  // namespace shardkit

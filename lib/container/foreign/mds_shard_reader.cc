@@ -20,10 +20,10 @@ constexpr uint64_t kHeadRead = 65536;
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
-// On the average: blocks of many tiny samples would else need more memory for places than for bytes.
+// Most samples of a block on average: with more tiny samples, places would need more memory than the values.
 constexpr uint64_t kUsualBlockSamples = 65536;
 
-// What an array's shape can take in our form beyond what it took in MDS's.
+// The most bytes by which an array in our form can be longer than in the form of MDS.
 constexpr uint64_t kArrayRoom = 8 * (kMaxRank + 2);
 
 uint64_t Ceiling(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
@@ -71,7 +71,7 @@ absl::Status MdsShardReader::Initialise(const Schema& schema, const ReadOptions&
     return absl::OkStatus();
   }
   std::string memory;
-  uint64_t have = 0;  // bytes of the file's beginning that are in `memory`
+  uint64_t have = 0;  // bytes from the start of the file that are in `memory`
   const auto read = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> {
     if (offset + length <= have) return std::string_view(memory).substr(offset, length);
     const bool start = have == 0 && offset == 0;
@@ -87,7 +87,7 @@ absl::Status MdsShardReader::Initialise(const Schema& schema, const ReadOptions&
   return absl::OkStatus();
 }
 
-// Checks all that stands before the samples and returns their offsets.
+// Checks everything before the samples and returns the offsets of the samples.
 absl::StatusOr<std::vector<uint32_t>> MdsShardReader::ReadHeader(const ReadBytes& read) const {
   const uint64_t length = described_.raw_bytes;
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view head, read(0, std::min(length, format::kMdsCountBytes)));
@@ -114,12 +114,12 @@ absl::StatusOr<std::vector<uint32_t>> MdsShardReader::ReadHeader(const ReadBytes
   return offsets;
 }
 
-// As many blocks as the index promises, of about equal bytes.
+// Makes block_count() blocks with about equal numbers of bytes.
 void MdsShardReader::CutByBytes() {
   const uint64_t count = described_.block_count(), begin = offsets_.front(), total = offsets_.back() - begin;
   uint64_t first = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t left = count - i - 1;  // blocks after this one, each with a sample at least
+    const uint64_t left = count - i - 1;  // blocks after this one; each needs at least one sample
     const auto at =
         std::ranges::lower_bound(offsets_, begin + total / count * (i + 1) + total % count * (i + 1) / count);
     const uint64_t most = std::min(first + format::kMaxBlockSamples, sample_count_ - left);
@@ -137,7 +137,7 @@ void MdsShardReader::CutByBytes() {
   }
 }
 
-// Of a compressed shard only the numbers of samples and bytes are known before it is decompressed.
+// Makes the blocks of a compressed shard: before decompressing, only its numbers of samples and bytes are known.
 void MdsShardReader::CutByCount() {
   const uint64_t count = described_.block_count();
   for (uint64_t i = 0; i < count; ++i) {
@@ -211,7 +211,7 @@ absl::Status MdsShardReader::Fill(const BlockInfo& info, std::span<const uint32_
   return absl::OkStatus();
 }
 
-// Of a file that is not read whole anyway.
+// For a plain shard, which is read in parts. ReadCompressed reads and hashes the whole file.
 absl::Status MdsShardReader::CheckFileHash() const {
   if (!options_.verify_listed_hashes || described_.hash == nullptr) return absl::OkStatus();
   return described_.hash->Check(*file_);
@@ -230,7 +230,7 @@ absl::Status MdsShardReader::ReadPlain(const BlockInfo& info, std::span<const si
     SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
     return status;
   }
-  // From the aligned address before it, so that direct I/O needs no copy.
+  // Reads from the aligned offset before the block, so that direct I/O needs no copy.
   const uint64_t alignment = file_->alignment();
   const uint64_t from = info.offset / alignment * alignment;
   const uint64_t to =
@@ -271,7 +271,7 @@ absl::Status MdsShardReader::ReadCompressed(const BlockInfo& info, std::span<con
   return Fill(info, of_block, raw.data(), 0, wanted, state, view, damage);
 }
 
-// At most, of a block with these columns.
+// Upper bound on the memory for a block with these columns.
 uint64_t MdsShardReader::MemoryOf(const BlockInfo& info, std::span<const size_t> wanted) const {
   uint64_t bytes = info.length + 16 * uint64_t{info.sample_count} * wanted.size();
   if (described_.compression) bytes = described_.bytes + described_.raw_bytes + 4 * sample_count_ + bytes - info.length;
@@ -290,7 +290,7 @@ absl::Status MdsShardReader::Read(size_t index, std::span<const size_t> columns,
   if (wanted.empty()) wanted = all_;
   if (wanted.back() >= schema_.size()) return InvalidArgument(path_, ": there is no column ", wanted.back());
   const BlockInfo& info = blocks_[index];
-  // Of a compressed shard every column is taken: what is left now would have to be decompressed again.
+  // All columns of a compressed shard are read: reading another one later would decompress the shard again.
   if (described_.compression) {
     wanted = all_;
     if (absl::Status status = CheckDecompression(options_, file_length_, described_.raw_bytes); !status.ok()) {
@@ -338,7 +338,7 @@ absl::StatusOr<std::optional<std::string_view>> MdsShardReader::ReadPlainValue(u
   const size_t position = positions_[column];
   std::string_view value = sample.substr(places[position], places[position + 1] - places[position]);
   if (const format::MdsEncoding& how = mds_column(column).how; how.is_array) {
-    state.owner = 0;  // the block held may have had its arrays here
+    state.owner = 0;  // the block in the buffer may have its arrays in state.converted
     state.converted.clear();
     if (absl::Status status = format::AppendMdsArray(how.dtype, value, &state.converted); !status.ok()) {
       return DescribeValue(status, ordinal, offset, column);

@@ -1,4 +1,4 @@
-// Reader of MDS shards (format-spec/interop.md), as they are or compressed.
+// Reader of MDS shards (format-spec/interop.md), plain or compressed.
 #pragma once
 
 #include <memory>
@@ -14,25 +14,25 @@
 
 namespace shardkit {
 
-// What the dataset's index says of a shard.
+// What the dataset's index says about a shard.
 struct MdsShardFile {
   std::string path;
   uint64_t bytes = 0;      // of the file at `path`
-  uint64_t raw_bytes = 0;  // the same unless it is compressed
+  uint64_t raw_bytes = 0;  // equal to `bytes` unless the shard is compressed
   uint64_t samples = 0;
   std::optional<Compression> compression;
-  // Of the file, or, where none is listed for a compressed one, of what it decompresses to. Null: none. Compared
-  // before the first bytes of a sample are believed.
+  // `hash` is of the file. `raw_hash` is of the decompressed bytes; it is set when no hash of a compressed file is
+  // listed. Null: none. Compared before bytes of samples are used.
   std::shared_ptr<ListedHash> hash;
   std::shared_ptr<ListedHash> raw_hash;
 
-  // How many blocks its reader shows: of about kForeignBlockBytes, or the whole shard when it is compressed, for any
-  // part of it costs as much.
+  // The number of blocks that the shard's reader shows. Blocks have about kForeignBlockBytes. A compressed shard is one
+  // block (more only above kMaxBlockSamples samples), because reading a part of it costs as much as reading all.
   uint64_t block_count() const;
 };
 
-// A shard's columns are those of `columns` without a refusal, in their order. A compressed shard takes no memory while
-// no block of it is held: it is decompressed into the buffer of whoever reads it.
+// The shard's columns are those of `columns` that have no refusal, in the same order. A compressed shard is
+// decompressed into the caller's buffer, so it takes no memory while nobody holds a block of it.
 class MdsShardReader : public ForeignShardReader {
  public:
   static absl::StatusOr<std::unique_ptr<MdsShardReader>> Open(
@@ -49,7 +49,7 @@ class MdsShardReader : public ForeignShardReader {
                     BlockDamage* damage) const override;
 
  private:
-  // Bytes [offset, offset + length) of the file, which it has, for as long as the next call.
+  // Returns bytes [offset, offset + length), which must lie in the file. They stay valid until the next call.
   using ReadBytes = std::function<absl::StatusOr<std::string_view>(uint64_t offset, uint64_t length)>;
 
   absl::Status Initialise(const Schema& schema, const ReadOptions& options);
@@ -65,7 +65,8 @@ class MdsShardReader : public ForeignShardReader {
   uint64_t MemoryOf(const BlockInfo& info, std::span<const size_t> wanted) const;
   absl::Status CheckFileHash() const;
 
-  // `base` is what lies at byte `base_offset`; `offsets` has an entry for each sample of the block and one more.
+  // `base` points to the byte at `base_offset` of the raw shard. `offsets` has an entry for each sample of the block
+  // and one more.
   absl::Status Fill(const BlockInfo& info, std::span<const uint32_t> offsets, const char* base, uint64_t base_offset,
                     std::span<const size_t> wanted, BlockBuffer::State& state, BlockView* view,
                     BlockDamage* damage) const;
@@ -77,7 +78,7 @@ class MdsShardReader : public ForeignShardReader {
 
   MdsShardFile described_;
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
-  std::vector<size_t> positions_;  // of the schema's columns in *columns_
+  std::vector<size_t> positions_;  // per column of the schema, its position in *columns_
   std::vector<size_t> all_;        // 0, 1, … for each of the schema's columns
   ReadOptions options_;
   std::unique_ptr<RandomAccessFile> file_;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kZstd = "zstd";
 
-// Hashes of the pieces one after another.
+// Describes a file that consists of the pieces, one after another.
 absl::StatusOr<format::MdsFile> Describe(std::string name, std::span<const std::string> hashes,
                                          std::span<const std::string_view> pieces) {
   format::MdsFile file;
@@ -34,7 +34,7 @@ absl::Status AppendBytes(const Column& column, const format::MdsColumn& encoding
                          std::string* out) {
   if (column.type == Type::kNdarray) {
     const absl::Status status = format::AppendMdsValue(column, bytes, out);
-    // The caller made the value.
+    // The caller made the value, so a wrong one is InvalidArgument.
     return absl::IsDataLoss(status) ? InvalidArgument("column \"", column.name, "\": ", ToStd(status.message()))
                                     : status;
   }
@@ -58,7 +58,7 @@ absl::Status AppendValue(const Column& column, const format::MdsColumn& encoding
   return AppendBytes(column, encoding, bytes, out);
 }
 
-// Before any is read or copied.
+// Checks all values before any of them is read or copied.
 absl::Status CheckLengths(std::span<const Column> columns, std::span<const std::optional<Value>> values) {
   uint64_t all = 0;
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -82,7 +82,7 @@ absl::Status AppendValues(std::span<const Column> columns, std::span<const forma
     const size_t value_begin = out->size();
     SHARDKIT_RETURN_IF_ERROR(AppendValue(columns[i], encodings[i], *values[i], out));
     if (encodings[i].size) continue;
-    // No longer than the value was, whose length has been checked: arrays only get shorter.
+    // Fits: CheckLengths has checked the value's length, and arrays only get shorter.
     StoreLittle(out->data() + length_place, static_cast<uint32_t>(out->size() - value_begin));
     length_place += sizeof(uint32_t);
   }
@@ -141,7 +141,7 @@ absl::StatusOr<int> ParseMdsCompression(std::string_view compression) {
   if (compression != kZstd) {
     const std::string_view digits = compression.starts_with("zstd:") ? compression.substr(5) : std::string_view();
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), level);
-    // The peer takes levels from 1 on.
+    // mosaicml-streaming accepts levels from 1 on.
     if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || level < 1 ||
         level > MaxZstdLevel()) {
       return InvalidArgument("compression \"", compression, "\": MDS is written with \"zstd\", \"zstd:LEVEL\" (1 to ",

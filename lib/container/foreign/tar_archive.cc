@@ -18,8 +18,8 @@ namespace {
 
 using format::kTarBlockBytes;
 
-// Behind data that was passed over, one header is wanted; where none is, the members are small and follow
-// each other closely.
+// After skipped data only one header is needed, so reads start small. They grow while nothing is skipped: then members
+// are small and close together.
 constexpr size_t kLeastRead = 4096;
 constexpr size_t kMostRead = size_t{256} << 10;
 
@@ -31,7 +31,7 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   Archive reader(archive_read_new());
   archive* const a = reader.get();
   if (a == nullptr) return ResourceExhausted(input.path(), ": no memory for a tar reader");
-  // The one that is needed alone: where libarchive lacks a filter it would start a program.
+  // Only the filter that is needed: for a filter that libarchive lacks, it would start a program.
   int result = ARCHIVE_OK;
   if (compression == TarCompression::kGzip) result = archive_read_support_filter_gzip(a);
   if (compression == TarCompression::kBzip2) result = archive_read_support_filter_bzip2(a);
@@ -44,7 +44,7 @@ absl::StatusOr<Archive> OpenArchive(ArchiveInput& input, TarCompression compress
   } else {
     archive_read_support_format_tar(a);
   }
-  // Looked at by itself, a member of a type that is not known would not be taken for the beginning of a tar.
+  // Without this, libarchive would not accept a member of unknown type as the beginning of a tar.
   if (content == Content::kWithinTar) archive_read_set_format(a, ARCHIVE_FORMAT_TAR);
   input.Attach(a);
   if (archive_read_open1(a) == ARCHIVE_OK) return reader;
@@ -108,11 +108,11 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
   const std::string_view path = state_->input.path();
   archive_entry* entry = nullptr;
   const int result = archive_read_next_header(reader, &entry);
-  // What cannot be read, libarchive may take for the end.
+  // libarchive may take a read error for the end of the tar.
   SHARDKIT_RETURN_IF_ERROR(state_->input.error());
   if (result == ARCHIVE_EOF) {
-    // POSIX closes a tar with two blocks of zeros; one is what Python's tarfile asks for. Without any, the
-    // file was cut off between two members.
+    // POSIX ends a tar with two blocks of zeros; Python's tarfile asks for one. Without any, the file was cut off
+    // between two members.
     if (position() >= before + kTarBlockBytes) return false;
     return DataLoss(path, ": ", state_->After(), ", at byte ", before,
                     ": the tar ends without an end mark: it was cut off; get it again");
@@ -136,8 +136,8 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
   if (archive_read_data_skip(reader) < ARCHIVE_WARN) return state_->input.Describe(reader, where);
   header->offset = begin;
   if (!plain) return true;
-  // Data lies in whole blocks before what follows it, and behind its header, which may or may not have
-  // counted as read. That of a sparse member does not.
+  // Data fills whole blocks that end at `end`, and begins right after its header. `begin` may be before or after that
+  // header. The data of a sparse member does not lie like this.
   const uint64_t end = position();
   const uint64_t stored = RoundUp(header->length, kTarBlockBytes);
   header->offset = end - std::min(end, stored);
@@ -159,7 +159,7 @@ class DecompressedFile final : public RandomAccessFile {
     std::lock_guard lock(mutex_);
     absl::Status status = MoveTo(offset);
     if (status.ok()) status = Read(buffer);
-    // What libarchive makes of a stream after an error is not ours to know.
+    // After an error the state of libarchive's stream is unknown, so the next read starts again.
     if (!status.ok()) reader_.reset();
     return status;
   }
@@ -177,7 +177,7 @@ class DecompressedFile final : public RandomAccessFile {
   }
 
   absl::Status Restart() const {
-    reader_.reset();  // before what it reads from
+    reader_.reset();  // before the input that it reads from
     input_ = std::make_unique<ArchiveInput>(*file_, kLeastRead, kMostRead);
     position_ = 0;
     SHARDKIT_ASSIGN_OR_RETURN(reader_, OpenArchive(*input_, compression_, Content::kBytes));
@@ -202,7 +202,7 @@ class DecompressedFile final : public RandomAccessFile {
   const uint64_t length_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<ArchiveInput> input_;
-  mutable Archive reader_;  // declared after what it reads from, so that it goes first
+  mutable Archive reader_;  // declared after input_, so that it is destroyed first
   mutable uint64_t position_ = 0;
 };
 

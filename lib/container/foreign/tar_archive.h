@@ -1,4 +1,4 @@
-// libarchive, fed from a file: the headers of a tar, or the bytes of a compressed file.
+// Reads, with libarchive, the headers of a tar or the bytes of a compressed file.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace shardkit {
 
-// By their first bytes, whatever the name says.
+// Detected from the first bytes of the file, not from its name.
 enum class TarCompression { kNone, kGzip, kBzip2, kXz, kZstd };
 absl::StatusOr<TarCompression> DetectCompression(const RandomAccessFile& file);
 
-// A member, of which the data is not read.
+// A member of a tar, without its data.
 struct TarHeader {
-  std::string name;            // as it stands in the tar
+  std::string name;            // as in the tar
   bool regular = false;        // a file with bytes of its own: no link, folder, device
   uint64_t header_offset = 0;  // where its first header begins, in the decompressed tar
   uint64_t offset = 0;         // where its data begins
   uint64_t length = 0;         // bytes of data
-  bool sparse = false;         // its data does not lie in the tar as it is
+  bool sparse = false;         // its data is not stored in the tar as one piece
 };
 
-// Goes over the headers; of a tar that is not compressed nothing else is read. One thread at a time.
+// Reads the headers of a tar one by one. Of a tar that is not compressed nothing else is read. One thread at a time.
 class TarHeaders {
  public:
-  // `file` must outlive it. `begin` is where the first header is, in a tar that is not compressed. DataLoss when there
-  // is none.
+  // `file` must outlive the object. `begin` is where the first header is; it must be 0 for a compressed tar. DataLoss
+  // when there is no header.
   static absl::StatusOr<std::unique_ptr<TarHeaders>> Open(const RandomAccessFile& file, TarCompression compression,
                                                           uint64_t begin = 0);
   ~TarHeaders();
 
-  // False at the end mark. DataLoss, with the place, where a header is damaged, the tar ends within a member
-  // or it has no end mark.
+  // False at the end mark. DataLoss, with the place, when a header is damaged, or the tar ends within a member or
+  // without an end mark.
   absl::StatusOr<bool> Next(TarHeader* header);
 
-  // Where the next header, or what follows the end mark, begins.
+  // Where the next header begins; after the end mark, where the bytes after it begin.
   uint64_t position() const;
 
  private:
@@ -48,9 +48,8 @@ class TarHeaders {
   std::unique_ptr<State> state_;
 };
 
-// The bytes of a compressed file, which come from front to back: who asks for what lies before the bytes read
-// last has everything decompressed again from the beginning. `length` is what size() says. Thread-safe, one
-// read at a time.
+// The decompressed bytes of a file, which are read from front to back. Reading at an offset before the end of the last
+// read decompresses everything again from the beginning. size() returns `length`. Thread-safe; one read at a time.
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenDecompressed(std::unique_ptr<RandomAccessFile> file,
                                                                    TarCompression compression, uint64_t length);
 

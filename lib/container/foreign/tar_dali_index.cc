@@ -25,7 +25,8 @@ constexpr std::string_view kTarEnding = ".tar";
 
 std::string Advice(const std::string& tar) { return StrCat("; run shardctl index --dali ", tar, ", or remove it"); }
 
-// An error of the index, unless it is one of the tar's own, which names that first.
+// Adds path and advice to an error of the index. An error of the tar itself begins with the tar's path and stays as it
+// is.
 absl::Status OfIndex(const absl::Status& status, const std::string& index_path, const std::string& tar) {
   if (status.ok() || absl::StartsWith(status.message(), ToAbsl(tar))) return status;
   const bool named = absl::StartsWith(status.message(), ToAbsl(index_path));
@@ -33,7 +34,7 @@ absl::Status OfIndex(const absl::Status& status, const std::string& index_path, 
                       ToAbsl(StrCat(named ? "" : index_path, named ? "" : ": ", ToStd(status.message()), Advice(tar))));
 }
 
-// The text, or empty when there is none of this version.
+// The text of the index; empty when there is no index of this version.
 absl::StatusOr<std::optional<std::string>> ReadIndex(FileSystem& file_system, const std::string& index_path) {
   if (index_path.empty()) return std::nullopt;
   absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxIndexBytes);
@@ -43,7 +44,7 @@ absl::StatusOr<std::optional<std::string>> ReadIndex(FileSystem& file_system, co
   return std::optional<std::string>(*std::move(text));
 }
 
-// Members lie one behind the other, each behind its header, and the end mark behind the last.
+// Checks that each member lies in the tar, after the member before it and with room for its header.
 class PlaceChecker {
  public:
   explicit PlaceChecker(uint64_t tar_length) : tar_length_(tar_length) {}
@@ -150,7 +151,7 @@ absl::Status CheckTarMembers(const RandomAccessFile& file, const TarContents& co
                              uint64_t end_value, bool to_end) {
   absl::Status status = CheckMembers(file, contents.index, first_value, end_value, to_end);
   if (absl::IsDataLoss(status) && absl::StartsWith(status.message(), ToAbsl(file.path()))) {
-    // Where there is no header the index may be wrong as well as the tar.
+    // When there is no header at that place, either the index or the tar may be wrong.
     return DataLoss(ToStd(status.message()), "; or ", contents.dali_index, " is of another tar", Advice(file.path()));
   }
   return OfIndex(status, contents.dali_index, file.path());

@@ -1,4 +1,4 @@
-// Opening a tar through the index that DALI's wds2idx has made of it.
+// Opening a tar with the index that DALI's wds2idx has made of it.
 #pragma once
 
 #include <functional>
@@ -15,29 +15,28 @@ namespace shardkit {
 // X.idx for X.tar; empty for a file of another name.
 std::string DaliIndexPath(const std::string& path);
 
-// False when the tar has no such index, or one of a version that lacks the names. Otherwise *contents are
-// what the index says, and name it. That the first and the last member are there, and the end mark behind
-// that, has been looked at; the others are to be checked with CheckTarMembers before their bytes are
-// believed. DataLoss when the index is damaged or of another tar.
+// False when the tar has no such index, or only one of a version that lacks the names. Otherwise fills in *contents
+// from the index. Checks the first and the last member, and the end mark after the last. The other members must be
+// checked with CheckTarMembers before their bytes are used. DataLoss when the index is damaged or belongs to another
+// tar.
 absl::StatusOr<bool> LoadDaliContents(FileSystem& file_system, const RandomAccessFile& file, TarContents* contents);
 
-// Goes over the headers of values [first_value, end_value), and of what stands between them; with `to_end`
-// also of what follows, in which there may be no other value. DataLoss, naming the place, unless they are
-// what the index says.
+// Reads the headers of values [first_value, end_value) and of the members between them. With `to_end`, also reads all
+// headers after them: no other value may follow. DataLoss, naming the place, unless the headers match the index.
 absl::Status CheckTarMembers(const RandomAccessFile& file, const TarContents& contents, uint64_t first_value,
                              uint64_t end_value, bool to_end);
 
 // A tar as wds2idx sees it.
 struct DaliView {
   std::vector<format::DaliSample> samples;
-  std::vector<TarProblem> additional;  // members that are no part of a sample by webdataset's rule
-  std::vector<TarProblem> missing;     // members that are, and that wds2idx leaves out
+  std::vector<TarProblem> additional;  // members that belong to a sample for DALI, but not for webdataset
+  std::vector<TarProblem> missing;     // members that belong to a sample for webdataset, but not for DALI
 };
 
-// Of a tar that is not compressed. DataLoss for a damaged one.
+// The tar must not be compressed. DataLoss when it is damaged.
 absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file);
 
-// Compares an index, where there is one, with the whole tar. An error is what kept the check from being done.
+// Compares the index, if there is one, with the whole tar. Returns an error only when the check could not be done.
 absl::Status CheckDaliIndex(FileSystem& file_system, const RandomAccessFile& file,
                             const std::function<void(std::string message)>& report);
 

@@ -21,12 +21,11 @@ using format::TarIndex;
 
 constexpr uint64_t kMaxSidecarBytes = uint64_t{8} << 30;
 
-// What stands behind the end mark is looked at so far.
+// So many bytes after the end mark are checked.
 constexpr uint64_t kLookedAtBehind = uint64_t{1} << 20;
 constexpr uint64_t kLookPiece = uint64_t{64} << 10;
 
-// webdataset reads nothing behind the end mark. When two tars were written one behind the other that is a
-// loss.
+// webdataset reads nothing after the end mark. When two tars were written one after the other, the second one is lost.
 absl::Status LookBehind(const RandomAccessFile& file, uint64_t position, std::vector<TarProblem>* problems) {
   const uint64_t end = std::min(file.size(), position + kLookedAtBehind);
   std::string piece;
@@ -42,7 +41,7 @@ absl::Status LookBehind(const RandomAccessFile& file, uint64_t position, std::ve
   return absl::OkStatus();
 }
 
-// Without the last sample, and the columns that it was the first to have.
+// Removes the last sample, and the columns that no earlier sample has.
 void DropLastSample(TarIndex* index) {
   index->key_ends.pop_back();
   index->value_ends.pop_back();
@@ -53,10 +52,11 @@ void DropLastSample(TarIndex* index) {
   index->columns.resize(columns);
 }
 
-// `header` is that of the member in which the tar ends, or has no name.
+// `header` is of the member in which the tar ends. Its name is empty when there is no such member.
 TarContents CutHere(const RandomAccessFile& file, const absl::Status& status, const TarHeader& header,
                     TarSampleGrouper& builder, TarContents& contents) {
-  // That member either begins a sample, so that the one before is whole, or belongs to it.
+  // If that member begins a sample, the sample before it is whole. Otherwise it belongs to the last sample, which is
+  // cut.
   if (!header.name.empty()) (void)builder.Add(header);
   TarIndex& index = contents.index;
   contents.cut_key = BaseName(file.path());
@@ -70,7 +70,7 @@ TarContents CutHere(const RandomAccessFile& file, const absl::Status& status, co
   return std::move(contents);
 }
 
-// Whether the sidecar's index is of this tar.
+// Checks that the sidecar's index belongs to this tar.
 absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& file) {
   if (index.tar_length != file.size()) {
     return DataLoss("is of a tar of ", index.tar_length, " bytes, but ", file.path(), " has ", file.size());
@@ -105,7 +105,8 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
     if (!more.ok()) return more.status();
     if (!*more) break;
     SHARDKIT_RETURN_IF_ERROR(builder.Add(header));
-    // Otherwise every entry stands for a header of 512 bytes that is there. The values want their share, too.
+    // A plain tar needs no limit: every entry has a header of 512 bytes in the file. Only a quarter of the limit is
+    // used here, because the values need memory, too.
     const uint64_t most = file.size() + max_decompression / 4;
     if (contents.compression != TarCompression::kNone && contents.index.memory() > most) {
       return ResourceExhausted(file.path(), ": what has to be known of its members takes more than ", most,
@@ -120,7 +121,7 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
 }
 
 std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
-  // Sorted by hash, equal keys stand together, in the order of the tar.
+  // Sorting by hash puts equal keys next to each other, in the order of the tar.
   std::vector<std::pair<uint64_t, uint64_t>> hashes(index.sample_count());
   for (uint64_t i = 0; i < hashes.size(); ++i) hashes[i] = {Hash64(index.key(i)), i};
   std::ranges::sort(hashes);
@@ -156,7 +157,7 @@ absl::StatusOr<std::shared_ptr<TarContents>> LoadWhole(FileSystem& file_system, 
       absl::Status status = index.status();
       if (status.ok()) status = CheckBelongs(*index, file);
       if (!status.ok()) {
-        // An error of the tar's own names it first.
+        // An error of the tar itself begins with the tar's path.
         if (absl::StartsWith(status.message(), ToAbsl(path))) return status;
         return absl::Status(status.code(),
                             ToAbsl(StrCat(sidecar, ": ", ToStd(status.message()), "; run shardctl index ", path)));
@@ -181,7 +182,7 @@ absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(FileSystem& file_sy
   if (!keep_cut || !absl::IsDataLoss(loaded.status())) return loaded;
   auto contents = std::make_shared<TarContents>();
   SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, max_decompression, nullptr, keep_cut));
-  // Of a whole tar it was the index that is wrong.
+  // When the tar is whole, the error is one of the index.
   return contents->cut.ok() ? loaded : std::move(contents);
 }
 
@@ -198,7 +199,7 @@ absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
     column.name = name;
     column.type =
         GuessType({}, dot == std::string::npos ? std::string_view(name) : std::string_view(name).substr(dot + 1));
-    // Text is a promise about every byte, and nobody has looked at them.
+    // utf8 would promise that every byte is valid, and nothing has checked the bytes.
     if (column.type == Type::kUtf8) column.type = Type::kBytes;
     column.nullable = true;
     columns.push_back(std::move(column));

@@ -1,4 +1,4 @@
-// Finding out where the samples of a tar lie: from its sidecar, or from its headers.
+// Finding out where the samples of a tar lie: from its sidecar, from a DALI index, or from its headers.
 #pragma once
 
 #include <memory>
@@ -16,33 +16,36 @@ namespace shardkit {
 
 // Immutable once made.
 struct TarContents {
-  format::TarIndex index;  // of a compressed tar, offsets in the decompressed one; tar_length is the file's
+  format::TarIndex index;  // offsets are in the decompressed tar; tar_length is the file's
   TarCompression compression = TarCompression::kNone;
-  // The DALI index that these come from, or empty. Its word is not enough: see CheckTarMembers.
+  // The path of the DALI index that the contents come from, or empty. Such contents must be checked: see
+  // CheckTarMembers.
   std::string dali_index;
-  // Where only a part of the tar was taken: why no more of it, and the key of the sample there, or the tar's name.
+  // When only the first part of the tar was taken: the error that ended it, and the key of the sample there, or the
+  // tar's name.
   absl::Status cut;
   std::string cut_key;
 };
 
-// Goes over the headers. DataLoss for a damaged tar, or a sample that has an extension twice; Unimplemented
-// for what a schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. What
-// else is wrong is added to *problems, which may be null. ResourceExhausted for a compressed tar with more members than
-// a quarter of `max_decompression` bytes beyond its own size can list. With `keep_cut` damage ends the tar instead: the
-// samples before it are taken, but for the last one when nothing shows that it is whole.
+// Reads all headers. DataLoss for a damaged tar, or a sample that has an extension twice. Unimplemented for what a
+// schema cannot hold (names that are not UTF-8, too many columns) and for sparse members. Other problems are added to
+// *problems, which may be null. ResourceExhausted for a compressed tar whose index needs more memory than the file's
+// size plus a quarter of `max_decompression`. With `keep_cut`, damage ends the tar and is no error: the samples before
+// it are taken, without the last one unless it is known to be whole.
 absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_decompression,
                                     std::vector<TarProblem>* problems, bool keep_cut = false);
 
-// Samples whose key an earlier one had, with which they do not stand together.
+// Samples that have the key of an earlier sample with other samples between the two.
 std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 
-// From the sidecar when there is one, or else from a DALI index, or else from the headers. DataLoss when the one
-// there is is damaged or of another tar; with `keep_cut`, when the tar itself is damaged, what ScanTar takes of it.
+// Uses the sidecar when there is one, else a DALI index, else the headers. DataLoss when sidecar or index is damaged or
+// belongs to another tar, or when the tar is damaged. With `keep_cut`, a damaged tar is no error: the result is what
+// ScanTar takes of it.
 absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
                                                              uint64_t max_decompression, bool keep_cut = false);
 
-// The key, and the columns of the index, all nullable. A type is what the extension promises: jpeg, png, or
-// else bytes.
+// The key column, and the columns of the index, which are nullable. The extension decides the type: jpeg, png, image,
+// or else bytes.
 absl::StatusOr<Schema> TarSchema(const format::TarIndex& index);
 
 // Of the file's first and last bytes; see format::TarIdentity.

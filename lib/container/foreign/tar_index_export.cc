@@ -26,7 +26,7 @@ std::string Where(const std::string& path, const TarProblem& problem) {
   return StrCat(path, ": member '", problem.member, "' at byte ", problem.offset, ": ", problem.message);
 }
 
-// What an index is about to replace, or empty when there is nothing.
+// The text of the file that an index will replace; empty when there is none.
 absl::StatusOr<std::string> ReadReplaced(FileSystem& file_system, const std::string& path) {
   absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxReplacedBytes);
   if (absl::IsNotFound(text.status())) return std::string();

@@ -56,7 +56,7 @@ absl::StatusOr<uint32_t> TarSampleGrouper::FindColumn(std::string_view extension
   if (name.size() > kMaxColumnNameBytes) {
     return Unimplemented("its extension has more than ", kMaxColumnNameBytes, " bytes, which a column's name may have");
   }
-  // One of them is the key.
+  // One of the columns is the key.
   if (columns_.size() + 1 >= kMaxColumns) {
     return Unimplemented("more than ", kMaxColumns - 1,
                          " extensions: a name is a key up to its first dot, the rest an extension");

@@ -1,4 +1,4 @@
-// Puts the members of a tar together to samples.
+// Groups the members of a tar into samples.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace shardkit {
 
-// One thread at a time. `path`, for messages, and `index`, empty at first, must outlive it.
+// One thread at a time. `path` is for messages. `index` must be empty at first. Both must outlive the object.
 class TarSampleGrouper {
  public:
   TarSampleGrouper(const std::string& path, format::TarIndex* index) : path_(path), index_(index) {}
 
-  // The next member of the tar; what is no part of a sample is passed over. DataLoss for an extension that a
-  // sample has twice, Unimplemented for what a schema cannot hold and for sparse members.
+  // Adds the next member of the tar. Skips members that belong to no sample. DataLoss when a sample has an extension
+  // twice, Unimplemented for what a schema cannot hold and for sparse members.
   absl::Status Add(const TarHeader& header);
 
  private:
@@ -31,7 +31,7 @@ class TarSampleGrouper {
   const std::string& path_;
   format::TarIndex* const index_;
   std::unordered_map<std::string, uint32_t> columns_;
-  std::vector<uint64_t> used_;  // per column: by the sample with this number, counted from 1
+  std::vector<uint64_t> used_;  // per column: the last sample that has it, counted from 1
 };
 
 }  // namespace shardkit

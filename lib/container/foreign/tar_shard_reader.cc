@@ -17,19 +17,19 @@ namespace {
 using format::TarIndex;
 using format::TarValue;
 
-// Values nearer than this are read in one request: the bytes between cost less than another request.
+// Values with a gap of at most this are read in one request: reading the gap costs less than another request.
 constexpr uint64_t kCoalesceGap = 16384;
 
 constexpr int kReadsInFlight = 16;
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
-// Places of a block in memory: what a view of it needs beside its values.
+// Most places of a block: its view needs a place in memory for every sample of every column.
 constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
 
 // Position 0 of the schema; the columns of the index follow.
 constexpr size_t kKeyColumn = 0;
 
-// Where a value begins and ends, for all samples of a block, then a bit for each that has one.
+// Bytes for one column of a block: where each value begins, where each value ends, and a presence bit per sample.
 uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 7) / 8, 8); }
 
 }  // namespace
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem&
   return reader;
 }
 
-// Of a few MiB each, from the first value of a sample to that of the next.
+// Makes blocks of a few MiB. A sample reaches from its first value to the first value of the next sample.
 void TarShardReader::FormBlocks() {
   const TarIndex& index = contents_->index;
   if (sample_count_ == 0) return;
@@ -86,9 +86,9 @@ void TarShardReader::FormBlocks() {
   SetBlocks(offsets, static_cast<uint32_t>(std::min<uint64_t>(most, kForeignBlockSamples)));
 }
 
-// What has to hold before the first byte of a block is believed: the hash listed for the file, unless only keys are
-// wanted, which come from headers and their checksums; and, since a DALI index has no checksums, that the members'
-// headers were seen. Threads that come at once both look.
+// Checks what must hold before bytes of a block are used. The hash listed for the file must match, unless only keys are
+// wanted: keys come from headers, which have checksums. With a DALI index, which has no checksums, the headers of the
+// block's members must match the index. Threads that come at the same time all check.
 absl::Status TarShardReader::CheckBefore(size_t block, bool key_alone) const {
   if (hash_ && !key_alone) SHARDKIT_RETURN_IF_ERROR(hash_->Check(compressed_ ? *compressed_ : *file_));
   if (checked_ == nullptr || checked_[block].load(std::memory_order_relaxed)) return absl::OkStatus();
@@ -125,7 +125,7 @@ absl::Status TarShardReader::CheckValue(const TarValue& value, std::string_view 
   return Hash64(bytes) == index.checksums[position] ? absl::OkStatus() : WrongChecksum(value, sample);
 }
 
-// What has to be read of the tar for the wanted values, in the order of the tar.
+// The stretches of the tar that hold the wanted values, in the order of the tar.
 std::vector<TarShardReader::Stretch> TarShardReader::FindStretches(std::span<const TarValue> values,
                                                                    const Wanted& wanted) const {
   const uint64_t alignment = file_->alignment();
@@ -165,7 +165,7 @@ absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buff
   return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests, kReadsInFlight);
 }
 
-// Values lie at `base` as the stretches say; without any, as they lie in the tar.
+// `base` holds the stretches, each at its position. Without stretches, `base` is the start of the tar.
 absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
                                       BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const {
   const TarIndex& index = contents_->index;
@@ -232,7 +232,7 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
   }
   const bool key_alone = std::ranges::count(state.wanted, 1) == state.wanted[kKeyColumn];
   const BlockInfo& block = blocks_[index];
-  // Keys are known without the tar.
+  // The keys are in the index, so damage of the tar does not lose them.
   const auto lost = [&](const absl::Status& status) {
     if (damage == nullptr || !absl::IsDataLoss(status)) return status;
     for (size_t column = 1; column < schema_.size(); ++column) {

@@ -15,8 +15,8 @@ namespace shardkit {
 
 class TarShardReader : public ForeignShardReader {
  public:
-  // `contents` are those of this tar where they are known already, or null. `hash` is what an index lists for the file,
-  // or null; it is compared before the first value is believed.
+  // `contents` are the contents of this tar if they are known already, else null. `hash` is the hash that an index
+  // lists for the file, or null; it is compared before the first value is used.
   static absl::StatusOr<std::unique_ptr<TarShardReader>> Open(FileSystem& file_system, const std::string& path,
                                                               const ReadOptions& options,
                                                               std::shared_ptr<const TarContents> contents = nullptr,
@@ -25,7 +25,7 @@ class TarShardReader : public ForeignShardReader {
   // From the index; nothing is read.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
 
-  // One read, or one for each stretch of wanted values when that is less. In kMapped mode there is no copy.
+  // One read. In kMapped mode there is no copy.
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
@@ -63,10 +63,10 @@ class TarShardReader : public ForeignShardReader {
 
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
-  std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: the bytes it holds
-  std::unique_ptr<RandomAccessFile> compressed_;  // the same as it is, to be hashed
+  std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: its decompressed bytes
+  std::unique_ptr<RandomAccessFile> compressed_;  // the compressed file itself, to be hashed
   std::shared_ptr<ListedHash> hash_;
-  std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers are what a DALI index says; null without one
+  std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers match the DALI index; null without one
 };
 
 }  // namespace shardkit

@@ -25,11 +25,11 @@
 namespace shardkit {
 namespace {
 
-// Tars are read in records of 20 blocks since there are tapes; a hundred of them make a write worth its system call.
+// Tars consist of records of 20 blocks. Writing a hundred records at once saves system calls.
 constexpr int kRecordBytes = 10240;
 constexpr int kWriteBytes = 100 * kRecordBytes;
 
-// What the header of a member has place for.
+// The longest name that fits in a member's header.
 constexpr size_t kPlainNameBytes = 100;
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
@@ -49,18 +49,18 @@ struct TarShardWriter::State {
   std::string path;
   std::string temporary_path;
   std::unique_ptr<WritableFile> file;
-  absl::Status error;  // of the file, which libarchive does not pass on
+  absl::Status error;  // of the file; libarchive does not pass it on
   uint64_t since_writeback = 0;
   std::unique_ptr<archive_entry, EntryDeleter> entry;
   format::TarIndex index;
-  absl::flat_hash_map<std::string, uint32_t> columns;  // by name, their number in the index
+  absl::flat_hash_map<std::string, uint32_t> columns;  // from name to number in the index
   std::string name;                                    // scratch
   Buffer piece;
-  std::unique_ptr<archive, WriterDeleter> writer;  // last: freed first, while the file is open
+  std::unique_ptr<archive, WriterDeleter> writer;  // last, so that it is freed first, while the file is open
 
   static la_ssize_t Write(archive* writer, void* data, const void* bytes, size_t length) {
     auto* const self = static_cast<State*>(data);
-    // Aborting closes the archive too, and what that writes goes nowhere.
+    // Freeing the archive writes its rest. After Abort these bytes are dropped.
     if (self->file == nullptr || !self->error.ok()) return static_cast<la_ssize_t>(length);
     self->error = self->file->Append({static_cast<const char*>(bytes), length});
     if (!self->error.ok()) {
@@ -95,7 +95,7 @@ struct TarShardWriter::State {
   absl::Status Check(std::string_view key, std::span<const TarMember> members) const;
 };
 
-// By then it is known that the sample may be written, so that an error is one of the file's.
+// Check has accepted the sample, so an error here comes from a file.
 absl::Status TarShardWriter::State::WriteMember(const TarMember& member, const Cancellation* cancellation) {
   archive_entry* const header = archive_entry_clear(entry.get());
   archive_entry_set_pathname(header, name.c_str());
@@ -178,8 +178,8 @@ absl::StatusOr<std::unique_ptr<TarShardWriter>> TarShardWriter::Create(FileSyste
   state->entry.reset(archive_entry_new());
   archive* const writer = state->writer.get();
   if (writer == nullptr || !state->entry) return ResourceExhausted(path, ": no memory to write a tar");
-  // GNU's form keeps the bytes of names as they are, in every locale, and is what readers that know no pax headers
-  // read.
+  // The GNU format keeps the bytes of names as they are, in every locale. Readers that do not know pax headers can read
+  // it.
   archive_write_set_format_gnutar(writer);
   archive_write_set_bytes_per_block(writer, kWriteBytes);
   archive_write_set_bytes_in_last_block(writer, kRecordBytes);
@@ -197,7 +197,7 @@ absl::Status TarShardWriter::Append(std::string_view key, std::span<const TarMem
   for (const TarMember& member : members) {
     state.name.assign(key).append(".").append(member.extension);
     const absl::Status status = state.WriteMember(member, cancellation);
-    // The sample is not to blame.
+    // InvalidArgument would blame the sample, which Check has accepted.
     if (absl::IsInvalidArgument(status)) return Internal(ToStd(status.message()));
     if (!status.ok()) return status;
   }
@@ -213,7 +213,7 @@ uint64_t TarShardWriter::LengthWith(std::string_view key, std::span<const TarMem
   uint64_t length = static_cast<uint64_t>(archive_filter_bytes(state_->writer.get(), 0));
   for (const TarMember& member : members) {
     const uint64_t name = key.size() + 1 + member.extension.size();
-    // A longer name is a member of its own, with a zero byte at its end.
+    // A longer name is stored as a member of its own, with a zero byte at its end.
     if (name > kPlainNameBytes) length += format::kTarBlockBytes + RoundUp(name + 1, format::kTarBlockBytes);
     length += format::kTarBlockBytes + RoundUp(member.value.length(), format::kTarBlockBytes);
   }
@@ -234,7 +234,7 @@ absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, state.file_system->OpenForReading(state.temporary_path));
     state.index.tar_length = summary.bytes;
     SHARDKIT_ASSIGN_OR_RETURN(state.index.identity, ReadTarIdentity(*file));
-    // In front of the tar: one that is there has its index.
+    // The index is published before the tar, so that a finished tar always has its index.
     SHARDKIT_RETURN_IF_ERROR(
         PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), format::EncodeTarIndex(state.index)));
   }

@@ -1,4 +1,4 @@
-// Tars of a WebDataset while they are made: the same bytes for the same samples, whoever makes them and when.
+// Writes the tars of a WebDataset. The same samples give the same bytes, regardless of user and time.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ struct TarSummary {
   uint64_t samples = 0;
 };
 
-// Writes to "PATH.tmp" and renames on success. Members are files of owner 0 and time 0, readable by all; GNU's
-// extensions stand in for names and sizes that a plain header cannot hold. One thread at a time.
+// Writes to "PATH.tmp" and renames on success. Members are files of owner 0 and time 0, readable by all. GNU's
+// extensions are used for names and sizes that a plain header cannot hold. One thread at a time.
 class TarShardWriter {
  public:
   static absl::StatusOr<std::unique_ptr<TarShardWriter>> Create(FileSystem& file_system, const std::string& path);
   ~TarShardWriter();
 
-  // InvalidArgument, before anything is written, for a sample that would not come back as it is: a key or an extension
-  // that the key rule divides elsewhere (format-spec/interop.md), an extension twice, the key of the sample before, no
-  // member at all.
+  // InvalidArgument, before anything is written, for a sample that would be read differently: the key rule splits a
+  // name at another place (format-spec/interop.md), an extension occurs twice, the sample before has the same key, or
+  // there is no member.
   absl::Status Append(std::string_view key, std::span<const TarMember> members, const Cancellation* cancellation);
 
   uint64_t sample_count() const;
-  // Bytes of the tar if a sample followed and was the last.
+  // Bytes of the tar if this sample were added as the last one.
   uint64_t LengthWith(std::string_view key, std::span<const TarMember> members) const;
 
   // Flushes, renames, and with `index` writes the tar's index beside it (shardkit/tar_index.h).

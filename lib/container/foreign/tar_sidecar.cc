@@ -17,12 +17,12 @@ namespace {
 constexpr uint64_t kWindowBytes = uint64_t{4} << 20;
 constexpr size_t kReportedProblems = 100;
 
-// Goes through a file from front to back in large reads, whatever the sizes of the values.
+// Reads a file from front to back in large pieces, whatever the sizes of the values.
 class Window {
  public:
   explicit Window(const RandomAccessFile& file) : file_(file) {}
 
-  // At least one byte from `offset` on, and at most `length`.
+  // Returns between one and `length` bytes from `offset` on.
   absl::StatusOr<std::string_view> At(uint64_t offset, uint64_t length) {
     if (offset < begin_ || offset >= begin_ + bytes_.size()) {
       begin_ = offset;

@@ -14,18 +14,18 @@
 namespace shardkit {
 namespace {
 
-// Of the header before a member's data, which is all that wids looks at: libarchive shows what further
-// headers made of it.
+// Fields of the header right before a member's data. wids reads only this header; libarchive also applies the extension
+// headers before it.
 constexpr size_t kNameBytes = 100;
 constexpr size_t kTypeOffset = 156;
 
-// What eleven octal digits can say.
+// The largest number with eleven octal digits.
 constexpr uint64_t kMostBytes = (uint64_t{1} << 33) - 1;
 
-// Samples by one rule: a member begins one unless its key is that of the member before.
+// Counts samples by one rule: a member begins a sample unless it has the key of the member before.
 class Grouping {
  public:
-  // Whether it is the first of a sample.
+  // Returns whether the member is the first of a sample.
   bool Add(std::string_view key) {
     const bool first = !started_ || last_key_ != key;
     started_ = true;
@@ -43,7 +43,7 @@ class Grouping {
 
 class Comparison {
  public:
-  // What differs, or empty. `name` and `type` are what wids reads of the member.
+  // Returns what differs, or empty. `name` and `type` are what wids reads of the member.
   std::string_view Add(const TarHeader& header, std::string_view name, char type) {
     const auto ours = header.regular ? format::SplitWebDatasetName(header.name) : std::nullopt;
     const bool seen = !name.empty() && (type == '0' || type == '\0');

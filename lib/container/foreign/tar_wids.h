@@ -12,12 +12,12 @@ namespace shardkit {
 
 struct WidsView {
   uint64_t samples = 0;
-  // The first member by which its samples are others than webdataset's, and how.
+  // The first member at which the samples of wids and webdataset differ, and how.
   std::optional<TarProblem> difference;
 };
 
-// Of a tar that is not compressed. wids knows names of 100 bytes, and neither pax headers nor those of GNU
-// tar. DataLoss for a damaged tar.
+// The tar must not be compressed. wids reads names of up to 100 bytes, and ignores pax headers and those of GNU tar.
+// DataLoss for a damaged tar.
 absl::StatusOr<WidsView> ViewAsWids(const RandomAccessFile& file);
 
 }  // namespace shardkit

@@ -25,25 +25,25 @@ class ForeignDataset {
   // "mds" or "webdataset".
   virtual std::string_view container() const = 0;
 
-  // Made from what the container says of itself. Content hashes are zeros: these containers have none.
+  // Made from what the container says about itself. Content hashes are zeros: these containers have none.
   virtual const Manifest& manifest() const = 0;
 
-  // Below manifest().shards.size(). NotFound when the file is missing, DataLoss when it is not what the dataset says of
-  // it.
+  // `shard` is below manifest().shards.size(). NotFound when the file is missing, DataLoss when it does not match what
+  // the dataset says about it.
   virtual absl::StatusOr<std::unique_ptr<ShardReader>> OpenShard(size_t shard, const ReadOptions& options) const = 0;
 
-  // As DatasetReader's.
+  // As DatasetReader::cut_tars.
   virtual const std::vector<CutTar>& cut_tars() const = 0;
 
-  // What is wrong with a shard that can be opened and that reading all of it does not show: hashes of whole files,
-  // samples whose parts do not stand together. An error is what kept the check from being done. Reads the whole shard.
+  // Reports problems that opening and reading the shard does not show: wrong hashes of whole files, samples whose parts
+  // are not next to each other. Reads the whole shard. Returns an error only when the check could not be done.
   virtual absl::Status FindProblems(size_t shard, const ReadOptions& options,
                                     const std::function<void(std::string message)>& report) const = 0;
 };
 
 // MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders
-// are such datasets; or a shard by itself. NotFound when there is none, Unimplemented for another version or an
-// encoding that is not read (pickle), saying why; such columns are left out when `options` names others.
+// are such datasets; or a single shard. NotFound when there is none. Unimplemented, saying why, for another version or
+// for a column whose encoding is not read (pickle). Such a column is left out when `options` names other columns.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options);
 
@@ -51,28 +51,29 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system,
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options);
 
-// The tars that the wids index at `path` lists, or null when that file is none. DataLoss when a tar is not what the
-// index says of it, NotFound when it is missing, Unimplemented when it is on another machine.
+// Opens the tars that the wids index at `path` lists; null when that file is not such an index. DataLoss when a tar
+// does not match the index, NotFound when it is missing, Unimplemented when it is on another machine.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
                                                          const DatasetOptions& options);
 
-// The dataset at `path`, of which `info` is known, or null when it is none of the above (or one of our own).
+// Opens the dataset at `path`; null when it is none of the above, or one of our own. `info` is the result of Stat.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options);
 
-// The container of what lies at `path`, by names alone: "mds", "webdataset", or "" for none of these.
+// The container of the file or directory at `path`, by names alone: "mds", "webdataset", or "" for none of these.
 absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
                                                     const FileInfo& info);
 
-// What the samples of the dataset in a directory were before they were converted, when kOriginName says so.
+// Reads from kOriginName what the samples of the dataset in a directory were before they were converted. Empty when
+// there is no such file.
 absl::StatusOr<std::optional<Manifest>> ReadOrigin(FileSystem& file_system, const std::string& directory);
 
-// Metadata of a WebDataset that says how its keys are written; kEscapedKeys: by format::EscapeWebDatasetKey.
+// The metadata entry of a WebDataset that says how its keys are written. kEscapedKeys: by format::EscapeWebDatasetKey.
 inline constexpr std::string_view kKeysName = "webdataset.keys";
 inline constexpr std::string_view kEscapedKeys = "escaped";
 
-// Why the directory is no dataset of shards, and what to do, by what lies in it: files to pack, shards that lost their
-// manifest, a job that did not end. NotFound; InvalidArgument when it is a file.
+// The error for a directory that is not a dataset of shards. Says why and what to do, depending on what is in the
+// directory: files to pack, shards without a manifest, an unfinished job. NotFound; InvalidArgument when it is a file.
 absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -1,4 +1,4 @@
-// What writers of MDS and WebDataset have in common: their options, and what the samples were before.
+// What writers of MDS and WebDataset have in common: their options, and the record of what the samples were before.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ class ForeignJob : public DatasetJob {
   ForeignJob(FileSystem& file_system, std::string directory, const ForeignWriterOptions& options)
       : DatasetJob(file_system, std::move(directory)), common_(options) {}
 
-  // `settings` are what the output depends on beside the schema and the common options.
+  // `settings` describe what the output depends on, except the schema and the common options.
   absl::Status StartForeign(const Schema& schema, const JobFiles& files, const std::string& settings) {
     manifest_.schema = schema;
     manifest_.metadata = common_.origin.metadata;

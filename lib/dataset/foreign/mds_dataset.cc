@@ -33,7 +33,7 @@ class MdsDataset : public ForeignDataset {
     columns_ = std::make_shared<const std::vector<format::MdsColumn>>(std::move(directory.index.columns));
     SHARDKIT_RETURN_IF_ERROR(MakeSchema(origin, wanted));
     for (const format::MdsShard& shard : shards_) {
-      // Of a shard with both forms the raw one is read, which is what the peer keeps when it has decompressed it.
+      // If both files of a shard exist, the raw one is read: mosaicml-streaming keeps it after decompressing.
       bool compressed = false;
       if (shard.zip) {
         SHARDKIT_ASSIGN_OR_RETURN(const bool raw, IsThere(file_system_, JoinPath(directory_, shard.raw.name)));
@@ -92,7 +92,8 @@ class MdsDataset : public ForeignDataset {
                          "\"; br, bz2, gz, snappy and zstd are read");
   }
 
-  // The container knows no keys: the column that was one before the conversion, or else one that is called so.
+  // MDS has no keys. The key is the column that was the key before the conversion; without an origin, the column named
+  // "key".
   static bool IsKey(const Column& column, const std::optional<Manifest>& origin) {
     if (column.type != Type::kUtf8) return false;
     if (!origin) return column.name == "key";
@@ -121,13 +122,13 @@ class MdsDataset : public ForeignDataset {
                            refused->how.refusal,
                            names.empty() ? "" : StrCat("; choose others (--columns ", names, ")"));
     }
-    if (columns_->empty()) return absl::OkStatus();  // without shards nobody knows the columns
+    if (columns_->empty()) return absl::OkStatus();  // without shards the columns are unknown
     auto schema = Schema::Create(std::move(readable));
     if (!schema.ok()) {
       return Unimplemented(described_by_, ": columns that cannot be read: ", ToStd(schema.status().message()));
     }
     manifest_.schema = *std::move(schema);
-    // What the types do not tell, for whoever writes MDS again.
+    // The types do not tell the encodings, which writing MDS again needs.
     std::map<std::string, std::string> sorted;
     for (const format::MdsColumn& column : *columns_) sorted[column.name] = column.encoding;
     JsonValue encodings = JsonValue::Object();
@@ -140,7 +141,7 @@ class MdsDataset : public ForeignDataset {
   std::string directory_;
   std::string described_by_;
   std::vector<format::MdsShard> shards_;
-  std::vector<MdsShardFile> files_;  // of each shard the one that is there
+  std::vector<MdsShardFile> files_;  // for each shard the file to read
   std::shared_ptr<const std::vector<format::MdsColumn>> columns_;
   Manifest manifest_;
   const std::vector<CutTar> no_cut_tars_;

@@ -52,7 +52,7 @@ class MdsJobFiles final : public JobFiles {
     return {number.has_value(), temporary ? std::nullopt : number};
   }
 
-  // A shard was flushed before its entry was written: what was lost since shows in its length.
+  // A shard is flushed before its entry is written, so a later loss shows in its length.
   absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
                                JournalEntry* entry) const override {
     return HasLength(file_system, path, entry->shard.bytes);
@@ -182,7 +182,7 @@ class MdsDatasetWriter final : public ForeignJob {
     // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
     settings_.hashes.erase(std::unique(settings_.hashes.begin(), settings_.hashes.end()), settings_.hashes.end());
     for (const std::string& name : settings_.hashes) {
-      // What a reader may pass over was asked for here.
+      // A reader may ignore an unknown hash, but here the caller asked for it.
       if (const auto hash = NamedHash::Create(name); !hash.ok()) return InvalidArgument(ToStd(hash.status().message()));
     }
     return absl::OkStatus();
@@ -209,7 +209,7 @@ class MdsDatasetWriter final : public ForeignJob {
     return absl::OkStatus();
   }
 
-  // The sample's values in the order of columns_.
+  // Puts the sample's values in the order of columns_.
   absl::Status Arrange(const Sample& sample) {
     values_.assign(columns_.size(), std::nullopt);
     if (key_) values_[*key_] = Value(sample.key);
@@ -228,12 +228,14 @@ class MdsDatasetWriter final : public ForeignJob {
     return absl::OkStatus();
   }
 
-  // By the peer's rule: a shard's length, but for the sample that is the first in it.
+  // Follows the rule of mosaicml-streaming: a shard is closed before a sample that would make it longer than the limit,
+  // but not before its first sample.
   bool MustCloseBefore(uint64_t sample_bytes) const {
     const uint64_t count = samples_.ends.size();
     const uint64_t length = MdsShardLength(header_.size(), count + 1, samples_.bytes.size() + sample_bytes);
     if (count > 0 && (length > kMaxMdsShardBytes || count == options_.shard_samples)) return true;
-    // With a first sample that is too long the peer closes a shard without samples; so do we, to have the same names.
+    // If the first sample of all is too long, mosaicml-streaming closes a shard without samples. So do we, to have the
+    // same names.
     const bool first = count == 0 && shards_.empty() && in_flight_.empty();
     return (count > 0 || first) && *settings_.size_limit < length;
   }
@@ -286,7 +288,7 @@ class MdsDatasetWriter final : public ForeignJob {
   std::deque<InFlight> in_flight_;
   std::vector<format::MdsShard> shards_;  // published
   Cancellation stopped_;
-  std::unique_ptr<ThreadPool> threads_;  // last: joins before what its tasks use is gone
+  std::unique_ptr<ThreadPool> threads_;  // last: joined before the members that its tasks use are destroyed
 };
 
 }  // namespace

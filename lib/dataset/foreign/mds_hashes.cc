@@ -1,4 +1,4 @@
-// The hashes that an MDS index lists: only whole files can be compared with them.
+// Checking the hashes that an MDS index lists: they are of whole files.
 #include <functional>
 
 #include "base/buffer.h"
@@ -27,7 +27,7 @@ absl::Status CheckAll(const format::MdsFile& listed, absl::Status* unknown,
   return absl::OkStatus();
 }
 
-// The raw hashes, where only the compressed file is there.
+// Compares the raw hashes when only the compressed file exists.
 absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsShard& shard, const ReadOptions& options,
                                absl::Status* unknown) {
   const std::string_view name = std::string_view(shard.compression).substr(0, shard.compression.find(':'));
@@ -63,7 +63,7 @@ absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& dir
   if (!shard.zip) return absl::OkStatus();
   const auto zip_file = file_system.OpenForReading(JoinPath(directory, shard.zip->name));
   if (!zip_file.ok()) {
-    // The peer deletes what it has decompressed.
+    // mosaicml-streaming deletes a compressed file after decompressing it.
     if (absl::IsNotFound(zip_file.status()) && raw_file.ok()) return absl::OkStatus();
     return zip_file.status();
   }

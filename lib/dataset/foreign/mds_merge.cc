@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
 
-// Deeper than any index, so that what is written of unknown keys takes a bounded stack.
+// More than any index needs. Bounds the stack that copying unknown keys takes.
 constexpr size_t kMostDepth = 64;
 
 absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
@@ -31,7 +31,7 @@ absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
   return true;
 }
 
-// The part's path from the output.
+// The part's path relative to the output.
 absl::StatusOr<std::string> PathBelow(const std::string& part, const std::string& output) {
   const auto plain = [](const std::string& path) { return std::filesystem::path(path).lexically_normal(); };
   std::string name = plain(part).lexically_relative(plain(output)).generic_string();
@@ -44,7 +44,7 @@ absl::StatusOr<std::string> PathBelow(const std::string& part, const std::string
   return name;
 }
 
-// A shard is there when one of its files is.
+// A shard exists when one of its files does.
 absl::Status CheckFiles(FileSystem& file_system, const std::string& part, const format::MdsShard& shard) {
   for (const format::MdsFile* file : {&shard.raw, shard.zip ? &*shard.zip : nullptr}) {
     if (file == nullptr) continue;
@@ -86,7 +86,7 @@ JsonValue CopyOf(const simdjson::dom::element& element) {
   return JsonValue();
 }
 
-// An element of "shards" with its names led on from another folder, as Python writes it.
+// An element of "shards" as Python writes it, with `folder` put in front of its file names.
 std::string MoveShard(const simdjson::dom::object& shard, const std::string& folder) {
   JsonValue moved = JsonValue::Object();
   for (const auto& [name, member] : shard) {
@@ -101,7 +101,7 @@ std::string MoveShard(const simdjson::dom::object& shard, const std::string& fol
   return moved.FormatLikePython();
 }
 
-// Appends the shards of a part, behind others, to *text.
+// Appends the shards of a part to *text.
 absl::Status AppendShards(std::string_view index, const std::string& folder, std::string* text) {
   try {
     simdjson::dom::parser parser;
@@ -172,7 +172,7 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
   std::string first;
   std::vector<format::MdsColumn> columns;
   std::vector<Manifest> manifests(parts.size());
-  std::map<std::string, std::pair<size_t, std::string>> seen;  // by its hashes a shard's part and path
+  std::map<std::string, std::pair<size_t, std::string>> seen;  // from a shard's hashes to its part and path
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
     const std::string index_path = JoinPath(part, kMdsIndexName);
@@ -189,7 +189,7 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
     }
     for (const format::MdsShard& shard : index->shards) {
       SHARDKIT_RETURN_IF_ERROR(CheckFiles(file_system, part, shard));
-      if (shard.samples == 0 || shard.raw.hashes.empty()) continue;  // nothing tells it from others
+      if (shard.samples == 0 || shard.raw.hashes.empty()) continue;  // it cannot be told apart from others
       std::string identity = StrCat(shard.raw.bytes);
       for (const auto& [name, hash] : shard.raw.hashes) identity += StrCat(" ", name, " ", hash);
       const std::string path = JoinPath(part, shard.raw.name);

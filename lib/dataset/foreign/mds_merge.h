@@ -14,13 +14,12 @@ namespace shardkit {
 // some are and some are not.
 absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std::string>& parts);
 
-// Writes index.json of `output`, below which the parts lie: the shards of all parts in order, under their
-// paths from there. Nothing else is written, and the file is there whole or not at all. Of parts that lie in
-// `output` itself it has the bytes that streaming.base.util.merge_index writes. InvalidArgument for parts
-// that lie elsewhere, that are given twice or differ in their columns, that
-// CheckPartitions refuses, of which two have shards of equal hashes, and where `output` has shards of its
-// own; NotFound or DataLoss when a shard is missing or has another length. The manifest returned has no
-// schema where the columns cannot be read.
+// Writes index.json of `output`: the shards of all parts in order, with their paths relative to `output`. Writes
+// nothing else, and writes the file atomically. For parts directly in `output`, its bytes are those that
+// streaming.base.util.merge_index writes. InvalidArgument when a part does not lie below `output`, when parts are given
+// twice, differ in their columns or have shards of equal hashes, when CheckPartitions refuses them, or when `output`
+// has shards of its own. NotFound when a shard is missing, DataLoss when it has another length. The returned manifest
+// has no schema when the columns cannot be read.
 absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vector<std::string>& parts,
                                          const std::string& output);
 

@@ -1,4 +1,4 @@
-// Which container a path is of.
+// Finding out which container a path belongs to.
 #include <algorithm>
 
 #include "base/errors.h"
@@ -57,7 +57,7 @@ absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& direc
   if (info.ok() && info->type != FileType::kDirectory) {
     return InvalidArgument(directory, ": is a file: give the directory of a dataset");
   }
-  // Advice is not worth another error.
+  // An error while looking for advice is not reported.
   const absl::StatusOr<std::string> found = LookWithoutManifest(file_system, directory);
   return NotFound(directory, ": ",
                   found.ok() ? *found : StrCat("is no dataset: there is no ", kManifestName, " in it"));
@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_sys
     return list ? OpenWids(file_system, path, options) : nullptr;
   }
   if (info.type == FileType::kDirectory) {
-    // Tars that are still being written look complete one by one.
+    // While a dataset is being written, each of its tars looks complete.
     SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, path));
     SHARDKIT_ASSIGN_OR_RETURN(const bool complete, IsFile(file_system, JoinPath(path, kOriginName)));
     if (begun && !complete) {

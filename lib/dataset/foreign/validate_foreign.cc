@@ -14,7 +14,7 @@
 namespace shardkit {
 namespace {
 
-// What can be said of the data, rather than of the check.
+// Whether the error is about the data, and not about the check.
 bool IsDamage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
          absl::IsOutOfRange(status) || absl::IsInvalidArgument(status);
@@ -25,7 +25,7 @@ struct ForeignFindings {
   uint64_t undecoded_images = 0;
 };
 
-// Of one block, or the error that kept it from being read.
+// Checks one block. Returns an error only when the check could not be done.
 absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size_t block,
                                                   const ValidateOptions& options, ReadTurns::Turn turn) {
   if (options.cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("checking blocks"));
@@ -76,7 +76,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
     const ShardReader& shard = **opened;
     ReadTurns turns;
     std::deque<Pending<absl::StatusOr<ForeignFindings>>> pending;
-    // Tasks use the shard: none may be left when it goes.
+    // Tasks use the shard: all must end before it is destroyed.
     struct Drain {
       std::deque<Pending<absl::StatusOr<ForeignFindings>>>& pending;
       ~Drain() {

@@ -14,9 +14,9 @@ namespace shardkit {
 // Takes a problem of the file at a path.
 using ForeignProblemSink = std::function<void(const std::string& path, std::string message)>;
 
-// Reads every value of every shard, with options.deep decodes it, and looks for what the container can be asked for
-// besides. Counts in *report; what is damaged goes to `sink`, in the order of shards and blocks. An error is what kept
-// the check from being done.
+// Reads every value of every shard, and with options.deep decodes it. Also reports what ForeignDataset::FindProblems
+// finds. Counts in *report. Damage goes to `sink`, in the order of shards and blocks. Returns an error only when the
+// check could not be done.
 absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& path, const ValidateOptions& options,
                              ThreadPool& threads, ValidateReport* report, const ForeignProblemSink& sink);
 

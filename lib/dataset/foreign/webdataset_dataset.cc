@@ -19,11 +19,10 @@
 namespace shardkit {
 namespace {
 
-// What is known of the tars is kept up to here, so that they need not be looked through again when they are
-// opened.
+// So many bytes of tar indexes are kept, so that opening a tar again need not scan it.
 constexpr uint64_t kKeptBytes = uint64_t{256} << 20;
 
-// Looking through headers waits for the device more than it computes.
+// Scanning headers waits for the device more than it computes.
 constexpr size_t kThreads = 8;
 
 class WebDataset final : public ForeignDataset {
@@ -36,7 +35,7 @@ class WebDataset final : public ForeignDataset {
     escaped_keys_ = keys != manifest_.metadata.end() && keys->second == kEscapedKeys;
   }
 
-  // Looks through all tars.
+  // Opens all tars to find their samples and columns.
   absl::Status Describe(const ReadOptions& options) {
     ReadOptions read = options;
     read.mode = ReadMode::kBuffered;
@@ -84,7 +83,7 @@ class WebDataset final : public ForeignDataset {
   }
 
  private:
-  // Sizes are compared before the tar is looked through: one that was cut off is named as what it is.
+  // The size is compared before the tar is scanned, so that the error says that a tar was cut off.
   absl::StatusOr<std::unique_ptr<TarShardReader>> OpenTar(size_t shard, const ReadOptions& options) const {
     const ListedTar& tar = tars_[shard];
     const absl::Status size = CheckTarSize(file_system_, tar);
@@ -96,7 +95,7 @@ class WebDataset final : public ForeignDataset {
       if (escaped_keys_) UnescapeKeys(&(*loaded)->index);
       contents = *std::move(loaded);
     }
-    // The hash is of the whole tar.
+    // The hash is of the whole tar, so it cannot be compared for a cut one.
     auto opened =
         TarShardReader::Open(file_system_, tar.path, options, contents, contents->cut.ok() ? tar.hash : nullptr);
     if (!opened.ok()) return DescribeMissing(tar, opened.status());

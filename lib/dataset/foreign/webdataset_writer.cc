@@ -16,7 +16,7 @@
 namespace shardkit {
 namespace {
 
-// Readers take tars in the order of their names, which more digits would break.
+// Readers take tars in the order of their names. Names with more digits would break this order.
 constexpr size_t kMostTars = 1'000'000;
 constexpr size_t kDigits = 6;
 
@@ -44,7 +44,7 @@ class WebDatasetJobFiles final : public JobFiles {
     return {true, temporary ? std::nullopt : std::optional(number)};
   }
 
-  // A tar was flushed before its entry was written: what was lost since shows in its length.
+  // A tar is flushed before its entry is written, so a later loss shows in its length.
   absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
                                JournalEntry* entry) const override {
     return HasLength(file_system, path, entry->shard.bytes);
@@ -91,7 +91,7 @@ class WebDatasetWriter final : public ForeignJob {
 
   absl::Status TakeUp(const JournalEntry& /*entry*/) override { return absl::OkStatus(); }
 
-  // A folder without a tar is no WebDataset to anyone: one without samples is a tar without members.
+  // A folder without tars is not a WebDataset, so a dataset without samples is one tar without members.
   absl::Status FinishShards() override {
     if (!tar_ && manifest_.shards.empty()) SHARDKIT_RETURN_IF_ERROR(BeginTar());
     return tar_ && (tar_->sample_count() > 0 || manifest_.shards.empty()) ? FinishTar() : DiscardOpen();
@@ -109,8 +109,8 @@ class WebDatasetWriter final : public ForeignJob {
   }
 
  private:
-  // MD5 would take longer than everything else. Tars that wids would cut into other samples go without an index: it
-  // cannot read them.
+  // Without MD5, which would take longer than everything else. Tars that wids would split into other samples get no
+  // index: wids cannot read them.
   absl::Status PublishWids() const {
     std::vector<std::string> tars;
     for (const ManifestShard& shard : manifest_.shards) tars.push_back(Path(shard.name));

@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_pat
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
                                                          const DatasetOptions& options) {
   absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxIndexBytes);
-  // Nothing of that size is an index of tars; what it is instead is for others to say.
+  // A file of that size is not an index of tars; the caller finds out what it is.
   if (absl::IsResourceExhausted(text.status())) return nullptr;
   if (!text.ok()) return text.status();
   auto index = format::ParseWidsIndex(*text);

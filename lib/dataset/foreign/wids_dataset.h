@@ -1,4 +1,4 @@
-// Tars with what an index says of them.
+// Tars, with what an index says about them.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@ namespace shardkit {
 struct ListedTar {
   std::string path;
   std::string name;        // in the manifest
-  std::string index_path;  // of the wids index, or empty: then nothing below counts
+  std::string index_path;  // of the wids index; if empty, the fields below are unused
   size_t number = 0;       // among the index's shards
   format::WidsShard listed;
   std::shared_ptr<ListedHash> hash;  // null when none is listed that this build can compute
 };
 
-// The dataset of these tars, of which there is at least one; kOriginName is looked for in `folder`.
+// Opens the dataset of these tars; there must be at least one. kOriginName is looked for in `folder`.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, const std::string& folder,
                                                          std::vector<ListedTar> tars, const DatasetOptions& options);
 
-// DataLoss, naming tar and index, unless the tar has the bytes, or the samples, that the index lists;
-// NotFound when there is no tar.
+// DataLoss, naming tar and index, unless the tar has the number of bytes, or of samples, that the index lists. NotFound
+// when there is no tar.
 absl::Status CheckTarSize(FileSystem& file_system, const ListedTar& tar);
 absl::Status CheckTarSamples(FileSystem& file_system, const ListedTar& tar, uint64_t samples);
 
-// Reads the tar and reports it when its MD5 is not the one listed. An error is what kept the check from being
-// done.
+// Reads the tar and reports when its MD5 is not the one listed, or cannot be computed. Returns an error only when the
+// check could not be done.
 absl::Status CheckTarMd5(const RandomAccessFile& file, const ListedTar& tar,
                          const std::function<void(std::string message)>& report);
 
-// With the place in the index, when the tar is not there.
+// For a missing tar, an error that names its place in the index. Any other status stays as it is.
 absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status);
 
 }  // namespace shardkit

@@ -22,7 +22,7 @@
 namespace shardkit {
 namespace {
 
-// Keys may be long, and the report holds them all.
+// A key counts once more for every so many bytes, because the report holds all keys in memory.
 constexpr uint64_t kKeyUnit = 256;
 
 class ShardRepair {
@@ -67,7 +67,7 @@ class ShardRepair {
     return absl::OkStatus();
   }
 
-  // Header, trailer and what the trailer leads to.
+  // Finds the header, the trailer, and the sections that the trailer points to.
   absl::Status Investigate() {
     absl::StatusOr<EndOfShard> end = ReadEndOfShard(*file_);
     if (!end.ok() && !absl::IsDataLoss(end.status())) return end.status();
@@ -93,7 +93,7 @@ class ShardRepair {
     return absl::OkStatus();
   }
 
-  // Not when header and trailer disagree, nor when a whole shard stands behind the header's own.
+  // False when header and trailer disagree, or when the trailer is of another shard that was appended to this one.
   absl::StatusOr<bool> IsOwnEnd(const EndOfShard& end) const {
     if (header_.certain && end.trailer.header_checksum != header_.header.checksum) return false;
     if (!header_.in_place || end.shift == 0 || end.shift >= file_->size()) return true;
@@ -116,7 +116,7 @@ class ShardRepair {
     if (scan_.gave_up) {
       report_.notes.emplace_back("so much of the file pretends to be blocks that not all of it was looked at");
     }
-    // The trailer may lead nowhere though it is whole, when bytes were inserted between the two.
+    // A whole trailer may point to a wrong place, when bytes were inserted before it.
     if (!footer_.directory && !footer_.metadata) SHARDKIT_RETURN_IF_ERROR(FindSections());
     if (!footer_.directory) report_.problems.emplace_back("block directory: it is damaged or gone");
     Append(std::move(footer_.problems), &report_.problems);
@@ -124,7 +124,7 @@ class ShardRepair {
     return absl::OkStatus();
   }
 
-  // Where no whole block is, a section table may still be.
+  // Looks for a section table outside of the whole blocks.
   absl::Status FindSections() {
     uint64_t begin = header_.base;
     for (size_t i = 0; i <= scan_.blocks.size(); ++i) {
@@ -177,7 +177,7 @@ class ShardRepair {
     }
   }
 
-  // Not when the shard was replaced since the manifest was written.
+  // False when the blocks show that the shard was replaced after the manifest was written.
   bool ListingFits() const {
     if (listing_ == nullptr || !listing_->entry) return false;
     return std::ranges::all_of(scan_.blocks, [&](const FoundBlock& block) {
@@ -195,7 +195,7 @@ class ShardRepair {
     return {};
   }
 
-  // When nothing tells it, what writers use unless asked otherwise.
+  // Uses the default of writers when neither header nor directory tells the alignment.
   void ChooseAlignment() {
     if (header_.certain) return;
     if (footer_.alignment != 0) {
@@ -276,7 +276,7 @@ class ShardRepair {
     return absl::OkStatus();
   }
 
-  // Empty when the block was copied, else what keeps it from being one.
+  // Empty when the block was copied, else why it was not.
   absl::StatusOr<std::string> CopyBlock(size_t index) {
     SHARDKIT_ASSIGN_OR_RETURN(BlockFindings findings,
                               CheckBlock(*shard_, index, {.cancellation = options_.cancellation}, &buffer_));
@@ -315,7 +315,7 @@ class ShardRepair {
     return true;
   }
 
-  // Of the samples [begin, end) of a block; none when they cannot be read.
+  // The keys of the samples [begin, end) of a block; empty when they cannot be read.
   absl::StatusOr<std::vector<std::string>> ReadKeys(size_t index, uint64_t begin, uint64_t end) {
     std::vector<std::string> keys;
     const std::optional<size_t> column = shard_->schema().key_column();

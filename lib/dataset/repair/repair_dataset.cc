@@ -79,7 +79,7 @@ class DatasetRepair {
     return absl::OkStatus();
   }
 
-  // A pack that did not finish has one shard, or a few, that it was writing.
+  // An unfinished pack leaves the shards that it was writing; they come last.
   void ListByName(const std::vector<DirectoryEntry>& entries) {
     std::vector<std::string> unfinished;
     for (const DirectoryEntry& entry : entries) {
@@ -129,7 +129,7 @@ class DatasetRepair {
     return absl::OkStatus();
   }
 
-  // The first thing that is wrong with a shard; empty when it is whole.
+  // The first problem of a shard; empty when it is whole.
   absl::StatusOr<std::string> FindProblem(const std::string& path, const ManifestShard* listed) {
     ValidateOptions validate;
     validate.cancellation = options_.cancellation;
@@ -138,7 +138,7 @@ class DatasetRepair {
     validate.progress = [this](uint64_t bytes, uint64_t) { Progress(bytes); };
     SHARDKIT_ASSIGN_OR_RETURN(const ValidateReport found, Validate(file_system_, path, validate));
     if (!found.ok()) return found.problems[0].message;
-    // A file that was taken for one of another container.
+    // Else Validate took the file for another container.
     return found.shards == 1 || listed == nullptr ? "" : StrCat(path, ": is not a shard");
   }
 
@@ -148,13 +148,13 @@ class DatasetRepair {
     options.progress = [this](uint64_t bytes, uint64_t) { Progress(bytes); };
     absl::StatusOr<RepairReport> repaired = RepairListedShard(file_system_, path, JoinPath(output_, new_name), options,
                                                               listing_ ? &*listing_ : nullptr, &keys_left_);
-    // Its header is gone, or it is no shard at all.
+    // The header is lost, or the file is not a shard.
     if (absl::IsDataLoss(repaired.status())) {
       LoseShard(path, listed, WithoutPath(std::string(ToStd(repaired.status().message())), path));
       return absl::OkStatus();
     }
     if (!repaired.ok()) return repaired.status();
-    // Such as bytes between blocks that are not zero.
+    // Repairing does not see every problem, such as bytes between blocks that are not zero.
     if (repaired->problems.empty() && repaired->losses.empty())
       repaired->problems.push_back(WithoutPath(problem, path));
     if (repaired->written) {

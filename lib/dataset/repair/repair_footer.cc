@@ -18,7 +18,7 @@ constexpr uint64_t kPiece = uint64_t{4} << 20;
 // The table of a later version may have more kinds than this one knows.
 constexpr uint32_t kMaxSections = 64;
 
-// Tables that turn out to be none may cost so many times the bytes searched, and no more.
+// False tables may cost at most this many times the file's length in bytes read.
 constexpr uint64_t kFailedShare = 16;
 
 bool IsDamage(const absl::Status& status) { return absl::IsDataLoss(status); }
@@ -31,7 +31,7 @@ class FooterReader {
     finding_.shift = shift;
   }
 
-  // `exact` says that the trailer was read, not made up from the table.
+  // `exact`: the trailer was read from the file, not made up from the table.
   absl::StatusOr<FooterFinding> Read(bool exact) {
     if (exact) {
       finding_.sample_count = trailer_.sample_count;
@@ -77,7 +77,7 @@ class FooterReader {
     uint64_t first = RoundUp(header_.header.length, header_.header.alignment);
     if (!header_.certain && bytes.size() >= kEntryBytes) first = LoadLittle<uint64_t>(bytes.data());
     absl::Status problem;
-    // The alignment, when the header does not tell it, is one by which the blocks lie as the directory says.
+    // If the header is not certain, takes the largest alignment that fits the block offsets in the directory.
     for (uint32_t alignment = header_.certain ? header_.header.alignment : format::kMaxAlignment;
          alignment >= format::kMinAlignment; alignment /= 2) {
       auto blocks = format::DecodeBlockDirectory(bytes, trailer_, first, alignment);
@@ -94,7 +94,7 @@ class FooterReader {
     return Keep(problem.ok() ? DataLoss("block directory: its blocks fit no alignment") : problem);
   }
 
-  // A section that is made anew: only whether it was whole is of interest.
+  // For a section that the output makes again: only checks whether it was whole.
   absl::Status Compare(const format::Section& section) {
     StreamingHash64 hash;
     std::string piece;
@@ -122,8 +122,8 @@ class FooterReader {
   FooterFinding finding_;
 };
 
-// Follows section entries at `place` of the file. Their sections must lie one after another and end where the
-// entries begin, which bytes that are no table do not do by accident.
+// Reads section entries at `place` of the file. Their sections must lie one after another and end where the entries
+// begin. Bytes that are not a table do not do this by accident.
 absl::StatusOr<std::optional<format::Trailer>> TryTable(const RandomAccessFile& file, uint64_t shift, uint64_t place) {
   std::string bytes(std::min(file.size() - place, kMaxSections * format::kSectionEntryBytes), '\0');
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
@@ -188,14 +188,14 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
         offset % format::kMinAlignment != 0 || offset > place) {
       continue;
     }
-    // Bytes put in front may have been made up for by others that were removed.
+    // Removed bytes may have balanced bytes inserted at the front: then the shift is 0.
     for (const uint64_t shift : {header.base, uint64_t{0}}) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto trailer, TryTable(file, shift, place));
       if (!trailer) continue;
       tried += trailer->footer_length;
       if (tried > kFailedShare * file.size()) return std::optional<FooterFinding>();
       absl::StatusOr<FooterFinding> finding = FooterReader(file, header, *trailer, shift).Read(/*exact=*/false);
-      // Nothing vouches for the table, so that a kind of a later version may be damage, too.
+      // Nothing proves the table, so an unknown section kind may be damage and not a later version.
       if (absl::IsUnimplemented(finding.status())) continue;
       if (!finding.ok()) return finding.status();
       if (finding->directory || finding->metadata) return *std::move(finding);

@@ -17,23 +17,23 @@
 namespace shardkit {
 
 struct FooterFinding {
-  std::optional<std::vector<BlockInfo>> directory;  // places as written there: without base or shift
-  uint64_t shift = 0;                               // to be added to them, as EndOfShard::shift
-  uint32_t alignment = 0;  // that the directory's blocks were laid out by; 0 without a directory
+  std::optional<std::vector<BlockInfo>> directory;  // with offsets as stored, without base and shift
+  uint64_t shift = 0;                               // to be added to these offsets, as EndOfShard::shift
+  uint32_t alignment = 0;                           // of the directory's blocks; 0 without a directory
   std::optional<Metadata> metadata;
-  std::optional<uint64_t> sample_count;  // of the shard as it was
+  std::optional<uint64_t> sample_count;  // of the undamaged shard
   std::optional<uint64_t> block_count;
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };
 
-// Reads the sections that the trailer leads to. Damage is left in the finding; an error is one of I/O, or of
-// a shard that needs a later version.
+// Reads the sections that the trailer points to. Damage is recorded in the result. An error is returned only for I/O,
+// or when the shard needs a later version.
 absl::StatusOr<FooterFinding> ReadFooter(const RandomAccessFile& file, const HeaderFinding& header,
                                          const EndOfShard& end);
 
-// Without a trailer: looks for a section table in [begin, end) of the file, which proves itself by the
-// checksums of the sections that it lists. Empty when there is none.
+// For a shard without a trailer: looks for a section table in [begin, end) of the file. A table counts only when the
+// block directory or the metadata that it lists are whole. Empty when there is none.
 absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile& file, const HeaderFinding& header,
                                                           uint64_t begin, uint64_t end,
                                                           const Cancellation* cancellation);

@@ -34,7 +34,7 @@ absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint
   return format::DecodeFileHeader(bytes);
 }
 
-// Whether a block header with the right checksum stands at `place`, of whatever columns.
+// Whether `place` has a block header with a right checksum, with any columns.
 absl::StatusOr<bool> IsBlockHeader(const RandomAccessFile& file, uint64_t place) {
   std::string bytes(12, '\0');
   if (!RangeWithin(place, bytes.size(), file.size())) return false;
@@ -49,8 +49,8 @@ absl::StatusOr<bool> IsBlockHeader(const RandomAccessFile& file, uint64_t place)
   return Hash64(bytes.data(), length - 8) == LoadLittle<uint64_t>(bytes.data() + length - 8);
 }
 
-// The whole header that stands before any block: bytes were put in front of the shard. One behind a block may
-// be that of a shard within a value. Empty when there is none.
+// Finds a whole header that lies before any block: bytes were inserted in front of the shard. A header after a block
+// does not count, because it may belong to a shard within a value. Empty when there is none.
 absl::StatusOr<std::optional<std::pair<uint64_t, format::FileHeader>>> FindMovedHeader(const RandomAccessFile& file) {
   constexpr uint64_t kWindow = uint64_t{1} << 20;
   constexpr int kMostTries = 1000;  // bytes that only begin like a header or a block
@@ -96,8 +96,8 @@ class Search {
     return absl::OkStatus();
   }
 
-  // The manifest's columns are those of all shards together: a shard's own may be fewer or narrower, and a
-  // neighbour may have the same.
+  // The manifest has the merged columns of all shards. A single shard may have fewer or narrower columns, and another
+  // shard may have the same ones.
   absl::Status AddDataset(const std::string& directory, const Manifest& manifest) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
     AddSchema(manifest.schema, manifest_path);
@@ -190,7 +190,7 @@ absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file) {
   EndOfShard end;
   end.begin = size - format::kTrailerBytes;
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(end.begin, {bytes.data(), bytes.size()}));
-  // The file's length is checked against itself: it is another one when bytes were inserted or removed.
+  // Passes the stored file length as the file's length: the real one differs when bytes were inserted or removed.
   const uint64_t said_length = LoadLittle<uint64_t>(bytes.data() + 64);
   const bool plausible = said_length >= format::kTrailerBytes && said_length <= format::kMaxLength;
   SHARDKIT_ASSIGN_OR_RETURN(end.trailer, format::DecodeTrailer(bytes, plausible ? said_length : size));
@@ -208,7 +208,8 @@ void Take(format::FileHeader header, uint64_t base, HeaderFinding* finding) {
   finding->notes.push_back(StrCat("the shard begins at byte ", base, " of the file"));
 }
 
-// Bytes were put in front of it all. With a trailer, the header must be the one that it names.
+// Takes a header that bytes inserted in front of the shard have moved. With a trailer, the header must be the one that
+// the trailer names.
 absl::StatusOr<bool> TakeMovedHeader(const RandomAccessFile& file, const EndOfShard* end, HeaderFinding* finding) {
   if (end != nullptr && end->shift < file.size()) {
     absl::StatusOr<format::FileHeader> header = ReadHeader(file, end->shift);
@@ -239,7 +240,7 @@ absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAc
   if (!absl::IsDataLoss(own.status())) return Annotate(own.status(), file.path());
   finding.problems.emplace_back(ToStd(own.status().message()));
 
-  // Where nothing was inserted or removed, the front of the file is where the header was.
+  // If nothing was inserted or removed, the header was at the front of the file, and there is nothing to search.
   if (end != nullptr && end->shift != 0) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool found, TakeMovedHeader(file, end, &finding));
     if (found) return finding;
@@ -273,7 +274,7 @@ absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAc
   const Candidate& chosen = search.candidates().front();
   finding.header = chosen.header;
   finding.alignment_known = chosen.alignment_known;
-  // Those of another shard might decode to something else.
+  // Dictionaries of another shard might decode to wrong bytes.
   finding.header.dictionaries.clear();
   (void)format::EncodeFileHeader(finding.header);
   finding.notes.push_back(

@@ -1,4 +1,4 @@
-// The header of a damaged shard: its own, or one made of what a neighbour or the manifest says.
+// The header of a damaged shard: its own, or one made from another shard or from the manifest.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shardkit {
 
-// What a dataset.json says of a shard.
+// What a dataset.json says about a shard.
 struct ListedShard {
   std::string directory;  // of the manifest
   Manifest manifest;
@@ -29,12 +29,11 @@ absl::StatusOr<std::optional<ListedShard>> FindListing(FileSystem& file_system, 
 struct EndOfShard {
   format::Trailer trailer;
   uint64_t begin = 0;  // of the trailer, bytes from the start of the file
-  // What has to be added, modulo 2^64, to an offset that footer and directory give. 0 unless bytes were
-  // inserted or removed.
+  // Must be added, modulo 2^64, to the offsets in footer and directory. 0 unless bytes were inserted or removed.
   uint64_t shift = 0;
 };
 
-// Reads the last bytes of the file. DataLoss when they are no trailer.
+// Reads the last bytes of the file. DataLoss when they are not a trailer.
 absl::StatusOr<EndOfShard> ReadEndOfShard(const RandomAccessFile& file);
 
 struct HeaderFinding {
@@ -42,13 +41,13 @@ struct HeaderFinding {
   uint64_t base = 0;             // where the shard begins in the file
   bool in_place = false;         // it was read from the front of the file
   bool certain = false;          // the header is the shard's own, byte for byte
-  bool alignment_known = false;  // at least that of a neighbour
+  bool alignment_known = false;  // true also for the alignment of another shard
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };
 
-// `end` is null when the trailer is gone, `listing` when no manifest lists the shard. DataLoss when nothing
-// tells the columns.
+// `end` is null when the trailer is lost, `listing` when no manifest lists the shard. DataLoss when the columns cannot
+// be found out.
 absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end,
                                          const std::string& schema_from, const ListedShard* listing);
 

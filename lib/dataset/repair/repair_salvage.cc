@@ -11,7 +11,7 @@
 namespace shardkit {
 namespace {
 
-// A block that is larger has, by the rule by which blocks are closed, a single value that makes it so.
+// Larger blocks are not taken apart: by the rule that closes blocks, a single value makes such a block so large.
 constexpr uint64_t kLargestBlock = uint64_t{256} << 20;
 
 absl::StatusOr<EncodingPlan> PlanOf(const NativeShardReader& shard) {

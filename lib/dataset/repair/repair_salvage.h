@@ -1,4 +1,4 @@
-// The whole samples of a damaged block.
+// Recovers the whole samples of a damaged block.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace shardkit {
 
 struct SalvagedBlock {
   std::optional<EncodedBlock> block;  // empty when no sample is whole
-  // Within the block, [begin, end) each, ascending.
+  // Ranges [begin, end) of samples within the block, ascending.
   std::vector<std::pair<uint32_t, uint32_t>> lost;
   std::vector<size_t> damaged_columns;
 };
 
-// Reads block `index`, whose head chunks must be whole, value by value, and encodes anew the samples whose
-// values all have the right checksum. An error of damage means that the head chunks are not whole.
+// Reads block `index` value by value, and encodes again the samples whose values all have the right checksum. DataLoss
+// or OutOfRange when the head chunks are not whole or the block is too large.
 absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_t index,
                                            const Cancellation* cancellation);
 

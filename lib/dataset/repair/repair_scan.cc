@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kWindow = uint64_t{1} << 20;
 constexpr uint64_t kPiece = uint64_t{4} << 20;
 
-// Headers and damaged blocks that overlap, which no accident makes, could cost the square of the file's
-// length: this bounds the bytes hashed in vain to so many times the file, and some more for small ones.
+// Overlapping headers and damaged blocks, which do not occur by accident, could cost time quadratic in the file's
+// length. This limits the bytes hashed in vain to so many times the file's length, plus kFailedFree for small files.
 constexpr uint64_t kFailedShare = 16;
 constexpr uint64_t kFailedFree = uint64_t{16} << 20;
 
@@ -36,8 +36,8 @@ class Scan {
 
   absl::StatusOr<ScanResult> Run() {
     const uint64_t size = file_.size();
-    // All places are looked at in steps of 64: one of another shard's header may be one where none of our
-    // blocks can stand. A block may stand at the very front, when the header before it was removed.
+    // Goes in steps of 64: a header of another shard may lie where none of our blocks can. A block may lie at the very
+    // front, when the header before it was removed.
     uint64_t place = header_.base;
     for (; place < size; place = NextPlace(place)) {
       while (next_more_ < more_places_.size() && more_places_[next_more_] < place) ++next_more_;
@@ -45,15 +45,15 @@ class Scan {
       if (magic == format::kHeaderMagic && place != header_.base) SHARDKIT_RETURN_IF_ERROR(TakeHeader(place));
       if (magic != format::kBlockMagic || !MayHoldBlock(place)) continue;
       SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, TakeBlock(place));
-      if (end > place) place = end - 1;  // NextPlace goes on at the end
+      if (end > place) place = end - 1;  // NextPlace continues at `end`
     }
     MarkNested();
     return std::move(result_);
   }
 
  private:
-  // A damaged copy of a block that is whole elsewhere was put over other blocks: what it claims is not its
-  // own.
+  // A damaged copy of a block that is whole elsewhere was written over other blocks: the bytes that it claims belong to
+  // those blocks.
   void MarkNested() {
     std::set<uint64_t> whole;
     for (const FoundBlock& block : result_.blocks) {
@@ -90,8 +90,8 @@ class Scan {
     return window_.view().substr(place - window_begin_, wanted);
   }
 
-  // The header of a shard that stands in a value, or was put behind this one. Its first block is known by
-  // place and chain.
+  // Takes the header of another shard, which lies in a value or was put after this one. The first block of that shard
+  // is recognized by its place and its `previous`.
   absl::Status TakeHeader(uint64_t place) {
     std::string bytes(std::min(format::kFileHeaderPrefix, file_.size() - place), '\0');
     SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(place, {bytes.data(), bytes.size()}));
@@ -107,7 +107,7 @@ class Scan {
     return absl::OkStatus();
   }
 
-  // Returns where to go on: behind the block when it is whole, else at `place`.
+  // Returns where to continue: after the block when it is whole, else at `place`.
   absl::StatusOr<uint64_t> TakeBlock(uint64_t place) {
     if (!RangeWithin(place, header_length_, file_.size()) || !MayTry(header_length_)) return place;
     bytes_.resize(header_length_);

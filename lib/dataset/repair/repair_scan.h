@@ -15,24 +15,25 @@
 
 namespace shardkit {
 
-// A block whose header is right.
+// A block with a right header.
 struct FoundBlock {
   BlockInfo info;         // offset: where it was found
-  uint64_t previous = 0;  // checksum field of the header before it, as it says
+  uint64_t previous = 0;  // checksum of the header before it, as its own header says
   bool whole = false;     // the checksums of all chunks hold
   std::vector<size_t> damaged_columns;
-  bool cut_short = false;  // the file ends within it: which columns are damaged was not looked at
-  bool nested = false;     // within the bytes that a damaged block before it, which is whole nowhere, claims
-  bool foreign = false;    // the first block of another shard, whose header stands before it
+  bool cut_short = false;  // the file ends within it; its columns were not checked
+  bool nested = false;     // lies in bytes that a damaged block before it claims, which has no whole copy
+  bool foreign = false;    // the first block of another shard, whose header was found before it
 };
 
 struct ScanResult {
   std::vector<FoundBlock> blocks;  // ascending by offset; none within a whole one
-  bool gave_up = false;            // so much of the file only pretends to be blocks that not everything was looked at
+  bool gave_up = false;            // too many bytes only looked like blocks: not all of the file was checked
 };
 
-// Looks at every multiple of the alignment behind the header (of 64 when the alignment is not known), and at
-// `more_places`, ascending offsets in the file. `progress` is told the bytes passed; it may be null.
+// Looks for blocks at every multiple of the alignment from the shard's begin on (of 64 when the alignment is not
+// known), and at `more_places`, ascending offsets in the file. `progress` gets the number of bytes passed; it may be
+// null.
 absl::StatusOr<ScanResult> ScanForBlocks(const RandomAccessFile& file, const HeaderFinding& header,
                                          const std::vector<uint64_t>& more_places, const Cancellation* cancellation,
                                          const std::function<void(uint64_t)>& progress);

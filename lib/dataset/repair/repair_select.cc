@@ -9,24 +9,24 @@ namespace {
 
 uint64_t EndOf(const FoundBlock& block) { return block.info.first_sample + block.info.sample_count; }
 
-// A whole copy is better than a damaged one, and one on its own better than one within a damaged block.
+// A whole copy is better than a damaged one. Of two equal ones, the copy outside of damaged blocks is better.
 bool IsBetter(const FoundBlock& a, const FoundBlock& b) {
   return std::tuple(a.whole, !a.nested) > std::tuple(b.whole, !b.nested);
 }
 
-// Of two that name one predecessor, one on its own is better than one within a damaged block, damaged or not.
+// Of two blocks that name the same predecessor, the one outside of damaged blocks is better, else the whole one.
 bool IsBetterSuccessor(const FoundBlock& a, const FoundBlock& b) {
   return std::tuple(!a.nested, a.whole) > std::tuple(!b.nested, b.whole);
 }
 
 struct Node {
-  size_t best = 0;  // of the copies
+  size_t best = 0;  // the best of the copies
   bool outside = false;
   bool foreign = true;  // every copy is the first block of another shard
 };
 
 struct Chain {
-  std::vector<size_t> blocks;  // positions in the list of found ones
+  std::vector<size_t> blocks;  // positions in found_
   bool at_front = false;
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -82,7 +82,7 @@ class ChainSelection {
     }
     std::vector<Chain> chains;
     for (size_t root = 0; root < nodes_.size(); ++root) {
-      if (before[root] != kNone) continue;  // first samples ascend along a chain: there is no ring without a root
+      if (before[root] != kNone) continue;  // first samples ascend along a chain, so there are no rings
       Chain chain;
       bool outside = false;
       chain.begin = Block(root).info.first_sample;
@@ -137,7 +137,7 @@ class ChainSelection {
   const std::vector<FoundBlock>& found_;
   const ShardBounds& bounds_;
   std::vector<Node> nodes_;
-  std::map<uint64_t, size_t> node_of_;      // by header checksum, which a hash table would let a forger slow down
+  std::map<uint64_t, size_t> node_of_;      // by header checksum; a forger could slow down a hash table
   std::map<uint64_t, const Chain*> taken_;  // by first sample
   Selection selection_;
 };

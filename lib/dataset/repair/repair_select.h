@@ -1,4 +1,4 @@
-// Which of the blocks found are the shard's, and what is missing between them. Pure: nothing is read.
+// Decides which found blocks belong to the shard, and what is missing between them. Pure: nothing is read.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,25 @@ struct ShardPiece {
 
 struct Selection {
   std::vector<ShardPiece> pieces;  // ascending, from sample 0 on without holes
-  uint64_t copies = 0;             // blocks that stand a second time
-  uint64_t strangers = 0;          // whole blocks that are not the shard's, or not provably so
+  uint64_t copies = 0;             // further copies of blocks
+  uint64_t strangers = 0;          // whole blocks that do not belong to the shard, or not provably so
 };
 
-// With a whole directory: its blocks, each the one with that header checksum.
+// For a whole directory: for each entry, takes the found block with its header checksum.
 Selection SelectByDirectory(const std::vector<FoundBlock>& found, const std::vector<BlockInfo>& directory);
 
 // What is known without a directory.
 struct ShardBounds {
   std::optional<uint64_t> header_checksum;
-  std::optional<uint64_t> first_block_offset;  // where the file has it, if nothing was moved
+  std::optional<uint64_t> first_block_offset;  // its place in the file, if nothing was moved
   std::optional<uint64_t> sample_count;
   std::optional<uint64_t> block_count;
 };
 
-// Without: blocks tied together by their `previous` form chains, which are taken or left as a whole. A chain
-// is left when it lies in a damaged block entirely, when it begins as the first block of another shard, or
-// when its samples overlap or touch those of a chain taken before it without being tied to it. The chain that
-// begins where the shard's first block does comes first, then longer ones.
+// Without a directory: blocks linked by their `previous` form chains. A chain is taken or left as a whole. It is left
+// when it contradicts `bounds`, when it lies entirely in a damaged block, when it begins with the first block of
+// another shard, or when its samples overlap or touch those of a chain that was taken before. The chain that begins
+// where the shard's first block begins comes first, then longer ones.
 Selection SelectByChain(const std::vector<FoundBlock>& found, const ShardBounds& bounds);
 
 }  // namespace shardkit

@@ -1,4 +1,4 @@
-// Decoding values to see whether they are what their column says.
+// Decoding values to check that they are what their column says.
 #pragma once
 
 #include <string_view>
@@ -13,14 +13,14 @@ namespace shardkit {
 // One thread at a time; keeps its memory between values.
 class DeepChecker {
  public:
-  // `max_image_memory` bytes for decoding one image; more is ResourceExhausted.
+  // `max_image_memory`: most bytes for decoding one image. An image that needs more gives ResourceExhausted.
   explicit DeepChecker(uint64_t max_image_memory) { jpeg_.set_max_memory(max_image_memory); }
 
-  // DataLoss saying what is wrong. What the libraries cannot decode (lossless or 12-bit JPEG) is checked as far as its
-  // markers go; of an image of another format than JPEG and PNG, the first bytes.
+  // DataLoss saying what is wrong. A JPEG that the libraries cannot decode (lossless or 12-bit) is checked by its
+  // markers only. An image of another format than JPEG and PNG is checked by its first bytes only.
   absl::Status Check(const Column& column, std::string_view value);
 
-  // Such images of other formats so far.
+  // Number of images of such other formats so far.
   uint64_t undecoded_images() const { return undecoded_images_; }
 
  private:

@@ -42,16 +42,16 @@ class Search {
   }
 
  private:
-  // Where in a shard's list the merge has come to, and what has been read of it.
+  // The merge's position in a shard's list, and the part of the list that is in memory.
   struct Cursor {
     uint64_t position = 0;
     std::string hashes;
-    uint64_t first = 0;  // of `hashes`
+    uint64_t first = 0;  // position of the first of `hashes`
   };
-  // Ascending by hash, among equal ones by the samples' order.
+  // Hash and list. Sorted by hash, and for equal hashes in the order of the samples.
   using Head = std::pair<uint64_t, size_t>;
 
-  // Shards are opened anew for each piece: there may be more of them than a process can have open.
+  // A shard is opened again for each piece: there may be more shards than a process can have open files.
   absl::Status Push(size_t list) {
     Cursor& cursor = cursors_[list];
     const KeyIndexPlace& place = places_[list];
@@ -68,7 +68,7 @@ class Search {
     return absl::OkStatus();
   }
 
-  // Takes all samples of the smallest hash that is left.
+  // Takes all samples with the smallest hash that is left.
   absl::Status TakeOne() {
     const uint64_t hash = next_.front().first;
     uint64_t count = 0;
@@ -87,7 +87,7 @@ class Search {
     return absl::OkStatus();
   }
 
-  // `count` samples have one hash, the first of which are in equal_.
+  // `count` samples have the same hash; the first of them are in equal_.
   absl::Status Compare(uint64_t count) {
     ++compared_;
     std::map<std::string, std::vector<uint64_t>> samples;
@@ -101,7 +101,7 @@ class Search {
       SHARDKIT_ASSIGN_OR_RETURN(const auto key, shard->ReadValue(ordinal, *shard->schema().key_column(), &buffer_));
       samples[std::string(key.value_or(""))].push_back(place.first_sample + ordinal);
     }
-    // Those that were not looked at are taken for samples of a key that was.
+    // Samples that were not compared count as samples of the first repeated key.
     uint64_t others = count - equal_.size();
     for (const auto& [key, ordinals] : samples) {
       if (ordinals.size() < 2) continue;
@@ -122,7 +122,7 @@ class Search {
   const Cancellation* const cancellation_;
   const uint64_t piece_;
   std::vector<Cursor> cursors_;
-  std::vector<Head> next_;                          // a heap: of each list that is not at its end, what comes next
+  std::vector<Head> next_;                          // a heap: the next hash of each list that is not at its end
   std::vector<std::pair<size_t, uint64_t>> equal_;  // list and position
   BlockBuffer buffer_;
   uint64_t compared_ = 0;

@@ -1,4 +1,4 @@
-// Keys that stand more than once in a dataset, found by the shards' key indexes in bounded memory.
+// Keys that occur more than once in a dataset, found with the shards' key indexes in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace shardkit {
 
-// The key index of a shard, which has been checked.
+// The key index of a shard. It has been checked.
 struct KeyIndexPlace {
   size_t shard = 0;  // of the dataset
   std::string path;
@@ -26,8 +26,9 @@ struct RepeatedKeys {
   std::vector<std::string> examples;  // "key "K" stands in N samples, first in A and B"
 };
 
-// Merges the sorted hashes of all shards. Some 16 MiB of memory, and 4 KiB for each shard beyond 4096. Equal hashes of
-// the first thousand keys are compared by the keys themselves; where more are equal, few are by chance.
+// Merges the sorted hashes of all shards. Uses about 16 MiB of memory, and 4 KiB for each shard beyond 4096. For the
+// first 1000 hashes that occur more than once, the keys themselves are compared. All further equal hashes count as
+// equal keys: few are equal by chance.
 absl::StatusOr<RepeatedKeys> FindRepeatedKeys(FileSystem& file_system, const DatasetReader& dataset,
                                               std::span<const KeyIndexPlace> places, const Cancellation* cancellation);
 

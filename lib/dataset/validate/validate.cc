@@ -35,7 +35,7 @@ class Validator {
     dataset_options.mode = options_.mode;
     const auto foreign = OpenForeign(file_system_, path, info, dataset_options);
     if (!foreign.ok()) {
-      if (absl::IsNotFound(foreign.status())) return foreign.status();  // no dataset, rather than a damaged one
+      if (absl::IsNotFound(foreign.status())) return foreign.status();  // not a dataset, rather than a damaged one
       SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, foreign.status()));
       return std::move(report_);
     }
@@ -60,7 +60,7 @@ class Validator {
     if (report_.problems.size() < options_.max_problems) report_.problems.push_back({path, std::move(message)});
   }
 
-  // Reports damage; passes on what kept the check from being done.
+  // Reports damage. Returns an error that kept the check from being done.
   absl::Status ReportDamage(const std::string& path, const absl::Status& status) {
     if (absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
         absl::IsOutOfRange(status)) {
@@ -100,7 +100,7 @@ class Validator {
       index = *std::move(opened);
     }
 
-    // The dataset reader compares each shard with what the manifest says of it.
+    // The dataset reader compares each shard with the manifest.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
     uint64_t first_block = 0, first_sample = 0;
@@ -125,7 +125,7 @@ class Validator {
       first_block += shard.blocks;
       first_sample += shard.samples;
     }
-    // Damaged indexes tell nothing.
+    // After any problem, the key indexes are not reliable.
     return report_.ok() ? CountRepeatedKeys(directory, **dataset, key_indexes) : absl::OkStatus();
   }
 
@@ -141,7 +141,7 @@ class Validator {
     return absl::OkStatus();
   }
 
-  // Those that both have. Damage of a shard's is reported with the shard.
+  // Compares the names that both have. Damaged metadata of a shard is reported with the shard.
   absl::Status CompareMetadata(const Manifest& manifest, size_t i, const ShardReader& shard,
                                const std::string& manifest_path) {
     const absl::StatusOr<Metadata> of_shard = shard.ReadMetadata();
@@ -156,15 +156,15 @@ class Validator {
   }
 
   absl::Status DescribeShardDamage(const std::string& path, size_t shard, const absl::Status& status) {
-    // What the dataset reader itself finds names the shard.
+    // An error found by the dataset reader itself already names the shard.
     if (absl::StrContains(status.message(), "of the manifest")) return ReportDamage(path, status);
     return ReportDamage(
         path,
         absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (shard ", shard, " of the manifest)"))));
   }
 
-  // `known` is an error that has been reported already; it, `index` and `key_index`, in which place and samples are
-  // filled in, may be null.
+  // `known` is an error that has been reported already. Sets `offset` and `samples` of *key_index. `known`, `index` and
+  // `key_index` may be null.
   absl::Status CheckShard(const std::string& path, const absl::Status* known, ShardIndexCheck* index,
                           KeyIndexPlace* key_index) {
     ReadOptions read_options;
@@ -185,7 +185,7 @@ class Validator {
     ShardAccount account(*shard);
     std::deque<Pending<absl::StatusOr<BlockFindings>>> pending;
     size_t submitted = 0;
-    // Tasks use the shard: none may be left when it goes.
+    // Tasks use the shard: all must end before it is destroyed.
     struct Drain {
       std::deque<Pending<absl::StatusOr<BlockFindings>>>& pending;
       ~Drain() {
@@ -253,7 +253,7 @@ class Validator {
   std::mutex mutex_;
   std::vector<BlockBuffer> buffers_;
   Cancellation stopped_;
-  ThreadPool threads_;  // last: joins before what its tasks use is gone
+  ThreadPool threads_;  // last: joined before the members that its tasks use are destroyed
 };
 
 }  // namespace

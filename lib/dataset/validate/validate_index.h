@@ -1,4 +1,4 @@
-// Comparing what the offset index says of one shard with the shard.
+// Comparing what the offset index says about one shard with the shard.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ namespace shardkit {
 // Not thread-safe. A status other than OK means that the comparison could not be made.
 class ShardIndexCheck {
  public:
-  // `index` passed CheckAll and has the manifest's counts. `schema` is the manifest's, `number` the shard's place in it
-  // and `first_block` the number of blocks in the shards before it. The references must outlive the object.
+  // `index` has passed CheckAll and has the manifest's counts. `schema` is the manifest's. `number` is the shard's
+  // position in the manifest, `first_block` the number of blocks in the shards before it. The references must outlive
+  // the object.
   ShardIndexCheck(const IndexReader& index, const Schema& schema, size_t number, uint64_t first_block)
       : index_(index), schema_(schema), number_(number), first_block_(first_block) {}
 
-  // First. `shard` must outlive the calls of Add.
+  // Call first. `shard` must outlive the calls of Add.
   absl::Status Begin(const NativeShardReader& shard);
 
-  // Compares block `block` with its entry and `ends`, which are as in ShardIndexPart. A block may be left out.
+  // Compares the index with block `block` and its `ends`, which are as in ShardIndexPart. Blocks may be left out.
   absl::Status Add(size_t block, std::span<const uint64_t> ends);
 
   // The first difference found, as "index: WHAT of shard K; ..."; empty when there was none.

@@ -119,7 +119,7 @@ class BlockCheck {
     }
   }
 
-  // The values chunk of a block too large to hold: value by value, in pieces.
+  // Checks the values chunk of a block that is too large for memory, value by value and in pieces.
   absl::Status StreamColumn(size_t i, const ColumnView& view, const format::ColumnEntry& entry) {
     const Column& column = shard_.schema()[i];
     const uint64_t base = shard_.blocks()[index_].offset + entry.values_offset;
@@ -188,7 +188,7 @@ absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t 
 
 ShardAccount::ShardAccount(const NativeShardReader& shard)
     : shard_(shard), previous_(shard.header().checksum), statistics_(shard.schema().size()) {
-  // A header that was decoded has but one form, so encoding it gives the bytes of the file.
+  // A decoded header has only one encoded form, so encoding it gives the bytes of the file.
   format::FileHeader header = shard.header();
   content_hash_.Update(format::EncodeFileHeader(header));
 }

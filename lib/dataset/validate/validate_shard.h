@@ -1,4 +1,4 @@
-// Checking one shard: its blocks one by one, and what the rest of the file says of them.
+// Checking one shard: its blocks one by one, and what the rest of the file says about them.
 #pragma once
 
 #include <cstdint>
@@ -22,32 +22,32 @@ using ProblemSink = std::function<void(std::string message)>;
 // What a block was found to hold, and what is wrong with it.
 struct BlockFindings {
   std::vector<std::string> problems;
-  // As in ShardIndexPart; also of a block whose values alone are damaged.
+  // As in ShardIndexPart. Also set for a block of which only values are damaged.
   std::optional<std::vector<uint64_t>> ends;
   bool readable = false;  // then the rest is set
   std::vector<ColumnStatistics> statistics;
   std::vector<uint64_t> key_hashes;
-  uint64_t undecoded_images = 0;  // as ValidateReport
+  uint64_t undecoded_images = 0;  // as in ValidateReport
   uint64_t previous = 0;          // as the block's header says
   std::string header_bytes;       // for the content hash
 };
 
-// Checks checksums, padding and records of a block, with options.deep also every value; of `options` the cancellation
-// and the limit for images serve, too. Thread-safe; each thread brings its own buffer. Memory is bounded by some MiB
-// and the block's inline columns, however large its blobs. A status other than OK means that the check could not be
-// done.
+// Checks checksums, padding and records of a block, and with options.deep every value. Also uses options.cancellation
+// and options.max_image_memory, and no other option. Thread-safe; each thread brings its own buffer. Needs tens of MiB
+// of memory plus the block's inline columns, however large its blobs are. A status other than OK means that the check
+// could not be done.
 absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
                                          BlockBuffer* buffer);
 
-// Compares the shard's own account of itself with its blocks.
+// Compares what header, footer and trailer of the shard say with its blocks.
 class ShardAccount {
  public:
   explicit ShardAccount(const NativeShardReader& shard);
 
-  // Blocks in order.
+  // Blocks must be added in order.
   void Add(size_t index, BlockFindings findings, const ProblemSink& report);
 
-  // After the last block.
+  // Call after the last block.
   absl::Status Finish(const ProblemSink& report);
 
  private:

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kVersion = "v1.2";
 
-// What DALI's reader takes for the end of a word.
+// The characters that end a word for DALI's reader.
 constexpr std::string_view kWhiteSpace = " \t\v\f\r\n";
 
-// The next word of a line, empty at its end.
+// Removes and returns the next word of a line; empty at the end of the line.
 std::string_view TakeWord(std::string_view* line) {
   const size_t begin = line->find_first_not_of(kWhiteSpace);
   if (begin == line->npos) return *line = {};

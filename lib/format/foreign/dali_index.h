@@ -1,4 +1,4 @@
-// Indexes of tars that DALI's wds2idx makes, text of version 1.2 (format-spec/interop.md). Pure.
+// The tar indexes that DALI's wds2idx writes: text of version 1.2 (format-spec/interop.md). Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,33 +22,33 @@ struct DaliMember {
   bool operator==(const DaliMember&) const = default;
 };
 
-// Members of a sample stand on one line.
+// The members of one sample. They are on one line of the index.
 struct DaliSample {
   std::vector<DaliMember> members;
 };
 
-// How wds2idx takes a name apart: at the first dot of the base name. Without one, as it happens there, all
-// but the last character is the stem and the whole name the extension.
+// How wds2idx splits a name: at the first dot of the base name. For a name without a dot, the stem is all but the last
+// character, and the extension is the whole name. wds2idx does this by accident.
 struct DaliName {
   std::string_view stem;  // with the folders
   std::string_view extension;
 };
 DaliName SplitDaliName(std::string_view name);
 
-// Whether wds2idx leaves the member out: a hidden file.
+// Whether wds2idx leaves the member out because it is a hidden file.
 bool IsHiddenForDali(const DaliName& name);
 
-// Why an index cannot tell of the member ("its name has white space, …"), or empty.
+// Why an index cannot list the member ("its name has white space, …"), or empty.
 std::string_view UnfitForDali(const DaliMember& member);
 
-// What wds2idx writes.
+// The text that wds2idx writes for these samples.
 std::string FormatDaliIndex(const std::vector<DaliSample>& samples);
 
-// Whether the text is an index of this version; other ones do not have the names.
+// Whether the text is an index of version 1.2. Indexes of other versions lack the names of the members.
 bool IsDaliIndex(std::string_view text);
 
-// Calls `take` for each member in order, with the number of its line (the first is 1). DataLoss, naming the
-// line, for what FormatDaliIndex does not write, other white space apart. Stops at the first error of `take`.
+// Calls `take` for each member in order, with the number of its line (the first is 1). Stops at the first error of
+// `take`. DataLoss, naming the line, for text that FormatDaliIndex does not write; other white space is accepted.
 absl::Status ParseDaliIndex(std::string_view text,
                             const std::function<absl::Status(uint64_t line, DaliMember member)>& take);
 

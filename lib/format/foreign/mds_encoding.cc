@@ -19,7 +19,7 @@ struct Entry {
   Type type;
 };
 
-// Scalars are of a fixed size, everything else is not. What bytes we have no type for is read as `bytes`, exactly as
+// Scalars have a fixed size, all others do not. Values for which we have no type are read as `bytes`, exactly as
 // stored.
 constexpr std::array<Entry, 28> kEntries{{
     {"bytes", Type::kBytes},      {"str", Type::kUtf8},         {"int", Type::kI64},
@@ -36,7 +36,7 @@ constexpr std::array<Entry, 28> kEntries{{
 
 constexpr std::string_view kArrayPrefix = "ndarray:";
 
-// The type of an array's elements; none for the names that MDS has no number for.
+// The type of an array's elements; empty for types that MDS arrays cannot have.
 std::optional<Type> ElementType(std::string_view name) {
   constexpr std::array<Entry, 11> kElements{{
       {"uint8", Type::kU8},
@@ -80,7 +80,7 @@ MdsEncoding Unknown() {
 
 MdsEncoding DescribeArray(std::string_view text) {
   MdsEncoding how;
-  if (text.empty()) return how;  // as "ndarray": each value has its own dtype
+  if (text.empty()) return how;  // like "ndarray": each value has its own dtype
   const size_t colon = text.find(':');
   const std::optional<Type> dtype = ElementType(text.substr(0, colon));
   if (!dtype) return Unknown();
@@ -94,12 +94,12 @@ MdsEncoding DescribeArray(std::string_view text) {
   if (!how.shape) return Unknown();
   uint64_t size = ScalarSize(*dtype);
   for (const uint64_t dimension : *how.shape) {
-    // No shard holds more: its offsets have 32 bits.
+    // A shard cannot hold more: its offsets have 32 bits.
     if (!CheckedMultiply(size, dimension, &size) || size > UINT32_MAX) return Unknown();
   }
   how.size = size;
   if (how.shape->size() > kMaxRank) {
-    how.type = Type::kBytes;  // more dimensions than ndarray columns have
+    how.type = Type::kBytes;  // more dimensions than an ndarray column can have
     how.shape.reset();
   }
   return how;
@@ -195,7 +195,7 @@ absl::Status AppendMdsArray(Type dtype, std::string_view payload, std::string* o
   }
   const absl::Status status =
       AppendNdarray(dtype, std::span(shape).first(rank), payload.substr(cursor.position()), out);
-  // The bytes are at fault, not the caller.
+  // The file's bytes are wrong, not an argument of the caller.
   return status.ok() ? status : absl::DataLossError(status.message());
 }
 

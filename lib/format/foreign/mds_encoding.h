@@ -14,28 +14,28 @@
 namespace shardkit::format {
 
 struct MdsEncoding {
-  std::optional<uint64_t> size;  // bytes of every value, when they are equal by encoding
+  std::optional<uint64_t> size;  // bytes of every value, when the encoding fixes them
 
   // What values are read as.
   Type type = Type::kBytes;
   Type dtype = Type::kU8;                      // of kNdarray
   std::optional<std::vector<uint64_t>> shape;  // of kNdarray, when every value has the same
 
-  // Values carry their shape in MDS's form, which AppendMdsArray turns into ours; all others are read as they are
-  // stored.
+  // Values carry their shape in the form of MDS, and AppendMdsArray converts them to our form. All other values are
+  // read as they are stored.
   bool is_array = false;
 
-  bool known = true;    // false: an encoding somebody has added to their own copy of the package
+  bool known = true;    // false: not an encoding of MDS itself, for example one that a user added
   std::string refusal;  // why values are not read ("is pickled; …"), or empty
 };
 
-// Never fails: one that cannot be read has a refusal.
+// Never fails: an encoding that cannot be read gets a refusal.
 MdsEncoding DescribeMdsEncoding(std::string_view encoding);
 
 struct MdsColumn {
   std::string name;
   std::string encoding;
-  std::optional<uint64_t> size;  // bytes of every value; without it each value's length stands in its sample
+  std::optional<uint64_t> size;  // bytes of every value; if absent, each sample stores the length of its value
   MdsEncoding how;
 
   bool operator==(const MdsColumn& other) const {
@@ -48,11 +48,12 @@ absl::StatusOr<std::vector<MdsColumn>> MakeMdsColumns(std::vector<std::string> n
                                                       std::vector<std::string> encodings,
                                                       std::vector<std::optional<uint64_t>> sizes);
 
-// The column that a readable one (without a refusal) is read as.
+// The column that an MDS column without a refusal is read as.
 Column ColumnOf(const MdsColumn& column);
 
-// Appends an array of which `payload` holds a byte of rank and width, the shape and the elements, in the form of
-// ndarray values. DataLoss when the payload is nothing of the kind, Unimplemented above kMaxRank dimensions.
+// Converts an array to the form of ndarray values and appends it. `payload` is the array in the form of MDS: a byte
+// with rank and width, the shape, the elements. DataLoss when the payload has another form, Unimplemented for more than
+// kMaxRank dimensions.
 absl::Status AppendMdsArray(Type dtype, std::string_view payload, std::string* out);
 
 }  // namespace shardkit::format

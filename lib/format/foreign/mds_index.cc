@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kMdsVersion = 2;
 constexpr uint64_t kMaxHashes = 64;
 
-// Everything here throws simdjson_error, which the two functions at the end turn into DataLoss.
+// The parsing functions throw simdjson_error. The two functions at the end of this file turn it into DataLoss.
 using simdjson::ondemand::object;
 using simdjson::ondemand::value;
 
@@ -102,7 +102,7 @@ absl::Status CheckKind(const Entry& entry) {
   return absl::OkStatus();
 }
 
-// A path below the dataset's directory, and nothing else.
+// Whether `name` is a relative path that stays inside the dataset's directory.
 bool StaysInside(std::string_view name) {
   while (true) {
     const size_t slash = name.find('/');
@@ -122,7 +122,7 @@ absl::Status CheckEntry(const Entry& entry) {
     if (file != nullptr && !StaysInside(file->name))
       return DataLoss("basename would lead out of the dataset's directory");
   }
-  // Samples of no bytes do not come from any writer: a count that the file cannot hold is damage.
+  // Each sample takes 4 bytes for its offset: a count that does not fit in the file is damage.
   if (entry.shard.samples > entry.shard.raw.bytes / 4) {
     return DataLoss("has ", entry.shard.samples, " samples in ", entry.shard.raw.bytes,
                     " bytes, too few for their offsets");
@@ -130,8 +130,8 @@ absl::Status CheckEntry(const Entry& entry) {
   return absl::OkStatus();
 }
 
-// No writer lists a file twice: a name was damaged, and another shard's samples would be taken for those of
-// this one.
+// No writer lists a file twice. A name that occurs twice was damaged, and the samples of another shard would be read in
+// place of this shard's.
 absl::Status CheckNamesDiffer(const std::vector<MdsShard>& shards) {
   std::vector<std::pair<std::string_view, size_t>> names;
   names.reserve(shards.size());

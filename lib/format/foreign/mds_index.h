@@ -1,4 +1,4 @@
-// index.json of an MDS dataset, and the header in JSON of its shards.
+// index.json of an MDS dataset, and the JSON header of its shards.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace shardkit::format {
 
-// A header in JSON above this is none.
+// A longer JSON header is refused.
 inline constexpr uint64_t kMaxMdsHeaderBytes = uint64_t{16} << 20;
 
 struct MdsFile {
-  std::string name;  // path relative to the dataset's directory, which it does not leave
+  std::string name;  // path relative to the dataset's directory, and inside it
   uint64_t bytes = 0;
   std::vector<std::pair<std::string, std::string>> hashes;  // name of the algorithm, hexadecimal digits
 };
@@ -34,11 +34,11 @@ struct MdsIndex {
   std::vector<MdsShard> shards;
 };
 
-// DataLoss, naming the shard, on anything but a well-formed index whose shards have the same columns; Unimplemented for
+// DataLoss, naming the shard, unless the index is well formed and all shards have the same columns. Unimplemented for
 // other versions and for shards of another format ("csv", "json", "xsv").
 absl::StatusOr<MdsIndex> ParseMdsIndex(std::string_view text);
 
-// The columns that a shard says it has.
+// The columns that a shard's header lists.
 absl::StatusOr<std::vector<MdsColumn>> ParseMdsHeader(std::string_view json);
 
 }  // namespace shardkit::format

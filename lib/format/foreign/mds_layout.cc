@@ -62,7 +62,7 @@ absl::Status SplitMdsSample(std::span<const MdsColumn> columns, std::string_view
       next += 4;
     }
     places[i] = place;
-    // Both are below 2^32 and there are at most kMaxColumns columns.
+    // Cannot overflow: each size is below 2^32, and there are at most kMaxColumns columns.
     place += size;
     if (place > length) {
       return DataLoss("column \"", columns[i].name, "\": a value of ", size, " bytes at byte ", places[i],

@@ -61,7 +61,7 @@ absl::StatusOr<std::string> ArrayEncoding(const Column& column) {
   return encoding;
 }
 
-// Members in common of a shard's header and of its entry in the index.
+// The members that a shard's header and its entry in the index have in common.
 JsonValue Settings(const MdsSettings& settings) {
   JsonValue names = JsonValue::Array(), encodings = JsonValue::Array(), sizes = JsonValue::Array();
   for (const MdsColumn& column : settings.columns) {
@@ -128,7 +128,8 @@ absl::StatusOr<MdsColumn> MakeMdsColumn(const Column& column, std::string_view e
   };
   if (!out.how.known) return refuse("is not one of MDS");
   if (!out.how.refusal.empty()) return refuse("is pickled, which is never written");
-  // Values that already are bytes are stored as they are under any encoding, arrays included.
+  // Values of byte-string columns are stored as they are under any encoding without a fixed size, array encodings
+  // included.
   if (IsByteString(column.type) && !out.size) {
     out.how.is_array = false;
     return out;

@@ -1,4 +1,4 @@
-// What a writer of MDS puts into its files, byte for byte as mosaicml-streaming does (format-spec/interop.md).
+// What is written to MDS files, byte for byte as mosaicml-streaming writes it (format-spec/interop.md).
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ struct MdsSettings {
   std::vector<MdsColumn> columns;      // ascending by name
   std::string compression;             // "zstd", "zstd:7", or empty
   std::vector<std::string> hashes;     // names, ascending
-  std::optional<uint64_t> size_limit;  // bytes of a shard, as the writer was told
+  std::optional<uint64_t> size_limit;  // bytes of a shard, as the caller chose
 };
 
-// The encoding whose values are those of the column, byte for byte but for arrays, whose form differs.
-// InvalidArgument, saying why, when there is none.
+// The encoding that stores the values of the column byte for byte; arrays are stored in another form. InvalidArgument,
+// saying why, when MDS has no such encoding.
 absl::StatusOr<std::string> MdsEncodingOf(const Column& column);
 
-// The column under an encoding of the caller's choice. InvalidArgument unless values of that encoding are stored as
-// those of the column are: the same type, or a byte string under any encoding of varying length.
+// The column with an encoding that the caller chose. InvalidArgument unless the encoding is known and not pickled, and
+// either is read as the column's type, or has no fixed size and the column is a byte string.
 absl::StatusOr<MdsColumn> MakeMdsColumn(const Column& column, std::string_view encoding);
 
 // The JSON between the table of offsets and the samples of a shard.
@@ -40,8 +40,8 @@ std::string FormatMdsIndex(const MdsSettings& settings, std::span<const MdsShard
 // "shard.00042.mds"
 std::string MdsShardName(uint64_t number);
 
-// Appends a value of an ndarray column, in the form of ours, as MDS stores it: with its shape in front unless the
-// column has one. InvalidArgument for what MDS cannot hold: a single element, an array without elements.
+// `value` is a value of an ndarray column, in our form. Appends it in the form of MDS: with its shape in front, unless
+// the column has a shape. InvalidArgument for what MDS cannot hold: an array without dimensions or without elements.
 absl::Status AppendMdsValue(const Column& column, std::string_view value, std::string* out);
 
 }  // namespace shardkit::format

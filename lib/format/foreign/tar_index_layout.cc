@@ -57,7 +57,7 @@ absl::StatusOr<Counts> DecodeHeader(std::string_view bytes, TarIndex* index) {
       counts.keys_length > kMaxTarKeysLength || index->tar_length > kMaxLength) {
     return DataLoss("a count is above its limit");
   }
-  // After the limits above the sum cannot wrap.
+  // The limits above keep the sum from overflowing.
   const uint64_t tables =
       kTarIndexValueBytes * counts.values + kTarIndexSampleBytes * counts.samples + counts.keys_length;
   if (tables > bytes.size() - kTarIndexHeaderBytes) return DataLoss("a table is longer than the file");
@@ -70,7 +70,7 @@ absl::Status DecodeValues(ByteCursor& cursor, const Counts& counts, TarIndex* in
   if (!cursor.ReadBytes(kTarIndexValueBytes * counts.values, &table)) return DataLoss("the values are cut off");
   index->values.reserve(counts.values);
   index->checksums.reserve(counts.values);
-  uint64_t least = kTarBlockBytes;  // where the next value can begin at the earliest: a header stands before each
+  uint64_t least = kTarBlockBytes;  // earliest place of the next value, which has a header before it
   for (uint64_t i = 0; i < counts.values; ++i) {
     const char* const p = table.data() + kTarIndexValueBytes * i;
     const TarValue value{LoadLittle<uint64_t>(p), LoadLittle<uint64_t>(p + 8), LoadLittle<uint32_t>(p + 24)};
@@ -93,7 +93,7 @@ absl::Status DecodeSamples(ByteCursor& cursor, const Counts& counts, TarIndex* i
   if (!cursor.ReadBytes(kTarIndexSampleBytes * counts.samples, &table)) return DataLoss("the samples are cut off");
   index->key_ends.reserve(counts.samples + 1);
   index->value_ends.reserve(counts.samples + 1);
-  std::vector<uint64_t> used(counts.columns);  // by the sample with this number, counted from 1
+  std::vector<uint64_t> used(counts.columns);  // per column: the last sample that has it, counted from 1
   for (uint64_t i = 0; i < counts.samples; ++i) {
     const uint64_t key_end = LoadLittle<uint64_t>(table.data() + kTarIndexSampleBytes * i);
     const uint64_t value_end = LoadLittle<uint64_t>(table.data() + kTarIndexSampleBytes * i + 8);

@@ -1,5 +1,4 @@
-// Where the values of a WebDataset's tar lie, and the file that keeps this beside the tar
-// (format-spec/interop.md). Pure.
+// Where the values in a WebDataset's tar lie, and the sidecar file that stores this (format-spec/interop.md). Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace shardkit::format {
 
 inline constexpr uint64_t kTarBlockBytes = 512;
 
-// Limits of an index. One that passes them is refused.
+// Limits of an index. An index above them is refused.
 inline constexpr uint64_t kMaxTarValues = uint64_t{1} << 26;
 inline constexpr uint64_t kMaxTarKeyBytes = 32768;
 inline constexpr uint64_t kMaxTarKeysLength = uint64_t{4} << 30;
@@ -23,27 +22,27 @@ inline constexpr uint64_t kTarIndexHeaderBytes = 128;
 inline constexpr uint64_t kTarIndexValueBytes = 32;
 inline constexpr uint64_t kTarIndexSampleBytes = 16;
 
-// Of a tar's first bytes, and as many of its last, the identity is made.
+// The identity is made from this many bytes at the start of the tar and this many at its end.
 inline constexpr uint64_t kTarIdentityBytes = 65536;
 
 struct TarValue {
-  uint64_t offset = 0;  // of the first byte in the tar, decompressed where it is compressed
+  uint64_t offset = 0;  // of the first byte in the tar, or in the decompressed tar
   uint64_t length = 0;
   uint32_t column = 0;
 
   bool operator==(const TarValue&) const = default;
 };
 
-// Plain data. The values of a sample follow one another, and those of the next follow them, as in the tar.
+// Plain data. Samples and values are in the order of the tar.
 struct TarIndex {
   uint64_t tar_length = 0;
-  uint64_t identity = 0;                // 0 unless it comes from a sidecar
-  std::vector<std::string> columns;     // names, without the key's
+  uint64_t identity = 0;                // set only for a sidecar, else 0
+  std::vector<std::string> columns;     // names, without the key column
   std::string keys;                     // one after the other
   std::vector<uint64_t> key_ends{0};    // key i is bytes [key_ends[i], key_ends[i + 1]) of `keys`
   std::vector<uint64_t> value_ends{0};  // sample i has the values [value_ends[i], value_ends[i + 1])
   std::vector<TarValue> values;
-  std::vector<uint64_t> checksums;  // XXH3-64 of each value, or nothing
+  std::vector<uint64_t> checksums;  // XXH3-64 of each value, or empty
 
   bool operator==(const TarIndex&) const = default;
 
@@ -51,11 +50,11 @@ struct TarIndex {
   std::string_view key(uint64_t sample) const {
     return std::string_view(keys).substr(key_ends[sample], key_ends[sample + 1] - key_ends[sample]);
   }
-  uint64_t memory() const;  // bytes, about
+  uint64_t memory() const;  // approximate number of bytes
 };
 
-// XXH3-64 of the first kTarIdentityBytes of the tar followed by the last ones; of a shorter tar, of all of it
-// twice.
+// XXH3-64 of the first kTarIdentityBytes of the tar followed by its last kTarIdentityBytes. For a shorter tar, both
+// parts are the whole tar.
 uint64_t TarIdentity(std::string_view first, std::string_view last);
 
 // `index` has checksums.

@@ -6,7 +6,7 @@ bool IsWebDatasetMeta(std::string_view name) {
   const size_t slash = name.find('/');
   if (slash == std::string_view::npos) {
     if (name.starts_with("__") && name.ends_with("__")) return true;
-    // In the expression that webdataset uses, the end is also before a line feed that ends the name.
+    // In webdataset's expression, $ also matches before a line feed at the end of the name.
     if (name.ends_with('\n')) name.remove_suffix(1);
   }
   const std::string_view first = name.substr(0, slash);
@@ -15,13 +15,13 @@ bool IsWebDatasetMeta(std::string_view name) {
 
 std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name) {
   if (IsWebDatasetMeta(name)) return std::nullopt;
-  // No slash follows the dot, so that it is the first dot behind the last slash, wherever the part with the
-  // folders ends.
+  // The expression allows no slash after the dot. So the dot is the first one after the last slash, wherever the folder
+  // part of the expression ends.
   const size_t base = name.rfind('/') + 1;  // 0 when there is none
   const size_t dot = name.find('.', base);
   if (dot == std::string_view::npos) return std::nullopt;
-  // The part with the folders ends behind a slash, and does not go past a line feed. Something without a dot
-  // must follow it: the later it ends, the less must be without one.
+  // The folder part ends after a slash and contains no line feed. The text between it and the dot must not be empty and
+  // must have no dot. The longest folder part leaves the shortest text, so it is the one to check.
   size_t folders = 0;
   if (dot > 0) {
     const size_t line = name.substr(0, dot - 1).find('\n');

@@ -7,7 +7,7 @@
 
 namespace shardkit::format {
 
-// Borrowed from the name.
+// Views into the name.
 struct WebDatasetName {
   std::string_view key;        // at least one byte
   std::string_view extension;  // what follows the dot, as it is written; may be empty
@@ -15,32 +15,31 @@ struct WebDatasetName {
   bool operator==(const WebDatasetName&) const = default;
 };
 
-// By webdataset's rule, the expression ^((?:.*/|)[^.]+)[.]([^/]*)$ : the key ends before the first dot of the
-// base name. Empty for names that are no part of a sample: those without such a dot, hidden files, and those
-// that IsWebDatasetMeta names.
+// Splits a name by the rule of webdataset, the expression ^((?:.*/|)[^.]+)[.]([^/]*)$ : the key ends before the first
+// dot of the base name. Empty for a name that belongs to no sample: a name without such a dot, a hidden file, or a name
+// for which IsWebDatasetMeta is true.
 std::optional<WebDatasetName> SplitWebDatasetName(std::string_view name);
 
-// By the rule of wids, ^((?:.*/)?.*?)(\..*)$ : the extension begins with its dot, and the key may be empty.
-// Empty for names without a dot, or with a line feed.
+// Splits a name by the rule of wids, ^((?:.*/)?.*?)(\..*)$ : the extension begins with its dot, and the key may be
+// empty. Empty for names without a dot, or with a line feed.
 std::optional<WebDatasetName> SplitWidsName(std::string_view name);
 
-// "__name__", alone or as the first folder: data about the shard, which is passed over.
+// Whether the whole name, or its first folder, has the form "__name__": data about the shard, which is skipped.
 bool IsWebDatasetMeta(std::string_view name);
 
-// The column of an extension: its ASCII letters made small; "/." for an empty one and "/key" for "key", which
-// no extension can be, as packing names them.
+// The column name of an extension: the extension with its ASCII letters in lower case. An empty extension gives "/.",
+// and "key" gives "/key", as in packing. No extension contains a slash, so these names are free.
 std::string WebDatasetColumn(std::string_view extension);
 
-// The extension of a column, without the dot: what WebDatasetColumn made, undone.
+// The extension of a column name, without the dot. Reverses WebDatasetColumn, but letters stay in lower case.
 std::string_view WebDatasetExtension(std::string_view column);
 
-// A key whose last part has dots, as one without: in that part '.' becomes "%2E" and '%' "%25". And back; what the
-// first has not made stays as it is.
+// The first function removes the dots from the last part of a key: there '.' becomes "%2E" and '%' becomes "%25". The
+// second function reverses this and leaves all other text as it is.
 std::string EscapeWebDatasetKey(std::string_view key);
 std::string UnescapeWebDatasetKey(std::string_view key);
 
-// Whether a file's name ends as that of a tar does: .tar, or compressed .tar.gz .tgz .tar.zst .tar.bz2
-// .tar.xz.
+// Whether a file's name has the ending of a tar: .tar, or, compressed, .tar.gz .tgz .tar.zst .tar.bz2 .tar.xz.
 bool IsTarName(std::string_view name);
 
 }  // namespace shardkit::format

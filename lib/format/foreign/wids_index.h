@@ -20,19 +20,19 @@ struct WidsShard {
 
 struct WidsIndex {
   std::string name;  // of the dataset, or empty
-  std::string base;  // what relative urls start from, or empty: the index's own folder
+  std::string base;  // the folder for relative urls; empty: the index's own folder
   std::vector<WidsShard> shards;
 };
 
-// Empty when the text does not say that it is such an index. DataLoss, naming the shard, when it says so and
-// is not whole or well formed; Unimplemented for another version, and for one that refers to other indexes.
+// Empty when the text is not marked as a wids index. DataLoss, naming the shard, when it is marked but incomplete or
+// malformed. Unimplemented for another version, and for an index that refers to other indexes.
 absl::StatusOr<std::optional<WidsIndex>> ParseWidsIndex(std::string_view text);
 
-// What Python's json.dump(index, file, indent=2) writes. `index` has UTF-8 only.
+// The text that Python's json.dump(index, file, indent=2) writes. All strings of `index` must be UTF-8.
 std::string FormatWidsIndex(const WidsIndex& index);
 
-// The path that a url names: itself, or what follows "file:". Unimplemented for what is elsewhere ("https:…",
-// "pipe:…"); DataLoss for what is no path.
+// The path that a url names: the url itself, or the part after "file:". Unimplemented for a url that is not a local
+// file ("https:…", "pipe:…"); DataLoss when the path is not valid.
 absl::StatusOr<std::string> LocalPathOfUrl(std::string_view url);
 
 }  // namespace shardkit::format
