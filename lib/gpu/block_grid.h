@@ -69,8 +69,8 @@ SHARDKIT_HOST_DEVICE inline uint32_t MisalignmentOf(const void* memory, uint32_t
 }
 
 // Copies `bytes` bytes between global memory at any address and shared memory aligned to 16, 16 bytes at a time. In
-// shared memory they begin at shared + MisalignmentOf(global, 16), so that both have the same place within 16 bytes. No
-// bytes before or after them are touched on either side.
+// shared memory they begin at shared + MisalignmentOf(global, 16), so that both sides have the same alignment. No bytes
+// before or after them are touched on either side.
 template <typename Move16, typename Move1>
 SHARDKIT_HOST_DEVICE void ForShiftedVectors(uint32_t shift, uint32_t bytes, uint32_t thread, const Move16& move16,
                                             const Move1& move1) {

@@ -98,7 +98,7 @@ class BlockTable {
   // The batch no longer needs the entry, of which it delivered `uses` samples.
   void Done(BlockEntry& entry, const BatchTask& task, uint64_t uses);
 
-  // A delivered batch begins to point into the entry's memory, and ends.
+  // A delivered batch begins (Hold) or ends (Unhold) to point into the entry's memory.
   void Hold(BlockEntry& entry) { ++entry.holders; }
   void Unhold(BlockEntry& entry);
 
@@ -133,7 +133,7 @@ class BlockTable {
   const uint64_t share_;
   uint64_t limit_;                 // what is left of share_
   std::vector<double> expansion_;  // by dataset: memory of its blocks divided by their bytes in the file
-  // Not one of Abseil's tables, which end the process when they cannot allocate memory to grow.
+  // Not one of Abseil's tables, which do not survive it when there is no memory for them to grow.
   std::unordered_map<BlockKey, std::shared_ptr<BlockEntry>, absl::Hash<BlockKey>> entries_;
   std::set<Place> wanted_;
   std::set<std::pair<uint32_t, uint32_t>> in_turn_;  // (dataset, shard) of forward_only() shards that are being read

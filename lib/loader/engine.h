@@ -143,7 +143,7 @@ class Engine : public Loader {
   ReaderTuner tuner_;
   std::deque<std::unique_ptr<BatchTask>> tasks_;  // in flight, oldest first
   std::set<BatchTask*, BySequence> complete_;     // all blocks are in memory; not laid out yet
-  std::set<BatchTask*, BySequence> filling_;      // some samples are not begun yet
+  std::set<BatchTask*, BySequence> filling_;      // with samples that no thread has begun
   uint64_t planned_samples_ = 0;                  // of tasks_
   uint64_t next_sequence_ = 0;
   bool all_planned_ = false;

@@ -295,7 +295,7 @@ absl::Status Engine::Fill(BatchTask& task, size_t begin, size_t end, std::option
   }
 }
 
-// Checks that the memory maps of these samples' blocks had the files' bytes until now.
+// Checks that the memory maps under these samples' blocks have shown the files' bytes until now.
 absl::Status Engine::CheckMaps(const BatchTask& task, size_t begin, size_t end) const {
   if (options_.read.mode != ReadMode::kMapped) return absl::OkStatus();
   std::vector<const BlockEntry*> blocks;

@@ -1,4 +1,4 @@
-// The planning thread: makes steps of the plan into batches in flight, and wants their blocks.
+// The planning thread: turns steps of the plan into batches in flight, and asks for their blocks.
 #include <utility>
 
 #include "loader/engine.h"
@@ -6,7 +6,8 @@
 namespace shardkit::loader {
 namespace {
 
-// The most samples planned ahead: enough to want blocks of thousands of tiny samples early, few enough to bound memory.
+// The most samples planned ahead: enough to ask early for blocks of thousands of tiny samples, few enough to bound
+// memory.
 constexpr uint64_t kMostPlannedSamples = 1 << 16;
 constexpr size_t kMostPlannedBatches = 4096;
 

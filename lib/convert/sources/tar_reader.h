@@ -1,5 +1,4 @@
-// The members of a tar file, one after the other, through libarchive. Reads the compressions that libarchive has built
-// in.
+// The members of a tar file, one after the other, through libarchive, in any compression built into libarchive.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct TarMember {
   std::string_view what;  // "a symbolic link", … for kOther
 };
 
-// One thread at a time. A tar that is damaged, cut off, or has no end mark is DataLoss; names the file and the member.
+// One thread at a time. DataLoss, naming file and member, for a tar that is damaged, cut off, or has no end mark.
 class TarReader {
  public:
   // InvalidArgument when the file is not a tar.

@@ -9,8 +9,7 @@ namespace {
 
 constexpr uint32_t kSide = NoiseTiles::kSide;
 
-// Adds to *sum smooth noise that repeats after kSide, from random values at the corners of cells of `cell_x` x
-// `cell_y`.
+// Adds to *sum smooth noise that repeats after kSide: random values at the corners of `cell_x` x `cell_y` cells.
 void AddOctave(uint32_t cell_x, uint32_t cell_y, int32_t amplitude, SynthRandom& random, std::vector<int32_t>* sum) {
   const uint32_t columns = kSide / cell_x;
   const uint32_t rows = kSide / cell_y;
