@@ -22,8 +22,8 @@ std::span<char> ByteArena::Allocate(size_t length) {
     }
     ++current_;
   }
-  current_ = std::min(current_, chunks_.size());  // past the end in an arena that was moved from
-  // The next kept chunk serves when it is large enough; else a new one goes in front of it.
+  current_ = std::min(current_, chunks_.size());  // an arena that was moved from has lost its chunks
+  // Uses the next kept chunk when it is large enough. Otherwise inserts a new chunk before it.
   if (current_ == chunks_.size() || chunks_[current_].size < length) {
     const size_t size = std::max(length, kChunkBytes);
     Chunk chunk{std::make_unique_for_overwrite<char[]>(size), size};

@@ -31,13 +31,14 @@ bool IsGrouped(const Metadata& metadata, GroupBy group_by) {
   return found != metadata.end() && found->second == GroupByName(group_by);
 }
 
-// Columns of such datasets are extensions of files already.
+// Whether the dataset's column names are already file extensions.
 bool NamesAreExtensions(const Metadata& metadata) {
   if (SourceOf(metadata) == "files") return !IsGrouped(metadata, GroupBy::kNone);
   return SourceOf(metadata) == "webdataset";
 }
 
-// Keys that end with a file's extension, or part of one, would be read in a tar as they are up to their first dot.
+// Whether keys can contain dots, because they end with a file's extension or a part of one. A reader of tars cuts keys
+// at their first dot.
 bool KeysHaveDots(const Metadata& metadata) {
   const auto keys = metadata.find(std::string(kKeysName));
   return SourceOf(metadata) == "imagefolder" || IsGrouped(metadata, GroupBy::kLastDot) ||
@@ -46,11 +47,11 @@ bool KeysHaveDots(const Metadata& metadata) {
 
 std::string WithExtension(const std::string& name, std::string_view extension,
                           std::initializer_list<std::string_view> same) {
-  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);  // all of it where there is no dot
+  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);  // the whole name without a dot
   return std::ranges::find(same, last) != same.end() ? name : StrCat(name, ".", extension);
 }
 
-// The name in a tar of a column that is not named after an extension: one that tells readers what it holds.
+// The name in a tar for a column that is not named after an extension. Its extension tells readers what it holds.
 std::string NameInTar(const Column& column, Reform reform) {
   if (reform == Reform::kToNpy) return StrCat(column.name, ".npy");
   switch (column.type) {
@@ -77,7 +78,7 @@ Type ElementOf(const Column& column) { return column.type == Type::kNdarray ? co
 
 Column PlainColumn(std::string_view name, Type type) { return ByteStringColumn(name, type, /*nullable=*/true); }
 
-// Whether a tar's keys stand in for those that its samples never had.
+// Whether the keys of the tar are only numbers, because the original samples had no keys.
 bool KeysAreNumbers(const DatasetReader& dataset, const std::optional<Manifest>& origin) {
   return dataset.container() == "webdataset" && origin && !origin->schema.key_column();
 }
@@ -109,7 +110,8 @@ class Planner {
     return InvalidArgument(dataset_.path(), ": ", parts...);
   }
 
-  // SA-1B goes to other containers as the files it was, which anybody can read, and comes back as columns.
+  // SA-1B is stored in other containers as its original files, which other programs can read. Converted back, the files
+  // become columns again.
   bool IsSa1b() const {
     if (SourceOf(metadata_) != "sa1b" || !options_.columns.empty() || options_.key_column) return false;
     if (!foreign_) return to_foreign_ && HasSa1bColumns(dataset_.manifest().schema);
@@ -137,10 +139,10 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // A column on its way.
+  // A column whose conversion is being planned.
   struct Planned {
-    Column before;                          // for the origin
-    std::optional<ConvertedColumn> column;  // none: the key, which samples have apart
+    Column before;                          // for the origin's schema
+    std::optional<ConvertedColumn> column;  // none for the key, which a sample stores separately
   };
 
   absl::Status PlanColumns() {
@@ -148,7 +150,7 @@ class Planner {
     if (key) {
       SHARDKIT_ASSIGN_OR_RETURN(plan_.key, dataset_.FindColumn(*key));
     }
-    // Without a word on what they were, the values of a tar have the types that they look like.
+    // Without an origin that names the types, types are guessed from the values of the tar.
     if (dataset_.container() == "webdataset" && !origin_ && !to_foreign_) plan_.form = SampleForm::kGuessed;
     std::vector<Planned> planned;
     for (size_t i = 0; i < dataset_.columns().size(); ++i) {
@@ -161,7 +163,7 @@ class Planner {
     }
     SHARDKIT_RETURN_IF_ERROR(AddAbsentColumns(&planned));
     if (foreign_ && options_.columns.empty()) {
-      // Neither a tar nor an MDS index keeps the order.
+      // Neither a tar nor an MDS index keeps the order of columns.
       std::ranges::stable_sort(planned, {}, [&](const Planned& each) { return OriginalPosition(each); });
     }
     return TakePlanned(std::move(planned));
@@ -184,7 +186,7 @@ class Planner {
                         column.after.name, "\": choose columns (--columns)");
         }
       }
-      if (!column.source && options_.to == Container::kWebDataset) continue;  // it has no member again
+      if (!column.source && options_.to == Container::kWebDataset) continue;  // a tar has no members for absent values
       if (plan_.form == SampleForm::kColumns) plan_.written.push_back(column.after);
       plan_.columns.push_back(std::move(column));
     }
@@ -192,7 +194,7 @@ class Planner {
     auto schema = Schema::Create(std::move(before));
     if (!schema.ok()) return Annotate(schema.status(), dataset_.path());
     plan_.origin.schema = *std::move(schema);
-    // A dataset that goes from one of these containers to the next stays what it was at first.
+    // A dataset that goes from one foreign container to another keeps its first origin.
     if (origin_ && options_.columns.empty() && IsSa1b()) plan_.origin.schema = origin_->schema;
     return absl::OkStatus();
   }
@@ -200,15 +202,15 @@ class Planner {
   Column RestoredKey(const Column& stored) const {
     Column key = KeyColumn();
     key.name = stored.name;
-    // A tar does not keep the name.
+    // A tar does not keep the name of the key column.
     const std::optional<size_t> original = origin_ ? origin_->schema.key_column() : std::nullopt;
     if (original && stored.is_key) key.name = origin_->schema[*original].name;
     key.codec = KnownCodec(key);
     return key;
   }
 
-  // Columns of which a tar has nothing, because all their values are absent; and all columns, where there are no
-  // samples to have any.
+  // Adds columns that the tar does not contain because all their values are absent. Adds all columns when there are no
+  // samples.
   absl::Status AddAbsentColumns(std::vector<Planned>* planned) {
     if (!foreign_ || !origin_) return absl::OkStatus();
     const bool empty = dataset_.sample_count() == 0;
@@ -232,7 +234,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Whether the tar has members of the column, be it in another form, or MDS has the column.
+  // Whether the tar has members of the column, perhaps in another form, or the MDS dataset has the column.
   bool IsStored(const Column& column) const {
     const std::string name = dataset_.container() == "webdataset" ? StoredName(column) : column.name;
     const std::string lossy = column.type == Type::kRle
@@ -266,7 +268,7 @@ class Planner {
     return out;
   }
 
-  // The column that a stored one was before it was converted for the first time.
+  // The column as it was before it was converted for the first time.
   Column Restored(const Column& stored, Reform* reform) const {
     Column plain = stored;
     if (foreign_ && IsByteString(stored.type)) plain.codec = PlainColumn(stored.name, stored.type).codec;
@@ -279,7 +281,7 @@ class Planner {
         return column;
       }
       if (column.name != stored.name) continue;
-      // A byte string is the same under any encoding.
+      // A byte string has the same bytes in every byte string type.
       const bool bytes = IsByteString(column.type) && IsByteString(stored.type);
       if (bytes || (column.type == stored.type && column.dtype == stored.dtype && column.shape == stored.shape))
         return column;
@@ -287,7 +289,7 @@ class Planner {
     return plain;
   }
 
-  // The name in a tar of a column of the origin.
+  // The name that a column of the origin has in the tar.
   std::string StoredName(const Column& column) const {
     if (IsNumeric(column)) return NameInTar(column, Reform::kToNpy);
     return NamesAreExtensions(origin_->metadata) ? column.name : NameInTar(column, Reform::kNone);
@@ -350,7 +352,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Encodings that types do not tell, of a dataset that comes from MDS or came from there once.
+  // Takes over the MDS encodings that types do not tell, when the dataset is MDS now or was MDS before.
   void TakeEncodings() {
     if (options_.to != Container::kMds) return;
     const Metadata& metadata = dataset_.container() == "mds" ? dataset_.manifest().metadata : metadata_;
@@ -381,7 +383,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
                                                          const std::optional<Manifest>& origin,
                                                          const ConvertOptions& options) {
   if (options.key_column && options.key_column->empty()) return std::nullopt;
-  // They stay from tar to tar only.
+  // Such keys are kept only from tar to tar.
   if (!options.key_column && KeysAreNumbers(dataset, origin) && options.to != Container::kWebDataset)
     return std::nullopt;
   for (const Column& column : dataset.manifest().schema.columns()) {
@@ -390,7 +392,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
     return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),
                            ": a key is of type utf8");
   }
-  // OutOfRange, with a list of the columns there are.
+  // OutOfRange, with a list of the existing columns.
   if (options.key_column) return dataset.FindColumn(*options.key_column).status();
   return std::nullopt;
 }

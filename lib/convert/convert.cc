@@ -15,7 +15,7 @@
 namespace shardkit {
 namespace {
 
-// What a run must have in common with the one that it resumes.
+// Identifies the job. A run resumes an earlier run only when both texts are equal.
 std::string JobOf(const ConversionInput& input, const ConvertOptions& options) {
   std::string job =
       StrCat(options.pack.dataset.job, "\nconvert to ", ContainerName(options.to), " ", input.dataset->sample_count(),
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_sys
     case Container::kMds: {
       MdsWriterOptions mds = options.mds;
       prepare(mds);
-      // Those that were asked for stay.
+      // insert() keeps the encodings that the options name.
       mds.encodings.insert(input.plan.mds_encodings.begin(), input.plan.mds_encodings.end());
       return CreateMdsWriter(file_system, output, schema, mds);
     }

@@ -45,7 +45,7 @@ std::string_view Description(Type type) {
   }
 }
 
-// Everything in front of the elements.
+// Everything before the elements.
 std::string Header(std::string_view description, std::span<const uint64_t> shape) {
   std::string header = StrCat("{'descr': '", description, "', 'fortran_order': False, 'shape': (");
   for (const uint64_t dimension : shape) header += StrCat(dimension, ", ");
@@ -59,7 +59,8 @@ std::string Header(std::string_view description, std::span<const uint64_t> shape
   return out + header;
 }
 
-// Of a header that Header has made; anything for others, which then differ from what Header makes of it.
+// The shape in a header that Header() made. For other files the result is arbitrary: ParseNpy sees that Header() makes
+// a different header of it.
 std::vector<uint64_t> ShapeIn(std::string_view file) {
   std::vector<uint64_t> shape;
   const size_t begin = file.substr(0, 512).find('(');

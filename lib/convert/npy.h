@@ -13,8 +13,8 @@ namespace shardkit {
 // Replaces *out. bf16, which NumPy does not have, becomes a field of raw two-byte elements.
 absl::Status FormatNpy(const NdarrayView& array, std::string* out);
 
-// The elements of a file that FormatNpy has written, borrowed from it. DataLoss for any other, well-formed ones
-// included.
+// The elements of a file that FormatNpy wrote, borrowed from `file`. DataLoss for any other file, even a well-formed
+// one.
 absl::StatusOr<NdarrayView> ParseNpy(Type dtype, std::string_view file);
 
 }  // namespace shardkit

@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxBatchSamples = 256;
 
-// Finds a key that was there before.
+// Finds repeated keys.
 class KeyCheck {
  public:
   explicit KeyCheck(bool ascending) : ascending_(ascending) {}
@@ -37,7 +37,7 @@ class KeyCheck {
     return true;
   }
 
-  // Takes note of the keys in finished shards of an interrupted run.
+  // Adds the keys in the finished shards of an interrupted run.
   absl::Status AddShards(FileSystem& file_system, const std::vector<std::string>& paths) {
     for (const std::string& path : paths) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system, path));
@@ -54,7 +54,7 @@ class KeyCheck {
   }
 
  private:
-  // 128 bits: at a billion keys the chance that two different ones look equal is below 1e-20.
+  // 128-bit hashes: with a billion keys, the chance that two different keys have the same hash is below 1e-20.
   absl::flat_hash_set<Hash128Bytes> seen_;
   const bool ascending_;
   bool any_ = false;
@@ -79,7 +79,7 @@ class Packer {
       end_ = Share(total, options_.dataset.partition + 1);
       progress_.total_samples = end_ - begin;
     } else if (options_.progress && (source_.keys_ascend() || source_.has_own_units())) {
-      // A tree is listed in a moment; a tar would have to be read to its end before packing could begin.
+      // A directory tree is counted quickly. A tar would have to be read to its end before packing could begin.
       SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
     }
     first_ = begin;
@@ -125,7 +125,7 @@ class Packer {
   }
 
   absl::Status ListAhead() {
-    // Units of the source's own making are large: few of them wait.
+    // Units whose size the source chooses are large, so only a few of them wait.
     const bool own = source_.has_own_units();
     const size_t threads = static_cast<size_t>(pool_.thread_count());
     while (!at_end_ && pending_.size() < (own ? threads + 1 : 4 * threads)) {
@@ -167,7 +167,7 @@ class Packer {
     return absl::OkStatus();
   }
 
-  // Samples and failures of a batch, each in its place.
+  // Stores the samples of a batch and reports its failures, in listing order.
   absl::Status Store(SampleBatch& batch) {
     size_t failure = 0;
     for (size_t i = 0; i <= batch.samples.size(); ++i) {
@@ -200,7 +200,7 @@ class Packer {
   }
 
   absl::Status KeyTwice(std::string_view key) {
-    // Looking for the files takes as long as listing the input: not for each sample that is skipped.
+    // Finding the files takes as long as listing the input, so it is not done for samples that are skipped.
     absl::StatusOr<std::vector<std::string>> files;
     if (!options_.skip_errors) files = source_.FindKey(key);
     if (options_.skip_errors || !files.ok() || files->size() < 2) {
@@ -234,11 +234,12 @@ class Packer {
   std::deque<Loading> pending_;
   std::vector<std::unique_ptr<SampleBatch>> free_;
   Cancellation stopped_;
-  ThreadPool pool_;  // last: joins before what its tasks use is gone
+  ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
 };
 
-// Of a source whose columns turn up with its samples. A part of one may lack some that the others have, and what a run
-// goes on with has those of an earlier one, whose types the source has not seen.
+// For a source that finds its columns with its samples. A partition is not checked, because it may lack columns that
+// other partitions have. A resumed run does not check types, because the source has not seen the types of the earlier
+// run's columns.
 absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, bool whole,
                            const std::vector<Column>& columns) {
   if (options.dataset.partition_count > 1) return absl::OkStatus();
@@ -295,7 +296,7 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     report.samples = packer.stored_samples();
     if (status.ok()) {
       status = CheckAtTheEnd(source, options, resume_position == 0, writer.schema().columns());
-      if (!status.ok()) (void)writer.Abort();  // with another name its shards could not be taken up again
+      if (!status.ok()) (void)writer.Abort();  // after the name is corrected, no run could resume these shards
     }
   }
   if (status.ok()) {
@@ -308,7 +309,7 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     }
     status = summary.status();
   }
-  // The first error is the one to report, whatever happens while cleaning up.
+  // The first error is reported, even when the cleanup fails too.
   (void)(options.keep_on_cancel ? writer.Suspend() : writer.Abort());
   return status;
 }

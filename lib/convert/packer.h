@@ -1,4 +1,4 @@
-// The samples of a source on their way into a dataset: loaded by threads, stored in listing order.
+// Moves the samples of a source into a dataset: threads load them, and they are stored in listing order.
 #pragma once
 
 #include <memory>
@@ -14,22 +14,22 @@
 
 namespace shardkit {
 
-// OutOfRange, listing the columns there are, when `name`, given by `option` ("--codec"), is none of them.
+// OutOfRange, with a list of the existing columns, when none of them is `name`. `option` ("--codec") gave the name.
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns);
 
-// The same for the columns that the options for the output name.
+// The same check for every column that the output options name.
 absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vector<Column>& columns);
 
-// The source's columns before any sample, after the checks and the note that they allow.
+// The columns that the source knows before any sample. Makes the checks that are possible then, and gives the note.
 absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptions& options);
 
-// Stores all samples (or the partition) that the writer does not have yet, and finishes it. On failure it is aborted,
-// or suspended with keep_on_cancel. OutOfRange, after which nothing is kept, when options.dataset names a column that
-// no sample had; of a partition that is known only where the source knows all columns.
+// Stores all samples (or those of the partition) that the writer does not have yet, and finishes the writer. On failure
+// the writer is aborted, or suspended with keep_on_cancel. OutOfRange when options.dataset names a column that no
+// sample had; then nothing is kept. For a partition this is known only when the source knows all columns.
 absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const PackOptions& options,
                                     DatasetWriter& writer);
 
-// Loads them, and stores nothing. The report's manifest is that of the columns known beforehand.
+// Loads the samples and stores nothing. The report's manifest has the columns known before any sample.
 absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& options);
 
 }  // namespace shardkit

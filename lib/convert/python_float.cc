@@ -45,8 +45,7 @@ size_t FormatPythonFloat(double value, char* out) {
   char* const end = out + kMaxPythonFloatBytes;
   const double magnitude = std::fabs(value);
   if (magnitude < 1e16) {
-    // Below 1e16 the digits of an integer are its shortest form: coordinates, most of the numbers, go this
-    // way.
+    // Below 1e16 the digits of an integer are its shortest form. Most numbers are coordinates, which take this path.
     const auto integer = static_cast<int64_t>(magnitude);
     if (static_cast<double>(integer) == magnitude) {
       char* next = out;
@@ -55,7 +54,7 @@ size_t FormatPythonFloat(double value, char* out) {
       return static_cast<size_t>(next - out) + Write(".0", next);
     }
   }
-  // The shortest digits that round-trip; Python changes notation where these limits say.
+  // The shortest digits that round-trip. Python changes to scientific notation at these limits.
   const bool fixed = magnitude >= 1e-4 && magnitude < 1e16;
   const auto format = fixed ? std::chars_format::fixed : std::chars_format::scientific;
   return static_cast<size_t>(std::to_chars(out, end, value, format).ptr - out);

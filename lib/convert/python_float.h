@@ -1,4 +1,4 @@
-// Text exactly as Python writes it: what the annotation files of SA-1B were written with.
+// Text exactly as Python writes it, because Python wrote the annotation files of SA-1B.
 #pragma once
 
 #include <cstddef>

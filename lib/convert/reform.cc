@@ -24,7 +24,7 @@ absl::StatusOr<NdarrayView> Parse(const Column& column, std::string_view value) 
   return NdarrayView{column.type, {}, value};
 }
 
-// The bytes of an array as values of `column` have them.
+// The bytes of an array in the form that values of `column` have.
 absl::StatusOr<std::string_view> Store(const Column& column, const NdarrayView& array, ByteArena* arena) {
   if (column.type != Type::kNdarray) {
     if (!array.shape.empty()) return DataLoss("an array where a single number should be");

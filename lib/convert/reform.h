@@ -1,4 +1,4 @@
-// Values in another form, where a container has no place for the one they have.
+// Converts values to another form when a container cannot store the form they have.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace shardkit {
 enum class Reform : uint8_t {
   kNone,
   kToNpy,       // numbers and arrays -> NumPy's files
-  kFromNpy,     // back
+  kFromNpy,     // the reverse of kToNpy
   kToCocoJson,  // masks -> a JSON list of COCO's objects
   kBf16ToF32,   // numbers and arrays; every bf16 is an f32
-  kBoolToU8,    // numbers and arrays: the bytes as they are
+  kBoolToU8,    // numbers and arrays; the bytes do not change
 };
 
-// The column that values of `column` belong to afterwards; its name stays. kFromNpy has none: the column before is
-// needed.
+// The column of the converted values, with the same name. Not for kFromNpy: its result is the column from before
+// kToNpy.
 Column ReformedColumn(const Column& column, Reform reform);
 
-// The value in its new form, borrowed from *arena or from `value`. `column` is the one before, and of kFromNpy the one
-// after. DataLoss when the value is not one of the column.
+// The converted value, borrowed from *arena or from `value`. `column` is the column before the conversion, but for
+// kFromNpy the column after it. DataLoss when the value does not fit the column.
 absl::StatusOr<std::string_view> ReformValue(const Column& column, Reform reform, std::string_view value,
                                              ByteArena* arena);
 

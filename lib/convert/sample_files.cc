@@ -23,7 +23,7 @@ std::string KeyOf(const Schema& schema, const BlockView& block, uint32_t i, uint
   return text;
 }
 
-// Every byte string is a file as it is; datasets of other origin also have values that need a form as text.
+// Each byte string becomes a file unchanged. Other values (numbers, arrays, masks) become .npy and .json files.
 class GenericFiles : public SampleFiles {
  public:
   GenericFiles(const Schema& schema, bool is_files) : schema_(schema), is_files_(is_files) {
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
   if (whole_files || source == "imagefolder") {
     const std::string_view name = whole_files ? kFileColumn : std::string_view("image");
     if (!schema.key_column()) return InvalidArgument("says it was packed from ", source, " but has no key column");
-    // In a tar it has an extension.
+    // In a tar the column's name has an extension.
     for (size_t i = 0; i < schema.size(); ++i) {
       const std::string& column = schema[i].name;
       if (!IsByteString(schema[i].type) || schema[i].is_key) continue;
@@ -148,7 +148,7 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
     }
     return lacks(name);
   }
-  // In other containers its samples are files already.
+  // In other containers SA-1B's samples are files already.
   const bool has_files = schema.Find("jpg") && schema.Find("json");
   if (source == "sa1b" && !has_files) {
     std::array<size_t, kSa1bColumnCount> positions;

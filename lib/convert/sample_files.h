@@ -15,8 +15,8 @@
 
 namespace shardkit {
 
-// A file to be written, below the output directory. Bytes are those of a column of the sample when `column` is set
-// (and may then be too large to hold), else `bytes`.
+// A file to write below the output directory. When `column` is set, its contents are the sample's value of that column,
+// which may be too large to hold in memory. Otherwise they are `bytes`.
 struct SampleFile {
   std::string name;
   size_t column = SIZE_MAX;
@@ -26,14 +26,14 @@ struct SampleFile {
 // Knows, for one shard's schema, which files a sample becomes. One thread at a time.
 class SampleFiles {
  public:
-  // By "shardkit.source" of the metadata, if it is there. InvalidArgument when the schema is not one of that source.
+  // Chooses by "shardkit.source" of the metadata, if present. InvalidArgument when the schema does not fit that source.
   static absl::StatusOr<std::unique_ptr<SampleFiles>> Create(const Schema& schema, const Metadata& metadata);
   virtual ~SampleFiles() = default;
 
-  // Columns whose values List needs in memory; those of SampleFile::column are not among them.
+  // Columns whose values List needs in memory. SampleFile::column never names one of them.
   virtual const std::vector<size_t>& needed_columns() const = 0;
 
-  // Files of sample `i` of the block; `ordinal` names it where there is no key.
+  // Files of sample `i` of the block. `ordinal` names the sample when there is no key.
   virtual absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) = 0;
 };
 

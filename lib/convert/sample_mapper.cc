@@ -80,7 +80,7 @@ class ColumnMapper final : public SampleMapper {
   ColumnTable& guessed_;
 };
 
-// Position in the plan's columns of a sample's source, by name.
+// Makes the image and the annotation file from SA-1B's columns.
 class Sa1bFilesMapper final : public SampleMapper {
  public:
   explicit Sa1bFilesMapper(const ConversionPlan& plan) : plan_(plan) {

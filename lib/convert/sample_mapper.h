@@ -1,4 +1,4 @@
-// Samples of one container made into those of another, by a plan.
+// Converts samples of one container to samples of another, by a plan.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class SampleMapper {
  public:
   virtual ~SampleMapper() = default;
 
-  // `plan` and `guessed`, the columns of guessed types, outlive the mapper and the samples.
+  // `guessed` has the columns of guessed types. `plan` and `guessed` outlive the mapper and the samples.
   static std::unique_ptr<SampleMapper> Create(const ConversionPlan& plan, ColumnTable& guessed);
 
-  // Replaces *sample by sample `i` of the block, whose number in the dataset is `ordinal`. Its values lie in the block
-  // or in *arena. Errors name the column.
+  // Replaces *sample with sample `i` of the block, which has the number `ordinal` in the dataset. The values are
+  // borrowed from the block or from *arena. Errors name the column.
   virtual absl::Status Map(const BlockView& block, uint32_t i, uint64_t ordinal, ByteArena* arena, Sample* sample) = 0;
 };
 

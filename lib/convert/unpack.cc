@@ -17,7 +17,7 @@
 namespace shardkit {
 namespace {
 
-// Blobs of larger blocks are copied in pieces instead of being held.
+// Blobs of larger blocks are copied in pieces, so that they are never whole in memory.
 constexpr uint64_t kWholeBlock = uint64_t{64} << 20;
 
 class Unpacker {
@@ -52,7 +52,7 @@ class Unpacker {
     return absl::OkStatus();
   }
 
-  // After a Run that was successful.
+  // After a successful Run.
   UnpackReport report() { return std::move(report_); }
 
  private:
@@ -72,7 +72,7 @@ class Unpacker {
       for (uint64_t i = begin; i < end; ++i) SHARDKIT_RETURN_IF_ERROR(Skip(i, "", metadata.status()));
       return absl::OkStatus();
     }
-    // Shards of other containers have none of their own.
+    // Shards of other containers have no metadata.
     if (dataset_.container() != "shard") metadata = dataset_.manifest().metadata;
     if (dataset_.container() == "webdataset") metadata->emplace("shardkit.source", "webdataset");
     const auto shared = std::make_shared<const Metadata>(*std::move(metadata));
@@ -86,7 +86,7 @@ class Unpacker {
     return absl::OkStatus();
   }
 
-  // Notes a sample that is left out, if that was asked for and the status is about the sample.
+  // Records a skipped sample when options_ ask for that and the error is about the sample. Otherwise returns the error.
   absl::Status Skip(uint64_t ordinal, std::string_view key, const absl::Status& status) {
     const bool of_sample = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
     if (!options_.skip_errors || !of_sample) return status;
@@ -114,7 +114,7 @@ class Unpacker {
     const BlockInfo& info = job.shard->blocks()[job.block];
     const bool whole = info.length <= kWholeBlock;
     const std::vector<size_t>& needed = (*layout)->needed_columns();
-    // Without any column needed, or for a block that can be held, everything is read.
+    // Reads all columns when none is needed in memory, or when the block is small enough to hold.
     const auto columns = whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed);
     BlockBuffer buffer;
     BlockView view;
@@ -147,7 +147,7 @@ class Unpacker {
     return absl::OkStatus();
   }
 
-  // All files of a sample, or none of them.
+  // Writes all files of a sample, or none of them.
   absl::Status WriteSample(const Job& job, SampleFiles& layout, const BlockView& view, uint32_t i, UnpackReport* done) {
     const uint64_t local = view.first_sample() + i;
     std::vector<SampleFile> files;
@@ -238,7 +238,7 @@ class Unpacker {
       if (!made_.insert(std::string(relative.substr(0, end + 1))).second) continue;
       const std::string path = JoinPath(directory_, relative.substr(0, end));
       SHARDKIT_RETURN_IF_ERROR(file_system_.CreateDirectory(path));
-      // It is content with a link that somebody has made since this began.
+      // CreateDirectory also accepts a link that somebody made after this run began.
       SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system_.Stat(path, /*follow=*/false));
       if (info.type != FileType::kDirectory) {
         return FailedPrecondition(path,
@@ -259,10 +259,10 @@ class Unpacker {
   std::unordered_set<std::string> made_;
   Cancellation stopped_;
   std::deque<Pending<absl::Status>> pending_;
-  ThreadPool pool_;  // last: joins before what its tasks use is gone
+  ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
 };
 
-// Links among them are removed, not what they lead to.
+// Removes links themselves, not the files that they lead to.
 void RemoveEntries(FileSystem& file_system, const std::string& directory) {
   const auto entries = file_system.List(directory);
   if (!entries.ok()) return;
@@ -295,8 +295,8 @@ absl::StatusOr<UnpackReport> Unpack(FileSystem& file_system, const DatasetReader
     if (status.ok()) report = unpacker.report();  // else other threads may still be adding to it
   }
   if (status.ok()) return report;
-  // The directory was empty: all that is in it now is ours. It stays when it was there before: it may be a
-  // link to another.
+  // The directory was empty, so everything in it now is ours. The directory itself stays when it existed before: it may
+  // be a link to another one.
   RemoveEntries(file_system, directory);
   if (!existed) (void)file_system.RemoveDirectory(directory);
   return status;

@@ -1,4 +1,4 @@
-// A CUDA device. Links the CUDA runtime alone; NVTX is headers.
+// A CUDA device. Links only the CUDA runtime. NVTX has only headers.
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
@@ -21,7 +21,7 @@ absl::Status ToStatus(cudaError_t error, const std::string& device, const char* 
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string text =
       StrCat(device, ": ", call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
-  // Errors of a call stay behind for whoever asks next; the caller's own code should not find ours.
+  // CUDA keeps the error for the next call of cudaGetLastError. The caller's own code should not find ours.
   (void)cudaGetLastError();
   return error == cudaErrorMemoryAllocation ? ResourceExhausted(text) : Internal(text);
 }
@@ -44,7 +44,7 @@ absl::StatusOr<int> CountDevices() {
                      ". Install NVIDIA's driver, or use the device \"host\"");
 }
 
-// Of the PCI device, as Linux tells it.
+// The node of the PCI device, as Linux tells it.
 std::optional<int> NumaNode(const cudaDeviceProp& properties) {
   char name[64];
   std::snprintf(name, sizeof(name), "%04x:%02x:%02x.0", properties.pciDomainID, properties.pciBusID,
@@ -72,7 +72,7 @@ absl::StatusOr<DeviceInfo> Describe(int index) {
   return info;
 }
 
-// The thread's current device for the time of a call, and then again what it was: it is the caller's.
+// Changes the thread's current device for one call. The device before belongs to the caller, so it is restored.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) : device_(device) {
@@ -125,7 +125,7 @@ class CudaBackend : public Backend {
 
   absl::StatusOr<void*> AllocatePinned(uint64_t bytes) override {
     void* memory = nullptr;
-    // The pages are chosen when they are locked, which is within the call.
+    // The pages get their node when they are locked, which is within the call.
     const PreferNumaNode prefer(info_.numa_node);
     SHARDKIT_RETURN_IF_ERROR(
         Call("cudaHostAlloc", [&] { return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable); }));

@@ -1,4 +1,4 @@
-// Copies and uploads.
+// Measures copies and uploads.
 #include "shardkit/gpu/bandwidth.h"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ constexpr uint64_t kCopiedAtOnce = uint64_t{64} << 20;
 constexpr uint64_t kUnderWay = uint64_t{32} << 20;
 constexpr uint64_t kLeastPool = uint64_t{1} << 20;  // PinnedPool's
 
-// Room for `slots` slots of `bytes`, all of which have been written to.
+// A ring with room for `slots` slots of `bytes`, all of which have been written to.
 absl::StatusOr<std::shared_ptr<StagingRing>> TouchedRing(const std::shared_ptr<Backend>& backend, uint64_t bytes,
                                                          uint64_t slots) {
-  // A ring may round the sizes of slots up to powers of two; with less it would wait for one of those taken here.
+  // A ring may round slot sizes up to powers of two. With a smaller budget Acquire would wait for slots taken here.
   const uint64_t budget = slots * std::bit_ceil(std::max(bytes, kLeastPool));
   SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<PinnedPool> pool, PinnedPool::Create(backend, {.bytes = budget}));
   auto ring = StagingRing::Create(pool);
@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<StagingRing>> TouchedRing(const std::shared_ptr<B
   return ring;
 }
 
-// Through the uploader, from slots that are taken and given back.
+// Measures uploads from slots that are taken from the ring and given back.
 absl::StatusOr<double> RingSeconds(Backend& backend, StagingRing& ring, Uploader& uploader, uint8_t* to, uint64_t bytes,
                                    uint64_t times, const Cancellation& cancellation) {
   return DeviceSeconds(backend, uploader.stream(), [&]() -> absl::Status {
@@ -73,7 +73,7 @@ absl::StatusOr<double> MeasureCopy(const std::shared_ptr<Backend>& backend, uint
   uint8_t* const to = to_host ? other : device->data();
   const uint8_t* const from = to_host ? device->data() : other;
   SHARDKIT_ASSIGN_OR_RETURN(const auto stream, MeasuredStream::Create(*backend));
-  // Both sides are in use from here on.
+  // Writes the device's memory before it is measured. The host's memory was written already.
   SHARDKIT_RETURN_IF_ERROR(backend->Fill(device->data(), 0x5a, bytes, stream->get()));
   if (within) SHARDKIT_RETURN_IF_ERROR(backend->Fill(other, 0x5a, bytes, stream->get()));
   const uint64_t times = Repetitions(bytes, kCopiedAtOnce);
@@ -97,7 +97,7 @@ absl::StatusOr<double> MeasureCopy(const std::shared_ptr<Backend>& backend, uint
 absl::StatusOr<UploadFigures> MeasureUploads(const std::shared_ptr<Backend>& backend, uint64_t bytes,
                                              const Cancellation& cancellation) {
   if (bytes == 0) return InvalidArgument(backend->info().name, ": a measurement of 0 bytes");
-  // So many under way that the device has work while the host hears of what is done; of large ones two will do.
+  // Enough uploads under way that the device has work until the host knows what is done. Of large ones two are enough.
   const uint64_t depth = std::clamp<uint64_t>(kUnderWay / bytes, 3, 32);
   const uint64_t slots = bytes <= kUnderWay ? depth + 1 : 2;
   SHARDKIT_RETURN_IF_ERROR(CheckTransfer(*backend, bytes, slots));
@@ -110,7 +110,7 @@ absl::StatusOr<UploadFigures> MeasureUploads(const std::shared_ptr<Backend>& bac
   const auto through_ring = [&] {
     return RingSeconds(*backend, *ring, *uploader, device->data(), bytes, times, cancellation);
   };
-  // From the same memory, so that caches have no say in the ratio.
+  // Copies from the same memory, so that caches do not change the ratio.
   const auto plain = [&]() -> absl::StatusOr<double> {
     std::vector<std::shared_ptr<StagingSlot>> all(slots);
     for (std::shared_ptr<StagingSlot>& slot : all) {
@@ -146,7 +146,8 @@ absl::StatusOr<DeviceMeasurements> MeasureDevice(const std::shared_ptr<Backend>&
   DeviceMeasurements measurements;
   const uint64_t total = 5 * sizes.copies.size() + sizes.overlaps.size();
   uint64_t done = 0;
-  // Notes what `measure` returns; an error only where it is one of more than this experiment.
+  // Stores what was measured, or why it was skipped (ResourceExhausted). Returns other errors, which end all
+  // experiments.
   const auto take = [&](auto measured, auto* figure, std::string* skipped) -> absl::Status {
     if (measured.ok()) {
       *figure = *measured;

@@ -1,4 +1,4 @@
-// What masks cost that travel as run lengths.
+// Measures the cost of masks that are uploaded as run lengths.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -50,12 +50,12 @@ double SecondsOf(const std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Everything on both sides; the stream last, so that it goes first.
+// The memory on both sides. The stream is the last member, so that it is destroyed first.
 struct MaskExperiment {
   Backend& backend;
   const RleList& masks;
   uint64_t mask_bytes = 0;     // dense, of one
-  uint64_t records_bytes = 0;  // what the kernel is told of the masks
+  uint64_t records_bytes = 0;  // of the RasterizeMask records
   uint64_t run_bytes = 0;
   RasterizeMasks arguments;
   std::shared_ptr<uint8_t> small;  // records, then runs
@@ -125,7 +125,7 @@ struct MaskExperiment {
     return SecondsOf(begin);
   }
 
-  // That what is on the device now is what DecodeDense makes.
+  // Checks that the device's masks are those that DecodeDense makes.
   absl::Status Verify() {
     SHARDKIT_RETURN_IF_ERROR(
         backend.Copy(dense.get(), out->data(), dense_bytes(), CopyKind::kDeviceToHost, stream->get()));
@@ -163,7 +163,7 @@ absl::StatusOr<MaskFigures> MeasureMasks(const std::shared_ptr<Backend>& backend
   experiment.records_bytes = masks.size() * sizeof(RasterizeMask);
   experiment.run_bytes = masks.runs.size() * sizeof(uint32_t);
   SHARDKIT_RETURN_IF_ERROR(experiment.Prepare(backend));
-  // The result of the kernels, over bytes that are all 1.
+  // Checks the kernels' result, which replaces bytes that are all 1.
   SHARDKIT_RETURN_IF_ERROR(experiment.Fill().status());
   SHARDKIT_RETURN_IF_ERROR(experiment.Runs().status());
   SHARDKIT_RETURN_IF_ERROR(experiment.Verify());

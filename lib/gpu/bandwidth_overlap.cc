@@ -1,4 +1,4 @@
-// What copies and work hide of each other.
+// Measures how much copies and work overlap.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -54,7 +54,7 @@ class OverlapExperiment {
     SHARDKIT_ASSIGN_OR_RETURN(const auto begin, MeasuredEvent::Create(backend_));
     SHARDKIT_ASSIGN_OR_RETURN(const auto copied, MeasuredEvent::Create(backend_));
     SHARDKIT_ASSIGN_OR_RETURN(const auto worked, MeasuredEvent::Create(backend_));
-    // Holds both back until all is queued: neither is to begin while the host still speaks of the other.
+    // Delays both until everything is queued, so that neither begins while the host still queues the other.
     SHARDKIT_RETURN_IF_ERROR(backend_.Spin(rounds_, copies_));
     SHARDKIT_RETURN_IF_ERROR(backend_.Record(begin->get(), copies_));
     SHARDKIT_RETURN_IF_ERROR(backend_.Wait(work_, begin->get()));

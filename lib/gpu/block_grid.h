@@ -1,6 +1,6 @@
-// A kernel is written once, for the block: a function of its place in the grid, of the memory its threads share, and of
-// `threads`, which does something in each of them and lets them wait for one another. On the device that is a thread
-// and a barrier, in tests on the host a loop.
+// A kernel is written once, as a function for a block. It gets the block's place in the grid, the memory that the
+// block's threads share, and `threads`, which runs a function in each thread and then waits for all of them. On the
+// device these are threads and a barrier, in tests on the host a loop.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace shardkit::gpu {
 
 inline constexpr uint32_t kBlockThreads = 256;
 
-// Blocks of a grid in each dimension. Blocks go on to further work in strides of the grid, so any grid does all of it.
+// Blocks of a grid in each dimension. A block takes further work in strides of the grid, so any grid does all work.
 struct GridSize {
   uint32_t x = 1;
   uint32_t y = 1;
@@ -32,7 +32,7 @@ struct BlockPlace {
   GridSize grid;
 };
 
-// 4, 8 or 16 bytes that are read or written at once, at a multiple of as many.
+// 4, 8 or 16 bytes that are read or written at once, aligned to their number.
 template <int kWords>
 struct alignas(4 * kWords) SHARDKIT_MAY_ALIAS Vector {
   uint32_t words[kWords];
@@ -42,7 +42,7 @@ using Vector16 = Vector<4>;
 template <int kWords>
 SHARDKIT_HOST_DEVICE void StoreGlobal(void* to, const Vector<kWords>& vector) {
 #ifdef __CUDA_ARCH__
-  // An assignment would be taken apart into words when the vector was made word by word.
+  // The compiler would make an assignment store single words when the vector was made word by word.
   if constexpr (kWords == 4) {
     __stcg(static_cast<uint4*>(to), make_uint4(vector.words[0], vector.words[1], vector.words[2], vector.words[3]));
   } else if constexpr (kWords == 2) {
@@ -55,7 +55,7 @@ SHARDKIT_HOST_DEVICE void StoreGlobal(void* to, const Vector<kWords>& vector) {
 #endif
 }
 
-// Of global memory that no block writes while the kernel runs.
+// Reads global memory that no block writes while the kernel runs.
 SHARDKIT_HOST_DEVICE inline uint32_t LoadConstant(const uint32_t* from) {
 #ifdef __CUDA_ARCH__
   return __ldg(from);
@@ -68,9 +68,9 @@ SHARDKIT_HOST_DEVICE inline uint32_t MisalignmentOf(const void* memory, uint32_t
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)) & (alignment - 1);
 }
 
-// Between `bytes` bytes of global memory, at any address, and shared memory aligned to 16, 16 bytes at a time. In
-// shared memory they stand as far behind a multiple of 16 as they do in global memory: from shared +
-// MisalignmentOf(global, 16) on. Neither side is touched beyond them.
+// Copies `bytes` bytes between global memory at any address and shared memory aligned to 16, 16 bytes at a time. In
+// shared memory they begin at shared + MisalignmentOf(global, 16), so that both sides have the same alignment. No bytes
+// before or after them are touched on either side.
 template <typename Move16, typename Move1>
 SHARDKIT_HOST_DEVICE void ForShiftedVectors(uint32_t shift, uint32_t bytes, uint32_t thread, const Move16& move16,
                                             const Move1& move1) {

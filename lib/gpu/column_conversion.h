@@ -1,4 +1,4 @@
-// From what the loader delivers of a column to what the consumer gets on the device.
+// Converts what the loader delivers of a column to what the consumer gets on the device.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace shardkit::gpu {
 
 // One batch's column, worked out on the host before anything is queued.
 struct ConversionPlan {
-  // Goes to the device beside the values, at a multiple of 256 bytes.
+  // Uploaded in addition to the values, to a multiple of 256 bytes.
   std::vector<uint8_t> metadata;
   uint64_t scratch_bytes = 0;
   uint64_t output_bytes = 0;
@@ -36,12 +36,12 @@ class ColumnConversion {
  public:
   virtual ~ColumnConversion() = default;
 
-  // ResourceExhausted when output or scratch would be of more than 64 GiB; InvalidArgument for a column that is not
-  // what the conversion is for, which tells of a mistake in the program. The values themselves are not looked at.
+  // ResourceExhausted when output or scratch would be larger than 64 GiB. InvalidArgument for a column that this
+  // conversion is not for, which is a mistake in the program. Does not look at the values themselves.
   virtual absl::StatusOr<ConversionPlan> Prepare(const BatchColumn& column) const = 0;
 
-  // Queues the work. Memory of the device: `values` is the column's, `metadata` the plan's, `scratch` and `out` have
-  // the sizes the plan says; all aligned to 256 bytes. `column` and `plan` are those of Prepare.
+  // Queues the work. All memory is the device's and aligned to 256 bytes: `values` of the column, `metadata` of the
+  // plan, `scratch` and `out` with the sizes in the plan. `column` and `plan` are those of Prepare.
   virtual absl::Status Launch(Backend& backend, Stream stream, const BatchColumn& column, const ConversionPlan& plan,
                               const uint8_t* values, const uint8_t* metadata, uint8_t* scratch, uint8_t* out) const = 0;
 };
@@ -49,14 +49,14 @@ class ColumnConversion {
 // Images of one size ([n, height, width, channels] u8) to planar ones.
 std::unique_ptr<ColumnConversion> NewNormalizeConversion(const PixelOutput& output);
 
-// Images of their own sizes with BatchColumn::geometries (LoaderColumn::deferred) through these geometries, whose
-// outputs are all of one size, that of `output_height` x `output_width`. `fill` is ImageDecodeOptions::fill.
+// Applies BatchColumn::geometries (LoaderColumn::deferred) to images of different sizes. All outputs have the size
+// `output_height` x `output_width`. `fill` is ImageDecodeOptions::fill.
 std::unique_ptr<ColumnConversion> NewResampleConversion(const PixelOutput& output, uint32_t output_height,
                                                         uint32_t output_width, int channels,
                                                         const std::array<uint8_t, 3>& fill);
 
-// Mask runs with geometries to kMasks, laid out as the loader does it (kMasks, kPackedMasks of loader.h): one after the
-// other, with `shape` when output_height and output_width (0 when masks have their own sizes) are given, or padded.
+// Mask runs with geometries to kMasks, in the loader's layout (kMasks, kPackedMasks of loader.h): one after the other,
+// or padded. When masks have their own sizes output_height and output_width are 0. Otherwise the output has a `shape`.
 std::unique_ptr<ColumnConversion> NewMaskConversion(bool packed, bool padded, uint32_t output_height,
                                                     uint32_t output_width);
 

@@ -1,4 +1,4 @@
-// What is to be done when the device has come so far.
+// Calls functions when the device has reached an event.
 #pragma once
 
 #include <condition_variable>
@@ -14,11 +14,11 @@
 
 namespace shardkit::gpu {
 
-// A thread that waits for events, one after the other, so that nobody else has to. Thread-safe.
+// A thread that waits for events, one after the other, so that other threads need not. Thread-safe.
 class CompletionQueue {
  public:
-  // `failed` is told on the queue's thread what a function of Add has thrown. ResourceExhausted when the system starts
-  // no thread.
+  // `failed` gets what a function of Add has thrown, on the queue's thread. ResourceExhausted when the system starts no
+  // thread.
   static absl::StatusOr<std::unique_ptr<CompletionQueue>> Create(std::shared_ptr<EventPool> events,
                                                                  std::function<void(const absl::Status&)> failed);
   // Waits for all events added: until then the device may be using memory that their functions hold.

@@ -1,4 +1,4 @@
-// What the conversions of images and masks have in common.
+// Shared by the conversions of images and masks.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline absl::Status TooManyBytes() {
 inline absl::StatusOr<uint64_t> BoundedProduct(std::initializer_list<uint64_t> factors) {
   uint64_t product = 1;
   for (const uint64_t factor : factors) {
-    // So that a product does not depend on the order of its factors.
+    // Zeros first, so that the result does not depend on the order of the factors.
     if (factor == 0) return uint64_t{0};
   }
   for (const uint64_t factor : factors) {

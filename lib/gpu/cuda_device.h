@@ -1,4 +1,4 @@
-// CUDA devices, or the stub that stands in for them where CUDA is compiled out.
+// CUDA devices, or a stub in builds without CUDA.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace shardkit::gpu {
 
-// Counted from 0; errors as OpenDevice's.
+// `index` counts from 0. Errors are those of OpenDevice.
 absl::StatusOr<std::shared_ptr<Backend>> OpenCudaDevice(int index);
 
 }  // namespace shardkit::gpu

@@ -1,4 +1,4 @@
-// In place of backend_cuda.cc where Shardkit is built without CUDA.
+// Replaces backend_cuda.cc in builds without CUDA.
 #include "base/errors.h"
 #include "gpu/cuda_device.h"
 

@@ -8,7 +8,7 @@
 namespace shardkit::gpu {
 
 Diagnosis Diagnose(const DeviceReport& report) {
-  constexpr double kNoWait = 0.01;  // of step time: the consumer is what bounds
+  constexpr double kNoWait = 0.01;  // of step time; below it the consumer is the bottleneck
   constexpr double kBusy = 0.7;     // of the run
   constexpr double kStaged = 0.05;  // of the bytes
   constexpr double kMemory = 0.05;  // of the run
@@ -19,7 +19,7 @@ Diagnosis Diagnose(const DeviceReport& report) {
             "nothing to change here: the time is spent between the calls of Next"};
   }
   const std::string waits = StrCat("the consumer waits for ", PercentText(wait), " of the time; ");
-  // Some of it lies before the first step.
+  // Some of these seconds are before the first call of Next, and so not in report.seconds.
   const auto share = [&](double seconds) { return report.seconds > 0 ? std::min(1.0, seconds / report.seconds) : 0; };
   if (share(report.copy_seconds) >= kBusy) {
     return {"copy", StrCat(waits, "copies to the device take ", PercentText(share(report.copy_seconds)), " of it"),
@@ -46,8 +46,8 @@ Diagnosis Diagnose(const DeviceReport& report) {
         StrCat(waits, "the upload stage waits for device memory for ", PercentText(share(report.memory_wait_seconds))),
         "raise device_bytes, or release batches earlier"};
   }
-  // Of the loader, whose consumer is the upload stage: that one waits or does not, but the wait to be explained is this
-  // one.
+  // The bottleneck is in the loader. The loader's consumer is the upload stage, but the wait to explain is the one
+  // reported here.
   LoaderReport loader = report.loader;
   loader.consumer_wait_seconds = report.consumer_wait_seconds;
   loader.step_seconds = report.step_seconds;

@@ -23,7 +23,7 @@ DeviceEngine::DeviceEngine(DeviceParts parts)
 absl::Status DeviceEngine::Start() {
   SHARDKIT_ASSIGN_OR_RETURN(kernel_stream_, parts_.backend->CreateStream());
   UploaderOptions options;
-  options.depth = parts_.depth + 1;  // those waiting for the consumer, and one on its way
+  options.depth = parts_.depth + 1;  // batches that wait for the consumer, and one under way
   SHARDKIT_ASSIGN_OR_RETURN(uploader_, Uploader::Create(parts_.backend, StagingRing::Create(parts_.staging), options));
   SHARDKIT_ASSIGN_OR_RETURN(kernels_done_,
                             CompletionQueue::Create(events_, [this](const absl::Status& failure) { Fail(failure); }));
@@ -145,8 +145,8 @@ void DeviceEngine::UploadAll() {
   }
 }
 
-// Device memory that the consumer holds comes back when it is done; one that waits for this very batch gets it beyond
-// the limit.
+// Waits until the consumer gives device memory back. When the consumer waits for this very batch, the batch gets memory
+// beyond the limit.
 absl::Status DeviceEngine::WaitForDeviceMemory(uint64_t bytes) {
   Lock lock(mutex_);
   const auto go_on = [&] {

@@ -1,8 +1,8 @@
-// The machinery of a device loader: a thread that takes batches from a loader and queues their way to the device.
+// The machinery of a device loader: a thread that takes batches from a loader and queues their copies and kernels.
 //
 //   loader -> copies (the uploader's stream) -> kernels (a stream of their own) -> queue -> Next
 //
-// The host waits for the device in threads of its own (CompletionQueue), which only see to what comes after.
+// The host waits for the device only in separate threads (CompletionQueue), which then do what follows.
 #pragma once
 
 #include <condition_variable>
@@ -49,7 +49,7 @@ struct DeviceParts {
   std::shared_ptr<Backend> backend;
   std::shared_ptr<PinnedPool> pinned;                          // of batches
   std::shared_ptr<PinnedPool> staging;                         // of the ring
-  std::vector<std::unique_ptr<ColumnConversion>> conversions;  // by column, none for the last ones
+  std::vector<std::unique_ptr<ColumnConversion>> conversions;  // by column; the last columns may have none
   std::unique_ptr<Loader> loader;
   uint64_t device_bytes = 0;
   int depth = 2;
@@ -109,17 +109,17 @@ class DeviceEngine : public DeviceLoader {
   std::condition_variable changed_;
   std::deque<Ready> ready_;
   bool consumer_waiting_ = false;
-  absl::Status failure_;  // the first that the device has found
+  absl::Status failure_;  // the first that the device has reported
   DeviceReport report_;   // the consumer's figures, and the kernels' time
   std::optional<Clock::time_point> first_next_, first_end_, last_end_;
   loader::StageCounter upload_counter_;
 
-  // Of the consumer's thread.
+  // Used by the consumer's thread only.
   Cursor cursor_;
   uint64_t steps_left_ = 0;
   absl::Status finished_;
 
-  uint64_t next_number_ = 0;  // the upload thread's
+  uint64_t next_number_ = 0;  // used by the upload thread only
 
   std::shared_ptr<EventPool> events_;
   std::shared_ptr<DeviceMemory> memory_;

@@ -61,7 +61,7 @@ absl::Status Check(const DeviceLoaderOptions& options) {
   return absl::OkStatus();
 }
 
-// What the device does with a column. Sets what the loader leaves to it.
+// What the device does with a column, or null. Sets column->deferred when the device applies the geometry.
 absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const DeviceLoaderOptions& options,
                                                                 LoaderColumn* column) {
   const loader::OutputSize fixed = loader::FixedOutputSize(options.loader.geometry);

@@ -12,10 +12,10 @@ namespace {
 
 constexpr uint64_t kLeastStep = uint64_t{64} << 10;
 
-// Takes after which what was in use before them is forgotten, by and by.
+// Calls of Take in one stretch. The most bytes in use are known for this stretch and the one before.
 constexpr uint64_t kStretch = 64;
 
-// Sizes in steps of an eighth, so that batches that differ a little use each other's blocks.
+// Rounds sizes up in steps of an eighth, so that batches that differ a little can use the same blocks.
 uint64_t RoundedSize(uint64_t bytes) {
   const uint64_t step = std::max(std::bit_floor(bytes) / 8, kLeastStep);
   return (bytes + step - 1) / step * step;
@@ -37,7 +37,7 @@ DeviceMemory::~DeviceMemory() { Free(std::move(kept_)); }
 
 absl::StatusOr<std::shared_ptr<DeviceBlock>> DeviceMemory::Take(uint64_t bytes, Stream stream) {
   const uint64_t size = RoundedSize(bytes);
-  // Made first: whatever goes wrong from here on, it gives back what it has, with the uses before.
+  // Made first: on any error from here on, its destructor gives back its piece with the earlier uses.
   std::shared_ptr<DeviceBlock> block(new DeviceBlock(shared_from_this()));
   Pieces surplus;
   {
@@ -86,8 +86,8 @@ void DeviceMemory::NoteUse(uint64_t size) {
   most_used_ = std::max<uint64_t>(most_used_, used_);
 }
 
-// The smallest kept piece that is large enough and not much larger; of equal ones the one kept longest. One that would
-// not fit in `most_` only where it has the very size. With the lock held.
+// The smallest kept piece that is large enough and not much larger; of equal ones the one kept longest. A piece that
+// does not fit in `most_` is taken only when it has exactly this size. With the lock held.
 DeviceMemory::Pieces::iterator DeviceMemory::FindKept(uint64_t size) {
   auto best = kept_.end();
   for (auto piece = kept_.begin(); piece != kept_.end(); ++piece) {
@@ -98,7 +98,7 @@ DeviceMemory::Pieces::iterator DeviceMemory::FindKept(uint64_t size) {
   return best;
 }
 
-// Kept pieces that have to go, those kept longest first, for no more than `most` bytes to be held. With the lock held.
+// Takes out kept pieces, those kept longest first, until at most `most` bytes are held. With the lock held.
 DeviceMemory::Pieces DeviceMemory::TakeSurplus(uint64_t most) {
   Pieces surplus;
   const uint64_t lately = std::max(most_used_, most_used_before_);
@@ -114,7 +114,7 @@ DeviceMemory::Pieces DeviceMemory::TakeSurplus(uint64_t most) {
       piece = next;
     }
   };
-  // Pieces still in use, for which the host would have to wait, only for the sake of the limit that was set.
+  // The host has to wait for pieces that are still in use. So they are freed only for the limit that was asked for.
   take(std::min(most, lately + std::min(lately, UINT64_MAX - lately)), /*idle=*/true);
   take(most, /*idle=*/false);
   return surplus;
@@ -122,7 +122,7 @@ DeviceMemory::Pieces DeviceMemory::TakeSurplus(uint64_t most) {
 
 void DeviceMemory::Free(Pieces pieces) {
   for (const DeviceBlock::Piece& piece : pieces) {
-    // Not every device waits for the memory's last use by itself.
+    // Not every device's FreeDevice waits for the last use of the memory.
     for (const EventPool::Handle& use : piece.uses) (void)backend_->Synchronize(use.get());
     backend_->FreeDevice(piece.data, piece.size);
   }
@@ -135,7 +135,7 @@ bool DeviceMemory::HasRoom(uint64_t bytes) const {
 
 void DeviceMemory::Return(DeviceBlock& block) {
   DeviceBlock::Piece& piece = block.piece_.front();
-  // Its uses before are over when those are that have come after; without any, the memory has not been used since.
+  // When the block's own uses are over, the earlier ones are too. Without own uses, the earlier ones are the last.
   if (!block.uses_.empty()) piece.uses = std::move(block.uses_);
   const uint64_t size = piece.size;
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// The way of one batch to the device.
+// Uploads one batch to the device.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,25 +18,24 @@ std::vector<T> CopyOf(std::span<const T> values) {
 
 }  // namespace
 
-// Where everything of a batch comes to lie. Two blocks: one that the consumer gets, and one for work alone, which is
-// used again when the kernels are done. The small arrays of each lie together at its beginning, so that they are one
-// copy.
+// Where the parts of a batch are put, in two blocks: one for the consumer, and one for work, which is reused when the
+// kernels are done. The small arrays of each block are together at its beginning, so that they are one copy.
 struct DeviceEngine::Plans {
   struct Place {
     ConversionPlan conversion;
-    uint64_t values = 0;  // in the consumer's block, as are these
+    uint64_t values = 0;  // this to `present`: in the consumer's block
     uint64_t offsets = 0;
     uint64_t item_offsets = 0;
     uint64_t shapes = 0;
     uint64_t present = 0;
-    uint64_t input = 0;  // in the other one, of converted columns
+    uint64_t input = 0;  // this to `scratch`: in the block for work, for converted columns
     uint64_t metadata = 0;
     uint64_t scratch = 0;
   };
 
   std::vector<Place> places;      // by column
   std::vector<uint8_t> arrays;    // the first bytes of the consumer's block
-  std::vector<uint8_t> metadata;  // the first bytes of the other one
+  std::vector<uint8_t> metadata;  // the first bytes of the block for work
   uint64_t bytes = 0;
   uint64_t work_bytes = 0;
 };
@@ -186,7 +185,7 @@ absl::StatusOr<std::shared_ptr<LoadedBatch>> DeviceEngine::Upload(std::shared_pt
       Guarded("queueing copies and kernels", [&] { return Queue(batch, *plans, **work, loaded.get()); });
   upload_counter_.AddBusy(Clock::now() - begin);
   if (!status.ok()) {
-    // What has been queued uses the blocks; later on nobody would wait for it.
+    // Queued work uses the blocks, and later nobody would wait for it.
     (void)parts_.backend->SynchronizeStream(uploader_->stream());
     (void)parts_.backend->SynchronizeStream(kernel_stream_);
     return absl::IsCancelled(status) ? status : loaded->outcome_->Named(status);

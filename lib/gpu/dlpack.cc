@@ -10,7 +10,7 @@
 namespace shardkit::gpu {
 namespace {
 
-// What a tensor keeps. Shape and strides are owned by it.
+// What an exported tensor keeps alive. Owns the tensor's shape and strides.
 struct Export {
   std::shared_ptr<const DeviceBatch> batch;
   std::vector<int64_t> shape;

@@ -1,5 +1,5 @@
-// The structs of DLPack, as its specification lays them out (dmlc/dlpack, include/dlpack/dlpack.h, 1.0). They are
-// global: others know them by these names.
+// The structs of DLPack, as its specification lays them out (dmlc/dlpack, include/dlpack/dlpack.h, 1.0). They are in no
+// namespace, because other projects know them by these names.
 #pragma once
 
 #include <cstdint>

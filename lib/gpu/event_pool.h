@@ -1,4 +1,4 @@
-// Events, used again.
+// Events that are reused.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace shardkit::gpu {
 // Thread-safe. Lives as long as any of its events.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  // The handle itself is what Backend takes; the last owner gives it back.
+  // Backend takes the pointer in the handle. The last owner of the handle gives the event back.
   using Handle = std::shared_ptr<void>;
 
   explicit EventPool(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -46,7 +46,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
     });
   }
 
-  // One that has been recorded in `stream`.
+  // An event that has been recorded in `stream`.
   absl::StatusOr<Handle> Record(Stream stream) {
     SHARDKIT_ASSIGN_OR_RETURN(Handle event, Take());
     SHARDKIT_RETURN_IF_ERROR(backend_->Record(event.get(), stream));

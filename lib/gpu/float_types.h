@@ -1,4 +1,4 @@
-// From binary32 to the 16-bit types: rounded to nearest, halves to even, with the same bits on host and device.
+// Converts binary32 to the 16-bit types: rounds to nearest, halves to even, with the same bits on host and device.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace shardkit::gpu {
 // NaN of either sign becomes 0x7fff, as the device's own instructions make it.
 inline constexpr uint16_t kNan16 = 0x7fff;
 
-// The two below in integers alone; for the host, and for devices without an instruction for it.
+// ToF16 and ToBf16 with integers only: for the host, and for devices without an instruction for it.
 SHARDKIT_HOST_DEVICE inline uint16_t PortableToF16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));
@@ -20,7 +20,7 @@ SHARDKIT_HOST_DEVICE inline uint16_t PortableToF16(float value) {
   if (magnitude > 0x7f800000) return kNan16;
   if (magnitude >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);
   if (magnitude >= 0x38800000) {
-    // What is carried out of the fraction goes into the exponent, and from the largest number to infinity.
+    // A carry out of the fraction goes into the exponent, and makes the largest number infinity.
     magnitude += 0xfff + ((magnitude >> 13) & 1);
     return static_cast<uint16_t>(sign | ((magnitude - 0x38000000) >> 13));
   }

@@ -85,7 +85,7 @@ class HostEvent {
 struct HostStream {
   struct Work {
     std::function<absl::Status()> run;
-    std::shared_ptr<Recording> reach;  // in place of run; also where the stream has failed
+    std::shared_ptr<Recording> reach;  // in place of run; reached even when the stream has failed
   };
 
   std::mutex mutex;
@@ -126,7 +126,7 @@ struct HostStream {
     changed.notify_all();
   }
 
-  // Asks for no memory: it is what helps when there is none.
+  // Allocates nothing, because callers need it when there is no memory.
   absl::Status WaitForAll() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&, wanted = added] { return done >= wanted; });
@@ -310,7 +310,7 @@ absl::Status HostBackend::Spin(uint64_t rounds, Stream stream) {
   return Enqueue(stream, [rounds] {
     double value = 0.5;
     for (uint64_t i = 0; i < rounds; ++i) value = std::fma(value, 0.25, 0.5);
-    // The result is looked at, so that the rounds are not left out.
+    // Uses the result, so that the compiler does not remove the loop.
     if (value > 1) return Internal("host: arithmetic has failed");
     return absl::OkStatus();
   });

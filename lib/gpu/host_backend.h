@@ -1,4 +1,4 @@
-// The host as a device: streams are threads, device memory is memory.
+// The host as a device: streams are threads, device memory is ordinary memory.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace shardkit::gpu {
 
 struct HostStream;
 
-// Streams still at work when it is destroyed end first.
+// The destructor waits for streams that still have work.
 class HostBackend : public Backend {
  public:
   HostBackend();
@@ -47,7 +47,7 @@ class HostBackend : public Backend {
   void PushRange(const char*) override {}
   void PopRange() override {}
 
-  // Any work, in its turn. A stream in which some has failed does no more.
+  // Queues any work. A stream in which work has failed does no more work.
   absl::Status Enqueue(Stream stream, std::function<absl::Status()> work);
 
  private:

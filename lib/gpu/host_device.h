@@ -1,4 +1,4 @@
-// What code needs to be compiled both for the host and, by nvcc, for the device.
+// For code that is compiled for the host and, by nvcc, for the device.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 #define SHARDKIT_NO_UNROLL
 #endif
 
-// The compiler must not conclude from the type that memory read or written through it holds nothing else.
+// Memory accessed through such a type may hold objects of other types. The compiler must not assume otherwise.
 #define SHARDKIT_MAY_ALIAS [[gnu::may_alias]]
 
 namespace shardkit::gpu {
 
-// std::min and std::max are not for the device.
+// std::min and std::max cannot be used on the device.
 template <typename T>
 SHARDKIT_HOST_DEVICE constexpr T Least(T a, T b) {
   return b < a ? b : a;

@@ -1,4 +1,4 @@
-// Images: normalised where they have the size, else resized, turned and padded first.
+// Images: normalised. Those that have another size than the output are resized, turned and padded first.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -85,14 +85,14 @@ class NormalizeConversion : public ColumnConversion {
   const PixelOutput output_;
 };
 
-// What stands at the beginning of the metadata.
+// The beginning of the metadata.
 struct ResampleHeader {
   uint64_t filters = 0;  // bytes from the metadata's beginning
   uint32_t most_rows = 0;
   uint32_t most_width = 0;
 };
 
-// Filters in the form that the kernels take. One that is asked for again right away is shared.
+// Filters in the form that the kernels take. A filter is shared when the next request is the same.
 class FilterTable {
  public:
   struct Place {
@@ -125,7 +125,7 @@ class FilterTable {
 
   const std::vector<int32_t>& numbers() const { return numbers_; }
 
-  // Moves the numbers of `other`, whose places then begin where this ended.
+  // Appends the numbers of `other`. Returns where they begin.
   uint64_t Append(FilterTable other) {
     const uint64_t begin = numbers_.size();
     numbers_.insert(numbers_.end(), other.numbers_.begin(), other.numbers_.end());
@@ -223,7 +223,7 @@ class ResampleConversion : public ColumnConversion {
     }
     const uint64_t* const shape = column.shapes.data() + 3 * i;
     const auto channels = static_cast<uint64_t>(channels_);
-    // Sides have 20 bits.
+    // Sides have at most 20 bits, so this does not overflow.
     const uint64_t bytes = uint64_t{geometry.stored_height} * geometry.stored_width * channels;
     if (shape[0] != geometry.stored_height || shape[1] != geometry.stored_width || shape[2] != channels ||
         !RangeWithin(column.offsets[i], bytes, column.values.size())) {
@@ -234,7 +234,7 @@ class ResampleConversion : public ColumnConversion {
     return absl::OkStatus();
   }
 
-  // As ImageDecoder does it at full scale: mirroring is part of the filters, the exchange of axes comes after them.
+  // The same as ImageDecoder at full scale: filters mirror, and axes are exchanged after the filters.
   static ResampleImage Place(const Geometry& geometry, FilterTable* horizontal, FilterTable* vertical) {
     const internal::StoredGeometry stored = internal::InStoredAxes(geometry);
     const internal::Turn& turn = stored.turn;

@@ -4,7 +4,7 @@
 namespace shardkit::gpu {
 namespace {
 
-// What a block does in each of its threads (block_grid.h).
+// `threads` of block_grid.h on the device.
 struct DeviceThreads {
   template <typename Phase>
   __host__ __device__ void operator()(const Phase& phase) const {
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4) RasterizeKernel(const __grid
   RasterizeBlock<kPacked>(arguments, Place(), shared, DeviceThreads());
 }
 
-// The value is never below 0, which the compiler cannot know: so it has to be computed, and `never` may be null.
+// The value is never below 0, but the compiler cannot know that. So it has to compute it, and `never` may be null.
 __global__ void __launch_bounds__(kBlockThreads) SpinKernel(uint64_t rounds, float* never) {
   float value = static_cast<float>(threadIdx.x);
   for (uint64_t i = 0; i < rounds; ++i) value = fmaf(value, 0.999f, 0.5f);

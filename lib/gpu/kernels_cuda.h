@@ -1,4 +1,4 @@
-// The kernels (kernels.h) queued in a stream of the current CUDA device. An error is that of the launch, not of the
+// Queue the kernels (kernels.h) in a stream of the current CUDA device. Errors are those of the launch, not of the
 // work.
 #pragma once
 
@@ -14,7 +14,7 @@ cudaError_t LaunchNormalize(const NormalizeImages& arguments, cudaStream_t strea
 cudaError_t LaunchResample(const ResampleImages& arguments, cudaStream_t stream);
 cudaError_t LaunchRasterize(const RasterizeMasks& arguments, cudaStream_t stream);
 
-// Keeps every multiprocessor at arithmetic for a time in proportion to `rounds`, without touching memory.
+// Keeps every multiprocessor busy with arithmetic for a time proportional to `rounds`, without touching memory.
 cudaError_t LaunchSpin(uint64_t rounds, cudaStream_t stream);
 
 }  // namespace shardkit::gpu

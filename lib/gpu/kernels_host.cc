@@ -1,4 +1,4 @@
-// The kernels' twins for the host: plain loops, of the functions of lib/codec where these do the same.
+// The kernels for the host: plain loops, or functions of lib/codec that do the same.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace shardkit::gpu {
 namespace {
 
-// A pixel has 256 values.
+// The output of each of the 256 values that a pixel can have.
 template <typename Pixel>
 class PixelTable {
  public:
@@ -47,7 +47,7 @@ void Normalize(const NormalizeImages& arguments) {
   }
 }
 
-// Weighted sums of pixels, rounded to 8 bits. Input `j` of position `i` stands `step` bytes behind the one before it.
+// Reads a filter: the first input and the weights of output position `i`.
 class HostFilter {
  public:
   HostFilter(const int32_t* filter, uint32_t padded_taps) : filter_(filter), record_(size_t{padded_taps} + 2) {}
@@ -143,7 +143,7 @@ void Resample(const ResampleImages& arguments) {
   }
 }
 
-// Which value a position of a mask has, cheaply for positions that lie close to the one before.
+// Finds the value at a position of a mask. Fast for positions close to the last one.
 class RunFinder {
  public:
   explicit RunFinder(std::span<const uint32_t> ends) : ends_(ends) {}
@@ -165,7 +165,7 @@ class RunFinder {
   bool foreground_ = false;
 };
 
-// Stored columns one after the other, so that positions are close to the ones before.
+// Goes through the stored columns in order, so that each position is close to the last one.
 void DrawMask(const RasterizeMasks& arguments, const RasterizeMask& mask, uint64_t row_bytes, uint8_t* out) {
   RunFinder finder({arguments.ends + mask.runs, mask.run_count});
   const auto entry = [&](uint64_t table, uint32_t i) { return table == UINT64_MAX ? i : arguments.tables[table + i]; };

@@ -26,8 +26,8 @@ struct LoadedColumn {
   std::vector<uint8_t> present;
 };
 
-// How the device's work for a batch has ended. Outlives the batch: whoever waits for the work must not keep its memory,
-// nor the streams of its consumer.
+// How the device's work for a batch has ended. Outlives the batch, because code that waits for the work must not keep
+// the batch's memory or the streams of its consumer.
 class BatchOutcome {
  public:
   // Names the batch in errors, such as "cuda:0: batch of epoch 0, step 3".

@@ -1,4 +1,4 @@
-// Masks: run lengths through geometries to pixels, laid out as the loader does it (loader/mask_columns.cc).
+// Masks: applies geometries to run lengths and makes pixels, in the loader's layout (loader/mask_columns.cc).
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -16,17 +16,17 @@
 namespace shardkit::gpu {
 namespace {
 
-// What stands at the beginning of the metadata.
+// The beginning of the metadata.
 struct MaskHeader {
   uint64_t count = 0;
   uint64_t tiles = 0;
   uint64_t tables = 0;  // bytes from the metadata's beginning
 };
 
-// Output positions in stored ones, for masks whose pixels move.
+// Tables of the stored position for each output position, for masks whose pixels move.
 class PositionTables {
  public:
-  // Sets everything of *mask that depends on the geometry. One that comes again right away shares its tables.
+  // Sets everything in *mask that depends on the geometry. Tables are shared when the next geometry is the same.
   void Place(const Geometry& geometry, RasterizeMask* mask) {
     if (!last_ || geometry != last_->first) last_.emplace(geometry, Make(geometry));
     *mask = last_->second;
@@ -101,7 +101,7 @@ class MaskConversion : public ColumnConversion {
  private:
   uint64_t RowBytes(uint32_t width) const { return packed_ ? PackedRowBytes(width) : width; }
 
-  // That the masks are there, one after the other.
+  // Checks that the column has masks with geometries, one after the other.
   absl::Status Check(const BatchColumn& column) const {
     const size_t count = column.geometries.size();
     if (column.layout != BatchLayout::kMaskRuns || column.dtype != Type::kU32 || column.offsets.empty() ||
@@ -128,7 +128,7 @@ class MaskConversion : public ColumnConversion {
     }
     const uint64_t height = column.shapes[2 * item], width = column.shapes[2 * item + 1];
     const bool fits = height == geometry.stored_height && width == geometry.stored_width;
-    // Sides have 20 bits once they fit.
+    // When the sides fit they have at most 20 bits, so the product does not overflow.
     if (!fits || height * width > kMaxMaskPixels) {
       return InvalidArgument("mask ", item, " is of ", width, " x ", height, " pixels; its geometry is for ",
                              geometry.stored_width, " x ", geometry.stored_height);

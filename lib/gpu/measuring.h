@@ -1,4 +1,4 @@
-// Memory, streams and timing of measurements.
+// Memory, streams and timing for measurements.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Whether so much may be allocated for a measurement.
+// Whether a measurement may allocate so many bytes.
 inline absl::Status CheckMemory(const Backend& backend, uint64_t host_bytes, uint64_t device_bytes) {
   if (host_bytes == 0 && device_bytes == 0) return InvalidArgument(backend.info().name, ": a measurement of 0 bytes");
   constexpr uint64_t kMost = uint64_t{1} << 60;  // the sum below does not overflow
@@ -50,7 +50,7 @@ inline absl::Status CheckTransfer(const Backend& backend, uint64_t bytes, uint64
   return CheckMemory(backend, host_times * bounded, bounded);
 }
 
-// What is compared is of so many bytes together; small transfers are measured many at a time.
+// What is compared transfers this many bytes in total, so small transfers are repeated many times.
 inline constexpr uint64_t kComparedAtOnce = uint64_t{256} << 20;
 
 inline uint64_t Repetitions(uint64_t bytes, uint64_t at_once) { return std::max<uint64_t>(1, at_once / bytes); }
@@ -76,7 +76,7 @@ class DeviceBuffer {
   const uint64_t bytes_;
 };
 
-// Ordinary memory of the host, all of it touched: pages that never were are one and the same.
+// Ordinary memory of the host, all of it written to. Otherwise all its pages would be the same page of zeros.
 inline absl::StatusOr<std::shared_ptr<uint8_t>> TouchedMemory(uint64_t bytes) {
   auto* const memory = static_cast<uint8_t*>(std::malloc(bytes));
   if (memory == nullptr) return ResourceExhausted("host: there are no ", bytes, " bytes of memory");
@@ -84,7 +84,7 @@ inline absl::StatusOr<std::shared_ptr<uint8_t>> TouchedMemory(uint64_t bytes) {
   return std::shared_ptr<uint8_t>(memory, std::free);
 }
 
-// Page-locked memory of a pool of its own, all of it touched.
+// Page-locked memory with its own pool, all of it written to.
 inline absl::StatusOr<std::shared_ptr<uint8_t>> PinnedMemory(const std::shared_ptr<Backend>& backend, uint64_t bytes) {
   constexpr uint64_t kPage = 4096;
   const uint64_t budget = std::max((bytes + kPage - 1) / kPage * kPage, uint64_t{1} << 20);
@@ -95,7 +95,7 @@ inline absl::StatusOr<std::shared_ptr<uint8_t>> PinnedMemory(const std::shared_p
                                   [pool, bytes](uint8_t* given) { pool->Free(given, bytes); });
 }
 
-// A stream whose work is done when it goes: what the work uses is to be declared before it.
+// A stream whose destructor waits for its work. Declare what the work uses before the stream.
 class MeasuredStream {
  public:
   static absl::StatusOr<std::unique_ptr<MeasuredStream>> Create(Backend& backend) {
@@ -150,10 +150,10 @@ inline absl::StatusOr<double> DeviceSeconds(Backend& backend, Stream stream,
   return backend.ElapsedSeconds(begin->get(), end->get());
 }
 
-// How often to measure: enough for a median, and not for longer than it is worth on a slow device.
+// How often to measure: enough for a median, but not too long on a slow device.
 class Rounds {
  public:
-  // Whether there is to be one more.
+  // Whether to measure once more.
   bool Next() {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     return done_++ < kLeast || (done_ <= kMost && seconds < kSeconds);

@@ -14,7 +14,7 @@ namespace {
 
 struct Mount {
   std::string root;   // the group that is mounted
-  std::string point;  // where
+  std::string point;  // where it is mounted
 };
 
 // The mount of version 2, or of version 1's memory controller.
@@ -74,7 +74,7 @@ void ConsiderGroups(const std::string& root, bool unified, const char* file, std
   const std::optional<Mount> mount = FindMount(root, unified);
   std::optional<std::string> group = FindGroup(root, unified);
   if (!mount || !group) return;
-  // In a container the mount can begin below the group named, or the group be outside of what is mounted.
+  // In a container the mount can begin below the top group, and the process's group can be outside of the mount.
   if (mount->root != "/" && group->starts_with(mount->root)) group = group->substr(mount->root.size());
   while (true) {
     while (group->ends_with('/')) group->pop_back();

@@ -1,5 +1,5 @@
 // Interleaved pixels to planes. A block takes kNormalizePixels pixels of one image at a time, through shared memory, so
-// that reads and writes of global memory are both in wide pieces.
+// that global memory is read and written in wide pieces.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline GridSize NormalizeGrid(const NormalizeImages& arguments) {
   return MakeGrid(DivideUp<uint64_t>(plane, kNormalizePixels), arguments.count);
 }
 
-// Four elements side by side, as they stand in memory.
+// Packs four elements in the order that they have in memory.
 SHARDKIT_HOST_DEVICE inline Vector<1> PackFour(const uint8_t (&elements)[4]) {
   return {{elements[0] | uint32_t{elements[1]} << 8 | uint32_t{elements[2]} << 16 | uint32_t{elements[3]} << 24}};
 }
@@ -35,7 +35,7 @@ SHARDKIT_HOST_DEVICE inline Vector<4> PackFour(const float (&elements)[4]) {
   return vector;
 }
 
-// Pixels [4 * thread, 4 * thread + 4), of which the first stands at `pixels`, to registers.
+// Reads pixels [4 * thread, 4 * thread + 4) into registers. `pixels` points to the first of them.
 template <int kChannels>
 SHARDKIT_HOST_DEVICE void ReadFourPixels(const uint8_t* pixels, uint8_t (&values)[4 * kChannels]) {
   if (MisalignmentOf(pixels, 4) == 0) {

@@ -8,8 +8,8 @@
 
 namespace shardkit::gpu {
 
-// The system calls themselves, since nothing else of libnuma is needed. Setting a policy takes the number of nodes plus
-// one (a quirk of Linux that its manual, set_mempolicy(2), leaves out and libnuma honours).
+// Makes system calls directly, because nothing else of libnuma is needed. Setting a policy takes the number of nodes
+// plus one: a quirk of Linux that its manual, set_mempolicy(2), does not mention, and that libnuma follows too.
 #ifdef __linux__
 PreferNumaNode::PreferNumaNode(std::optional<int> node) {
   if (!node || *node < 0 || static_cast<size_t>(*node) >= kMostNodes) return;

@@ -7,8 +7,8 @@
 
 namespace shardkit::gpu {
 
-// While it lives, pages that the calling thread touches first come from this node as far as it has any; then as before.
-// Does nothing without a node, or where the system refuses: it is a wish.
+// While this object lives, pages that the calling thread touches first come from this node, as long as it has any. The
+// destructor restores the policy. Does nothing without a node, or when the system refuses.
 class PreferNumaNode {
  public:
   explicit PreferNumaNode(std::optional<int> node);

@@ -54,7 +54,7 @@ absl::StatusOr<void*> PinnedPool::TryAllocate(uint64_t bytes) {
   std::lock_guard lock(mutex_);
   auto kept = kept_by_size_.lower_bound(bytes);
   const bool room = used_ + kept_ <= budget_ && bytes <= budget_ - used_ - kept_;
-  // A much larger slab serves only where there is no room for a new one.
+  // A much larger slab is used only when there is no room for a new one.
   if (kept != kept_by_size_.end() && room && kept->first - bytes > bytes / 4) kept = kept_by_size_.end();
   void* memory = nullptr;
   uint64_t size = bytes;

@@ -1,4 +1,4 @@
-// What becomes of one u8 pixel value on its way out (PixelOutput).
+// Converts one u8 pixel value to its output (PixelOutput).
 #pragma once
 
 #include <cmath>
@@ -41,7 +41,7 @@ struct ToBf16Pixel {
   }
 };
 
-// Calls function(To…Pixel()) for the type; for a type that is not one of an output, nothing.
+// Calls function(To…Pixel()) for an output type. Does nothing for other types.
 template <typename Function>
 void WithPixelType(Type type, const Function& function) {
   switch (type) {

@@ -1,9 +1,9 @@
-// Runs to masks. First the position after each run, then the masks, tile by tile.
+// Turns runs into masks: first the position after each run, then the masks, tile by tile.
 //
-// A tile is part of one mask's output, row-major; a thread takes one of its columns (of bytes), finds the run of the
-// first row there by binary search and from there on only steps: in the stored mask the pixels of a column follow one
-// another. Most of a mask is background and costs nothing but the zeros that the tile begins with. The tile is made in
-// shared memory, since what the threads of a warp write there is adjacent, and goes out in wide pieces.
+// A tile is part of one mask's output, row-major. A thread takes one of the tile's columns (of bytes), finds the run of
+// the first row there by binary search, and from there only steps to the next runs: in the stored mask the pixels of a
+// column follow one another. Most of a mask is background and costs only the zeros that the tile begins with. The tile
+// is made in shared memory, because the threads of a warp write next to each other there, and is stored in wide pieces.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ inline constexpr uint32_t kRunsPerStep = kBlockThreads * kRunsPerThread;
 inline constexpr uint32_t kSumGroup = 16;  // threads whose sums are added up by one of them
 
 struct SumRunsShared {
-  uint32_t before[kBlockThreads];  // runs of the threads before it in its group
+  uint32_t before[kBlockThreads];  // sum of the runs of the threads before it in its group
   uint32_t group[kBlockThreads / kSumGroup];
-  uint32_t carry[2];  // of the steps before, in turns
+  uint32_t carry[2];  // end of the runs of the steps before, used in turn
 };
 
 inline GridSize SumRunsGrid(const RasterizeMasks& arguments) { return MakeGrid(arguments.count); }
@@ -83,12 +83,12 @@ SHARDKIT_HOST_DEVICE void SumRunsBlock(const RasterizeMasks& arguments, const Bl
 struct RasterizeShared {
   alignas(16) uint8_t bytes[kMaskTileBytes + 16];
 
-  // Of the tile, found by one thread for all.
+  // About the tile. One thread finds these for all.
   RasterizeMask mask;
-  const uint32_t* ends;  // of its runs
+  const uint32_t* ends;  // ends of its runs
   uint32_t row_bytes;
   uint32_t first_row;     // of the tile's first byte
-  uint32_t last_row;      // of the byte behind its last one
+  uint32_t last_row;      // of the byte after its last one
   uint32_t first_column;  // in bytes
   uint32_t last_column;
   uint32_t bytes_count;
@@ -111,7 +111,7 @@ SHARDKIT_HOST_DEVICE inline uint64_t Divide(uint64_t a, uint64_t b, uint64_t* re
   return a / b;
 }
 
-// The last mask whose first tile is not behind `tile`; of masks without pixels, and so without tiles, never one.
+// The last mask whose first tile is not after `tile`. Masks without pixels have no tiles and are never returned.
 SHARDKIT_HOST_DEVICE inline uint64_t MaskOfTile(const RasterizeMasks& arguments, uint64_t tile) {
   uint64_t begin = 0, end = arguments.count;
   while (end - begin > 1) {
@@ -160,8 +160,8 @@ SHARDKIT_HOST_DEVICE inline void ClearTile(uint32_t thread, RasterizeShared& sha
   }
 }
 
-// The run that holds `position`: the first whose end is behind it; there is one. The number of steps depends on
-// `run_count` alone, so that the threads of a warp take them together.
+// The run that holds `position`: the first one that ends after it. There must be one. The number of steps depends only
+// on `run_count`, so that the threads of a warp take the steps together.
 SHARDKIT_HOST_DEVICE inline uint32_t RunAt(const uint32_t* ends, uint32_t run_count, uint32_t position) {
   uint32_t begin = 0;
   for (uint32_t length = run_count; length > 1;) {
@@ -172,7 +172,7 @@ SHARDKIT_HOST_DEVICE inline uint32_t RunAt(const uint32_t* ends, uint32_t run_co
   return begin;
 }
 
-// A foreground pixel, which is all of a byte or one bit of it.
+// Draws a foreground pixel, which is a whole byte or one bit.
 template <bool kPacked>
 SHARDKIT_HOST_DEVICE void DrawPixel(uint8_t* to, uint8_t bits) {
   if constexpr (kPacked) {
@@ -182,8 +182,8 @@ SHARDKIT_HOST_DEVICE void DrawPixel(uint8_t* to, uint8_t bits) {
   }
 }
 
-// Sets what is foreground of `rows` rows of one column without tables. `to` is the first row's byte, `step` bytes lie
-// between rows; `bits` goes into each.
+// Draws the foreground of `rows` rows of one column, without tables. `to` is the byte of the first row, and rows are
+// `step` bytes apart. `bits` goes into each byte.
 template <bool kPacked>
 SHARDKIT_HOST_DEVICE void DrawColumn(const uint32_t* ends, uint32_t run_count, uint32_t position, uint32_t rows,
                                      uint8_t* to, uint32_t step, uint8_t bits) {
@@ -202,7 +202,7 @@ SHARDKIT_HOST_DEVICE void DrawColumn(const uint32_t* ends, uint32_t run_count, u
   }
 }
 
-// The same through tables. Neighbours on the output are often neighbours in the mask, so the run found last is tried
+// The same through tables. Neighbours in the output are often neighbours in the mask, so the run found last is tried
 // first.
 template <bool kPacked>
 SHARDKIT_HOST_DEVICE void DrawColumnThroughTables(const RasterizeMasks& arguments, const RasterizeShared& shared,
@@ -229,7 +229,7 @@ SHARDKIT_HOST_DEVICE void DrawColumnThroughTables(const RasterizeMasks& argument
   }
 }
 
-// One column of bytes of the tile, as far as it lies in part `part` of `parts` of its rows.
+// Draws one column of bytes of the tile, in part `part` of its rows, which are divided into `parts`.
 template <bool kPacked>
 SHARDKIT_HOST_DEVICE void DrawByteColumn(const RasterizeMasks& arguments, uint32_t column, uint32_t part,
                                          uint32_t parts, RasterizeShared& shared) {
@@ -253,7 +253,7 @@ SHARDKIT_HOST_DEVICE void DrawByteColumn(const RasterizeMasks& arguments, uint32
     end = Least(end, begin + rows);
   }
   if (begin >= end) return;
-  // Modulo 2^32, as all places in a tile.
+  // Modulo 2^32, like all places in a tile.
   uint8_t* const to =
       shared.bytes + shared.shift + ((begin - shared.first_row) * shared.row_bytes + column - shared.first_column);
   for (uint32_t x = first; x < last; ++x) {

@@ -1,4 +1,4 @@
-// Resizing in two passes, with the weights of lib/codec and its rounding to 8 bits after each of them.
+// Resizes in two passes, with the weights of lib/codec and its rounding to 8 bits after each pass.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace shardkit::gpu {
 
-// Of AxisFilter (codec/resize_kernels.h).
+// Weight bits of AxisFilter (codec/resize_kernels.h).
 inline constexpr int kResampleWeightBits = 22;
 
 // A block makes kResampleSide x kResampleSide pixels at a time, in each pass.
 inline constexpr uint32_t kResampleSide = 32;
-inline constexpr uint32_t kResampleRows = kBlockThreads / kResampleSide;  // of threads
+inline constexpr uint32_t kResampleRows = kBlockThreads / kResampleSide;  // rows of threads
 inline constexpr uint32_t kResamplePerThread = kResampleSide / kResampleRows;
 
-// One output position of a filter: what it is made of.
+// One output position of a filter: the first input, and the weights.
 struct FilterRecord {
   uint32_t first;
   uint32_t taps;
@@ -39,7 +39,7 @@ inline GridSize HorizontalGrid(const ResampleImages& arguments) {
                   arguments.count);
 }
 
-// The rows that count, each resized: pixels to scratch.
+// Resizes the rows that the vertical pass reads: pixels to scratch.
 template <int kChannels>
 SHARDKIT_HOST_DEVICE void ResizeAlongRows(const ResampleImages& arguments, const ResampleImage& image, uint32_t left,
                                           uint32_t top, uint32_t thread) {
@@ -95,8 +95,8 @@ SHARDKIT_HOST_DEVICE void HorizontalBlock(const ResampleImages& arguments, const
   }
 }
 
-// A square of the output, on its way from the order in which scratch is read to the one in which the output is written:
-// with `transpose` these differ. The rows' length keeps the threads of a warp in different banks both ways.
+// A square of the output. It is written in the order in which scratch is read, and read in the order of the output:
+// with `transpose` these differ. The rows' length keeps the threads of a warp in different banks in both orders.
 template <int kChannels>
 struct VerticalShared {
   uint8_t pixels[kChannels][kResampleSide][kResampleSide + 4];
@@ -107,7 +107,7 @@ inline GridSize VerticalGrid(const ResampleImages& arguments) {
                   arguments.count);
 }
 
-// The square of the output at (left, top), as far as it is content.
+// Makes the square of the output at (left, top), as far as it is content.
 template <int kChannels>
 SHARDKIT_HOST_DEVICE void ResizeAlongColumns(const ResampleImages& arguments, const ResampleImage& image, uint32_t left,
                                              uint32_t top, uint32_t thread, VerticalShared<kChannels>& shared) {

@@ -24,7 +24,7 @@ absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes
     return ResourceExhausted("staging ring: a slot of ", bytes, " bytes; the ring has ", pool_->budget(),
                              ", raise pinned_bytes");
   }
-  // Of few sizes, so that slots are of use to those that come after.
+  // Uses few sizes, so that later slots can use the same memory.
   const uint64_t rounded = std::min(std::bit_ceil(std::max(bytes, kLeastSlot)), pool_->budget());
   std::unique_lock lock(mutex_);
   while (true) {
@@ -34,7 +34,7 @@ absl::StatusOr<std::shared_ptr<StagingSlot>> StagingRing::Acquire(uint64_t bytes
     const absl::StatusOr<void*> memory = pool_->TryAllocate(rounded);
     if (memory.ok()) {
       ++slots_out_;
-      lock.unlock();  // Return takes it
+      lock.unlock();  // Return takes the lock
       uint8_t* const data = static_cast<uint8_t*>(*memory);
       StagingSlot* slot = nullptr;
       try {

@@ -15,7 +15,7 @@
 namespace shardkit::gpu {
 namespace {
 
-// What is not page-locked passes the ring in pieces of this size, so that one is filled while another is copied.
+// Memory that is not page-locked goes through the ring in pieces of this size. One is filled while another is copied.
 constexpr uint64_t kStagedPiece = uint64_t{4} << 20;
 
 class TransferState : public Transfer {
@@ -115,7 +115,7 @@ class StreamUploader : public Uploader {
     room_.notify_all();
   }
 
-  // On an error, what has been queued still holds all it needs.
+  // On an error, queued copies still hold all they need.
   absl::StatusOr<std::shared_ptr<const Transfer>> Queue(std::span<const UploadPiece> pieces,
                                                         const Cancellation* cancellation,
                                                         std::shared_ptr<const void> hold,
@@ -123,7 +123,7 @@ class StreamUploader : public Uploader {
     SHARDKIT_ASSIGN_OR_RETURN(EventPool::Handle begin, events_->Record(stream_));
     SHARDKIT_ASSIGN_OR_RETURN(const EventPool::Handle end, events_->Take());
     const auto transfer = std::make_shared<TransferState>(events_, end, std::move(hold));
-    // Whatever is thrown, the copies queued so far read what the transfer holds.
+    // When anything throws, waits for the copies queued so far, which read what the transfer holds.
     struct Wait {
       StreamUploader& uploader;
       bool needed = true;
@@ -152,7 +152,7 @@ class StreamUploader : public Uploader {
     }
     completions_->Add(end, [this, transfer, begin = std::move(begin), done = std::move(done), bytes,
                             staged](const absl::Status& outcome) {
-      struct Turn {  // ends whatever `done` throws
+      struct Turn {  // ends the turn even when `done` throws
         StreamUploader& uploader;
         ~Turn() { uploader.EndTurn(); }
       } turn{*this};
@@ -202,7 +202,7 @@ class StreamUploader : public Uploader {
   std::condition_variable room_;
   UploaderReport report_;
   absl::Status failure_;                          // what a `done` has thrown
-  std::unique_ptr<CompletionQueue> completions_;  // its functions use all of the above
+  std::unique_ptr<CompletionQueue> completions_;  // last: its functions use all members above
 };
 
 }  // namespace

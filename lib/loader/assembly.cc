@@ -9,7 +9,7 @@
 namespace shardkit::loader {
 namespace {
 
-// Of what a function makes of one sample.
+// Limit for the bytes that a function makes of one sample.
 constexpr uint64_t kMostTensorBytes = uint64_t{1} << 36;
 
 bool TensorFits(const LoaderColumn& options) {
@@ -31,8 +31,8 @@ bool FitsType(int64_t number, Type type) {
 
 std::vector<AssemblyFailure> Assembly::TakeFailures() {
   std::lock_guard lock(mutex_);
-  // Two columns of one sample may have failed in either order: what was thrown is kept, or else the message of the one
-  // that sorts first.
+  // Two columns of one sample may fail in any order. Keeps the failure that was thrown, otherwise the one whose message
+  // sorts first.
   std::ranges::sort(failures_, [](const AssemblyFailure& a, const AssemblyFailure& b) {
     if (a.sample != b.sample) return a.sample < b.sample;
     return a.thrown != b.thrown ? a.thrown : a.status.message() < b.status.message();

@@ -1,5 +1,5 @@
-// Turning the samples of a batch into its columns, in two passes: Layout, by one thread, finds sizes and places; Fill,
-// by many threads, brings in the values.
+// Turns the samples of a batch into its columns, in two passes: Layout, by one thread, finds sizes and places. Fill, by
+// many threads, writes the values.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace shardkit::loader {
 
-// The values of a block of which a part is damaged, read one by one. By sample of the block.
+// A sample of a block that is damaged in part. Its values were read one by one.
 struct SalvagedSample {
   absl::Status status;
   std::vector<std::optional<std::string>> values;  // by column
@@ -32,9 +32,9 @@ using SalvagedBlock = std::vector<SalvagedSample>;
 // A sample of the batch and the block in memory that holds it.
 struct AssemblySample {
   const BlockView* view = nullptr;
-  const SalvagedBlock* salvage = nullptr;  // in place of the view
+  const SalvagedBlock* salvage = nullptr;  // used in place of the view when not null
   uint32_t in_block = 0;
-  uint32_t block = 0;  // of the shard
+  uint32_t block = 0;  // number of the block in its shard
   BatchSample identity;
 
   std::optional<std::string_view> Value(size_t column) const {
@@ -45,15 +45,15 @@ struct AssemblySample {
   }
 };
 
-// Why a sample cannot be part of a batch. What was thrown fails the batch whatever the policy for bad samples: it says
-// something of a user's function, or of memory, and nothing of the sample.
+// Why a sample cannot be part of a batch. An exception (`thrown`) fails the batch whatever the policy for bad samples:
+// it is about a user's function or about memory, not about the sample.
 struct AssemblyFailure {
   size_t sample = 0;
   absl::Status status;
   bool thrown = false;
 };
 
-// What one batch is made from. Layout is for one thread, Fail for any.
+// The samples that one batch is made from, and their failures. Any thread may call Fail.
 class Assembly {
  public:
   std::vector<AssemblySample> samples;
@@ -70,7 +70,7 @@ class Assembly {
     failures_.push_back({sample, std::move(status), thrown});
   }
 
-  // Failures so far, in the order of samples and each sample once, and forgets them.
+  // Returns the failures so far and forgets them. Ordered by sample, each sample once.
   std::vector<AssemblyFailure> TakeFailures();
 
  private:
@@ -78,7 +78,7 @@ class Assembly {
   std::vector<AssemblyFailure> failures_;
 };
 
-// One thread's tools.
+// What one thread works with.
 struct WorkerScratch {
   ImageDecoder image;
   MaskRasterizer rasterizer;
@@ -88,29 +88,29 @@ struct WorkerScratch {
 // Immutable, thread-safe.
 class ColumnAssembler {
  public:
-  // `position` among the columns read; `column` is what the dataset says of it.
+  // `position` is among the columns read. `column` is the dataset's description of the column.
   ColumnAssembler(size_t position, Column column, LoaderColumn options)
       : position_(position), stored_(std::move(column)), options_(std::move(options)) {}
   virtual ~ColumnAssembler() = default;
 
-  // Sets everything of *memory but its values, for which it makes room. Reports bad samples; when there are any, the
+  // Sets everything in *memory except the values, for which it makes room. Reports bad samples. When there are any, the
   // batch is laid out again without them.
   virtual void Layout(Assembly& assembly, ColumnMemory* memory) const = 0;
 
-  // Samples [begin, end).
+  // Writes the values of samples [begin, end).
   virtual void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch,
                     ColumnMemory* memory) const = 0;
 
-  // Whether filling takes long in comparison with the bytes it makes, so that it is shared out in small portions.
+  // Whether filling takes long for the number of bytes it makes. Then threads take small portions.
   virtual bool heavy() const { return false; }
 
   // Whether Fill may find bad samples.
   virtual bool fill_may_fail() const { return true; }
 
-  // Whether the batch shows the blocks' own memory.
+  // Whether the batch points into the memory of blocks.
   virtual bool holds_blocks() const { return false; }
 
-  // Names the column.
+  // Adds the column's name.
   absl::Status Describe(const absl::Status& status) const;
 
  protected:
@@ -125,14 +125,14 @@ class ColumnAssembler {
   const LoaderColumn options_;
 };
 
-// InvalidArgument when the column cannot be decoded as asked. Masks lie on the image at `image_position`, if there is
-// one.
+// InvalidArgument when the column cannot be decoded as asked. `image_position` is the column of the image that the
+// masks belong to, if there is one.
 absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t position, const Column& column,
                                                                     const LoaderColumn& options,
                                                                     const GeometryOptions& geometry,
                                                                     std::optional<size_t> image_position);
 
-// The makers of each kind, for NewColumnAssembler.
+// One function for each kind, called by NewColumnAssembler.
 std::unique_ptr<ColumnAssembler> NewStoredColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewViewsColumn(size_t position, const Column& column, const LoaderColumn& options);
 std::unique_ptr<ColumnAssembler> NewMaskRunsColumn(size_t position, const Column& column, const LoaderColumn& options);

@@ -1,4 +1,4 @@
-// Memory of batches, used again.
+// Keeps the memory of batches for later batches.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,15 @@
 
 namespace shardkit::loader {
 
-// Thread-safe. Outlives the loader while batches are held. Its lock is taken before the engine's: the engine calls it
-// only while it does not hold its own, those functions apart that take no lock.
+// Thread-safe. Outlives the loader while batches are held. Lock order: this lock is taken before the engine's. So while
+// the engine holds its own lock, it calls only functions that do not wait for this one.
 //
-// A batch is charged what it is thought to take when it is begun (Reserve), and what it takes once it is laid out
-// (Charge).
+// A batch is charged its estimated bytes when it is begun (Reserve), and its real bytes once it is laid out (Charge).
 class BatchPool {
  public:
   using BlockList = std::vector<std::shared_ptr<BlockEntry>>;
 
-  // `returned` is called after a batch has come back, with the blocks it has held, until Close.
+  // `returned` is called each time a batch comes back, with the blocks that the batch held, until Close.
   BatchPool(uint64_t limit, std::function<void(const BlockList&)> returned)
       : limit_(limit), returned_(std::move(returned)) {
     free_.reserve(kMostFree);
@@ -39,8 +38,9 @@ class BatchPool {
     return used > limit_ ? used - limit_ : 0;
   }
 
-  // Lends `bytes` of the limit to blocks, until called again. Kept memory gives way, unless the pool is being used just
-  // now: the next call sees to it. Does not wait for the lock. True when there is more room than before.
+  // Lends `bytes` of the limit to blocks, until called again. Frees kept memory beyond what is left. Does not wait for
+  // the lock: when another thread holds it, the next call frees the memory. True when batches have more room than
+  // before.
   bool Lend(uint64_t bytes) {
     const bool more_room = lent_.exchange(bytes) > bytes;
     if (bytes == 0) return more_room;
@@ -48,7 +48,7 @@ class BatchPool {
     return more_room;
   }
 
-  // Memory for a batch that has been charged: the smallest that is large enough, or else the largest.
+  // Memory for a batch that was charged `bytes`: the smallest kept memory that is large enough, otherwise the largest.
   std::unique_ptr<BatchStorage> Take(uint64_t bytes) {
     std::lock_guard lock(mutex_);
     if (free_.empty()) {
@@ -67,7 +67,7 @@ class BatchPool {
     return storage;
   }
 
-  // A batch takes another number of bytes than it is charged. Kept memory gives way to it.
+  // Changes the charge of a batch to `bytes`. Frees kept memory beyond the limit.
   void Charge(BatchStorage& storage, uint64_t bytes) {
     std::lock_guard lock(mutex_);
     used_ += bytes - std::exchange(storage.charged_, bytes);
@@ -75,7 +75,7 @@ class BatchPool {
     peak_ = std::max(peak_, used_ + free_bytes_);
   }
 
-  // The batch is not charged any more.
+  // Takes back the memory of a batch, which is not charged any more.
   void Give(std::unique_ptr<BatchStorage> storage) {
     const uint64_t memory = storage->memory();
     const BlockList held = std::exchange(storage->held_, {});
@@ -85,12 +85,12 @@ class BatchPool {
       free_bytes_ += memory;
       free_.push_back(std::move(storage));
     } else {
-      storage.reset();  // before anybody is told of the room
+      storage.reset();  // before returned_ tells that there is room
     }
     if (!closed_) returned_(held);
   }
 
-  // Frees what is kept; from now on memory that comes back is freed.
+  // Frees kept memory. Memory that comes back later is freed at once.
   void Close() {
     std::lock_guard lock(mutex_);
     closed_ = true;
@@ -108,7 +108,7 @@ class BatchPool {
   }
 
  private:
-  static constexpr size_t kMostFree = 256;  // room for which is made once, as Give must not throw
+  static constexpr size_t kMostFree = 256;  // reserved once, because Give must not throw
 
   uint64_t Limit() const { return limit_ - std::min<uint64_t>(limit_, lent_); }
 

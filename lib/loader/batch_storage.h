@@ -14,7 +14,7 @@
 
 namespace shardkit::loader {
 
-// A column while it is assembled; `column` shows its parts once Expose has been called.
+// A column while it is assembled. Expose makes `column` show the other members.
 struct ColumnMemory {
   BatchColumn column;
   std::string name;  // the batch may outlive the loader
@@ -26,7 +26,7 @@ struct ColumnMemory {
   std::vector<std::string_view> views;
   std::vector<Geometry> geometries;
 
-  // Memory of an earlier, much larger batch would be held, and charged, for a small one.
+  // Frees memory that is left from a much larger batch. A small batch would hold it and be charged for it.
   void ShrinkIfMuchTooLarge() {
     constexpr uint64_t kLarge = uint64_t{8} << 20;
     if (values.capacity() <= kLarge || values.capacity() / 4 <= values.size()) return;
@@ -82,8 +82,8 @@ class BatchStorage : public Batch {
   std::vector<size_t> key_ends_;
   std::vector<BadSample> skipped_;
   std::vector<ColumnMemory> columns_;
-  std::vector<std::shared_ptr<BlockEntry>> held_;  // blocks that views point into
-  uint64_t charged_ = 0;                           // bytes, by the pool
+  std::vector<std::shared_ptr<BlockEntry>> held_;  // the blocks that views point into
+  uint64_t charged_ = 0;                           // bytes that the pool has charged
 };
 
 }  // namespace shardkit::loader

@@ -1,4 +1,4 @@
-// A batch on its way through the engine.
+// A batch while the engine makes it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace shardkit::loader {
 
-// One sample the plan wants in the batch.
+// One sample that the plan wants in the batch.
 struct SampleReference {
   uint32_t block = 0;  // in BatchTask::blocks
   uint32_t in_block = 0;
@@ -21,10 +21,10 @@ struct SampleReference {
 };
 
 struct BatchTask {
-  uint64_t sequence = 0;  // through the loader's life, from 0
+  uint64_t sequence = 0;  // number of the batch since the loader began, from 0
   uint64_t epoch = 0;
   uint64_t step = 0;
-  uint64_t steps_left_after = 0;  // in its epoch
+  uint64_t steps_left_after = 0;  // left in its epoch
   Cursor cursor_after;
   std::vector<SampleReference> references;
   std::vector<std::shared_ptr<BlockEntry>> blocks;  // each once
@@ -32,18 +32,18 @@ struct BatchTask {
   std::vector<uint32_t> block_unfilled;             // samples of each that are still to be filled
   size_t missing = 0;                               // blocks not in memory yet
 
-  // Positions in `references` of the samples of the assembly, and what was left out.
+  // Positions in `references` of the assembly's samples, and the samples that were left out.
   std::vector<uint32_t> kept;
   std::vector<BadSample> skipped;
   Assembly assembly;
-  uint64_t charged = 0;  // bytes, by the pool
-  uint64_t needed = 0;   // bytes, known once it has been laid out and had to wait for room
+  uint64_t charged = 0;  // bytes that the pool has charged
+  uint64_t needed = 0;   // bytes, known after the batch was laid out and put off
   bool begun = false;
-  bool at_work = false;  // its blocks are being looked at
+  bool at_work = false;  // a thread uses its blocks
   std::unique_ptr<BatchStorage> storage;
-  size_t next_sample = 0;      // to be filled
+  size_t next_sample = 0;      // the next sample to fill
   size_t portion = 1;          // samples filled at once
-  size_t samples_filling = 0;  // begun and not ended, or not begun
+  size_t samples_filling = 0;  // samples that are not filled yet
   bool done = false;
   absl::Status status;
 };

@@ -9,30 +9,30 @@
 namespace shardkit::loader {
 namespace {
 
-// A free buffer much larger than the block would only be held for it.
+// A buffer that is much larger than its block would waste memory.
 constexpr uint64_t kLargeBuffer = uint64_t{8} << 20;
 constexpr size_t kMostFree = 256;
 bool FitsWell(uint64_t buffer, uint64_t wanted) { return buffer <= kLargeBuffer || buffer / 4 <= wanted; }
 
-// How fast the expansion thought of comes down to that of blocks read; it goes up at once.
+// How fast the expected expansion falls to that of the blocks read. It rises at once.
 constexpr double kExpansionDecay = 0.05;
 
-// What the first blocks of a dataset may take beside their bytes in the file: zstd often gains a factor of four on
-// text.
+// The most memory that the first blocks of a dataset are expected to take beyond their bytes in the file: zstd often
+// makes text four times smaller.
 constexpr uint64_t kMostUnknown = uint64_t{16} << 20;
 
-// What is beside the bytes of a block: parts of pages, a decompressor. Smaller blocks say little of what larger ones
-// take.
+// Memory that a block takes besides its bytes: parts of pages, a decompressor. Blocks smaller than this tell little
+// about larger ones.
 constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
 
-// The memory of a buffer of so many bytes.
+// The memory of a buffer for `length` bytes.
 uint64_t InBuffer(uint64_t length) {
   return RoundUp(length, length < Buffer::kHugePage ? Buffer::kAlignment : Buffer::kHugePage);
 }
 
 }  // namespace
 
-// What a block not read yet will take: its columns may be fewer, and larger when decompressed.
+// What a block not read yet will take. Not all of its columns may be read, and they may grow when decompressed.
 uint64_t BlockTable::Estimate(const BlockEntry& entry) const {
   const double expansion = expansion_[entry.key.dataset];
   const uint64_t length = InBuffer(entry.place.length);
@@ -59,7 +59,7 @@ std::shared_ptr<BlockEntry> BlockTable::Add(const BlockKey& key, const DatasetBl
 void BlockTable::Need(BlockEntry& entry, BatchTask& task) {
   entry.tasks.push_back(&task);
   if (entry.state != BlockState::kReady) ++task.missing;
-  // Its first one; with others it is wanted already.
+  // This is the block's first batch. With more batches the block is in wanted_ already.
   if (entry.state == BlockState::kWanted && entry.tasks.size() == 1) AddWanted(entry);
 }
 
@@ -77,8 +77,8 @@ void BlockTable::Charge(BlockEntry& entry, uint64_t bytes) {
 
 void BlockTable::TakeBuffer(BlockEntry& entry) {
   const uint64_t wanted = Estimate(entry);
-  // The smallest that is large enough, or else the largest; of equal ones the one used last, which may still be in the
-  // processor's cache.
+  // Takes the smallest free buffer that is large enough, otherwise the largest. Of equal ones it takes the one used
+  // last, which may still be in the processor's cache.
   size_t best = free_.size();
   for (size_t i = free_.size(); i-- > 0;) {
     const uint64_t memory = free_[i].memory();
@@ -150,7 +150,7 @@ void BlockTable::DropKeptMaps() {
   }
 }
 
-// Gives up the block in memory that is needed last, and not by batch `oldest`.
+// Drops the block in memory that is needed last. Never drops a block that batch `oldest` needs.
 bool BlockTable::DropBlock(uint64_t oldest) {
   BlockEntry* victim = nullptr;
   const auto next_need = [](const BlockEntry& entry) {
@@ -190,11 +190,11 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
   const auto [sequence, id] = *next;
   BlockEntry& entry = *by_id_.at(id);
   const uint64_t bytes = Estimate(entry);
-  // A free buffer does not count twice.
+  // Free buffers do not count: they are reused or freed.
   const auto fits = [&] { return held_ - free_bytes_ + bytes <= limit_; };
   if (!fits()) {
     if (sequence > oldest) return nullptr;
-    // What the first blocks take is a guess, for which none is given up.
+    // The size of the first blocks is a guess, so no other block is dropped for them.
     const bool known = expansion_[entry.key.dataset] != kExpansionUnknown;
     while (known && !fits() && DropBlock(oldest)) {
     }
@@ -236,7 +236,7 @@ void BlockTable::LearnExpansion(const BlockEntry& entry) {
     expansion = seen;
   } else if (seen <= expansion) {
     expansion += kExpansionDecay * (seen - expansion);
-  } else if (entry.charged > entry.buffer_before + kBesideBytes) {  // else it came with a larger buffer than it needs
+  } else if (entry.charged > entry.buffer_before + kBesideBytes) {  // else its buffer was larger than it needs
     expansion = seen;
   }
 }

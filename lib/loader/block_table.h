@@ -1,4 +1,4 @@
-// The blocks a loader wants, reads and holds, and the memory they take.
+// The blocks that a loader wants, reads and holds, and the memory they take.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace shardkit::loader {
 
 struct BatchTask;
 
-// A block within one window: another window that cuts the same block has an entry of its own.
+// A block within one window. Another window with a part of the same block has its own entry.
 struct BlockKey {
   uint64_t epoch = 0;
   uint64_t window = 0;
@@ -40,22 +40,22 @@ struct BlockEntry {
   DatasetBlock place;
   uint64_t id = 0;
   BlockState state = BlockState::kWanted;
-  uint64_t uses_left = 0;  // samples still to be delivered; kUnknown where other ranks use the window too
-  bool retired = false;    // its window has been passed
+  uint64_t uses_left = 0;  // samples still to be delivered; kUnknown when other ranks use the window too
+  bool retired = false;    // its window is over
   bool read_before = false;
-  std::deque<BatchTask*> tasks;  // batches in flight that need it, in the order of the plan
-  uint32_t holders = 0;          // batches delivered that show its memory
+  std::deque<BatchTask*> tasks;  // batches in flight that need it, in plan order
+  uint32_t holders = 0;          // delivered batches that point into its memory
   uint64_t charged = 0;          // bytes
   uint64_t buffer_before = 0;    // bytes of the buffer when reading began
   uint64_t estimate = 0;         // bytes, while it is wanted
 
-  // Set while reading, and read by others once it is ready.
+  // Set while reading. Other threads read them when the entry is ready.
   BlockBuffer buffer;
   BlockView view;
   std::unique_ptr<SalvagedBlock> salvage;
   absl::Status status;
 
-  // Of the batch being planned.
+  // For planning: the last batch that planned the block, and the block's index in that batch.
   uint64_t planned_by = UINT64_MAX;
   uint32_t index_in_batch = 0;
 
@@ -68,47 +68,47 @@ class BlockTable {
   BlockTable(uint64_t memory_limit, size_t datasets)
       : share_(memory_limit), limit_(memory_limit), expansion_(datasets, kExpansionUnknown) {}
 
-  // Lends `bytes` of the limit to batches, until called again. Blocks give way that batch `oldest` does not need and no
-  // batch is at work on: batches that had all of theirs may miss some again.
+  // Lends `bytes` of the limit to batches, until called again. Drops blocks that batch `oldest` does not need and that
+  // no batch works on. Then batches that had all their blocks may miss some again.
   void Lend(uint64_t bytes, uint64_t oldest);
 
   // The entry of a block, or null.
   std::shared_ptr<BlockEntry> Find(const BlockKey& key) const;
-  // Makes one; `uses` is how often its samples will be delivered, or kUnknown.
+  // Makes an entry. `uses` is how often its samples will be delivered, or kUnknown.
   std::shared_ptr<BlockEntry> Add(const BlockKey& key, const DatasetBlock& place, uint64_t uses);
 
-  // Adds a batch, the last one planned so far, to those that need the entry, and counts what it misses.
+  // Adds the batch, which is the last one planned so far, to those that need the entry. Counts its missing blocks.
   void Need(BlockEntry& entry, BatchTask& task);
 
-  // The window of these entries has been passed: they go when no batch in flight needs them.
+  // The window of these entries is over. They are released when no batch in flight needs them.
   void Retire(const std::vector<std::shared_ptr<BlockEntry>>& entries);
 
-  // The next block to read, now in state kReading and with a buffer, or null when there is none or no room. Of a shard
-  // that is forward_only() no block is read while another one is, so that they are read in the order of the batches.
-  // For the batch `oldest` room is made: other blocks are dropped, as in Lend, and wanted again, or the limit is
-  // passed.
+  // Returns the next block to read, now in state kReading and with a buffer, or null when there is none or no room.
+  // Reads only one block at a time of a shard that is forward_only(), so that they are read in the order of the
+  // batches. Batch `oldest` always gets room: other blocks are dropped as in Lend and become wanted again, or the limit
+  // is exceeded.
   std::shared_ptr<BlockEntry> BeginRead(uint64_t oldest);
 
-  // Whether blocks have been dropped since the last call: batches that had all of theirs may miss some.
+  // Whether blocks were dropped since the last call. Then batches that had all their blocks may miss some.
   bool TakeDropped() { return std::exchange(dropped_, false); }
 
-  // The entry is ready, or has failed. Returns the batches that no longer miss any block.
+  // Call when the entry is ready or has failed. Returns the batches that no longer miss any block.
   std::vector<BatchTask*> EndRead(BlockEntry& entry);
 
-  // The batch is done with the entry, of which it delivered `uses` samples.
+  // The batch no longer needs the entry, of which it delivered `uses` samples.
   void Done(BlockEntry& entry, const BatchTask& task, uint64_t uses);
 
-  // A batch that is delivered shows the entry's memory, and does so no longer.
+  // A delivered batch begins (Hold) or ends (Unhold) to point into the entry's memory.
   void Hold(BlockEntry& entry) { ++entry.holders; }
   void Unhold(BlockEntry& entry);
 
-  // Bytes held, memory kept for later blocks included; and bytes of the blocks in memory and wanted.
+  // Bytes held, with free buffers. planned() are the bytes of blocks in memory and wanted.
   uint64_t held() const { return held_; }
   // Bytes beyond the limit.
   uint64_t over() const { return held_ - free_bytes_ > share_ ? held_ - free_bytes_ - share_ : 0; }
   uint64_t planned() const { return held_ - free_bytes_ + wanted_bytes_; }
   bool anything_wanted() const { return !wanted_.empty(); }
-  // Whether a block is wanted that need not wait for its turn.
+  // Whether a wanted block can be read now, without waiting for its turn in a forward_only() shard.
   bool anything_readable() const { return NextReadable() != wanted_.end(); }
   uint64_t peak() const { return peak_; }
   uint64_t read_again() const { return read_again_; }
@@ -131,18 +131,18 @@ class BlockTable {
   bool DropBlock(uint64_t oldest);
 
   const uint64_t share_;
-  uint64_t limit_;                 // what is left of it
-  std::vector<double> expansion_;  // by dataset: memory of its blocks over their bytes in the file
-  // Abseil's tables do not bear it when there is no memory for them to grow.
+  uint64_t limit_;                 // what is left of share_
+  std::vector<double> expansion_;  // by dataset: memory of its blocks divided by their bytes in the file
+  // Not one of Abseil's tables, which do not survive it when there is no memory for them to grow.
   std::unordered_map<BlockKey, std::shared_ptr<BlockEntry>, absl::Hash<BlockKey>> entries_;
   std::set<Place> wanted_;
-  std::set<std::pair<uint32_t, uint32_t>> in_turn_;  // dataset and shard: those forward_only() that are being read
+  std::set<std::pair<uint32_t, uint32_t>> in_turn_;  // (dataset, shard) of forward_only() shards that are being read
   std::unordered_map<uint64_t, BlockEntry*> by_id_;
   uint64_t wanted_bytes_ = 0;
   uint64_t next_id_ = 0;
   std::vector<BlockBuffer> free_;
   uint64_t free_bytes_ = 0;
-  std::deque<MappedRange> kept_maps_;  // of blocks released, oldest first: an epoch later they need not be mapped again
+  std::deque<MappedRange> kept_maps_;  // of released blocks, oldest first: the next epoch need not map them again
   uint64_t kept_map_bytes_ = 0;
   uint64_t held_ = 0;  // free buffers included
   uint64_t peak_ = 0;

@@ -10,7 +10,7 @@
 namespace shardkit {
 namespace {
 
-constexpr size_t kLongestCursor = 4096;  // bytes; a cursor with white space is far shorter
+constexpr size_t kLongestCursor = 4096;  // bytes; even with white space a cursor is far shorter
 constexpr size_t kHashDigits = 16;
 
 }  // namespace

@@ -7,12 +7,12 @@
 namespace shardkit::loader {
 namespace {
 
-// Orders of few blocks differ much in how far apart neighbouring samples come to lie. Of so many the first good one is
-// taken.
+// With few blocks, orders differ much in how far apart consecutive samples are. Of at most this many orders the first
+// good one is taken.
 constexpr uint64_t kOrdersTried = 32;
 constexpr size_t kFewBlocks = 4096;
-constexpr double kGoodDistance = 0.99;  // of that in a perfect shuffle
-constexpr double kMostDistance = 1.1;   // beyond it, lanes keep to opposite ends
+constexpr double kGoodDistance = 0.99;  // share of the distance in a perfect shuffle
+constexpr double kMostDistance = 1.1;   // beyond it, lanes stay at opposite ends of the dataset
 
 }  // namespace
 
@@ -35,7 +35,7 @@ DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOr
   CutIntoWindows();
 }
 
-// The blocks once, from `place` on, as far as they are needed; the place after them.
+// Appends each block once, from `place` on, until options_.count is reached. Returns the place after them.
 uint64_t DatasetOrder::AddPass(const std::vector<uint32_t>& order, uint64_t place) {
   for (uint32_t i = 0; i < blocks_.size() && place < options_.count; ++i) {
     const uint32_t block = order.empty() ? i : order[i];
@@ -46,8 +46,8 @@ uint64_t DatasetOrder::AddPass(const std::vector<uint32_t>& order, uint64_t plac
   return place;
 }
 
-// How far apart samples that follow one another are on average, in the order of the dataset, as a share of that in a
-// perfect shuffle. Told from the blocks alone, at a few rows of each.
+// How far apart consecutive samples are in the dataset on average, divided by that in a perfect shuffle. Estimated from
+// the middles of blocks, at a few rows of each.
 double DatasetOrder::LaneDistance() const {
   const uint64_t rows = std::min<uint64_t>(rows_, 8 * segments_.size() / options_.lanes + 1);
   if (rows == 0 || blocks_.empty()) return 1;
@@ -79,8 +79,8 @@ void DatasetOrder::CutIntoWindows() {
   size_t segment = 0;
   for (uint64_t begin = 0, lane = 0; begin < options_.count; ++lane) {
     const uint64_t end = begin < lanes_end ? begin + rows_ : options_.count;
-    // Unless everything fits, the first window of a lane is shorter, each lane's by another amount, so that the lanes
-    // do not all come to a new window, and a reader to its blocks, at the same time.
+    // Unless everything fits, the first window of each lane is shorter, by a different amount for each lane. So the
+    // lanes do not all come to a new window, and need its blocks, at the same time.
     uint64_t limit = fits ? options_.window_bytes : first_bytes / options_.lanes * (lane % options_.lanes + 1);
     uint64_t next_limit = first_bytes;
     uint64_t bytes = 0;

@@ -14,12 +14,12 @@ struct DatasetOrderOptions {
   uint64_t count = 0;  // samples of the epoch
   uint32_t lanes = 1;
   uint64_t window_bytes = 0;  // of one lane
-  uint64_t first_bytes = 0;   // of its first window; each one may then be twice as large as the one before
+  uint64_t first_bytes = 0;   // of a lane's first window; each later window may be twice as large as the one before
   SampleOrder order = SampleOrder::kShuffled;
 };
 
-// Places [0, count) are the samples block after block; lane l has the places [l * rows(), (l + 1) * rows()), and what
-// is left over belongs to no lane. Immutable, thread-safe.
+// Places [0, count) number the samples block after block. Lane l has the places [l * rows(), (l + 1) * rows()). The
+// places left over belong to no lane. Immutable, thread-safe.
 class DatasetOrder {
  public:
   // `blocks` must outlive this and hold at least one sample when options.count > 0.
@@ -29,10 +29,10 @@ class DatasetOrder {
   uint64_t rows() const { return rows_; }
   uint64_t window_count() const { return windows_.empty() ? 0 : windows_.size() - 1; }
 
-  // The sample delivered at a place: the place within its window permuted. Sets all but dataset and lane.
+  // The sample delivered at a place, after the place was permuted within its window. Sets all but dataset and lane.
   PlannedSample At(uint64_t place) const;
 
-  // Places of `window` that lie in `block`.
+  // How many places of `window` lie in `block`.
   uint32_t BlockUses(uint64_t window, uint32_t block) const;
 
  private:
@@ -54,7 +54,7 @@ class DatasetOrder {
   const DatasetOrderOptions options_;
   uint64_t rows_ = 0;
   std::vector<Segment> segments_;
-  std::vector<uint64_t> windows_;  // first places, ascending, and the count at the end
+  std::vector<uint64_t> windows_;  // the first place of each window, ascending, then the count
 };
 
 }  // namespace shardkit::loader

@@ -13,9 +13,9 @@ double Share(double part, const StageTimes& stage) { return stage.total() > 0 ? 
 }  // namespace
 
 Diagnosis Diagnose(const LoaderReport& report) {
-  constexpr double kNoWait = 0.01;     // of step time: the consumer is what bounds
+  constexpr double kNoWait = 0.01;     // of step time; below it the consumer is the bottleneck
   constexpr double kBusy = 0.7;        // of a stage's time
-  constexpr double kIdle = 0.3;        // neither stage is busy
+  constexpr double kIdle = 0.3;        // when both stages are below it, neither is busy
   constexpr double kReadAgain = 0.05;  // of the blocks
   const double wait = report.wait_share();
   const double decode_busy = Share(report.decode.busy, report.decode);

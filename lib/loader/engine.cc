@@ -10,7 +10,7 @@
 namespace shardkit::loader {
 namespace {
 
-// Threads that auto may come to for reading: as many requests in flight as make fast disks fast.
+// The most reading threads that auto may come to: fast disks need that many requests in flight.
 constexpr int kMostReadThreads = 16;
 
 constexpr size_t kMostSkippedListed = 100;
@@ -130,7 +130,7 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::NextBatch() {
   });
 }
 
-// What the report says of a batch whose turn has come, for which the consumer has waited since `begin`. With the lock
+// Adds a batch to the report when it is its turn. The consumer has waited for it since `begin`. Called with the lock
 // held.
 void Engine::CountDelivery(const BatchTask& task, Clock::time_point begin) {
   const auto end = Clock::now();

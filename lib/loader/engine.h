@@ -2,17 +2,18 @@
 //
 //   plan -> blocks wanted -> read, checked, decompressed -> laid out -> filled (decoded) -> delivered in order
 //
-// One mutex guards all of it but the work itself: reading a block and filling samples are done without it. What each
-// stage waits for and is limited by:
+// One mutex guards everything except the work itself: reading a block and filling samples are done without it. Each
+// stage waits for, or is limited by:
 //   planning    room for blocks (memory), kMostPlannedSamples
 //   reading     a wanted block and room for it
 //   laying out  all blocks of a batch, and room for the batch
 //   Next        the batch whose turn it is
-// The oldest batch in flight is always given room, so that there is no wait in a circle; where it takes more than the
-// share of batches or blocks, the other gives up what it can, so that their sum stays within the budget.
+// The oldest batch in flight always gets room, so that stages never wait for each other in a circle. When it takes more
+// than the share of batches or of blocks, the other share gives up what it can, so that the sum stays within the
+// budget.
 //
-// What goes wrong with a block or a batch, exceptions included, is delivered in its turn. An exception that has no such
-// place (no memory to plan, an observer) ends all threads through Stop, and is what Next returns from then on.
+// An error of a block or a batch, exceptions included, is delivered when it is the batch's turn. Other exceptions (no
+// memory to plan, an observer) end all threads through Stop, and Next returns them from then on.
 #pragma once
 
 #include <condition_variable>
@@ -46,7 +47,7 @@ class Engine : public Loader {
          const LoaderOptions& options);
   ~Engine() override;
 
-  // ResourceExhausted when the system does not give as many threads.
+  // ResourceExhausted when the system does not give enough threads.
   absl::Status Start();
 
   absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
@@ -66,14 +67,14 @@ class Engine : public Loader {
   using Lock = std::unique_lock<std::mutex>;
 
   absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
-  // Ends all threads, for this reason unless it is OK or there was one before.
+  // Ends all threads. `failure` becomes the reason unless it is OK or there is one already.
   void Stop(const absl::Status& failure);
-  // A thread, or what another one does for the loader: an exception stops it.
+  // Runs a thread, or a call into the loader from another thread. An exception stops the loader.
   template <typename Function>
   void Run(std::string_view what, const Function& function);
 
-  // The blocks wanted of the window a lane is in, and of the one before: in a mixture the last samples of a window come
-  // among the first ones of the next.
+  // The wanted blocks of a lane's window, and of the window before. In a mixture of datasets the last samples of a
+  // window come among the first samples of the next.
   struct LaneWindow {
     uint64_t epoch = 0;
     uint64_t window = UINT64_MAX;
@@ -128,10 +129,10 @@ class Engine : public Loader {
   const std::shared_ptr<const Plan> plan_;
   const std::vector<std::unique_ptr<ColumnAssembler>> columns_;
   const bool heavy_;          // filling takes long for each sample
-  const bool fill_may_fail_;  // so that blocks are needed until all is filled
-  const bool holds_blocks_;   // batches show the memory of blocks
+  const bool fill_may_fail_;  // if so, blocks are needed until the whole batch is filled
+  const bool holds_blocks_;   // batches point into the memory of blocks
   int decode_threads_ = 1;
-  int read_threads_ = 1;                               // as many as there are; the tuner says how many of them work
+  int read_threads_ = 1;                               // all of them; the tuner says how many work
   const std::shared_ptr<GuardedMemory> batch_memory_;  // null for ordinary memory
   Cancellation stopped_;
 
@@ -141,8 +142,8 @@ class Engine : public Loader {
   BlockTable blocks_;
   ReaderTuner tuner_;
   std::deque<std::unique_ptr<BatchTask>> tasks_;  // in flight, oldest first
-  std::set<BatchTask*, BySequence> complete_;     // all blocks are there, not laid out
-  std::set<BatchTask*, BySequence> filling_;      // samples left to be begun
+  std::set<BatchTask*, BySequence> complete_;     // all blocks are in memory; not laid out yet
+  std::set<BatchTask*, BySequence> filling_;      // with samples that no thread has begun
   uint64_t planned_samples_ = 0;                  // of tasks_
   uint64_t next_sequence_ = 0;
   bool all_planned_ = false;
@@ -155,12 +156,12 @@ class Engine : public Loader {
   uint64_t ahead_bytes_ = 0;     // of batches laid out and not delivered
   uint64_t bytes_read_ = 0;
   uint64_t blocks_read_ = 0;
-  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane; the planner's
+  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane; for the planner only
 
   LoaderReport report_;  // the consumer's figures
   std::optional<Clock::time_point> first_next_, first_end_, last_end_;
 
-  // Of the consumer's thread.
+  // Used by the consumer's thread only.
   Cursor cursor_;
   uint64_t steps_left_ = 0;
   absl::Status finished_;

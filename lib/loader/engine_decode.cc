@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kPortionBytes = 1 << 20;  // copied by one thread at once
 constexpr size_t kMostHeavySamples = 8;      // decoded by one thread at once
 
-// Batches ready before their turn: enough to even out the work, few enough for small ones to be written and read while
-// they are in the processor's cache.
+// Batches made ready before their turn: enough to balance the work, and few enough that small batches are still in the
+// processor's cache when they are read.
 constexpr uint64_t kAheadBytes = 8 << 20;
 constexpr uint64_t kAheadBatches = 4;
 
@@ -102,14 +102,14 @@ void Engine::WakeDecoders(size_t most) {
 
 uint64_t Engine::AheadLimit(uint64_t batch_bytes) const { return std::max(kAheadBytes, kAheadBatches * batch_bytes); }
 
-// Decoders that had no room, once there is some for more than one batch, or the next one is the batch whose turn it is.
+// Wakes decoders that had no room, once there is room for more than one batch, or when the next batch is the oldest.
 void Engine::WakeBlockedDecoders() {
   if (decoders_blocked_ == 0) return;
   const bool turn = !complete_.empty() && *complete_.begin() == tasks_.front().get();
   if (turn || ahead_bytes_ <= AheadLimit(batch_estimate_) / 2) WakeDecoders(static_cast<size_t>(decoders_blocked_));
 }
 
-// Shares a batch that has been laid out among the threads, or ends it when nothing is left to fill.
+// Divides a batch that was laid out among the threads, or finishes it when nothing is left to fill.
 void Engine::StartFilling(Lock& lock, BatchTask& task) {
   if (task.samples_filling == 0) return Finish(lock, task);
   filling_.insert(&task);
@@ -130,32 +130,32 @@ BatchTask* Engine::TaskToLayOut() {
   return task;
 }
 
-// The batch turned out larger than there is room for, and its memory has not been touched. Its turn comes again when
-// there is room, or when it is the oldest. Called and left with the lock held.
+// The batch is larger than the room there is, and nothing was written to its memory yet. It is laid out again when
+// there is room, or when it is the oldest. The lock is held before and after the call.
 void Engine::PutOff(Lock& lock, BatchTask& task) {
   task.needed = std::exchange(task.charged, 0);
   task.at_work = false;
   std::unique_ptr<BatchStorage> storage = std::move(task.storage);
   complete_.insert(&task);
-  lock.unlock();  // from here on another thread may take the batch, and the consumer have it
+  lock.unlock();  // from here on another thread may take the batch and deliver it
   pool_->Give(std::move(storage));
   lock.lock();
 }
 
 // The oldest batch, its blocks, and the batches that the consumer holds may take more than the share of batches or of
-// blocks: the other gives up what it can do without.
+// blocks. Then the other share gives up what it does not need.
 void Engine::BalanceMemory() {
   if (pool_->Lend(blocks_.over())) to_decode_.notify_all();
   blocks_.Lend(pool_->over(), Oldest());
   ForgetIncomplete();
 }
 
-// Batches that miss a block again, because it was given up.
+// Removes batches from complete_ that miss a block again, because the block was dropped.
 void Engine::ForgetIncomplete() {
   if (blocks_.TakeDropped()) std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
 }
 
-// What of the batch is good so far, as the columns see it.
+// Gives the columns the samples of the batch that are good so far.
 void Engine::ChooseSamples(BatchTask& task) {
   Assembly& assembly = task.assembly;
   assembly.seed = options_.plan.seed;
@@ -277,14 +277,14 @@ absl::Status Engine::Fill(BatchTask& task, size_t begin, size_t end, std::option
         columns_[i]->Fill(task.assembly, begin, end, *scratch, &task.storage->columns_[i]);
         continue;
       }
-      // One by one, so that a loader that is destroyed need not wait for a whole portion, and that an exception, which
-      // is most likely a user's function's, can be laid at its sample's door.
+      // One by one, so that a loader that is destroyed need not wait for a whole portion, and so that an exception,
+      // most likely from a user's function, is reported for its sample.
       for (size_t sample = begin; sample < end && !stopped_.cancelled(); ++sample) {
         try {
           columns_[i]->Fill(task.assembly, sample, sample + 1, *scratch, &task.storage->columns_[i]);
         } catch (...) {
           task.assembly.Fail(sample, columns_[i]->Describe(StatusOfException("decoding")), /*thrown=*/true);
-          scratch.emplace();  // nobody knows what state the decoders are in
+          scratch.emplace();  // the decoders may be in any state
         }
       }
     }
@@ -295,7 +295,7 @@ absl::Status Engine::Fill(BatchTask& task, size_t begin, size_t end, std::option
   }
 }
 
-// Whether the blocks of these samples, where they lie in memory maps, were what they are taken for all the while.
+// Checks that the memory maps under these samples' blocks have shown the files' bytes until now.
 absl::Status Engine::CheckMaps(const BatchTask& task, size_t begin, size_t end) const {
   if (options_.read.mode != ReadMode::kMapped) return absl::OkStatus();
   std::vector<const BlockEntry*> blocks;
@@ -306,7 +306,7 @@ absl::Status Engine::CheckMaps(const BatchTask& task, size_t begin, size_t end) 
   return absl::OkStatus();
 }
 
-// Samples have been copied: blocks that were needed for them alone can go while the rest of the batch takes up memory.
+// These samples are copied. Releases blocks that no other sample of the batch needs, before the batch is complete.
 void Engine::ReleaseFilled(BatchTask& task, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const uint32_t index = task.references[task.kept[i]].block;
@@ -317,7 +317,7 @@ void Engine::ReleaseFilled(BatchTask& task, size_t begin, size_t end) {
   }
 }
 
-// All samples are filled, or the batch has failed. Called and left with the lock held.
+// All samples are filled, or the batch has failed. The lock is held before and after the call.
 void Engine::Finish(Lock& lock, BatchTask& task) {
   lock.unlock();
   if (task.status.ok() && !LeaveOut(task, task.assembly.TakeFailures()) && task.status.ok()) {
@@ -329,7 +329,7 @@ void Engine::Finish(Lock& lock, BatchTask& task) {
   }
   if (task.status.ok() && !stopped_.cancelled()) task.status = Complete(task);
   lock.lock();
-  const bool hold = holds_blocks_ && task.storage != nullptr;  // it has none when there was no memory for it
+  const bool hold = holds_blocks_ && task.storage != nullptr;  // no storage when there was no memory for it
   for (size_t i = 0; i < task.blocks.size(); ++i) {
     if (task.blocks[i] == nullptr) continue;
     if (hold) blocks_.Hold(*task.blocks[i]);
@@ -344,7 +344,7 @@ void Engine::Finish(Lock& lock, BatchTask& task) {
   if (&task == tasks_.front().get()) to_deliver_.notify_all();
 }
 
-// What the consumer sees of the batch, and the user's last word on it.
+// Sets what the consumer sees of the batch, then calls the user's batch_function.
 absl::Status Engine::Complete(BatchTask& task) {
   BatchStorage& storage = *task.storage;
   storage.epoch_ = task.epoch;

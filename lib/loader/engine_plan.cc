@@ -1,4 +1,4 @@
-// The planning thread: steps of the plan become batches in flight, which want blocks.
+// The planning thread: turns steps of the plan into batches in flight, and asks for their blocks.
 #include <utility>
 
 #include "loader/engine.h"
@@ -6,7 +6,7 @@
 namespace shardkit::loader {
 namespace {
 
-// Samples planned ahead: enough for blocks of thousands of tiny samples to be asked for early, few enough to bound
+// The most samples planned ahead: enough to ask early for blocks of thousands of tiny samples, few enough to bound
 // memory.
 constexpr uint64_t kMostPlannedSamples = 1 << 16;
 constexpr size_t kMostPlannedBatches = 4096;
@@ -28,7 +28,7 @@ bool Engine::RoomToPlan() const {
                             tasks_.size() < kMostPlannedBatches);
 }
 
-// When there is room for many batches: waking a thread for each one costs more than planning it.
+// Wakes the planner only when there is room for many batches, because waking a thread costs more than planning a batch.
 void Engine::WakePlanner() {
   if (!planner_waiting_) return;
   const bool much_room = blocks_.planned() < options_.memory_bytes / 16 * 7 &&
@@ -107,7 +107,7 @@ void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
   const bool own_lanes = plan_->lanes() % world_size == 0 && plan_->options().batch_size % world_size == 0;
   Lock lock(mutex_);
   task->sequence = next_sequence_;
-  task->missing = 1;  // not complete before the end, whatever happens
+  task->missing = 1;  // keeps the batch incomplete until the end of this function
   BatchTask* const admitted = task.get();
   tasks_.push_back(std::move(task));  // first: blocks will point to it
   ++next_sequence_;

@@ -17,7 +17,7 @@
 namespace shardkit::loader {
 namespace {
 
-// How often this thread has given up the processor to wait: while reading, for a device.
+// How often this thread has given up the processor to wait. While reading it waits for a device.
 int64_t VoluntaryWaits() {
 #ifdef RUSAGE_THREAD
   rusage usage{};
@@ -34,7 +34,7 @@ void Engine::RunReader(int number) {
   Lock lock(mutex_);
   while (!stopped_.cancelled()) {
     if (number >= tuner_.threads()) {
-      WakeReaders();  // it may have been woken in another's stead
+      WakeReaders();  // this thread may have been woken in place of another
       to_read_more_.wait(lock);
       continue;
     }
@@ -42,8 +42,8 @@ void Engine::RunReader(int number) {
     const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
     ForgetIncomplete();
     if (entry == nullptr) {
-      // Without work because the plan has ended or another one reads what can only be read in turn; or the stages after
-      // this one are slower.
+      // Starved when the plan has ended, or when blocks must wait for their turn in a shard that another thread reads.
+      // Blocked when the stages after this one are slower.
       const bool nothing = all_planned_ || blocks_.anything_wanted();
       const Wait kind = nothing && !blocks_.anything_readable() ? Wait::kStarved : Wait::kBlocked;
       const auto begin = read_counter_.BeginWait(kind);
@@ -77,7 +77,7 @@ void Engine::RunReader(int number) {
   }
 }
 
-// One more reader, when there may be a block for it; it wakes the next one.
+// Wakes one more reader when there may be a block for it. That reader wakes the next one.
 void Engine::WakeReaders() {
   if (readers_waiting_ > 0 && blocks_.anything_readable()) to_read_.notify_one();
 }
@@ -96,13 +96,13 @@ void Engine::ReadOrSalvage(BlockEntry& entry) {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
   entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
   if (entry.status.ok()) return;
-  // A failed block holds no memory, so that it is never given up for another and read again: its error stands.
+  // A failed block holds no memory, so that it is never dropped and read again, and its error stays.
   entry.buffer = BlockBuffer();
   if (absl::IsDataLoss(entry.status)) Salvage(entry);
 }
 
-// A damaged block may have only one bad value: what can be read by itself is. So either policy for bad samples knows
-// which they are. Sets entry.status for what is no damage of single values.
+// Reads the values of a damaged block one by one, because perhaps only one is bad. So both policies for bad samples
+// know which samples are bad. Sets entry.status for an error that is not damage of single values.
 void Engine::Salvage(BlockEntry& entry) {
   const absl::Status damage = std::exchange(entry.status, absl::OkStatus());
   auto samples = std::make_unique<SalvagedBlock>(entry.place.sample_count);
@@ -111,7 +111,7 @@ void Engine::Salvage(BlockEntry& entry) {
     entry.status = SalvageColumn(entry, column, *samples);
   }
   const bool found = std::ranges::any_of(*samples, [](const SalvagedSample& sample) { return !sample.status.ok(); });
-  // The damage is in what no value needs, padding say. Who skips bad samples has none here.
+  // When no value is bad, the damage is in bytes that no value needs, such as padding. Then kSkip has nothing to skip.
   if (entry.status.ok() && !found && options_.bad_samples == BadSamples::kFail) entry.status = damage;
   if (entry.status.ok()) entry.salvage = std::move(samples);
 }
@@ -119,7 +119,7 @@ void Engine::Salvage(BlockEntry& entry) {
 absl::Status Engine::SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
   BlockBuffer buffer;
-  absl::Status all;  // of the values of a column that is stored as a whole
+  absl::Status all;  // the error of all values, in a column that is stored as a whole
   for (uint32_t i = 0; i < entry.place.sample_count; ++i) {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading a damaged block"));
     SalvagedSample& sample = samples[i];

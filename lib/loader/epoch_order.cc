@@ -8,8 +8,8 @@
 namespace shardkit::loader {
 namespace {
 
-// Rows within which the turns of the datasets are shuffled. The turns alone would be periodic: with two datasets of one
-// size, every second sample of a lane.
+// The turns of the datasets are shuffled within this many rows. Otherwise they would be periodic: with two datasets of
+// one size, a lane would take from each in turn.
 constexpr uint64_t kMixedRows = 256;
 
 constexpr uint64_t kTailPurpose = UINT64_MAX;
@@ -34,7 +34,7 @@ MixedOrder::Turn MixedOrder::TurnOf(uint64_t lane, uint64_t row) const {
   const uint64_t first = row / kMixedRows * kMixedRows;
   const uint64_t key = Derive(Derive(key_, lane), first / kMixedRows);
   row = first + Permutation(std::min(kMixedRows, rows_ - first), key)(row - first);
-  // Of each total, count rows belong to the dataset, spread evenly; the others are left to those after it.
+  // Of the `total` rows, `count` belong to this dataset, spread evenly. The other rows are left to later datasets.
   uint64_t total = rows_;
   for (uint32_t dataset = 0;; ++dataset) {
     const uint64_t count = orders_[dataset].rows();

@@ -1,4 +1,4 @@
-// The whole sequence of an epoch: lanes side by side, datasets mixed within each.
+// The whole order of an epoch: lanes take turns, and each lane mixes the datasets.
 #pragma once
 
 #include <cstdint>

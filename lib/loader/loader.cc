@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
 absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options) {
-  // Whether the columns of the datasets are alike matters to who loads them, and then only of the columns loaded.
+  // Does not compare the datasets' columns: only loading needs equal columns, and only of those that are loaded.
   std::vector<PlanDataset> shapes;
   for (size_t i = 0; i < datasets.size(); ++i) {
     const auto reader = DatasetReader::Open(file_system, datasets[i].path);

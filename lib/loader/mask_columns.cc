@@ -11,7 +11,7 @@
 namespace shardkit::loader {
 namespace {
 
-// What the masks of a sample go through.
+// Gives the geometries of a sample's masks.
 class MaskGeometries {
  public:
   MaskGeometries(const GeometryOptions& options, std::optional<size_t> image_position)
@@ -54,7 +54,7 @@ uint64_t MaskBytes(const Geometry& geometry, bool packed) {
   return geometry.output_height * (packed ? PackedRowBytes(geometry.output_width) : geometry.output_width);
 }
 
-// The masks as run lengths: as stored, or with the geometries that they still have to go through.
+// Masks as run lengths: as stored, or with geometries that are applied later.
 class MaskRunsColumn : public ColumnAssembler {
  public:
   MaskRunsColumn(size_t position, Column column, LoaderColumn options, std::optional<MaskGeometries> deferred)
@@ -104,7 +104,7 @@ class MaskRunsColumn : public ColumnAssembler {
   }
 
  private:
-  // Those of all masks of the sample, or of none. *bytes is what the batch's masks will take.
+  // Adds the geometries of all masks of the sample, or of none. *bytes is what the batch's masks will take.
   absl::Status AddGeometries(const Assembly& assembly, size_t i, const RleList& sizes, uint64_t* bytes,
                              std::vector<Geometry>* geometries) const {
     const size_t before = geometries->size();
@@ -150,7 +150,8 @@ class MasksColumn : public ColumnAssembler {
       if (const auto value = Value(assembly, i)) {
         if (absl::Status status = LayOut(assembly, i, *value, fixed, &sizes, memory); !status.ok()) {
           assembly.Fail(i, Describe(status));
-          // No memory for the masks before the one that failed: a few bytes of runs can stand for any number of pixels.
+          // Drops the sample's earlier masks too, so that they get no memory: a few bytes of runs can stand for any
+          // number of pixels.
           memory->item_offsets.resize(memory->offsets.back() + 1);
           memory->shapes.resize(2 * memory->offsets.back());
         }

@@ -49,7 +49,7 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
     DatasetOptions options;
     static_cast<ReadOptions&>(options) = read;
     if (i == 0) {
-      // The first dataset says what there is to read. Columns that cannot be read do not matter when others are named.
+      // The first dataset decides what is read. Columns that cannot be read do not matter when others are named.
       options.columns = names;
       SHARDKIT_ASSIGN_OR_RETURN(const auto first, DatasetReader::Open(*open.file_system, datasets[0].path, options));
       const Schema& schema = first->manifest().schema;

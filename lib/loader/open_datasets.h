@@ -15,21 +15,22 @@
 namespace shardkit::loader {
 
 struct OpenDatasets {
-  std::unique_ptr<TimedFileSystem> file_system;  // what the readers read through
+  std::unique_ptr<TimedFileSystem> file_system;  // the readers read through it
   std::vector<std::unique_ptr<DatasetReader>> readers;
   std::vector<std::vector<DatasetBlock>> blocks;  // of each, as in its shape
   std::vector<PlanDataset> shapes;
   std::vector<Column> columns;       // read from all of them, in this order
-  std::optional<size_t> key_column;  // of `columns`
+  std::optional<size_t> key_column;  // index in `columns`
 
   std::string fallback_reason() const;
 };
 
-// The plan's view of a dataset: its blocks but the empty ones, whose places in the plan are those in *blocks then.
+// The plan's view of a dataset: its blocks without the empty ones. Removes empty blocks from *blocks too, so that the
+// plan's block numbers fit it.
 PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blocks);
 
-// `wanted` are the columns, empty for all but the key; `keys` adds the key column where all datasets have one. NotFound
-// for a column that is missing, InvalidArgument for one that differs between datasets.
+// Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
+// same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
 absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read);
 

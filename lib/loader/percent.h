@@ -1,4 +1,4 @@
-// Shares of 1 as people read them.
+// Shares of 1 as text.
 #pragma once
 
 #include <cstdio>

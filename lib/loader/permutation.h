@@ -1,5 +1,5 @@
-// Random numbers and permutations that are functions of a key, the same on every machine and for ever: plans and
-// cursors depend on each bit of them.
+// Random numbers and permutations that depend only on a key. They are the same on every machine and never change,
+// because plans and cursors depend on each bit of them.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ constexpr uint64_t Mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// A key for a purpose within a key.
+// Makes a new key from a key, one for each purpose.
 constexpr uint64_t Derive(uint64_t key, uint64_t purpose) { return Mix(key + 0x9e3779b97f4a7c15 * (purpose + 1)); }
 
 // A bijection of [0, size) chosen by a key, evaluated at one point in constant time and memory: a Feistel network over
-// the next power of two, walked until the value falls below size (Black, Rogaway: Ciphers with Arbitrary Finite
-// Domains, 2002). It takes two walks at most on average.
+// the next power of two, repeated until the value is below size (Black, Rogaway: Ciphers with Arbitrary Finite Domains,
+// 2002). On average it is repeated at most twice.
 class Permutation {
  public:
   Permutation() = default;

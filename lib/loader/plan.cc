@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kMaxLanes = 65536;
 
-// Of the shuffle buffer, over all lanes, that the first batch of a run has to wait for.
+// How much of the shuffle buffer, over all lanes, is read before the first batch of a run.
 constexpr uint64_t kFirstWindowBytes = uint64_t{32} << 20;
 
 class Fingerprint {
@@ -91,7 +91,7 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
     options.lanes = lanes_;
     const double share = all_bytes > 0 ? bytes[i] / all_bytes : 1;
     options.window_bytes = static_cast<uint64_t>(static_cast<double>(options_.shuffle_buffer_bytes) / lanes_ * share);
-    // Later epochs are read ahead of their beginning.
+    // Later epochs are read before they begin.
     options.first_bytes = epoch == 0 ? kFirstWindowBytes / lanes_ : options.window_bytes;
     options.order = options_.order;
     orders.emplace_back(datasets_[i].blocks, options);

@@ -42,7 +42,7 @@ absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions
   return absl::OkStatus();
 }
 
-// Shares of `all` by largest remainder, so that they sum to it.
+// Divides `all` by the proportions, with the largest remainder method, so that the shares sum to `all`.
 std::vector<uint64_t> Share(std::span<const PlanDataset> datasets, uint64_t all) {
   double sum = 0;
   for (const PlanDataset& dataset : datasets) sum += dataset.proportion;
@@ -111,9 +111,9 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
     blocks += datasets[i].blocks.size();
     largest_mean = std::max(largest_mean, datasets[i].bytes() / datasets[i].blocks.size());
   }
-  // Two blocks in each lane's window, so that there is something to shuffle, unless that would leave few lanes for
-  // neighbours to come from; and four in each lane, because the block at either end of a lane is shared with the next
-  // one and read for both.
+  // At least two blocks in each lane's window, so that there is something to shuffle, unless few lanes would be left
+  // for consecutive samples to come from. At least four blocks in each lane, because the block at either end of a lane
+  // is shared with the next lane and read for both.
   const uint64_t buffered = options.shuffle_buffer_bytes / largest_mean / datasets.size();
   const uint64_t fitting = buffered < 2 * kFewLanes ? std::min(buffered, kFewLanes) : buffered / 2;
   return static_cast<uint32_t>(std::bit_floor(std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}))));

@@ -12,7 +12,7 @@ namespace shardkit::loader {
 
 inline constexpr uint64_t kMaxEpochSamples = uint64_t{1} << 48;
 
-// InvalidArgument, naming the dataset by its position, on contradictory or senseless wishes.
+// InvalidArgument, with the dataset's position, for options that contradict each other or make no sense.
 absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> datasets, const PlanOptions& options);
 
 uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint64_t> counts,

@@ -6,19 +6,20 @@
 
 namespace shardkit::loader {
 
-// Climbs while somebody waits for blocks and a thread more brings more bytes per second; steps back when it does not.
-// More threads than processors are only tried while reads wait for a device, and given up when they no longer do: what
-// comes from memory is bound by the processors. Pure: time comes in from outside. One thread at a time.
+// Adds a thread while somebody waits for blocks, and takes it away when it does not bring more bytes per second. More
+// threads than processors are tried only while reads wait for a device, and are given up when reads no longer wait,
+// because reads from memory are bound by the processors. Pure: the caller passes the time. One thread at a time.
 class ReaderTuner {
  public:
-  // Begins with `first`; at most `processors`, or `most` while reads wait. Stays at `first` when `on` is false.
+  // Begins with `first`. At most `processors`, or `most` while reads wait for a device. Stays at `first` when `on` is
+  // false.
   ReaderTuner(bool on, int first, int processors, int most)
       : on_(on), processors_(std::max(first, processors)), most_(std::max(most, first)), threads_(first) {}
 
   int threads() const { return threads_; }
 
-  // After a block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, and whether
-  // reading this one waited for a device. True when the number of threads has changed.
+  // Call after each block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, and
+  // whether reading this block waited for a device. True when the number of threads has changed.
   bool Update(double now, uint64_t bytes, bool waited_for, bool device_wait) {
     if (!on_) return false;
     ++blocks_;
@@ -51,9 +52,9 @@ class ReaderTuner {
   }
 
  private:
-  static constexpr int kBlocks = 16;        // of one measurement, at least
-  static constexpr double kSeconds = 0.02;  // the same
-  static constexpr double kGain = 1.05;     // what a thread more must bring
+  static constexpr int kBlocks = 16;        // least blocks of one measurement
+  static constexpr double kSeconds = 0.02;  // least seconds of one measurement
+  static constexpr double kGain = 1.05;     // how much faster one more thread must make reading
   static constexpr double kMostPatience = 64;
 
   const bool on_;
@@ -62,7 +63,7 @@ class ReaderTuner {
   int threads_;
   bool trying_ = false;
   double rate_ = 0;      // bytes per second before the trial
-  double patience_ = 1;  // longer after each trial in vain
+  double patience_ = 1;  // longer after each trial without success
   double since_ = 0;
   uint64_t bytes_ = 0;
   int blocks_ = 0;

@@ -64,7 +64,7 @@ absl::StatusOr<Geometry> MakeGeometry(const GeometryOptions& options, StoredSize
       geometry = ResizeLongestSide(stored, options.width);
       break;
   }
-  // Drawn whatever the probability, so that changing it does not move what is drawn later.
+  // Draws whatever the probability is, so that changing it does not change later draws.
   if (random.Uniform() < options.flip_probability) geometry = FlipHorizontal(geometry);
   SHARDKIT_RETURN_IF_ERROR(CheckGeometry(geometry));
   return geometry;

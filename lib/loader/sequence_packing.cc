@@ -7,7 +7,7 @@
 namespace shardkit::loader {
 namespace {
 
-// The first of many rows with so much room: a tree of maxima.
+// Finds the first row with enough room, with a tree of maxima.
 class Rows {
  public:
   Rows(size_t most, uint64_t context)

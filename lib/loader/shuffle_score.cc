@@ -47,7 +47,7 @@ double LabelClumping(std::span<const uint64_t> labels) {
     if (i > 0 && labels[i] == labels[i - 1]) ++equal;
   }
   const double n = static_cast<double>(labels.size());
-  double expected = 0;  // that two different samples have one label
+  double expected = 0;  // chance that two different samples have the same label
   for (const auto& [label, count] : counts) {
     expected += static_cast<double>(count) * static_cast<double>(count - 1) / (n * (n - 1));
   }

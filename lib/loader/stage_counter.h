@@ -18,7 +18,7 @@ class StageCounter {
  public:
   void AddBusy(Clock::duration time) { busy_ += time.count(); }
 
-  // Around a wait. A wait that goes on counts up to now.
+  // Call before and after a wait. A wait that goes on counts up to now.
   Clock::time_point BeginWait(Wait kind) {
     const auto now = Clock::now();
     Waits& waits = waits_[static_cast<size_t>(kind)];
@@ -42,8 +42,8 @@ class StageCounter {
  private:
   struct Waits {
     int64_t going_on = 0;
-    int64_t begun = 0;  // sum of the times at which they began
-    int64_t ended = 0;  // sum of the lengths of those that are over
+    int64_t begun = 0;  // sum of the begin times of waits that go on
+    int64_t ended = 0;  // sum of the lengths of waits that are over
   };
 
   double WaitSeconds(Wait kind) const {

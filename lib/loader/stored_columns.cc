@@ -42,7 +42,7 @@ class FixedColumn : public ColumnAssembler {
 
 void Prefetch(std::string_view value) {
   constexpr size_t kLine = 64;
-  constexpr size_t kMost = 4096;  // the processor goes on by itself
+  constexpr size_t kMost = 4096;  // the processor prefetches the rest by itself
   for (size_t i = 0; i < std::min(value.size(), kMost); i += kLine) __builtin_prefetch(value.data() + i);
 }
 
@@ -66,7 +66,7 @@ class RaggedColumn : public ColumnAssembler {
 
   void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch&, ColumnMemory* memory) const override {
     for (size_t i = begin; i < end; ++i) {
-      // Shuffled samples are far apart: the processor does not guess where the next one is.
+      // Shuffled samples are far apart, so the processor cannot guess where the next one is.
       if (i + 1 < end) Prefetch(Value(assembly, i + 1).value_or(std::string_view()));
       const auto value = Value(assembly, i);
       if (value && !value->empty())
@@ -75,7 +75,7 @@ class RaggedColumn : public ColumnAssembler {
   }
 };
 
-// The blocks' own bytes.
+// Views of the memory of blocks.
 class ViewsColumn : public ColumnAssembler {
  public:
   using ColumnAssembler::ColumnAssembler;
@@ -133,7 +133,7 @@ class ArraysColumn : public ColumnAssembler {
     for (size_t i = begin; i < end; ++i) {
       const size_t bytes = (memory->offsets[i + 1] - memory->offsets[i]) * size;
       if (bytes == 0) continue;
-      const auto array = ParseNdarray(stored_, *Value(assembly, i));  // as in Layout, where it was good
+      const auto array = ParseNdarray(stored_, *Value(assembly, i));  // Layout has checked it
       std::memcpy(memory->values.data() + memory->offsets[i] * size, array->data.data(), bytes);
     }
   }

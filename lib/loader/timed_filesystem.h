@@ -1,4 +1,4 @@
-// A file system that knows how long reads have taken.
+// A file system that measures how long reads take.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,12 @@
 
 namespace shardkit::loader {
 
-// Passes everything on. Thread-safe, as what it wraps, which must outlive it.
+// Passes all calls on to `base`, which must outlive it. Thread-safe if `base` is.
 class TimedFileSystem : public FileSystem {
  public:
   explicit TimedFileSystem(FileSystem& base) : base_(base), read_ticks_(std::make_shared<std::atomic<int64_t>>(0)) {}
 
-  // Seconds in reads, summed over threads. A memory map reads unseen.
+  // Seconds in reads, summed over threads. Reads through memory maps are not measured.
   double read_seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::duration(read_ticks_->load())).count();
   }

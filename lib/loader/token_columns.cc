@@ -41,7 +41,7 @@ class TokensColumn : public ColumnAssembler {
     memory->column.shape = {packing.rows, options_.context};
     const size_t size = ScalarSize(stored_.dtype);
     memory->values.resize_discard(packing.rows * options_.context * size);
-    // What is left of the rows; the documents fill the rest.
+    // Pads the ends of rows. Fill writes the documents in front of them.
     std::vector<uint64_t> filled(packing.rows);
     for (const PackedPiece& piece : packing.pieces)
       filled[piece.row] = std::max(filled[piece.row], piece.begin + piece.length);
@@ -63,7 +63,7 @@ class TokensColumn : public ColumnAssembler {
       for (uint64_t piece = memory->offsets[i]; piece < memory->offsets[i + 1]; ++piece)
         tokens += memory->shapes[3 * piece + 2];
       if (tokens == 0) continue;
-      const auto array = ParseNdarray(stored_, *Value(assembly, i));  // as in Layout, where it was good
+      const auto array = ParseNdarray(stored_, *Value(assembly, i));  // Layout has checked it
       const char* from = array->data.data();
       for (uint64_t piece = memory->offsets[i]; piece < memory->offsets[i + 1]; ++piece) {
         const uint64_t* const place = &memory->shapes[3 * piece];

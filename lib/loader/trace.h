@@ -19,7 +19,7 @@ namespace shardkit::loader {
 
 using Clock = std::chrono::steady_clock;
 
-// Thread-safe. Costs nothing to speak of while off. Throws nothing: an event for which there is no memory is dropped.
+// Thread-safe. Costs almost nothing while off. Does not throw: an event for which there is no memory is dropped.
 class TraceRecorder {
  public:
   explicit TraceRecorder(bool on) : on_(on), begin_(Clock::now()) {}
@@ -39,7 +39,7 @@ class TraceRecorder {
     int64_t duration;
     uint64_t number;  // of the block or batch
   };
-  // Beyond it nothing is recorded, so that memory stays bounded.
+  // Later events are dropped, so that memory stays bounded.
   static constexpr size_t kMostEvents = 1 << 20;
 
   const bool on_;
@@ -50,7 +50,7 @@ class TraceRecorder {
   uint64_t dropped_ = 0;
 };
 
-// A user's observer, or none, whose exceptions go to `failed`.
+// Calls a user's observer, if there is one. Its exceptions go to `failed`.
 class GuardedObserver {
  public:
   GuardedObserver(std::shared_ptr<StageObserver> observer, std::function<void(absl::Status)> failed)
@@ -77,7 +77,7 @@ class GuardedObserver {
   const std::function<void(absl::Status)> failed_;
 };
 
-// Records what its thread does while it lives, and tells the observer.
+// Records an event that lasts as long as this object, and tells the observer.
 class StageScope {
  public:
   StageScope(TraceRecorder& trace, GuardedObserver& observer, const char* name, std::string_view lane, uint64_t number)

@@ -1,4 +1,4 @@
-// The memory of a column's values: the system's, or that of LoaderOptions::batch_memory.
+// The memory of a column's values: from the system, or from LoaderOptions::batch_memory.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace shardkit::loader {
 
-// A user's memory for batches. What its Free throws, where nobody can take it, is kept.
+// A user's memory for batches. Keeps an exception that its Free throws, because nobody can handle it there.
 class GuardedMemory {
  public:
   explicit GuardedMemory(std::shared_ptr<BatchMemory> memory) : memory_(std::move(memory)) {}
@@ -29,7 +29,7 @@ class GuardedMemory {
       failure_.Update(StatusOfException("loader: giving memory back to batch_memory"));
     }
   }
-  // What Free has thrown first.
+  // The first exception of Free.
   absl::Status failure() const {
     std::lock_guard lock(mutex_);
     return failure_;
@@ -67,13 +67,14 @@ class ValueBuffer {
   size_t capacity() const { return lent_capacity_ + own_.capacity(); }
   void clear() { size_ = 0; }
 
-  // Bytes there were before need not survive.
+  // The bytes from before may be lost.
   void resize_discard(size_t size) {
     size_ = size;
     if (source_ == nullptr) return own_.resize_discard(size);
     if (size <= lent_capacity_) return;
     Release();
-    // Batches differ a little in size: in steps of an eighth, the slabs of one are of use to the next.
+    // Batches differ a little in size. Sizes are rounded up in steps of an eighth, so that the next batch can use the
+    // same slabs.
     const size_t step = std::max(std::bit_floor(size) / 8, Buffer::kAlignment);
     const size_t rounded = size > SIZE_MAX - step ? 0 : (size + step - 1) / step * step;
     lent_ = rounded == 0 ? nullptr : static_cast<char*>(source_->Allocate(rounded));

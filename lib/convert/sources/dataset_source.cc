@@ -39,7 +39,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, con
     const bool directory = info.type == FileType::kDirectory;
     SHARDKIT_ASSIGN_OR_RETURN(origin, ReadOrigin(file_system, directory ? path : ParentDirectory(path)));
   }
-  // Chosen columns are read with the key.
+  // The key column is read even when only other columns were chosen.
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> key, FindKeyColumn(*input.dataset, origin, options));
   if (key && !input.dataset->FindColumn(*key).ok()) {
     dataset_options.columns.insert(dataset_options.columns.begin(), *key);
@@ -71,7 +71,7 @@ absl::Status DatasetSource::List(Part& part) const {
     return blocks.status();
   }
   if (dataset.cut_tars().empty()) return absl::OkStatus();
-  // The end of a tar is missing: that takes one position behind its samples.
+  // The missing end of a tar takes one position after the tar's samples.
   std::vector<Piece> pieces;
   auto next = part.pieces.begin();
   uint64_t missing = 0;
@@ -94,7 +94,7 @@ absl::Status DatasetSource::List(Part& part) const {
   return absl::OkStatus();
 }
 
-// Shard by shard: the samples of one that cannot be opened fail together.
+// Lists shard by shard. When a shard cannot be opened, all its samples fail.
 absl::Status DatasetSource::ListShards(Part& part) const {
   const DatasetReader& dataset = *part.input.dataset;
   uint64_t first_sample = 0;
@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<Column>> DatasetSource::InitialColumns() {
   return merged;
 }
 
-// By the first values; what the names promise where none is among them.
+// Guesses a type from the column's first value. Without a value, takes the type asked for or what the name suggests.
 absl::Status DatasetSource::GuessColumns(const Part& part, std::vector<Column>* columns) {
   BlockBuffer buffer;
   BlockView view;

@@ -1,4 +1,4 @@
-// The samples of datasets, of whatever container, as a source: block by block, one dataset after the other.
+// A source that reads the samples of datasets of any container, block by block and one dataset after the other.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@
 
 namespace shardkit {
 
-// A dataset and what becomes of its columns.
+// A dataset and the plan for its columns.
 struct ConversionInput {
   std::unique_ptr<DatasetReader> dataset;
   ConversionPlan plan;
 };
 
-// Opens the dataset at `path`, reads what lies beside it (kOriginName), and plans.
+// Opens the dataset at `path`, reads the origin beside it (kOriginName) if there is one, and plans the conversion.
 absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, const std::string& path,
                                                     const ConvertOptions& options);
 
 class DatasetSource final : public Source {
  public:
-  // At least one input; all are of one container and have the same form. With `skip_errors` what is damaged is looked
-  // into, so that no sample fails for another's sake. `types` are for the form kGuessed.
+  // Takes at least one input. All inputs have the same container and the same form. With `skip_errors` damaged blocks
+  // are salvaged, so that only damaged samples fail. `types` are for the form kGuessed.
   DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors, const std::map<std::string, Type>& types = {});
 
   // Reads the block directories.
   absl::Status Start();
 
-  // Of the first input.
+  // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
 
   std::string_view name() const override { return input().dataset->container(); }
@@ -45,18 +45,18 @@ class DatasetSource final : public Source {
   bool has_own_units() const override { return true; }
   std::map<std::string, std::string> metadata() const override { return input().plan.origin.metadata; }
 
-  // What is left of a block, or the beginning of that.
+  // The unit is the rest of a block, or the beginning of the rest.
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Skip(uint64_t count) override;
   absl::StatusOr<uint64_t> Count() override;
 
  private:
-  // A block, or what cannot be read: then its samples have `status`.
+  // A block, or samples that cannot be read, which then fail with `status`.
   struct Piece {
     DatasetBlock block;
     uint64_t position = 0;  // in the part
-    std::string key;        // of all its samples, where they cannot be read
+    std::string key;        // of all its samples, when they cannot be read
     absl::Status status;
 
     uint64_t end() const { return position + block.sample_count; }
@@ -79,9 +79,9 @@ class DatasetSource final : public Source {
   const bool skip_errors_;
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_;
-  size_t part_ = 0;        // to be listed next,
-  size_t piece_ = 0;       // in it,
-  uint64_t position_ = 0;  // from this position of the part on
+  size_t part_ = 0;        // the part to list next
+  size_t piece_ = 0;       // the piece of that part to list next
+  uint64_t position_ = 0;  // the position in that part to list next
 };
 
 }  // namespace shardkit

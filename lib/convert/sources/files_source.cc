@@ -12,14 +12,14 @@
 namespace shardkit {
 namespace {
 
-// Listing a tar reads it: a unit of this many bytes is handed out whatever the number of its samples.
+// Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
 constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
 
-// A tar is not read twice to learn its columns; this much of it is looked at.
+// A tar is not read twice to learn its columns. Only this much of its beginning is looked at.
 constexpr uint64_t kSniffedTarBytes = uint64_t{16} << 20;
 constexpr size_t kSniffedTarSamples = 256;
 
-// More members than a sample usually has: names may be divided at the wrong dot.
+// A sample with more members is unusual: names may be divided at the wrong dot.
 constexpr size_t kManyMembers = 32;
 
 class TarUnit : public WorkUnit {
@@ -31,12 +31,12 @@ class TarUnit : public WorkUnit {
 
 }  // namespace
 
-// The columns of all inputs, each with the type asked for, or that of the first value that could be read.
+// The columns of all inputs, each with the type asked for, or the type of the first value that could be read.
 class FilesSource::FoundColumns {
  public:
   explicit FoundColumns(ColumnTable& table) : table_(table) {}
 
-  // The type of a column's first value is asked for; empty when the column is known.
+  // Where to put the type of the column's first value. Null when the column's type is known.
   std::optional<Type>* Unknown(std::string_view column) {
     auto found = types_.find(column);
     if (found == types_.end()) found = types_.emplace(std::string(column), table_.Asked(column)).first;
@@ -44,7 +44,7 @@ class FilesSource::FoundColumns {
   }
 
   absl::Status Check(const std::string& path) const {
-    if (types_.size() < kMaxColumns) return absl::OkStatus();  // one more is the key
+    if (types_.size() < kMaxColumns) return absl::OkStatus();  // the key is one more column
     return InvalidArgument(path, ": more than ", kMaxColumns - 1, " different extensions, as '", types_.begin()->first,
                            "' and '", types_.rbegin()->first,
                            "'. What follows the first dot of a file's name is its column, or what follows another "
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<Column>> FilesSource::InitialColumns() {
     SHARDKIT_RETURN_IF_ERROR(input.tar ? FindTarColumns(input, &found) : FindTreeColumns(input, &found));
   }
   std::vector<Column> columns = found.Columns();
-  // Of tars only the beginnings were looked at.
+  // Only the beginning of a tar was looked at, so a named column may come later.
   if (std::ranges::none_of(inputs_, &SourceInput::tar)) SHARDKIT_RETURN_IF_ERROR(columns_.CheckTypes());
   return columns;
 }
@@ -123,7 +123,7 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
       if (guessed.ok()) *type = *guessed;
     }
   }
-  // A walk of everything has been made: Count() need not make another when this is all there is.
+  // This walk counted all samples of the input. When there is no other input, Count() needs no second walk.
   if (inputs_.size() == 1) count_ = count;
   return absl::OkStatus();
 }
@@ -230,7 +230,7 @@ void FilesSource::Load(WorkUnit& unit, SampleBatch* batch) {
   batch->Clear();
   TreeUnit* const tree = dynamic_cast<TreeUnit*>(&unit);
   TarUnit* const tar = dynamic_cast<TarUnit*>(&unit);
-  // What was read from a tar moves to the batch as it is.
+  // The data read from a tar moves to the batch without a copy.
   if (tar != nullptr) std::swap(batch->arena, tar->arena);
   for (size_t i = 0; i < unit.sample_count; ++i) {
     Sample sample;

@@ -1,5 +1,5 @@
-// Any tree of files, or tar files: the files whose names are equal up to the first dot, or what else groups them, are
-// one sample, and what follows the dot is the column.
+// Directory trees of any files, or tar files. Files whose names are equal up to the first dot (or as group_by says) are
+// one sample, and the part after the dot is the column.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class FilesSource final : public Source {
   std::string_view name() const override { return "files"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
   bool knows_all_columns() const override {
-    return std::ranges::none_of(inputs_, &SourceInput::tar);  // of a tar the first samples are looked at
+    return std::ranges::none_of(inputs_, &SourceInput::tar);  // of a tar only the first samples are looked at
   }
   bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
@@ -49,12 +49,12 @@ class FilesSource final : public Source {
   const std::vector<SourceInput> inputs_;
   const SourceOptions options_;
   const NameSplit split_;
-  uint64_t large_samples_ = 0;  // listed so far,
-  std::string first_large_;     // and what to say of the first
+  uint64_t large_samples_ = 0;  // samples with many members so far
+  std::string first_large_;     // what to say of the first of them
   ColumnTable columns_;
-  size_t input_ = 0;                 // being listed,
-  std::unique_ptr<TreeWalk> walk_;   // when it is a directory,
-  std::unique_ptr<TarSamples> tar_;  // or a tar
+  size_t input_ = 0;                 // the input being listed
+  std::unique_ptr<TreeWalk> walk_;   // when that input is a directory
+  std::unique_ptr<TarSamples> tar_;  // when that input is a tar
   std::optional<uint64_t> count_;
 };
 

@@ -22,7 +22,7 @@ Column MakeColumn(const char* name, Type type) {
 
 }  // namespace
 
-// Formats that type image does not have (ppm) are believed by their extension and kept as bytes.
+// Images in formats that type image does not have (ppm, pgm) are recognized by their extension and kept as bytes.
 absl::StatusOr<Type> ImageFolderSource::ImageType(const Value& value, std::string_view name) {
   if (!images_.Asked(kImageName) && value.length() == 0) return InvalidArgument("an empty file is not an image");
   SHARDKIT_ASSIGN_OR_RETURN(const Type type, images_.TypeOf(kImageName, value, LastExtension(name)));
@@ -69,7 +69,7 @@ std::map<std::string, std::string> ImageFolderSource::metadata() const {
   std::string list = "[";
   for (const auto& [name, label] : labels_) {
     if (label > 0) list += ", ";
-    if (!AppendPythonJsonString(name, &list)) return {};  // its samples fail, for their keys are not UTF-8
+    if (!AppendPythonJsonString(name, &list)) return {};  // its samples fail, because their keys are not UTF-8
   }
   return {{"imagefolder.classes", list + "]"}};
 }

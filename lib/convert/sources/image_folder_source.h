@@ -43,7 +43,7 @@ class ImageFolderSource final : public Source {
   ColumnTable images_;
   const Column label_;
   const Column class_name_;
-  size_t input_ = 0;  // being listed
+  size_t input_ = 0;  // the input being listed
   std::unique_ptr<TreeWalk> walk_;
 };
 

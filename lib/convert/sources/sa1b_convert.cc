@@ -19,7 +19,7 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-// Compares what it is given with the source text, from front to back.
+// Compares the text that it receives with the source text, from front to back.
 struct ComparingSink {
   std::string_view rest;
   bool Text(std::string_view text) {
@@ -29,7 +29,7 @@ struct ComparingSink {
   }
 };
 
-// A number that is an integer, in whatever notation; the comparison finds out when the notation differs.
+// Reads an integer in any notation. Regenerates() finds out when the notation differs from the one we write.
 bool ReadInteger(const element& value, int64_t* out) {
   if (value.get_int64().get(*out) == simdjson::SUCCESS) return true;
   double number = 0;
@@ -60,11 +60,11 @@ bool ReadUint32(const element& value, uint32_t* out) {
   return true;
 }
 
-// The members of one annotation; of a repeated one the last counts, as in Python.
+// The members of one annotation. When a member is repeated the last one counts, as in Python.
 struct Members {
   std::optional<element> bbox, area, segmentation, predicted_iou, point_coords, crop_box, id, stability_score;
 
-  // What is no object has no members: every column lacks this row.
+  // An annotation that is not an object has no members, so every column lacks this row.
   explicit Members(const element& annotation) {
     simdjson::dom::object object;
     if (annotation.get_object().get(object)) return;
@@ -86,7 +86,7 @@ struct Members {
   }
 };
 
-// A column with one row per annotation, while all of them fit.
+// A column with one row per annotation. `fits` is false when a row did not fit.
 template <typename T>
 struct Gathered {
   std::vector<T> values;
@@ -107,7 +107,7 @@ std::string_view Copy(ByteArena* arena, int64_t value) {
 
 struct Sa1bConverter::State {
   simdjson::dom::parser parser;
-  std::vector<char> padded;  // the text with the slack that the parser reads into
+  std::vector<char> padded;  // the text, with the padding that the parser reads
   std::string scratch;
 
   std::optional<int64_t> image_id, width, height;
@@ -117,7 +117,7 @@ struct Sa1bConverter::State {
   size_t annotations = 0;
   Gathered<int64_t> annotation_id, area;
   Gathered<double> bbox, predicted_iou, stability_score, crop_box, point_coords;
-  std::optional<uint64_t> points;  // per annotation, once one was seen
+  std::optional<uint64_t> points;  // points per annotation, known after the first annotation
 
   void Clear();
   absl::Status Parse(std::string_view json);

@@ -35,7 +35,7 @@ absl::Status ReadInteger(Sa1bColumn column, std::string_view value, int64_t* out
   return absl::OkStatus();
 }
 
-// `rank` dimensions of which the first is the number of masks; when there is a row length, the last is it.
+// Expects `rank` dimensions. The first is the number of masks. When rank > 1 the last is `row`.
 absl::Status ReadArray(Sa1bColumn column, std::string_view value, size_t masks, size_t rank, uint64_t row,
                        const char** data, uint64_t* middle = nullptr) {
   SHARDKIT_RETURN_IF_ERROR(CheckPresent(column, value));

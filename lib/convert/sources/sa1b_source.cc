@@ -11,7 +11,7 @@
 namespace shardkit {
 namespace {
 
-// Listing a tar reads it: a unit of this many bytes is handed out whatever the number of its samples.
+// Listing a tar also reads its data. A unit of this many bytes is handed out, however few samples it has.
 constexpr uint64_t kTarUnitBytes = uint64_t{4} << 20;
 
 class PairUnit : public WorkUnit {
@@ -22,7 +22,7 @@ class PairUnit : public WorkUnit {
 
 bool IsHalf(std::string_view rest, bool has_dot) { return has_dot && (rest == "jpg" || rest == "json"); }
 
-// Calls take(first, count) for each sample of a group: the pair, or the half, and every other file by itself.
+// Calls take(first, count) for each sample of a group: one for the pair or the single half, one for each other file.
 template <typename Take>
 void DividePairs(WalkedGroup* group, Take take) {
   const auto others = std::stable_partition(group->files.begin(), group->files.end(),
@@ -133,7 +133,7 @@ absl::Status Sa1bSource::LoadFromTree(const TreeUnit& unit, size_t i, Worker& wo
   }
   sample->key = arena->Copy(StrCat(unit.directory(i), parts.stem));
   SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
-  // "jpg" stands in front of "json".
+  // "jpg" sorts before "json", so the image is the first file.
   SHARDKIT_ASSIGN_OR_RETURN(Value image, LoadFile(options_.file_system, path, options_.stream_above, arena));
   SHARDKIT_RETURN_IF_ERROR(Annotate(AddImage(std::move(image), sample), path));
   const std::string json_path = unit.FullPath(i, files[1]);

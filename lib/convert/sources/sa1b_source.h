@@ -30,7 +30,7 @@ class Sa1bSource final : public Source {
   }
 
  private:
-  // What one Load at a time works with.
+  // What one call of Load works with.
   struct Worker {
     Sa1bConverter converter;
     std::string json;
@@ -48,11 +48,11 @@ class Sa1bSource final : public Source {
   const std::vector<SourceInput> inputs_;
   const SourceOptions options_;
   ColumnTable images_{/*nullable=*/false};  // for images that are not JPEG
-  size_t input_ = 0;                        // being listed
+  size_t input_ = 0;                        // the input being listed
   std::unique_ptr<TreeWalk> walk_;
-  WalkedGroup group_;                             // files of one key, borrowed from walk_,
-  std::vector<std::pair<size_t, size_t>> parts_;  // the samples they make (first file, number of files),
-  size_t next_part_ = 0;                          // and the next of them to list
+  WalkedGroup group_;                             // the files of one key, borrowed from walk_
+  std::vector<std::pair<size_t, size_t>> parts_;  // the samples of group_ (first file, number of files)
+  size_t next_part_ = 0;                          // the next of parts_ to list
   std::unique_ptr<Sa1bTar> tar_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Worker>> idle_;

@@ -1,4 +1,4 @@
-// The pairs X.jpg + X.json of a tar file, whose halves need not stand next to each other.
+// Reads the pairs X.jpg + X.json of a tar file. The halves of a pair need not stand next to each other.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace shardkit {
 
-// One file of a pair. Owns its bytes, or refers to the tar when there are too many.
+// One file of a pair. Owns its bytes, or refers to the tar when they are too many to hold.
 struct Sa1bHalf {
   bool present = false;
   std::string name;
@@ -44,20 +44,20 @@ class Sa1bTar {
     FileSystem* file_system = nullptr;
     uint64_t stream_above = 0;
     uint64_t max_decompression = 0;
-    uint64_t pending_bytes = 0;  // of halves that wait
+    uint64_t pending_bytes = 0;  // limit for halves that wait for their other half
     bool headers_only = false;
-    bool skip_errors = false;  // as SourceOptions
+    bool skip_errors = false;  // as in SourceOptions
   };
   static absl::StatusOr<std::unique_ptr<Sa1bTar>> Open(const std::string& path, const Options& options);
 
-  // Pairs in the order in which they become whole; then halves that never did, as failures. A tar that is damaged ends
-  // there with one failure more, before these. False at the end.
+  // Gives pairs in the order in which they become complete, then incomplete pairs as failures. Damage ends the tar with
+  // one more failure, which comes before the incomplete pairs. False at the end.
   absl::StatusOr<bool> Next(Sa1bPair* pair);
 
  private:
   Sa1bTar(std::string path, const Options& options) : path_(std::move(path)), options_(options) {}
 
-  // True when *pair is to be handed out: a whole pair, or a member that is none.
+  // True when *pair is ready: a complete pair, or a member that cannot be packed.
   absl::StatusOr<bool> Take(const TarMember& member, Sa1bPair* pair);
   absl::StatusOr<Sa1bHalf> Read(const TarMember& member);
   absl::Status CheckMember(const TarMember& member) const;
@@ -66,14 +66,14 @@ class Sa1bTar {
 
   const std::string path_;
   const Options options_;
-  std::unique_ptr<TarReader> reader_;  // null with damage_
+  std::unique_ptr<TarReader> reader_;  // null when damage_ is set
   absl::Status damage_;                // why the tar cannot be opened
   ByteArena arena_;
   absl::flat_hash_map<std::string, Sa1bPair> pending_;
   std::map<uint64_t, std::string> pending_order_;  // member number -> key
   uint64_t pending_bytes_ = 0;
   SeenKeys whole_;
-  uint64_t pairs_ = 0;  // that were whole
+  uint64_t pairs_ = 0;  // complete pairs so far
   bool at_end_ = false;
 };
 

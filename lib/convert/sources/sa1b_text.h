@@ -1,5 +1,5 @@
-// The text of an SA-1B annotation file, produced piece by piece from its columns. One walk serves both the
-// regeneration and the comparison made while packing, so that the two cannot drift apart.
+// Writes the text of an SA-1B annotation file, piece by piece, from its columns. Regenerating a file and comparing it
+// while packing use the same code, so that both always agree.
 #pragma once
 
 #include <charconv>
@@ -32,14 +32,14 @@ struct Sa1bTable {
   uint64_t points = 0;                    // per mask
 };
 
-// Sink: bool Text(std::string_view), which returns false to stop. `scratch` lends its memory.
+// Sink: bool Text(std::string_view), which returns false to stop. `scratch` is memory to use.
 template <typename Sink>
 class Sa1bTextWriter {
  public:
   Sa1bTextWriter(const Sa1bTable& table, Sink& sink, std::string& scratch)
       : table_(table), sink_(sink), scratch_(scratch) {}
 
-  // False when the sink stopped or file_name is not UTF-8. The members stand in the published order.
+  // False when the sink stopped or file_name is not UTF-8. The members have the order of the published files.
   bool Write() {
     if (!(sink_.Text(R"({"image": {"image_id": )") && Integer(table_.image_id) && sink_.Text(R"(, "width": )") &&
           Integer(table_.width) && sink_.Text(R"(, "height": )") && Integer(table_.height) &&
@@ -93,7 +93,7 @@ class Sa1bTextWriter {
     return sink_.Text({text, length});
   }
 
-  // Of the characters of compressed counts, '0' to 'o', JSON escapes the backslash.
+  // Compressed counts have the characters '0' to 'o'. JSON escapes one of them, the backslash.
   bool Counts(std::span<const uint32_t> runs) {
     scratch_.clear();
     AppendCocoText(runs, &scratch_);

@@ -20,9 +20,9 @@
 namespace shardkit {
 namespace {
 
-constexpr size_t kLookedAtGroups = 256;   // to tell pairs of SA-1B
+constexpr size_t kLookedAtGroups = 256;   // to recognize pairs of SA-1B
 constexpr size_t kLookedAtMembers = 64;   // of a tar
-constexpr size_t kLookedAtFiles = 65536;  // to tell that there is nothing but images
+constexpr size_t kLookedAtFiles = 65536;  // to decide that there are only images
 
 // "sa_" and digits.
 bool IsSa1bStem(std::string_view stem) {
@@ -48,8 +48,8 @@ absl::StatusOr<bool> IsSa1bTree(const std::string& path, FileSystem* file_system
   return pairs > 0 && 2 * pairs >= groups;
 }
 
-// In a tar the halves of the first pairs may lie far apart: names are enough, when both endings occur. Empty for a tar
-// that cannot be read so far, which `skip_errors` allows for.
+// In a tar the halves of a pair may lie far apart, so matching names are enough. Both endings must occur when the tar
+// has fewer than kLookedAtMembers members. Empty when `skip_errors` is set and not even one member can be read.
 absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const SourceOptions& options) {
   auto reader = TarReader::Open(options.file_system, path, kDefaultMaxDecompression);
   if (!reader.ok()) return options.skip_errors ? absl::StatusOr<std::optional<bool>>(std::nullopt) : reader.status();
@@ -76,7 +76,7 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
   return enough && images + annotations > 0 && 2 * (images + annotations) >= members;
 }
 
-// Whether at the top there are two or more class directories and nothing else, and below nothing but images.
+// Whether the top has two or more class directories and nothing else, and there are only images below.
 absl::StatusOr<bool> IsImageFolder(const std::string& path, FileSystem* file_system) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto top, DirectoryListing::Read(*file_system, path, NameSplit::kNever));
   if (top->size() < 2) return false;
@@ -94,11 +94,11 @@ absl::StatusOr<bool> IsImageFolder(const std::string& path, FileSystem* file_sys
   return files > 0;
 }
 
-// Of hidden files, which nobody gave, nothing is said.
+// Hidden files do not count, because nobody meant to pack them.
 bool IsHidden(std::string_view name) { return name.starts_with('.'); }
 
 absl::StatusOr<bool> HasFiles(const std::string& path, FileSystem* file_system) {
-  // Most often the first entry tells, and a directory of millions need not be sorted for it.
+  // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
   bool at_the_top = false;
   const absl::Status listed = file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
     at_the_top = type == FileType::kRegular && !IsHidden(name);
@@ -119,9 +119,9 @@ absl::StatusOr<bool> HasFiles(const std::string& path, FileSystem* file_system) 
 // What a reader of datasets would find at a path.
 enum class Found { kFiles, kTar, kTars, kMds };
 
-// The names in a directory by what they tell of it, hidden ones apart.
+// What the names in a directory say about it. Hidden names do not count.
 struct Contents {
-  size_t tars = 0, shards = 0, mds = 0, others = 0;  // not counting indexes, *.idx, *.shardidx and *.json
+  size_t tars = 0, shards = 0, mds = 0, others = 0;  // others: without *.idx, *.shardidx and *.json
   bool manifest = false, mds_index = false;
   std::vector<std::string> folders;
 };
@@ -148,7 +148,7 @@ absl::StatusOr<Contents> LookInside(const std::string& path, FileSystem* file_sy
   return found;
 }
 
-// Nobody wants shards as values within shards, unless it is said.
+// Adds to the message how to pack shards as plain files, which is done only when the user says so.
 absl::Status OrAsFiles(const absl::Status& status) {
   return absl::Status(status.code(),
                       ToAbsl(StrCat(ToStd(status.message()), "; --from files packs the files as they are")));
@@ -166,7 +166,7 @@ absl::StatusOr<Found> FindInDirectory(const std::string& path, FileSystem* file_
   }
   const absl::Status mds = OpenMds(*file_system, path, {}).status();
   if (mds.ok()) return Found::kMds;
-  // index.json is a common name: it is that of MDS where there are shards of it.
+  // index.json is a common name. It is an MDS index only when there are MDS shards.
   if (!absl::IsNotFound(mds)) {
     if (inside.mds > 0) return OrAsFiles(mds);
     for (const std::string& folder : inside.folders) {
@@ -191,10 +191,10 @@ absl::StatusOr<Found> FindContainer(const std::string& path, const SourceOptions
   }
   const bool mds = path.ends_with(".mds") || BasePart(path) == kMdsIndexName;
   if (mds && OpenMds(*options.file_system, path, {}).ok()) return Found::kMds;
-  return Found::kTar;  // or nothing that can be packed
+  return Found::kTar;  // or a file that cannot be packed
 }
 
-// SA-1B comes as tars: those of a directory are its parts, and no WebDataset.
+// SA-1B is published as tars. A directory of such tars is SA-1B and not a WebDataset.
 absl::StatusOr<DetectedInputs> DetectTars(const std::vector<std::string>& paths, const std::vector<Found>& found,
                                           const SourceOptions& options) {
   DetectedInputs detected{"sa1b", {}};
@@ -237,7 +237,7 @@ absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::str
     }
     if (tar) {
       const auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
-      // One that is empty, or whose beginning is gone, is known by its name.
+      // A tar that is empty, or whose beginning is lost, is recognized by its name.
       const bool damaged = absl::IsInvalidArgument(opened.status()) || absl::IsDataLoss(opened.status());
       const bool tolerated = options.skip_errors && damaged && IsTarPath(path);
       if (absl::IsInvalidArgument(opened.status()) && !tolerated) {

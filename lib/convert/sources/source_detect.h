@@ -1,4 +1,4 @@
-// What kind of data set some inputs are.
+// Finds out what kind of data set the inputs are.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace shardkit {
 
-// Directory or tar file, by looking. NotFound for a missing input, InvalidArgument for another kind of file, or an
-// empty directory without allow_empty.
+// Finds out whether each input is a directory or a tar file. NotFound for a missing input, InvalidArgument for another
+// kind of file, or for an empty directory without allow_empty.
 absl::StatusOr<std::vector<SourceInput>> LookAtInputs(const std::vector<std::string>& inputs,
                                                       const SourceOptions& options);
 
 struct DetectedInputs {
   std::string_view kind;            // "webdataset", "mds", "sa1b", "imagefolder" or "files"
-  std::vector<SourceInput> inputs;  // of the last three; the tars of directories that hold nothing else
+  std::vector<SourceInput> inputs;  // for the last three kinds; a directory of only tars becomes these tars
 };
 
-// All but "files" when every input is of that kind. InvalidArgument for inputs that are datasets of shards, or some of
-// which are datasets of other containers; an error too for datasets that are not whole.
+// A kind other than "files" means that every input is of that kind. InvalidArgument when inputs are datasets of shards,
+// or when only some of them are datasets of another container. An incomplete dataset is an error too.
 absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths, const SourceOptions& options);
 
 }  // namespace shardkit

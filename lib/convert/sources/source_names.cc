@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxComponentBytes = 255;
 constexpr size_t kMaxPathBytes = 4095;
 
-// Enough of a name to find it by.
+// The beginning of a name, long enough to find the file.
 std::string_view Front(std::string_view name) {
   size_t length = std::min<size_t>(name.size(), 40);
   while (length > 0 && length < name.size() && (name[length] & 0xc0) == 0x80) --length;

@@ -16,7 +16,7 @@ enum class NameSplit {
   kNever,     // the whole name belongs to the key
 };
 
-// Metadata of files that were not grouped by their first dot: GroupByName of what they were grouped by.
+// Metadata of files that were not grouped by their first dot. Its value is the GroupByName.
 inline constexpr std::string_view kGroupByName = "shardkit.group_by";
 
 // The column of files that are samples by themselves.
@@ -31,14 +31,14 @@ struct NameParts {
 
 NameParts DivideName(std::string_view base_name, NameSplit split);
 
-// The column of a file in a `files` dataset: the rest as it is. Names that begin with '/' stand for what no
-// extension can be: "/" no dot, "/." nothing after the dot, "/key" an extension "key" (that column is taken).
+// The column of a file in a `files` dataset: the rest, unchanged. No extension begins with '/', so such names stand for
+// special cases: "/" no dot, "/." nothing after the dot, "/key" the extension "key" (the column "key" is taken).
 std::string_view ColumnOfName(const NameParts& parts);
 
-// The same for whole files as well, which have one column for all.
+// The same, also for whole files, which all have the column kFileColumn.
 std::string_view ColumnOfFile(const NameParts& parts, NameSplit split);
 
-// What `options` says.
+// The split that `options` asks for.
 NameSplit SplitOf(const SourceOptions& options);
 
 // The inverse of ColumnOfName: what follows the key in the file's name.
@@ -51,15 +51,14 @@ std::string_view LastExtension(std::string_view name);
 std::string_view DirectoryPart(std::string_view path);
 std::string_view BasePart(std::string_view path);
 
-// What IsImageExtension says, and ppm and pgm, in any case.
+// Whether IsImageExtension is true of the extension, or it is ppm or pgm in any letter case.
 bool HasImageExtension(std::string_view name);
 
 // InvalidArgument when a key is not UTF-8, or a column name not UTF-8 of at most 255 bytes.
 absl::Status CheckKey(std::string_view key);
 absl::Status CheckColumnName(std::string_view column);
 
-// InvalidArgument for a name that would not come back as it was when unpacked: absolute, or with components
-// that are empty, "." or "..".
+// InvalidArgument for a name that would change when unpacked: absolute, or with components that are empty, "." or "..".
 absl::Status CheckMemberName(std::string_view name);
 
 // Whether a file of this name can be written below `directory`: as CheckMemberName, and InvalidArgument for a

@@ -142,7 +142,7 @@ absl::StatusOr<Type> ColumnTable::TypeOf(std::string_view name, const Value& val
   }
   const auto begins = [&] { return StrCat("begins with \"", absl::CHexEscape(ToAbsl(bytes.substr(0, 16))), "\""); };
   if (const std::optional<Type> asked = Asked(name)) {
-    Find(name, *asked);  // CheckTypes is to know it, though no value may fit
+    Find(name, *asked);  // so that CheckTypes knows the column even when no value fits
     if (value.file && (*asked == Type::kUtf8 || *asked == Type::kJson)) {
       return InvalidArgument("has ", value.file->size(), " bytes, too many to look through as ", TypeName(*asked));
     }

@@ -1,4 +1,4 @@
-// Samples listed in a directory tree, and what the sources share in loading them.
+// Samples listed in a directory tree, and code for loading that the sources share.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class TreeUnit : public WorkUnit {
   // `root` is the input's path, `input` its number among the inputs.
   TreeUnit(std::string root, size_t input) : root_(std::move(root)), input_(input) {}
 
-  // Appends a sample of files first .. first + count of a group.
+  // Appends a sample: `count` files of a group, beginning with file `first`.
   void Add(const WalkedGroup& group, size_t first, size_t count);
 
   size_t input() const { return input_; }
@@ -74,21 +74,21 @@ class ColumnTable {
  public:
   using Types = std::map<std::string, Type, std::less<>>;
 
-  // `types` are those of columns that have one whatever their values look like.
+  // `types` gives columns a type that does not depend on their values.
   explicit ColumnTable(bool nullable, const std::map<std::string, Type>& types = {})
       : nullable_(nullable), types_(types.begin(), types.end()) {}
 
   const Column* Find(std::string_view name, Type type);
 
-  // The type that was asked for a column.
+  // The type that was asked for column `name`, if any.
   std::optional<Type> Asked(std::string_view name) const;
 
-  // The type of a value of column `name`: the one asked for, else GuessType's; of a file, whose text is not looked
-  // through, only the first bytes count. InvalidArgument for what cannot be of the type asked for, DataLoss for what
-  // has the extension of an image and is none.
+  // The type of a value of column `name`: the type asked for, otherwise what GuessType returns. Of a value in a file,
+  // only the first bytes are looked at. InvalidArgument when the value cannot have the type asked for, DataLoss when
+  // `extension` is an image's and the value is not an image.
   absl::StatusOr<Type> TypeOf(std::string_view name, const Value& value, std::string_view extension);
 
-  // InvalidArgument when a type was asked for a column that was never found. Names those that were.
+  // InvalidArgument when a type was asked for a column that was never found. Names the columns that were found.
   absl::Status CheckTypes() const;
 
  private:
@@ -101,10 +101,10 @@ class ColumnTable {
 // Column "key".
 Column KeyColumn();
 
-// Text is compressed, the rest kept as it is.
+// Text is compressed, other values are stored as they are.
 Column ByteStringColumn(std::string_view name, Type type, bool nullable);
 
-// Part of a file, opened for each read: many values can wait to be written without holding a descriptor each.
+// Part of a file, opened for each read, so that many values can wait to be written without a descriptor each.
 std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, std::string path, uint64_t offset,
                                                       uint64_t length);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr size_t kRecordHeader = 1 + sizeof(uint32_t);
 
-// Up to eight bytes as a number that orders as they do.
+// The first eight bytes as a number with the same order as the bytes.
 uint64_t PrefixOf(std::string_view text) {
   char bytes[8] = {};
   std::memcpy(bytes, text.data(), std::min<size_t>(text.size(), 8));
@@ -53,8 +53,7 @@ absl::Status DirectoryListing::Add(FileSystem& file_system, const std::string& p
   if (link) {
     const auto info = file_system.Stat(JoinPath(path, name));
     if (!info.ok()) {
-      // Whatever keeps the link from being followed (a missing target, a loop of links), it is this sample's
-      // trouble and not the listing's.
+      // A link that cannot be followed (a missing target, a loop of links) fails this sample and not the listing.
       Store(EntryKind::kDangling, name, split);
       return absl::OkStatus();
     }

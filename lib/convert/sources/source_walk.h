@@ -25,10 +25,9 @@ enum class EntryKind : uint8_t {
 // Why an entry that is no file cannot be packed; OK for kFile.
 absl::Status CheckEntryKind(EntryKind kind);
 
-// The names of one directory in a compact form, sorted. A file's first or last dot (as NameSplit says) is
-// kept as a zero byte and a directory's name ends in '/': plain byte order of these is the order of keys,
-// because a stem ends at the zero byte, below every byte a name can have. Three million names of 20 bytes
-// take 130 MB.
+// The names of one directory in a compact form, sorted. The form has a zero byte in place of a file's first or last dot
+// (as NameSplit says), and a '/' after a directory's name. The byte order of these forms is the order of keys, because
+// the zero byte after a stem is smaller than every byte of a name. Three million names of 20 bytes take 130 MB.
 class DirectoryListing {
  public:
   // `path` is the directory to list.
@@ -38,12 +37,12 @@ class DirectoryListing {
   size_t size() const { return entries_.size(); }
   EntryKind kind(size_t i) const { return static_cast<EntryKind>(entries_[i].record[0]); }
 
-  // The sorted form.
+  // The name in its compact form.
   std::string_view name(size_t i) const { return RecordName(entries_[i].record); }
 
  private:
   struct Entry {
-    uint64_t prefix;     // the first bytes after what all names share, big-endian: settles most comparisons
+    uint64_t prefix;     // the first bytes after the prefix that all names share, big-endian: decides most comparisons
     const char* record;  // kind, length (u32), name
   };
 
@@ -89,7 +88,7 @@ class TreeWalk {
     uint64_t inode = 0;
   };
 
-  // False, leaving the levels alone, when the directory is one of those it lies in.
+  // False when the directory is one of those that contain it. Then the levels do not change.
   absl::StatusOr<bool> Enter(std::string_view name);
 
   FileSystem* const file_system_;

@@ -55,7 +55,7 @@ struct TarReader::State {
   Archive reader;
   uint64_t members = 0;
   std::string last_name;      // for messages
-  bool data_pending = false;  // the current member's data was not passed over yet
+  bool data_pending = false;  // the current member's data was not skipped yet
 
   // Bytes of the tar, without compression, that were consumed.
   uint64_t position() const { return static_cast<uint64_t>(archive_filter_bytes(reader.get(), 0)); }
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_syst
   archive_read_support_filter_lz4(reader);
   archive_read_support_filter_zstd(reader);
   archive_read_support_format_tar(reader);
-  // Without it everything behind the first end mark would be passed over silently.
+  // Without this option everything after the first end mark would be ignored silently.
   archive_read_set_options(reader, "tar:read_concatenated_archives");
   state->input.Attach(reader);
   const int result = archive_read_open1(reader);
@@ -109,7 +109,7 @@ absl::StatusOr<bool> TarReader::Next(TarMember* member) {
   const std::string where = state_->members == 0
                                 ? std::string("first member")
                                 : StrCat("after member ", state_->members, " '", state_->last_name, "'");
-  // Passing over the rest of the member before, so that what the end mark adds can be told.
+  // Skips the rest of the previous member, so that the size of the end mark can be measured.
   if (!state_->SkipData()) return Error(StrCat("member '", state_->last_name, "'"));
   const uint64_t end_of_members = state_->position();
   archive_entry* entry = nullptr;
@@ -149,8 +149,8 @@ absl::StatusOr<Value> TarReader::Read(const TarMember& member, uint64_t stream_a
   archive* const reader = state_->reader.get();
   const std::string where = StrCat("member '", member.name, "'");
   if (member.size >= stream_above || member.size > kLargestCopied) {
-    // Without compression the bytes lie in the tar as they are, padded to whole blocks at the end (but for a
-    // sparse member, whose end says so by not lying where it should).
+    // Without compression the tar has the bytes as they are, padded to whole blocks. A sparse member has fewer, so that
+    // its end is not where its size says.
     const bool plain = archive_filter_count(reader) == 1;
     if (plain) {
       const uint64_t begin = state_->position();

@@ -1,4 +1,4 @@
-// The members of a tar file, one after the other, through libarchive. Any compression it reads.
+// The members of a tar file, one after the other, through libarchive, in any compression built into libarchive.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ struct TarMember {
   std::string_view what;  // "a symbolic link", … for kOther
 };
 
-// One thread at a time. A tar that is damaged, cut off, or lacks its end mark is DataLoss naming file and
-// member.
+// One thread at a time. DataLoss, naming file and member, for a tar that is damaged, cut off, or has no end mark.
 class TarReader {
  public:
   // InvalidArgument when the file is not a tar.
@@ -31,12 +30,13 @@ class TarReader {
                                                          uint64_t max_decompression);
   ~TarReader();
 
-  // False at the end. What was not read of the member before is passed over.
+  // False at the end. Skips what was not read of the previous member.
   absl::StatusOr<bool> Next(TarMember* member);
 
-  // The bytes of the regular member Next gave, once: in *arena, or, from `stream_above` bytes on, as a part
-  // of the tar file when it is not compressed. Of a compressed tar *arena holds at most `max_decompression` bytes more
-  // than the file has, and 1 GiB: ResourceExhausted for what passes that.
+  // The bytes of the regular member that Next gave; at most once per member. They are in *arena. In a tar without
+  // compression, members of at least `stream_above` bytes are given as a part of the tar file instead. For a compressed
+  // tar *arena holds at most `max_decompression` bytes more than the file has, and at most 1 GiB: else
+  // ResourceExhausted.
   absl::StatusOr<Value> Read(const TarMember& member, uint64_t stream_above, ByteArena* arena);
 
  private:

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& 
   return samples;
 }
 
-// To the next member that is not a directory.
+// Moves to the next member that is not a directory.
 absl::Status TarSamples::Advance() {
   TarMember member;
   do {
@@ -89,7 +89,7 @@ absl::Status TarSamples::Take(ByteArena* arena, TarSample* sample) {
   if (!headers_only_ && sample->status.ok()) {
     auto read = reader_->Read(*member_, stream_above_, arena);
     if (!read.ok()) {
-      // Data that is too much to hold is this sample's trouble; damage concerns all that follows.
+      // Data that is too large to hold fails only this sample. Damage affects everything after it.
       const bool local = absl::IsResourceExhausted(read.status()) || absl::IsUnimplemented(read.status());
       if (!local) return read.status();
       sample->status = read.status();

@@ -18,10 +18,10 @@
 
 namespace shardkit {
 
-// Keys that were seen, as 128-bit hashes, and the number of the member each began with. 40 bytes per key.
+// The keys seen so far, as 128-bit hashes, and the number of each key's first member. 40 bytes per key.
 class SeenKeys {
  public:
-  // Empty when the key is new; else the member it was seen with before.
+  // Empty when the key is new, otherwise the number of its first member.
   std::optional<uint64_t> Insert(std::string_view key, uint64_t ordinal);
   std::optional<uint64_t> Find(std::string_view key) const;
 
@@ -46,8 +46,8 @@ struct TarSample {
 // One thread at a time.
 class TarSamples {
  public:
-  // With `headers_only` the values are empty. A tar that is damaged gives a last sample that says so, the one that lies
-  // there; a file that is no tar is InvalidArgument unless `options` skips errors.
+  // With `headers_only` the values are empty. In a damaged tar the sample at the damage fails and is the last one. A
+  // file that is not a tar is InvalidArgument unless `options` skips errors.
   static absl::StatusOr<std::unique_ptr<TarSamples>> Open(const std::string& path, const SourceOptions& options,
                                                           bool headers_only);
 
@@ -60,7 +60,7 @@ class TarSamples {
   absl::Status Advance();
   // An error that only concerns the sample goes to sample->status.
   absl::Status Take(ByteArena* arena, TarSample* sample);
-  // Of damage makes *sample the last one.
+  // For damage, makes *sample the last one.
   absl::Status EndHere(const absl::Status& status, TarSample* sample);
   absl::Status CheckMember(const TarSample& sample, std::string_view column) const;
 
@@ -71,7 +71,7 @@ class TarSamples {
   uint64_t whole_ = 0;  // samples
   absl::Status damage_;
   std::unique_ptr<TarReader> reader_;
-  std::optional<TarMember> member_;  // listed, not read
+  std::optional<TarMember> member_;  // the next member, not read yet
   bool started_ = false;
   SeenKeys seen_;
 };

@@ -70,7 +70,7 @@ void FillRandom(size_t length, SynthRandom& random, std::string* piece) {
   piece->resize(length);
 }
 
-// Words of two to four syllables, of which few are common and many rare, in lines of up to 80 characters.
+// Words of two to four syllables, a few common and many rare, in lines of up to 80 characters.
 void FillText(size_t length, SynthRandom& random, std::string* piece) {
   static constexpr std::string_view kSyllables[] = {"ka", "to",  "mi",  "ren", "sal", "vo",  "du", "lin",
                                                     "pe", "gor", "ash", "ti",  "nu",  "bel", "ox", "fa"};

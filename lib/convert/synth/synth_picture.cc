@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kSide = NoiseTiles::kSide;
 
-// Adds to *sum smooth noise that repeats after kSide: a lattice of random values, `cell_x` x `cell_y` apart.
+// Adds to *sum smooth noise that repeats after kSide: random values at the corners of `cell_x` x `cell_y` cells.
 void AddOctave(uint32_t cell_x, uint32_t cell_y, int32_t amplitude, SynthRandom& random, std::vector<int32_t>* sum) {
   const uint32_t columns = kSide / cell_x;
   const uint32_t rows = kSide / cell_y;
@@ -33,7 +33,7 @@ void AddOctave(uint32_t cell_x, uint32_t cell_y, int32_t amplitude, SynthRandom&
   }
 }
 
-// `octaves` sizes of waves, each half the last, each `persistence`/16 as strong.
+// Adds `octaves` layers of noise. Each has cells of half the size and `persistence`/16 of the strength of the last.
 std::vector<int8_t> MakeTile(uint32_t cell_x, uint32_t cell_y, int octaves, int32_t amplitude, int32_t persistence,
                              SynthRandom& random) {
   std::vector<int32_t> sum(size_t{kSide} * kSide);
@@ -59,7 +59,7 @@ NoiseTiles::NoiseTiles(uint64_t seed) {
   tiles_[kGrain] = MakeTile(4, 4, 3, 70, 14, random);
   tiles_[kStripes] = MakeTile(16, 256, 4, 90, 10, random);
   tiles_[kSpeckle] = MakeTile(16, 16, 3, 90, 10, random);
-  // Speckle: spots with an edge on an even ground.
+  // Speckle: spots with a sharp edge on an even background.
   for (int8_t& value : tiles_[kSpeckle]) {
     value = static_cast<int8_t>(std::clamp((value - 30) * 6, -20, 110));
   }
@@ -68,7 +68,7 @@ NoiseTiles::NoiseTiles(uint64_t seed) {
 Palette MakePalette(SynthRandom& random) {
   Palette palette;
   for (Colour& colour : palette.colours) {
-    // Mostly muted, as outdoors: a gray level and a cast.
+    // Mostly muted colours, as outdoors: a gray level and a colour cast.
     const int32_t level = static_cast<int32_t>(random.Between(45, 190));
     const int32_t cast = random.Chance(25) ? 70 : 28;
     colour = {Jitter(level, cast, random), Jitter(level, cast * 2 / 3, random), Jitter(level, cast, random)};
@@ -103,7 +103,7 @@ Material MakeMaterial(const NoiseTiles& tiles, const Palette& palette, int32_t c
   const int32_t cosine = static_cast<int32_t>(CosineQ15(angle) * scale / 32768);
   const int32_t sine = static_cast<int32_t>(SineQ15(angle) * scale / 32768);
   material.step = {cosine, sine, -sine, cosine};
-  // Non-negative tile positions are not needed: the index is masked.
+  // Tile positions may be negative: the index is masked.
   material.offset = {static_cast<int32_t>(random.Below(uint64_t{kSide} * 256)),
                      static_cast<int32_t>(random.Below(uint64_t{kSide} * 256))};
   const int32_t strength = static_cast<int32_t>(random.Between(10, kind == NoiseTiles::kClouds ? 60 : 36));
@@ -113,7 +113,7 @@ Material MakeMaterial(const NoiseTiles& tiles, const Palette& palette, int32_t c
 
 void RenderPicture(const NoiseTiles& tiles, const Palette& palette, const std::vector<Material>& materials,
                    const uint8_t* ids, uint32_t width, uint32_t height, uint8_t* rgb) {
-  // `ids` runs down the columns and `rgb` along the rows; a square block of both fits the first-level cache.
+  // `ids` is stored by columns and `rgb` by rows. A square block of both fits in the first-level cache.
   constexpr uint32_t kBlock = 64;
   // NOLINTBEGIN(bugprone-signed-char-misuse): the tiles hold numbers, of either sign.
   const int8_t* grain = tiles.tile(NoiseTiles::kGrain);

@@ -29,8 +29,8 @@ struct Colour {
   int32_t red = 0, green = 0, blue = 0;  // 0 to 255
 };
 
-// How the pixels of one object look: a colour, a slope of brightness across the object, and a texture that is
-// a tile turned and stretched.
+// How the pixels of one object look: a colour, a slope of brightness across the object, and a texture, which is a
+// rotated and scaled tile.
 struct Material {
   Colour colour;
   int32_t center_x = 0, center_y = 0;  // where the slope is 0
@@ -42,11 +42,11 @@ struct Material {
   Colour strength;  // of the texture in each channel, in 1/128
 };
 
-// The few colours that a picture's objects are variations of, and how noisy its camera was.
+// The few base colours of a picture's objects, and the noise of its camera.
 struct Palette {
   std::array<Colour, 6> colours;
   int32_t grain = 0;       // strength of the noise over the whole picture, in 1/128
-  int32_t brightness = 0;  // added to the bottom of the picture and taken from the top
+  int32_t brightness = 0;  // added at the bottom of the picture and subtracted at the top
 };
 
 Palette MakePalette(SynthRandom& random);

@@ -1,5 +1,4 @@
-// Random numbers whose sequence is part of this project's behaviour: the standard library leaves that of its
-// distributions open.
+// Random numbers whose sequence never changes. The standard library does not define the sequences of its distributions.
 #pragma once
 
 #include <bit>
@@ -15,8 +14,8 @@ inline uint64_t SplitMix64(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// xoshiro256** 1.0 (Blackman and Vigna 2018). Each (seed, stream, index) starts a sequence of its own, which
-// is what makes the output independent of how the work is divided among threads.
+// xoshiro256** 1.0 (Blackman and Vigna 2018). Each (seed, stream, index) starts its own sequence, so that the output
+// does not depend on how the work is divided among threads.
 class SynthRandom {
  public:
   SynthRandom(uint64_t seed, uint64_t stream, uint64_t index) {

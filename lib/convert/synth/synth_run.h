@@ -1,5 +1,5 @@
-// What the kinds of synthetic input have in common: sharing the work among threads, and writing files so that
-// none is ever there half.
+// Shared by all kinds of synthetic input: dividing the work among threads, and writing files so that no incomplete file
+// ever has its final name.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace shardkit {
 // Threads to use for `count` samples when the options ask for `wanted` (0: one per processor); at least 1.
 int SynthThreadCount(int wanted, uint64_t count);
 
-// Calls make(index, worker) for each index below `count`, on `threads` threads numbered from 0; it returns
-// the bytes written. Stops at the first error and returns that of the lowest index.
+// Calls make(index, worker) for each index below `count`, on `threads` threads numbered from 0. `make` returns the
+// number of bytes written. Stops at the first error and returns the error of the lowest index.
 absl::Status RunSynth(uint64_t count, int threads,
                       const std::function<absl::StatusOr<uint64_t>(uint64_t index, int worker)>& make,
                       const SynthProgressCallback& progress, const Cancellation* cancellation);

@@ -14,7 +14,7 @@
 namespace shardkit {
 namespace {
 
-// Randomness of each part of a pair has a stream of its own, so that a change in one leaves the others alone.
+// Each part of a pair has its own stream of random numbers, so that a change in one part leaves the others as they are.
 enum Stream : uint64_t { kSizeStream = 'S', kShapeStream = 'O', kPaintStream = 'P', kAnnotationStream = 'A' };
 
 // Percent of the objects whose radius lies in [base, 2 base), [2 base, 4 base), ...: many small, a few large.
@@ -40,8 +40,8 @@ void AppendBox(double x, double y, double width, double height, std::string* jso
   json->push_back(']');
 }
 
-// A value that a 32-bit float can hold, `low` to `high` in 1/4096; the larger of two draws, since published
-// scores crowd towards the top.
+// A value that a 32-bit float can hold, `low` to `high` in 1/4096. The larger of two draws, because most published
+// scores are near the top.
 double Score(int64_t low, int64_t high, SynthRandom& random) {
   const int64_t first = random.Between(low << 12, high << 12);
   const int64_t second = random.Between(low << 12, high << 12);
@@ -72,7 +72,7 @@ void SynthPairMaker::ChooseSize(SynthRandom& random) {
     height_ = options_.height;
     return;
   }
-  // 3:2 nearly always, two in three of them lying; the rest 4:3.
+  // Mostly 3:2, otherwise 4:3. About two in three are landscape.
   width_ = random.Chance(88) ? 2250 : 2000;
   height_ = 1500;
   if (random.Chance(33)) std::swap(width_, height_);
@@ -123,7 +123,7 @@ void SynthPairMaker::PlaceObjects(SynthRandom& random) {
 }
 
 void SynthPairMaker::Paint(SynthRandom& random) {
-  // Small objects lie before large ones, so that each is seen.
+  // Small objects are painted over large ones, so that each is visible.
   std::vector<size_t> order(objects_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -159,7 +159,7 @@ void SynthPairMaker::WriteJson(uint64_t id, SynthRandom& random, std::string* js
     const SynthMask& mask = object.mask;
     if (json->back() == '}') json->append(", ");
     json->append("{\"bbox\": ");
-    // Widths are max - min, as published, one less than pycocotools' toBbox gives.
+    // Widths are max - min as in the published files, one less than pycocotools' toBbox gives.
     AppendBox(mask.min_x, mask.min_y, mask.max_x - mask.min_x, mask.max_y - mask.min_y, json);
     absl::StrAppend(json, ", \"area\": ", mask.area, ", \"segmentation\": {\"size\": [", height_, ", ", width_,
                     "], \"counts\": \"");

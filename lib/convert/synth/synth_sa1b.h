@@ -18,7 +18,7 @@ class SynthPairMaker {
  public:
   SynthPairMaker(const SynthSa1bOptions& options, const NoiseTiles& tiles) : options_(options), tiles_(tiles) {}
 
-  // Replaces *jpeg and *json by the pair of image `id`; what they hold depends on the options and `id` alone.
+  // Replaces *jpeg and *json with the pair of image `id`. They depend only on the options and `id`.
   absl::Status Make(uint64_t id, std::string* jpeg, std::string* json);
 
   // The last picture before it was encoded, height x width x 3 bytes.

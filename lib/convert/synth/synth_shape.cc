@@ -6,7 +6,7 @@
 namespace shardkit {
 namespace {
 
-constexpr int64_t kOne = 4096;  // of the radius profile
+constexpr int64_t kOne = 4096;  // 1.0 in the radius profile
 
 int64_t CeilDivide(int64_t numerator, int64_t denominator) {
   const int64_t quotient = numerator / denominator;
@@ -84,8 +84,8 @@ Shape MakeShape(const ShapeOptions& options, SynthRandom& random) {
 }
 
 void RasterizeShape(const Shape& shape, uint32_t width, uint32_t height, SynthMask* mask) {
-  // (column, first row at or below where an edge crosses the column's centre line). Rounding up is exact: a
-  // centre is at or below the crossing when, and only when, it is at or below the crossing rounded up.
+  // (column, first row whose centre is at or below the point where an edge crosses the column's centre line). Rounding
+  // that point up does not change the row, because row centres are whole numbers.
   std::vector<std::pair<uint32_t, int64_t>> crossings;
   for (const std::vector<ShapePoint>& ring : shape.rings) {
     for (size_t i = 0; i < ring.size(); ++i) {
@@ -128,7 +128,7 @@ void RasterizeShape(const Shape& shape, uint32_t width, uint32_t height, SynthMa
   for (const ColumnSpan& span : mask->spans) {
     const uint64_t begin = uint64_t{span.x} * height + span.begin;
     if (begin == position && !mask->runs.empty()) {
-      mask->runs.back() += span.end - span.begin;  // from the foot of one column to the head of the next
+      mask->runs.back() += span.end - span.begin;  // continues from the bottom of one column at the top of the next
     } else {
       mask->runs.push_back(static_cast<uint32_t>(begin - position));
       mask->runs.push_back(span.end - span.begin);

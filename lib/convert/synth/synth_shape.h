@@ -16,7 +16,7 @@ struct ShapePoint {
   int64_t y = 0;
 };
 
-// A region bounded by closed polygons; a point is inside when a ray from it crosses them an odd number of
+// A region bounded by closed polygons. A point is inside when a ray from it crosses the polygons an odd number of
 // times.
 struct Shape {
   std::vector<std::vector<ShapePoint>> rings;
@@ -43,8 +43,8 @@ struct ColumnSpan {
   uint32_t end = 0;
 };
 
-// Pixels whose centre is inside; by column, within a column from the top, neither empty nor touching in a
-// column.
+// The pixels whose centre is inside the shape. Spans are sorted by column, then from the top down. No span is empty,
+// and spans of one column do not touch.
 struct SynthMask {
   std::vector<ColumnSpan> spans;
   std::vector<uint32_t> runs;  // COCO's, as in shardkit/rle.h
