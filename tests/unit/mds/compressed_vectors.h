@@ -58,7 +58,7 @@ inline constexpr NamedText kCompressedShards[] = {
      "dc26165299db5d5be06388a6b192d77bc3348c7126617b4732f5878866"},
 };
 
-// Of the uncompressed shard.
+// Of the shard as it is.
 inline constexpr NamedText kShardHashes[] = {
     {"xxh32", "3b26e563"},
     {"xxh64", "1237c795943f6f21"},
