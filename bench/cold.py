@@ -1,4 +1,4 @@
-"""Reading from the device, with an empty page cache, against dd and fio on the same files."""
+"""Reading from the storage device, with an empty page cache, compared with dd and fio on the same files."""
 import json
 import os
 import re
@@ -15,7 +15,7 @@ class CachedError(Exception):
 
 
 def drop(bench, dataset):
-    """Takes the dataset out of the page cache; the rest of the machine keeps its own."""
+    """Removes the dataset, and nothing else, from the page cache."""
     files = [os.path.join(dataset, name) for name in os.listdir(dataset)]
     command = [bench.tool("cold_bench"), "drop", *files]
     name = "share of a file still in the page cache"
@@ -30,7 +30,7 @@ def drop(bench, dataset):
 
 
 def dd(shards, *flags):
-    """Seconds for all shards one after another, as dd itself says."""
+    """Seconds for all shards one after another, as dd reports them."""
     seconds = 0
     for shard in shards:
         result = subprocess.run(["dd", f"if={shard}", "of=/dev/null", *flags], stderr=subprocess.PIPE, text=True,
@@ -40,7 +40,7 @@ def dd(shards, *flags):
 
 
 def sequential(bench, dataset, rounds):
-    """In turn: dd through the page cache, dd around it, and scans both ways; ratios to the better dd of the round."""
+    """Alternates dd and scans, both with and without the page cache. Ratios compare with the faster dd of the round."""
     shards = shards_of(dataset)
     size = sum(map(os.path.getsize, shards))
     scan = lambda mode: size / lines([bench.tool("cold_bench"), "scan", dataset, mode, "2"])["rate"]
@@ -68,7 +68,7 @@ def sequential(bench, dataset, rounds):
 
 
 def fio(shard, size, count, depth):
-    """Random direct reads a second."""
+    """Random direct reads per second."""
     result = subprocess.run(
         ["fio", "--name=random", f"--filename={shard}", "--readonly", "--rw=randread", f"--bs={size}", "--direct=1",
          "--ioengine=io_uring", f"--iodepth={depth}", f"--number_ios={count}", "--norandommap", "--randrepeat=0",
@@ -77,7 +77,7 @@ def fio(shard, size, count, depth):
 
 
 def random(bench, dataset, column, rounds):
-    """Values of 4 KiB from random places with 32 reads in flight, against fio reading 4 KiB at multiples of 4 KiB."""
+    """Random values of 4 KiB with 32 reads in flight, compared with fio, which reads 4 KiB at multiples of 4 KiB."""
     what = "cold: random 4 KiB values, 32 in flight / fio randread"
     if shutil.which("fio") is None:
         bench.row(what, "fio not installed", "0.9")

@@ -1,8 +1,8 @@
-// Reading from the device. One measurement a call, so that bench/run can empty the page cache between them.
+// Reads from the storage device. One measurement per call, so that bench/run can empty the page cache in between.
 //
 //   cold_bench drop FILE...                                  empties the page cache of the files
 //   cold_bench scan DATASET buffered|direct THREADS          every value in order
-//   cold_bench random DATASET COLUMN COUNT DEPTH             COUNT values in random order, directly, DEPTH in flight
+//   cold_bench random DATASET COLUMN COUNT DEPTH             COUNT values in random order, direct, DEPTH in flight
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ using namespace shardkit::bench;
 
 namespace {
 
-// Share of a file's pages that the page cache holds.
+// The share of a file's pages that is in the page cache.
 double Resident(int file, size_t size) {
   if (size == 0) return 0;
   void* const map = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
@@ -78,7 +78,7 @@ int Random(const std::string& path, const std::string& column_name, size_t count
   std::vector<uint64_t> order(count);
   std::mt19937_64 random(std::random_device{}());
   for (uint64_t& sample : order) sample = random() % dataset->sample_count();
-  // Between calls the queue runs dry once: a call takes many times its depth.
+  // The queue becomes empty once between calls, so each call reads many times the queue's depth.
   const size_t batch = 128 * static_cast<size_t>(depth);
   std::vector<std::string_view> values(batch);
   BlockBuffer memory;

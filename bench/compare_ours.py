@@ -1,11 +1,11 @@
-"""What bench/compare measures of Shardkit itself, through the command and the programs of bench/."""
+"""Shardkit's own measurements in bench/compare, made with the command and the programs of bench/."""
 import json
 import os
 import shutil
 
 from harness import Measured
 
-# Epochs of one measurement: one alone is over before a clock tells much.
+# Epochs per measurement. A single epoch is too short for an exact time.
 EPOCHS = {"sequential": 20, "shuffled": 20, "decode": 2}
 SCAN, LOADER, MAPPED, CROP = "Shardkit, scan", "Shardkit, loader", "Shardkit, loader, memory map", "Shardkit, loader, crop 224"
 PACK, RANDOM = "Shardkit", "Shardkit, memory map"
@@ -31,11 +31,11 @@ def pack(comparison, step):
             "memory": measured.memory}
 
 
-_starts = {}  # command -> what it took for one batch
+_starts = {}  # command -> its time for one batch
 
 
 def _bench(comparison, step, *arguments):
-    """An epoch of the loader. The processor's time is that of all epochs but for what the command takes besides."""
+    """An epoch of the loader. The processor time is that of all epochs, without the command's own overhead."""
     command = [comparison.shardctl, "bench", comparison.datasets[step.label], "--columns", comparison.column(step.label), "--json",
                "--threads", str(step.workers), "--read-threads", str(step.workers), *arguments]
     epochs = EPOCHS[step.workload]
@@ -58,7 +58,7 @@ def decode(comparison, step, geometry):
 
 
 def cold(comparison, step):
-    """One epoch after the page cache has been emptied of it."""
+    """One epoch after its files were removed from the page cache."""
     command = [comparison.shardctl, "bench", comparison.datasets[step.label], "--columns", comparison.column(step.label), "--json",
                "--order", step.workload, "--batch-size", "256", "--memory", "64MiB"]
     document = json.loads(Measured(command).output)
@@ -72,7 +72,7 @@ def scan(comparison, path, label, workers):
 
 
 def contenders(comparison, step):
-    """(name, function) of what we put against the peers in a step."""
+    """(name, function) of Shardkit's contenders in a step."""
     if step.workload == "pack":
         yield PACK, lambda: pack(comparison, step)
     if step.workload == "sequential":

@@ -8,14 +8,14 @@ import re
 import sys
 from xml.sax.saxutils import escape
 
-# What a row is called, its small print, and how the rows of the table "What was aimed at" begin that it shows.
+# Each row's name, its small print, and the beginning of the rows that it shows from the table "What was aimed at".
 ROWS = [("Sequential read", "values of 4 KiB, 1 worker", "sequential, small4k"),
         ("Shuffled read", "values of 4 KiB, 1 worker", "shuffled, small4k"),
         ("Decoded images", "JPEGs of 500 x 375, 2 workers", "images decoded"),
         ("Packing", "files of 4 KiB, 2 threads", "packing small4k"),
         ("Memory (times less)", "while reading values of 4 KiB", "peak memory")]
 PEERS = [("StreamingDataset (MDS)", "mds"), ("WebDataset", "tar"), ("FFCV", "ffcv")]
-OURS = "Shardkit, loader"  # of the table of memory
+OURS = "Shardkit, loader"  # in the table of memory
 WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 900, 220, 70, 76, 16, 16
 LOWEST = 0.5  # where the scale begins
 STYLE = """<style>
@@ -28,13 +28,13 @@ text { font: 12px sans-serif; fill: #3d444d; }
 
 
 def ratios(document):
-    """(row, peer) -> how many times as fast Shardkit is, or how many times less memory it needs."""
+    """(row, peer) -> how many times faster Shardkit is, or how many times less memory it needs."""
     found = {}
     for what, peer, ratio in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([\d.]+) x \|", document, re.MULTILINE):
         for name, _, beginning in ROWS:
             if what.startswith(beginning):
                 found[name, peer] = float(ratio)
-    # Of memory the ratios have two places, which is too few to turn them round.
+    # The memory ratios have only two decimal places, too few to invert them.
     table = document.partition("### peak memory")[2].partition("\n#")[0]
     memory = {name: float(amount) for name, amount in re.findall(r"^\| ([^|]+) \| (\d+) \|", table, re.MULTILINE)}
     for peer, _ in PEERS:

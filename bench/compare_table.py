@@ -1,4 +1,4 @@
-"""The Markdown of bench/compare: what was aimed at, all figures, and with what they were measured."""
+"""The Markdown of bench/compare: the targets, all figures, and the versions and settings of the measurement."""
 import collections
 import importlib
 import statistics
@@ -8,14 +8,14 @@ from compare_workloads import COLD, MEMORY, STEPS, Step
 from harness import machine
 from peers import client, ffcv_loader, streaming_dataset, web_dataset
 
-# Of `measured` more is better, but for memory.
+# A larger `measured` is better, except for memory.
 TargetRow = collections.namedtuple("TargetRow", ["what", "peer", "target", "measured", "less"])
 
 MDS, TARS, FFCV = streaming_dataset.NAME, web_dataset.NAME, ffcv_loader.NAME
 _SEQUENTIAL, _PHOTOS = Step("sequential", "small4k", 1), Step("sequential", "jpeg500", 1)
 _SHUFFLED, _DECODE = Step("shuffled", "small4k", 1), Step("decode", "jpeg500", 2)
 _PACK, _PACK_ALONE = Step("pack", "small4k", 2), Step("pack", "small4k", 1)
-# What; ours; theirs; the ratio aimed at.
+# What; ours; theirs; the target ratio.
 TARGETS = [
     ("sequential, small4k", (_SEQUENTIAL, ours.SCAN), (_SEQUENTIAL, MDS), 100),
     ("sequential, small4k", (_SEQUENTIAL, ours.SCAN), (_SEQUENTIAL, TARS), 60),
@@ -43,7 +43,7 @@ def rates(figures):
 
 
 def target_rows(comparison):
-    """The ratios aimed at; `measured` is the median over the rounds, None where one side is missing."""
+    """The target ratios. `measured` is the median over the rounds, None where one side is missing."""
     rows = []
     for what, mine, theirs, target in TARGETS:
         pairs = list(zip(rates(comparison.figures[mine]), rates(comparison.figures[theirs])))

@@ -1,4 +1,4 @@
-"""The steps of bench/compare: who does what in which order, and the figures that come of it."""
+"""The steps of bench/compare: the contenders, their workloads, the order, and the figures."""
 import collections
 import importlib
 import os
@@ -29,12 +29,12 @@ def what(step):
 
 
 def rounds_for(seconds):
-    """How often something is measured that takes so long: small differences show in what is short."""
+    """The number of rounds for a measurement of this length. Short measurements need more rounds."""
     return 1 if seconds > 15 else 2 if seconds > 5 else 1 << 30
 
 
 class Comparison(Harness):
-    """Figures: (step, contender) -> a list with one dictionary a round: samples, seconds, perhaps processor and memory."""
+    """Figures: (step, contender) -> one dictionary per round: samples, seconds, perhaps processor and memory."""
 
     def __init__(self, options):
         super().__init__(options)
@@ -75,7 +75,7 @@ class Comparison(Harness):
         return {"small4k": "bin", "jpeg500": "jpg"}[label]
 
     def read_bench(self, path, *arguments):
-        """Figures of read_bench, which measures one and two threads in one go."""
+        """Figures of read_bench, which measures one and two threads in one run."""
         key = (path, *arguments)
         if key not in self._read_bench:
             self._read_bench[key] = lines([self.tool("read_bench"), path, "--rounds", "3", *arguments])
@@ -122,7 +122,7 @@ class Comparison(Harness):
                      f"{figure['samples'] / figure['seconds']:,.0f} samples/s")
 
     def check(self, step, name, figure):
-        """What was delivered is what there is: a workload that skips some of it measures nothing."""
+        """Checks that all samples were delivered. The time of a workload that skips samples means nothing."""
         wanted = min(self.count(step.label), RANDOM_READS) if step.workload == "random" else self.count(step.label)
         share = wanted / self.count(step.label)
         if figure["samples"] < wanted or figure.get("bytes", 1 << 62) < 0.9 * share * self.payload(step.label):
@@ -135,7 +135,7 @@ class Comparison(Harness):
                 yield name, module
 
     def measure_cold(self, step, python):
-        """The page cache without the files, once each, by processes that have not mapped them."""
+        """Measures each contender once with its files out of the page cache. The processes have not mapped the files."""
         self.measure_one_cold(step, compare_ours.LOADER, self.datasets[step.label], lambda: compare_ours.cold(self, step))
         for name, module in self.modules():
             if not hasattr(module, "FOLDER"):
@@ -147,7 +147,7 @@ class Comparison(Harness):
 
     def measure_one_cold(self, step, name, folder, run):
         try:
-            os.sync()  # what is not written yet cannot be dropped
+            os.sync()  # pages not yet written cannot be dropped
             cold.drop(self, folder)
             figure = run()
         except (cold.CachedError, NotMeasured, OSError, subprocess.CalledProcessError) as error:

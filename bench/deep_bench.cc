@@ -1,4 +1,4 @@
-// Deep validation of JPEGs, against a bare TurboJPEG loop over the same bytes.
+// Deep validation of JPEGs, compared with a plain TurboJPEG loop over the same bytes.
 //
 //   deep_bench DATASET COLUMN
 

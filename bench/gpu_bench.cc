@@ -1,9 +1,9 @@
-// Measures what a device and the way to it can do, and prints a table beside what is aimed at.
+// Measures a device and the transfers to it, and prints a table with the targets.
 //
 //   gpu_bench [--device NAME] [--dataset DIR] [--steps N] [--output FILE]
 //
-// NAME is cuda:0 unless given; host is a stand-in for machines without a GPU. Without --dataset photographs are made in
-// a temporary folder. --output writes the table to a file as well.
+// NAME is cuda:0 by default; host replaces it on machines without a GPU. Without --dataset, photographs are made in a
+// temporary folder. --output also writes the table to a file.
 #include <stdlib.h>
 
 #include <cerrno>
@@ -139,7 +139,7 @@ void MeasureRuns(const std::shared_ptr<gpu::Backend>& device, const Cancellation
   table->Row(masks + ": the one / the other, speed", Format("%.1f x", figures.speedup()), "50");
 }
 
-// A folder of its own, gone in the end.
+// A temporary folder, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -177,7 +177,7 @@ std::string ImageColumn(const std::string& dataset) {
   std::exit(1);
 }
 
-// A trainer whose steps take their time and begin when their arrays are on the device.
+// Simulates a trainer: each step has a fixed duration and begins when its arrays are on the device.
 void MeasureWait(const std::shared_ptr<gpu::Backend>& device, const Arguments& arguments, const std::string& dataset,
                  ResultTable* table) {
   constexpr float kMean[3] = {0.485F, 0.456F, 0.406F};
@@ -194,7 +194,7 @@ void MeasureWait(const std::shared_ptr<gpu::Backend>& device, const Arguments& a
   std::shared_ptr<const gpu::DeviceBatch> held;
   double first_arrival = 0, arrival = 0, arrivals = 0;
   for (uint64_t step = 0; step < arguments.steps; ++step) {
-    // The batch of the step before is kept until the next one is there.
+    // The previous step's batch is kept until the next batch arrives.
     auto batch = Must(loader->Next());
     if (step > 1) arrivals += arrival;
     held = std::move(batch);

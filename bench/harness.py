@@ -1,4 +1,4 @@
-"""What every part of bench/run needs: where things are, how programs are timed, and the table of results."""
+"""Shared by all parts of bench/run: paths, timing of programs, and the table of results."""
 import json
 import os
 import platform
@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def lines(command):
-    """The figures a program of bench/ prints, by name."""
+    """The figures that a program of bench/ prints, by name."""
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     figures = {}
     for line in result.stdout.splitlines():
@@ -25,7 +25,7 @@ def lines(command):
 
 
 class Measured:
-    """A whole process: wall seconds, processor seconds, peak resident MiB, and what it wrote to stdout."""
+    """A whole process: wall seconds, processor seconds, peak resident MiB, and its stdout."""
 
     def __init__(self, command):
         with tempfile.TemporaryFile() as output:
@@ -51,12 +51,12 @@ def timed(command, before=None):
 
 
 def ratios(a, b):
-    """Median over the rounds of how many times faster a is than b, both in seconds."""
+    """How many times faster a is than b, as the median over the rounds. Both are in seconds."""
     return statistics.median(y / x for x, y in zip(a, b))
 
 
 def machine():
-    """One sentence."""
+    """One sentence about the machine."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
     return f"Machine: {model}, {os.cpu_count()} processors, Linux {platform.release().split('-')[0]}."
@@ -85,7 +85,7 @@ class Harness:
         print(f"{what:78} {value:>14} {target}", flush=True)
 
     def make(self, name, command):
-        """A directory that `command`, given it as {}, makes; what an interrupted run left does not count."""
+        """A directory that `command` makes; {} stands for its path. Removes the leftovers of an interrupted run."""
         if not os.path.isdir(self.path(name)):
             partial = self.path(name + ".partial")
             shutil.rmtree(partial, ignore_errors=True)

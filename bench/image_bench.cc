@@ -1,8 +1,8 @@
-// JPEG to training input, against a bare TurboJPEG loop and against full decodes followed by the same crop.
+// JPEG to training input, compared with a plain TurboJPEG loop and with full decodes followed by the same crop.
 //
 //   image_bench [--rounds N] [--profile full|crop] [--large 1]
 //
-// Makes its own images, the same every time. --profile repeats one case for a profiler, --large with the large images.
+// Makes its own images, the same every time. --profile repeats one case for a profiler; --large uses the large images.
 #include <turbojpeg.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint32_t kCrop = 224;
 
-// Smooth shapes, edges and grain. How many bits a pixel takes decides what region and scale can save, for all that is
-// above the end of the region has to be entropy-decoded whatever is done with it.
+// Smooth shapes, edges and grain. The number of bits per pixel decides how much time region and scale can save, because
+// everything above the end of the region must be entropy-decoded in any case.
 std::string MakePhoto(uint32_t width, uint32_t height, uint32_t seed, double grain) {
   std::mt19937 random(seed);
   const auto uniform = [&] { return static_cast<double>(random()) / 4294967296.0; };
@@ -96,7 +96,7 @@ void FullLoop(ImageDecoder& decoder, const Set& set, std::vector<uint8_t>& pixel
   }
 }
 
-// Another crop for each image and epoch, the same for every contender.
+// A different crop for each image and epoch, the same for every contender.
 Geometry Crop(const Set& set, uint64_t epoch, size_t sample) {
   AugmentationRandom random(1, epoch, sample);
   return RandomResizedCrop({set.width, set.height}, kCrop, kCrop, random);
@@ -178,8 +178,8 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--profile") == 0) profile = argv[i + 1];
     if (std::strcmp(argv[i], "--large") == 0) large = std::atoi(argv[i + 1]) != 0;
   }
-  // At quality 92: 65 kB for 500 x 375 pixels, as the median of photographs has. Large images come twice, with as much
-  // detail in a pixel as enlarged photographs and with more.
+  // At quality 92, 500 x 375 pixels take 65 kB, the median of photographs. There are two sets of large images: one with
+  // as much detail per pixel as enlarged photographs, one with more.
   const auto small = [] { return MakeSet("500x375", 500, 375, 40, 12); };
   const auto big = [] { return MakeSet("1500x2250", 1500, 2250, 6, 4); };
   if (!profile.empty()) {

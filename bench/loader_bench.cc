@@ -1,10 +1,10 @@
-// A shuffled epoch through a loader that has warmed up, against the scan of the same dataset and against bare
+// A shuffled epoch through a loader that has warmed up, compared with a scan of the same dataset and with plain
 // libjpeg-turbo.
 //
 //   loader_bench DATASET [--column NAME] [--images] [--rounds N] [--batch N] [--diagnose]
 //
-// Without --images the values of one column are delivered as they are; with it they are decoded to RGB at their own
-// size, and the yardstick is two threads that decode the same images from memory with TurboJPEG.
+// Without --images, the values of one column are delivered as stored. With --images, they are decoded to RGB at their
+// own size. The yardstick is then two threads that decode the same images from memory with TurboJPEG.
 #include <turbojpeg.h>
 
 #include <atomic>
@@ -45,14 +45,14 @@ LoaderOptions Options(const Arguments& arguments, ReadMode mode, ColumnDecode de
   options.read.mode = mode;
   options.epochs = 0;
   options.plan.shuffle_buffer_bytes = arguments.bytes / 20;
-  // So that a dataset that is mapped stays so.
+  // Enough memory for the whole dataset, so that a mapped dataset stays mapped.
   options.memory_bytes = std::max<uint64_t>(64 << 20, 2 * arguments.bytes);
   return options;
 }
 
-constexpr uint64_t kEpochs = 4;  // of one measurement
+constexpr uint64_t kEpochs = 4;  // per measurement
 
-// The next epochs of a loader that goes on for ever.
+// Reads the next epochs of a loader without an end.
 void Epochs(Loader& loader, uint64_t epochs) {
   for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
     for (uint64_t steps = loader.steps_left(); steps > 0; --steps) {
@@ -136,13 +136,14 @@ int main(int argc, char** argv) {
                           [] {}});
   }
   const ColumnDecode decode = arguments.images ? ColumnDecode::kImage : ColumnDecode::kStored;
-  // The warm-up round is the first epoch, in which the memory of the shuffle buffer is used for the first time.
+  // The warm-up round contains the first epoch, which uses the shuffle buffer's memory for the first time.
   std::vector<std::unique_ptr<Loader>> loaders;
   const auto add = [&](const std::string& name, ReadMode mode, ColumnDecode how) {
     loaders.push_back(
         Must(Loader::Open(*PosixFileSystem(), {{.path = arguments.path}}, Options(arguments, mode, how))));
     Loader* const loader = loaders.back().get();
-    // What it has read ahead while others were measured is taken out first: as much is ahead at the end.
+    // The preparation consumes what the loader read ahead while others were measured. At the end of the measurement the
+    // loader is ahead by as much again.
     contenders.push_back({name, [loader] { Epochs(*loader, kEpochs); }, {}, {}, [loader] { Epochs(*loader, 2); }});
   };
   add("shuffled epoch", ReadMode::kBuffered, decode);

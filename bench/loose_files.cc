@@ -1,10 +1,9 @@
-// The plain loop over loose files: what any packer has to do at the least. Reads every file below DIRECTORY once into
-// one buffer, one thread, in the order of a sorted walk; with --shuffled in random order, as training on loose files
-// does.
+// A plain loop over loose files, the minimum of work for any packer. One thread reads every file below DIRECTORY once
+// into one buffer, in the order of a sorted walk. With --shuffled the order is random, as in training on loose files.
 //
 //   loose_files DIRECTORY [--shuffled]
 //
-// Prints files, bytes and seconds, listing included.
+// Prints files, bytes and seconds. The time includes listing the files.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,7 +24,7 @@ uint64_t files = 0, bytes = 0;
 std::vector<char> buffer(size_t{1} << 20);
 
 bool shuffled = false;
-std::vector<std::string> listed;  // paths, when the order is to be shuffled
+std::vector<std::string> listed;  // the paths, for --shuffled
 
 void Read(int directory, const char* name) {
   const int file = openat(directory, name, O_RDONLY);

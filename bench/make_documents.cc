@@ -1,4 +1,4 @@
-// Short documents as arrays of tokens, for measuring how well they are packed.
+// Makes short documents as arrays of tokens, to measure how well they are packed.
 //
 //   make_documents DATASET [COUNT]
 //

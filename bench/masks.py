@@ -1,4 +1,4 @@
-"""Run-length masks: rle_bench, and with the peers' Python the same masks through pycocotools."""
+"""Run-length masks: rle_bench. With the peers' Python, also the same masks through pycocotools."""
 import os
 import re
 import subprocess
@@ -25,7 +25,7 @@ def measure(bench):
 
 
 def pairs_of(output):
-    """(what, yardstick) to the mean microseconds of each, over the runs of rle_bench in the output, and of their ratio."""
+    """(what, yardstick) -> the mean of both times (microseconds) and of their ratio, over the runs in `output`."""
     found = {}
     for line in output.splitlines():
         if match := PAIR.match(line):

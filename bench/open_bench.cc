@@ -1,9 +1,9 @@
-// Opening datasets, whatever their size.
+// Measures the opening of a dataset with many shards.
 //
 //   open_bench WORK_DIRECTORY [SHARDS]
 //
-// Makes the manifest of a dataset of so many shards (default 100,000), without the shards, which are opened only when
-// used.
+// Makes the manifest of a dataset with SHARDS shards (default 100,000). It does not make the shards, because the reader
+// opens them only when they are used.
 
 #include <fstream>
 

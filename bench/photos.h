@@ -1,5 +1,5 @@
-// JPEG files that are to a packer and a decoder what photographs of a web collection are: about 500 x 375 pixels,
-// quality 92, 4:2:0, median 65 kB. The same every time.
+// JPEG files that a packer and a decoder treat like photographs of a web collection: about 500 x 375 pixels, quality
+// 92, 4:2:0, median 65 kB. The same every time.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace shardkit::bench {
 
-// Smooth noise: a grid of random levels, `cell` pixels apart, between which it is interpolated.
+// Smooth noise: a grid of random levels, `cell` pixels apart, with interpolation between them.
 inline void AddNoise(std::vector<int>& plane, uint32_t width, uint32_t height, uint32_t cell, int strength,
                      std::mt19937_64& random) {
   const uint32_t columns = width / cell + 2;
@@ -39,7 +39,7 @@ inline std::string MakePhoto(uint64_t number) {
   JpegEncodeOptions options;
   options.quality = 92;
   std::mt19937_64 random(number);
-  // Mostly landscape, as collections are, and not all equally detailed.
+  // Mostly landscape, as in real collections, with different amounts of detail.
   const bool portrait = random() % 4 == 0;
   const uint32_t longer = 500, shorter = static_cast<uint32_t>(333 + random() % 43);
   const uint32_t width = portrait ? shorter : longer, height = portrait ? longer : shorter;
@@ -61,7 +61,7 @@ inline std::string MakePhoto(uint64_t number) {
   return jpeg;
 }
 
-// Files 000000.jpg and so on in a directory, which is made.
+// Makes a directory with files 000000.jpg and so on.
 inline void MakePhotos(FileSystem& files, const std::string& directory, uint64_t count) {
   Must(CreateDirectories(files, directory));
   for (uint64_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// What reading some columns touches: the bytes asked for in shard files, counted at the file system.
+// Counts the bytes of shard files that reading some columns requests from the file system.
 //
 //   projection_bench SA1B_DATASET
 
@@ -33,7 +33,7 @@ class CountingFile : public RandomAccessFile {
     return file_->ReadBatch(requests, depth);
   }
   uint64_t alignment() const override { return file_->alignment(); }
-  // What is announced is read, too.
+  // Announced bytes are read, too.
   void WillNeed(uint64_t offset, uint64_t length) const override {
     touched += length;
     file_->WillNeed(offset, length);
@@ -44,7 +44,7 @@ class CountingFile : public RandomAccessFile {
   const std::unique_ptr<RandomAccessFile> file_;
 };
 
-// Counts what is read of shards; everything else is passed on. Writing is refused.
+// Counts the reads of shards and passes everything else on. Refuses writes.
 class CountingFileSystem : public FileSystem {
  public:
   explicit CountingFileSystem(FileSystem& files) : files_(files) {}

@@ -1,9 +1,9 @@
-// Reading a dataset, against a bare loop over the same files.
+// Reading a dataset, compared with a plain loop over the same files.
 //
 //   read_bench DATASET [--column NAME] [--rounds N]
 //
-// Yardstick: read(2) of the shard files in pieces of 1 MiB into one buffer, each piece hashed once with the inlined
-// XXH3 built for this machine's processor (the fastest there is here).
+// Yardstick: read(2) of the shard files in pieces of 1 MiB into one buffer. Each piece is hashed once with the inlined
+// XXH3, built for this machine's processor (the fastest hash available here).
 
 #define XXH_INLINE_ALL
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 //   rle_bench [SECONDS_PER_PAIR]
 //   rle_bench --texts               the masks as COCO strings, one a line, for rle_vs_pycocotools.py
 //
-// Makes its own input, the same every time, and checks the results. Each line compares two things that
-// alternate in one run and prints the medians and their ratio; only ratios mean anything across machines.
+// Makes its own input, the same every time, and checks the results. Each line compares two functions that
+// alternate in one run, and prints the medians and their ratio. Only ratios can be compared across machines.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr uint32_t kWidth = 2250;
 constexpr size_t kMasks = 100;
 constexpr size_t kColumns = 209;  // two runs each
 
-// One blob per mask whose upper and lower edge wander by a pixel or two from column to column.
+// One blob per mask. Its upper and lower edges move by a pixel or two from column to column.
 RleList MakeMasks() {
   std::mt19937_64 random(1);
   RleList masks;
@@ -150,7 +150,7 @@ int Main(int argc, char** argv) {
     asm volatile("" ::"r"(bytes.data()) : "memory");
   };
   {
-    // As a loader writes: every mask to other memory, which is not in the cache.
+    // Writes each mask to different memory that is not in the cache, as a loader does.
     std::vector<std::vector<uint8_t>> outputs(24, dense);
     Compare(
         "runs -> dense, cold", "memset of the same bytes",

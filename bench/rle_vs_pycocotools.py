@@ -4,14 +4,14 @@
     rle_bench --texts > texts
     python3 rle_vs_pycocotools.py texts [--bench PATH-TO-RLE_BENCH]
 
-Needs numpy and pycocotools, say in a virtual environment. Prints microseconds and masks per second. With --bench
-it runs rle_bench before and after, so that both were measured within the same minute, and the figures can be
-divided; on a shared machine repeat it and compare only within one run.
+Needs numpy and pycocotools, for example in a virtual environment. Prints microseconds and masks per second. With --bench
+it runs rle_bench before and after, within the same minute, so that the figures can be divided. On a shared machine,
+repeat it and compare only within one run.
 
-The C functions are the ones pycocotools itself calls, reached through its compiled extension. A call through
-ctypes costs more than rleFrString on one mask, so that function gets the texts of 20 masks as one (it does not
-mind: the same characters, the same branches), and each round subtracts what calls with an empty text took in the
-same round. Its malloc and free are included.
+The C functions are those that pycocotools itself calls, reached through its compiled extension. A call through ctypes
+costs more than rleFrString on one mask. Therefore rleFrString gets the texts of 20 masks as one text (the same
+characters, the same branches), and each round subtracts the time of calls with an empty text in the same round. Its
+malloc and free are included.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Rle(ctypes.Structure):
 
 
 def microseconds(work, masks, seconds=1.0):
-    """Median time of work(), which goes through all masks, per mask."""
+    """Median time per mask of work(), which goes through all masks."""
     times = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:

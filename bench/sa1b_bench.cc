@@ -1,5 +1,5 @@
-// SA-1B annotations through the whole converter, images apart: JSON to columns, regeneration check, compression, shard.
-//
+// SA-1B annotations, without images, through the whole converter: JSON to columns, regeneration check, compression,
+// shard.
 //
 //   sa1b_bench DIRECTORY [ROUNDS]
 
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     documents.push_back(Must(files.ReadFile(JoinPath(argv[1], entry.name), uint64_t{1} << 30)));
     bytes += documents.back().size();
   }
-  // The image is one byte: what is measured is the annotations.
+  // The image is one byte, so that only the annotations are measured.
   const Schema schema = Must(Schema::Create(Sa1bColumns()));
   uint64_t stored = 0, fallbacks = 0;
   std::vector<Contender> contenders;

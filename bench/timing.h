@@ -1,4 +1,4 @@
-// Alternating measurements: the machine drifts, so only figures taken in turn within one run are compared.
+// Alternating measurements. A machine's speed drifts, so only figures taken in turn within one run are compared.
 #pragma once
 
 #include <time.h>
@@ -27,7 +27,7 @@ inline double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Processor seconds of the whole process: unlike wall time they hardly depend on what else the machine does.
+// Processor seconds of the whole process. Unlike wall time, they hardly depend on other work of the machine.
 inline double ProcessorSeconds() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -56,7 +56,7 @@ inline void RunAlternating(std::vector<Contender>& contenders, int rounds) {
   }
 }
 
-// Median over the rounds of how many times faster than the yardstick the contender was in the same round.
+// How many times faster the contender was than the yardstick in the same round, as the median over the rounds.
 inline double SpeedRatio(const Contender& contender, const Contender& yardstick) {
   std::vector<double> ratios;
   for (size_t i = 0; i < contender.seconds.size(); ++i) {
@@ -65,7 +65,7 @@ inline double SpeedRatio(const Contender& contender, const Contender& yardstick)
   return Median(ratios);
 }
 
-// The same of processor time.
+// The same for processor time.
 inline double ProcessorRatio(const Contender& contender, const Contender& yardstick) {
   std::vector<double> ratios;
   for (size_t i = 0; i < contender.seconds.size(); ++i) {

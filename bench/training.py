@@ -9,11 +9,11 @@ from cold import CachedError, drop
 from harness import lines
 from peers.client import Peer
 
-STEP_MS = 94.6  # of the published experiment
+STEP_MS = 94.6  # from the published experiment
 
 
 def run(bench, *arguments):
-    """What shardctl bench says of a dataset."""
+    """The JSON that shardctl bench prints for a dataset."""
     result = subprocess.run([bench.shardctl, "bench", "--json", *arguments], stdout=subprocess.PIPE, check=True)
     return json.loads(result.stdout)
 
@@ -58,11 +58,11 @@ def packing(bench):
 
 
 def cold_files(bench, label, files, dataset, published):
-    """Loose files in random order against shards in theirs, the page cache empty; medians of three."""
+    """Loose files in random order against shards in shuffled order, with an empty page cache; medians of three."""
     ratios = []
     try:
         for _ in range(3):
-            os.sync()  # what is not written yet cannot be dropped
+            os.sync()  # pages not yet written cannot be dropped
             drop(bench, dataset)
             with open("/proc/sys/vm/drop_caches", "w") as switch:
                 switch.write("3\n")  # the files' inodes and directories too

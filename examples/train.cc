@@ -1,10 +1,10 @@
-// A training loop: batches from a dataset of photographs, a checkpoint now and then, and going on from it.
+// A training loop: batches from a dataset of photographs, regular checkpoints, and resuming from a checkpoint.
 //
 //   train DATASET CHECKPOINT [EPOCHS [STOP_AFTER_STEPS]]
 //
-// RANK and WORLD_SIZE in the environment make it one of several ranks, each with a checkpoint of its own. The "model"
-// is one number, the mean brightness it has seen; what matters is that an interrupted run that goes on from its
-// checkpoint prints the same lines as one that was never interrupted.
+// RANK and WORLD_SIZE in the environment make it one of several ranks. Each rank has its own checkpoint. The "model" is
+// one number: the mean brightness of all images so far. An interrupted run that resumes from its checkpoint prints the
+// same lines as a run without interruption.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -38,7 +38,7 @@ int Fail(const std::string& what) {
   return 1;
 }
 
-// The model and the place in the data belong together: they are replaced as one file, or not at all.
+// The model and the position in the data belong together, so one file holds both and is replaced atomically.
 bool Save(const std::string& path, const Model& model, const shardkit::Cursor& cursor) {
   {
     std::ofstream file(path + ".new");
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   for (uint64_t steps = 0; steps < stop_after; ++steps) {
     const uint64_t steps_left = (*loader)->steps_left();
     const auto batch = (*loader)->Next();
-    if (!batch.ok()) return Fail(std::string(batch.status().message()));  // the last checkpoint stands
+    if (!batch.ok()) return Fail(std::string(batch.status().message()));  // the last checkpoint remains valid
     if (*batch == nullptr) break;
     for (const shardkit::BadSample& bad : (*batch)->skipped()) {
       std::fprintf(stderr, "train: skipped sample %llu: %s\n", static_cast<unsigned long long>(bad.sample.ordinal),

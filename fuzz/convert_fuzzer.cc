@@ -1,4 +1,4 @@
-// A small random dataset through MDS and tars and back: at every step the same samples, or a clean error.
+// Converts a small random dataset through MDS and tars and back. Every step gives the same samples, or a clean error.
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 using namespace shardkit;
 using namespace shardkit::fuzz;
 
-// Whether the conversion was made. Leaves nothing behind when not.
+// True when the conversion succeeded. A failed conversion must leave nothing behind.
 bool ConvertTo(FileSystem& files, const std::string& from, const std::string& to, const ConvertOptions& options) {
   const auto report = Convert(files, from, to, options);
   if (report.ok()) return true;
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     RequireOk(AppendRows(schema, rows, **writer), "appending samples");
     RequireOk((*writer)->Finish().status(), "finishing");
   }
-  // Through both foreign containers, in either order, and home.
+  // Through both foreign containers, in either order, and back to shards.
   const Container path[] = {first == 0 ? Container::kMds : Container::kWebDataset,
                             first == 0 ? Container::kWebDataset : Container::kMds, Container::kShard};
   std::string at = "/0";

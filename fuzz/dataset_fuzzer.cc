@@ -1,6 +1,5 @@
-// A dataset's manifest, offset index and two shards, any bytes each. What is read through the index of a
-// dataset that passes validation is what is read without it; a manifest that can be read is written so that
-// it can be read again.
+// A dataset's manifest, offset index and two shards, each with any bytes. When the dataset passes validation, reads
+// through the index give the same as reads without it. A readable manifest is readable again after it is written.
 
 #include <cstdint>
 #include <memory>
@@ -28,7 +27,7 @@ void CheckManifest(FileSystem& files) {
   Require(FormatManifest(*again) == text, "a manifest is formatted as it was parsed");
 }
 
-// Reads every sample's value, or fails; without the agreement that only sound indexes have.
+// Reads values in many ways and allows errors. Does not compare the results: they agree only when the index is sound.
 void ReadValues(const DatasetReader& dataset) {
   BlockBuffer buffer;
   for (uint64_t sample = 0; sample < dataset.sample_count() && sample < kMostRows; ++sample) {

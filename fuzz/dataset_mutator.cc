@@ -1,4 +1,4 @@
-// Mutates a file of a dataset and, mostly, makes the checksums of all of them right again.
+// Mutates a file of a dataset and usually repairs the checksums of all its files.
 
 #include "dataset_files.h"
 #include "support/mutate.h"

@@ -1,6 +1,5 @@
-// Structures of other containers, of which the first byte chooses one: decoders of the format layer, and the
-// decompressors. What can be decoded is encoded to the same; names are taken apart as the expressions of the
-// peers do.
+// Structures of other containers: decoders of the format layer, and the decompressors. The first byte chooses one. A
+// decoded structure is encoded to the same bytes. Names are split in the same way as by the peers' regular expressions.
 
 #include <array>
 #include <cstdint>
@@ -124,7 +123,7 @@ void CheckNames(std::string_view name) {
   const auto wids = format::SplitWidsName(name);
   if (ours)
     Require(std::string(ours->key) + "." + std::string(ours->extension) == name, "key and extension make the name");
-  // The expression's engine needs stack for every byte.
+  // The regular expression engine needs stack for every byte.
   if (name.size() > 200 || name.find_first_of(std::string_view("\n\r\0", 3)) != name.npos) return;
   if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return;
   static const std::regex webdataset_rule("((?:.*/|)[^.]+)[.]([^/]*)"), wids_rule("((?:.*/)?.*?)(\\..*)");

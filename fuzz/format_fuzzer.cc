@@ -1,5 +1,5 @@
-// Decoders of a shard's structures, of which the first byte chooses one; its top bit has the checksum made
-// right first. What can be decoded is encoded to the same bytes.
+// Decoders of a shard's structures. The first byte chooses one; its top bit repairs the checksum first. A decoded
+// structure is encoded to the same bytes.
 
 #include <xxhash.h>
 
@@ -24,7 +24,7 @@ namespace {
 using namespace shardkit;
 using namespace shardkit::fuzz;
 
-// The last eight bytes become the checksum of those before.
+// Replaces the last eight bytes by the checksum of the bytes before them.
 void Seal(std::string* bytes, bool repair) {
   if (repair && bytes->size() >= 8)
     Store<uint64_t>(bytes, bytes->size() - 8, XXH3_64bits(bytes->data(), bytes->size() - 8));
@@ -144,14 +144,14 @@ void CheckChunk(Input input) {
   (void)format::CheckAbsentSlots(*view);
   uint64_t bytes = 0, sum = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (column.is_blob() && !with_values) {  // ends alone
+    if (column.is_blob() && !with_values) {  // only the ends
       if (view->present(i)) bytes = view->end(i);
       continue;
     }
     const auto value = view->value(i);
     if (!value) continue;
     bytes += value->size();
-    for (const char c : *value) sum += static_cast<uint8_t>(c);  // every byte is there
+    for (const char c : *value) sum += static_cast<uint8_t>(c);  // every byte is readable
   }
   Require(bytes <= head.size() + values.size() && sum <= 255 * bytes, "values lie in their chunks");
   if (column.is_blob() && with_values) (void)format::CheckRecords(*view);

@@ -1,5 +1,5 @@
-// Any bytes as a JPEG, decoded whole, at every scale and in part. A part has exactly the pixels that it has
-// in the whole at the same scale; damage below it may go unseen (shardkit/jpeg.h).
+// Any bytes as a JPEG, decoded as a whole, at every scale and in part. A part has exactly the same pixels as in the
+// whole image at the same scale. Damage below a part may remain undetected (shardkit/jpeg.h).
 //
 // Input: 12 bytes that choose region, scale and channels, then the file.
 
@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(image.width == info->width && image.height == info->height, "an image has the size that probing finds");
   }
   if (!info.ok()) return 0;
-  if (info->width > 0 && info->height > 0) {  // mostly inside
+  if (info->width > 0 && info->height > 0) {  // makes most regions lie inside the image
     options.x %= info->width;
     options.y %= info->height;
     options.width %= info->width - options.x + 1;

@@ -1,6 +1,6 @@
 // Writes the seeds of all fuzz targets.
 //
-//   make_seeds GOLDEN DIRECTORY [STAMP]     GOLDEN is format-spec/golden; STAMP is written last
+//   make_seeds GOLDEN DIRECTORY [STAMP]     GOLDEN is format-spec/golden; the file STAMP is written last
 
 #include <cstdio>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// An MDS dataset, its index and shards (plain and compressed), any bytes each; and each shard alone; and its indexes
-// merged.
+// An MDS dataset: its index and its shards (plain and compressed), each with any bytes. Also reads each shard alone,
+// and merges indexes.
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ using namespace shardkit::fuzz;
 
 namespace {
 
-// The files of the dataset in two folders, which are merged: the result lists what both list.
+// Puts the dataset's files into two folders and merges them. The result lists the samples of both.
 void CheckMerge(FileSystem& files, std::string_view input) {
   WriteSections(files, "/m/a", kMdsFiles, input);
   WriteSections(files, "/m/b", kMdsFiles, input);
@@ -28,7 +28,7 @@ void CheckMerge(FileSystem& files, std::string_view input) {
     Require(!files.Stat("/m/index.json").ok(), "a merge that failed leaves no index");
     return;
   }
-  (void)files.RemoveFile("/m/a/shardkit.json");  // is beside the part alone, and may be damaged
+  (void)files.RemoveFile("/m/a/shardkit.json");  // may be damaged; the merged dataset does not have it
   const auto part = DatasetReader::Open(files, "/m/a"), both = DatasetReader::Open(files, "/m");
   Require(part.ok() == both.ok(), "a merged index is read as its parts are");
   if (!part.ok()) return;

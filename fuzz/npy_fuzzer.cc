@@ -1,5 +1,5 @@
-// Any bytes as the .npy member of a tar whose samples were arrays: converted back they are an array, which
-// converts to the same bytes, or an error, or bytes as they were.
+// Any bytes as the .npy member of a tar whose samples were arrays. Converting them back gives an array that converts to
+// the same bytes, or an error, or the unchanged bytes.
 //
 // Input: a byte that chooses the column's dtype and whether it has a shape, then the member.
 
@@ -32,7 +32,7 @@ Schema ArraySchema(Input& input) {
       std::array{Type::kU8, Type::kI16, Type::kF16, Type::kBf16, Type::kF32, Type::kI64, Type::kBool}[input.Below(7)];
   const uint32_t form = input.Below(4);
   if (form == 1) array.shape = {2, 3};
-  if (form == 2) array.type = array.dtype;  // a scalar is stored as a file, too
+  if (form == 2) array.type = array.dtype;  // scalars are stored as .npy, too
   if (form == 2) array.dtype = Type::kU8;
   return Schema::Create({key, array}).value();
 }

@@ -1,4 +1,4 @@
-// What the command line says of sizes, counts, ranges and paths, against plain models of it.
+// The command line's parsers of sizes, counts, ranges and paths, compared with simple models.
 
 #include <cmath>
 #include <cstdint>
@@ -58,7 +58,7 @@ void CheckPair(std::string_view text, char separator) {
     const uint64_t begin = first.value_or(0), end = second.value_or(UINT64_MAX);
     const bool valid = at != text.npos && (first || left.empty()) && (second || right.empty()) && begin <= end;
     const auto range = shardctl::ParseRange(text);
-    // "" and ":" alone are the command's to decide: both mean everything or nothing.
+    // The model leaves out "" and ":" because the command decides whether they mean everything or nothing.
     if (!left.empty() || !right.empty()) Require(range.ok() == valid, "a range is two numbers in order");
     if (range.ok()) Require(range->first == begin && range->second == end, "a range has its numbers");
   } else {

@@ -1,7 +1,7 @@
-// Any bytes as a PNG, decoded whole and in part. A part has exactly the pixels that it has in the whole; what decodes
-// passes the check, and the other way round.
+// Any bytes as a PNG, decoded as a whole and in part. A part has exactly the same pixels as in the whole image. A file
+// passes the check exactly when it decodes.
 //
-// Input: 12 bytes that choose region, channels and memory, and whether the checksums of chunks are made right; then the
+// Input: 12 bytes that choose region, channels and memory, and whether the chunks' checksums are repaired; then the
 // file.
 
 #include <zlib.h>
@@ -23,7 +23,7 @@ using namespace shardkit::fuzz;
 // Enough for every path, few enough for thousands of inputs a second.
 constexpr uint64_t kMostMemory = uint64_t{4} << 20;
 
-// Every chunk is a length, a name, so many bytes, and a CRC-32 of all but the length.
+// A chunk is a length, a name, that many bytes, and a CRC-32 of the name and the bytes.
 void RepairChecksums(std::string* file) {
   const auto byte = [&](size_t at) { return reinterpret_cast<uint8_t*>(file->data()) + at; };
   for (size_t at = 8; at + 12 <= file->size();) {

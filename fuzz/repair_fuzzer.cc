@@ -1,5 +1,5 @@
-// Any bytes as a damaged shard: what repair writes is valid, and holds just the samples that it says it recovered; of a
-// whole shard, all.
+// Any bytes as a damaged shard. The shard that repair writes is valid and holds exactly the samples that repair reports
+// as recovered. Repair recovers all samples of an undamaged shard.
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@ using namespace shardkit::fuzz;
 
 namespace {
 
-// The losses and what was recovered are all there is, in order and apart from each other.
+// The losses are in order, do not overlap, and add up to the reported number.
 void CheckAccount(const RepairReport& report) {
   uint64_t lost = 0, end = 0;
   for (const RepairLoss& loss : report.losses) {

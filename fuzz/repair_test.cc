@@ -1,4 +1,4 @@
-// The repair of checksums, without which mutated shards would only ever fail the first check.
+// The repair of checksums. Without it, mutated shards would always fail at the first check.
 
 #include "support/repair_checksums.h"
 
@@ -21,7 +21,7 @@ std::string Golden(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What opening and reading all blocks says.
+// The status of opening the shard and reading all blocks.
 absl::Status Read(const std::string& bytes) {
   const auto files = NewMemoryFileSystem();
   WriteWhole(*files, "/s.shard", bytes);
@@ -50,8 +50,7 @@ TEST(RepairTest, LeavesSoundShardsAsTheyAre) {
 }
 
 TEST(RepairTest, MakesAChangedValueReadable) {
-  // The last byte of the value and the first byte of the key of the shard that the specification shows byte
-  // by byte.
+  // The last byte of the value and the first byte of the key, in the shard that the specification shows byte by byte.
   std::string shard = Golden("one-sample.shard");
   for (const uint64_t at : {128 + 320 + 3, 128 + 192 + 8}) {
     std::string changed = shard;

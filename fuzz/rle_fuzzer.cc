@@ -1,5 +1,5 @@
-// Text of COCO masks, and stored lists of masks, against a model as plain as can be: arithmetic in 128 bits,
-// one bit at a time.
+// Text of COCO masks, and stored lists of masks, compared with a very simple model: arithmetic in 128 bits, one bit at
+// a time.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ namespace {
 using namespace shardkit;
 using namespace shardkit::fuzz;
 
-// Groups of five bits, lowest first, the sixth saying that more follow and the last group's fifth being the
-// sign; from the fourth number on each is the difference from the one two before.
+// A number is a sequence of groups of five bits, lowest group first. The sixth bit says that another group follows. The
+// fifth bit of the last group is the sign. From the fourth number on, each is the difference to the number two before.
 std::optional<std::vector<uint32_t>> ModelRuns(std::string_view text) {
   std::vector<uint32_t> runs;
   for (size_t at = 0; at < text.size();) {
@@ -27,7 +27,7 @@ std::optional<std::vector<uint32_t>> ModelRuns(std::string_view text) {
       if (at == text.size()) return std::nullopt;
       const int group = text[at++] - '0';
       if (group < 0 || group > 63) return std::nullopt;
-      if (shift >= 60) return std::nullopt;  // twelve groups are the most
+      if (shift >= 60) return std::nullopt;  // at most twelve groups
       number |= static_cast<__int128>(group & 31) << shift;
       shift += 5;
       if ((group & 32) != 0) continue;
@@ -41,7 +41,7 @@ std::optional<std::vector<uint32_t>> ModelRuns(std::string_view text) {
   return runs;
 }
 
-// Row-major pixels, from runs that go down the columns.
+// Row-major pixels from column-major runs.
 std::vector<uint8_t> ModelPixels(const Rle& mask) {
   std::vector<uint8_t> pixels(size_t{mask.height} * mask.width);
   size_t at = 0;

@@ -1,5 +1,5 @@
-// Any text as an annotation file of SA-1B: what is taken comes back byte for byte, be it from the columns or
-// from the source text kept beside them.
+// Any text as an annotation file of SA-1B. An accepted text comes back byte for byte, either from the columns or from
+// the source text stored beside them.
 
 #include <array>
 #include <cstdint>
@@ -38,7 +38,7 @@ Sa1bValues ValuesOf(const std::vector<Field>& fields) {
     for (const auto& [name, place] : places) {
       if (name != field.column->name) continue;
       Require(place->data() == nullptr, "a column comes once");
-      // Null stands for absent, and a value of no bytes may lie nowhere.
+      // A null pointer stands for an absent value, but an empty value may have a null pointer, too.
       *place = field.value.bytes.data() == nullptr ? std::string_view("") : field.value.bytes;
       known = true;
     }

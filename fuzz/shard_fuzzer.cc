@@ -1,5 +1,5 @@
-// Any bytes as a shard: opened, read in every way, validated. Sequential, random and projected reads must
-// agree, and what validation passes must be readable.
+// Any bytes as a shard: opened, read in every way, validated. Sequential, random and projected reads must agree. A
+// shard that passes validation must be readable.
 
 #include <cstdint>
 #include <memory>
@@ -20,13 +20,13 @@ void CompareValues(const ShardReader& shard, const BlockView& view, BlockBuffer*
   for (size_t column = 0; column < view.column_count(); ++column) {
     for (uint32_t i = 0; i < view.sample_count() && i < 64; ++i) {
       const auto single = shard.ReadValue(view.first_sample() + i, column, buffer);
-      // The checksum of a record can be wrong though that of its chunk is right.
+      // A record's checksum can be wrong although its chunk's checksum is right.
       if (single.ok()) Require(*single == view.column(column).value(i), "a value read alone is that of its block");
     }
   }
 }
 
-// Whether every block could be read.
+// True when every block could be read.
 bool ReadBlocks(const ShardReader& shard) {
   bool readable = true;
   BlockBuffer sequential, random, projected;

@@ -1,4 +1,4 @@
-// Mutates shards and, mostly, makes their checksums right again.
+// Mutates shards and usually repairs their checksums.
 
 #include "support/mutate.h"
 #include "support/repair_checksums.h"

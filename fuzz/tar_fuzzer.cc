@@ -1,5 +1,5 @@
-// A tar, plain and compressed, with the indexes that may lie beside it, any bytes each. A tar says the same
-// without an index, through one made of it, through DALI's where that can be made, and compressed.
+// A tar, plain and compressed, with optional indexes beside it, each with any bytes. A tar gives the same samples
+// without an index, through an index made of it, through DALI's index where one can be made, and compressed.
 
 #include <cstdint>
 #include <memory>
@@ -26,7 +26,7 @@ void ReadAll(FileSystem& files, const std::string& path) {
 }
 
 void CompareIndexes(FileSystem& files) {
-  // The last may be damaged, and is no business of who builds an index.
+  // shardkit.json may be damaged, and building an index does not use it.
   for (const std::string_view name : {"x.tar.shardidx", "x.idx", "shardkit.json"})
     (void)files.RemoveFile(JoinPath("/d", name));
   const auto rows = ReadRows(files, "/d/x.tar");
@@ -42,7 +42,7 @@ void CompareIndexes(FileSystem& files) {
     Require(ReadRows(files, "/d/x.tar") == rows, "a tar says the same through its index");
   }
   if (!rows) return;
-  // Level 0 costs least; that the data are stored makes no difference to libarchive.
+  // Level 0 is the cheapest. To libarchive it makes no difference that the data is stored.
   WriteWhole(files, "/d/z.tar.gz", Gzip(files.ReadFile("/d/x.tar", uint64_t{1} << 30).value(), /*level=*/0));
   Require(ReadRows(files, "/d/z.tar.gz") == rows, "a tar says the same compressed");
 }

@@ -1,4 +1,4 @@
-// Mutates a tar or what lies beside it; mostly the headers' checksums, and the index's, are made right again.
+// Mutates a tar or a file beside it, and usually repairs the checksums of the headers and of the index.
 
 #include <cstdio>
 
@@ -10,7 +10,7 @@ using namespace shardkit::fuzz;
 
 namespace {
 
-// In every block that says "ustar": the sum of its bytes, the field itself taken as spaces (POSIX.1, pax,
+// Sets the checksum of every block with "ustar": the sum of its bytes, with spaces in the checksum field (POSIX.1, pax,
 // "ustar Interchange Format").
 void RepairTar(std::string* tar) {
   for (size_t at = 0; at + 512 <= tar->size(); at += 512) {

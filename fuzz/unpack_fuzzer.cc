@@ -1,8 +1,7 @@
-// Hostile keys and names of columns: unpacking writes below its directory and nowhere else, and what it
-// writes is what was stored.
+// Hostile keys and column names. Unpacking writes only below its directory, and it writes the stored values.
 //
-// Input: a byte that chooses where the dataset says it comes from, then samples: a byte with the length of
-// the key, the key, and so the names of two columns.
+// Input: a byte that chooses the source named in the dataset, then samples. A sample is a byte with the length of the
+// key, the key, and in the same way the names of two columns.
 
 #include <array>
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace {
 using namespace shardkit;
 using namespace shardkit::fuzz;
 
-// The number of files below /base/out. A finding when there are others than those of the dataset.
+// The number of files below /base/out. A file elsewhere is a finding, except the dataset's files.
 uint64_t CountFiles(FileSystem& files, const std::string& directory, bool inside) {
   const auto entries = files.List(directory);
   RequireOk(entries.status(), "listing a directory in memory");

@@ -1,5 +1,5 @@
-// Random samples under random options, written as a dataset of our own, as MDS and as WebDataset, read back
-// and validated. Between writing, the job may be suspended and taken up again.
+// Random samples and random options, written as a Shardkit dataset, as MDS and as WebDataset, read back and validated.
+// While writing, the job may be suspended and resumed.
 
 #include <cstdint>
 #include <memory>

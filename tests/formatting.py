@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Holds the C++ and CUDA sources to .clang-format.
+"""Checks the format of the C++ and CUDA sources against .clang-format.
 
     tests/formatting.py            check; one line per file that differs, exit status 1
     tests/formatting.py --write    format them
 
-Versions of clang-format differ in details, so it is one: 14, which Debian 12 and Ubuntu 24.04 both have
-(tools/install_dependencies test). Without it this skips, and says so on its last line.
+Versions of clang-format differ in details, so only version 14 is used, which Debian 12 and Ubuntu 24.04 both have
+(tools/install_dependencies test). Without it the check is skipped, and the last line says so.
 """
 import concurrent.futures
 import os

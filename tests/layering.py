@@ -1,22 +1,22 @@
 #!/usr/bin/python3
-"""Holds the includes to the order of the layers, and the files to their length.
+"""Checks that includes follow the order of the layers, and checks the length of files.
 
     tests/layering.py                  check the repository; one line per violation, exit status 1
     tests/layering.py --self-test      check that made-up violations are found
-    tests/layering.py --list-headers   the public headers, one a line
+    tests/layering.py --list-headers   the public headers, one per line
 
-Standard library only. CONTRIBUTING.md has the layers in words.
+Standard library only. CONTRIBUTING.md describes the layers.
 """
 import os
 import re
 import sys
 import tempfile
 
-# Lowest first: a layer may include itself and what stands before it.
+# Lowest first: a layer may include itself and the layers before it.
 PRECOMPILED = "lib/pch/"  # of the standard library and Abseil alone
 LAYERS = ["base", "io", "codec", "format", "container", "dataset", "convert", "loader", "gpu"]
 
-# The folders within layers, and what belongs there and nowhere else in the layer: the first folder whose pattern matches.
+# The folders within layers. A file belongs to the first folder whose pattern matches, and nowhere else in the layer.
 SUBFOLDERS = {
     "format": {"foreign": r"(mds|dali|wids)_|webdataset_names|tar_index_layout"},
     "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
@@ -28,7 +28,7 @@ SUBFOLDERS = {
 # The layer whose types and functions a public header declares. A new header needs a line here.
 HEADER_LAYERS = {
     "cancellation.h": "base",
-    "schema.h": "base",  # plain data that every layer speaks of
+    "schema.h": "base",  # plain data that every layer uses
     "filesystem.h": "io",
     "image.h": "codec",
     "jpeg.h": "codec",
@@ -67,10 +67,10 @@ HEADER_LAYERS = {
     "gpu/uploader.h": "gpu",
 }
 
-# Folders that see the library as its users do.
+# Folders that use the library as its users do.
 CLIENTS = ["tools", "examples", "bench", "fuzz"]
 
-# What they see besides: the decoders behind the boundary of trust have no public way in, nor has the parsing of a command line.
+# Their further headers: the decoders of untrusted bytes and the parsing of a command line have no public interface.
 CLIENT_ALLOWANCES = {"fuzz": ("lib/format/", "lib/codec/", "tools/shardctl/numbers.h")}
 
 SOURCES = (".h", ".cc", ".cu", ".cuh")
@@ -137,7 +137,7 @@ class Repository:
 
 
 def check_headers(repository):
-    """The table and the folder of public headers hold the same names."""
+    """The table and the folder of public headers have the same names."""
     prefix = "lib/include/shardkit/"
     present = {path[len(prefix):] for path in repository.files if path.startswith(prefix)}
     for name in sorted(present - set(repository.header_layers)):
@@ -150,7 +150,7 @@ def check_headers(repository):
 
 
 def check_subfolders(repository):
-    """What belongs together stands in one folder within its layer."""
+    """Files that belong together are in one folder within their layer."""
     for path in repository.files:
         parts = path.split("/")
         if path.startswith("lib/include/") or repository.layer(path) is None:
@@ -165,7 +165,7 @@ def check_subfolders(repository):
 
 
 def check_json(repository):
-    """One file of the library includes the library that writes JSON, which takes seconds to compile."""
+    """Only one file of lib/ includes the JSON writer's header, because it takes seconds to compile."""
     for path, includes in repository.files.items():
         if path.startswith("lib/") and path != "lib/base/json.cc":
             for _, included in includes:
@@ -174,7 +174,7 @@ def check_json(repository):
 
 
 def check_order(repository):
-    """No file of lib/ includes a higher layer, and public headers include public ones alone."""
+    """No file of lib/ includes a higher layer, and public headers include only public headers."""
     for path, includes in repository.files.items():
         layer = repository.layer(path)
         if layer is None:
@@ -191,7 +191,7 @@ def check_order(repository):
                 if not target.startswith("lib/"):
                     yield f"{path}: includes {target}, which is no part of the library"
             elif bracket == "<" and not target.startswith("lib/include/") and target == "lib/" + layer + "/" + included:
-                continue  # <zstd.h> in lib/codec is the system's: the build does not look in the folder itself
+                continue  # <zstd.h> in lib/codec is the system's: the build does not search the folder itself
             elif LAYERS.index(target_layer) > LAYERS.index(layer):
                 yield f"{path}: includes {target} of {target_layer}, which stands above {layer}"
             elif public and not target.startswith("lib/include/"):
@@ -199,7 +199,7 @@ def check_order(repository):
 
 
 def check_clients(repository):
-    """Tools, examples, benchmarks and fuzzers use public headers, their own and other projects'."""
+    """Tools, examples, benchmarks and fuzzers use public headers, their own headers and those of other projects."""
     for path, includes in repository.files.items():
         client = path.split("/")[0]
         if client not in CLIENTS:
@@ -216,7 +216,7 @@ def check_clients(repository):
 
 
 def check_cuda(repository):
-    """CUDA headers appear in lib/gpu/*_cuda.* and lib/gpu/*.cu only."""
+    """CUDA headers appear only in lib/gpu/*_cuda.* and lib/gpu/*.cu."""
     for path, includes in repository.files.items():
         folder, name = os.path.split(path)
         if folder == "lib/gpu" and (name.endswith((".cu", ".cuh")) or "_cuda." in name):
@@ -227,7 +227,7 @@ def check_cuda(repository):
 
 
 def check_directions(repository):
-    """Reading never depends on writing, nor writing on reading, through whatever chain of headers."""
+    """Reading never depends on writing, nor writing on reading, not even through a chain of headers."""
     for path in repository.files:
         if not path.startswith("lib/"):
             continue
@@ -258,7 +258,7 @@ def violations(root, header_layers):
 
 
 def self_test():
-    """A small repository without faults, then one fault at a time. Returns what was not found."""
+    """Checks a small repository without faults, then one fault at a time. Returns the faults that were not found."""
     headers = {"filesystem.h": "io", "rle.h": "codec", "shard_reader.h": "container"}
     sound = {
         "lib/include/shardkit/filesystem.h": "#pragma once\n#include <string>\n",

@@ -3,13 +3,13 @@
 
     tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--patience FACTOR]
 
-The compiled tests are those that Meson knows (`test(...)`): with protocol 'gtest' each case counts, otherwise the
-program. Beside them run tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
+The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
+program. The other tests are tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
 tests/kill, tests/loader, tests/gpu, tests/interop, tests/examples, tests/bench and tests/docs (unittest; each method counts) and
 tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
-build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in that of --interop, which has other programs' packages
-(tests/interop/make_environment); then one in tests/interop that skips for want of a package is a failure. A program that
-crashes, hangs or says nothing counts as a failure.
+build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
+packages (tests/interop/make_environment). With --interop, a test in tests/interop that skips because a package is missing is a
+failure. A program that crashes, hangs or prints nothing counts as a failure.
 """
 import argparse
 import concurrent.futures
@@ -27,13 +27,13 @@ import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PYTHON_TIMEOUT = 900  # seconds, of one script
-WITHOUT_PACKAGE = "needs the package"  # how the tests of tests/interop begin the reason for which they skip
+PYTHON_TIMEOUT = 900  # seconds, per script
+WITHOUT_PACKAGE = "needs the package"  # the beginning of a reason to skip, in tests/interop
 TAIL = 20000  # characters of output shown for a failure
 
 
 class Result:
-    """What one program reported."""
+    """The results of one program."""
 
     def __init__(self, name):
         self.name = name
@@ -49,13 +49,13 @@ class Result:
 
 class Settings:
     def __init__(self, build_dir, pattern, patience, interop):
-        self.patience = patience  # times a test's own limit
+        self.patience = patience  # a factor on each test's time limit
         self.interop = interop is not None
         self.python = interop or "/usr/bin/python3"
         self.build_dir = os.path.abspath(build_dir)
         self.pattern = pattern
         self.environment = dict(os.environ)
-        # Fresh memory holds no zeros by chance.
+        # Fills fresh memory, so that it does not contain zeros by chance.
         self.environment.setdefault("MALLOC_PERTURB_", "165")
         self.environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:malloc_context_size=8:quarantine_size_mb=32:"
                                     "allocator_release_to_os_interval_ms=-1")
@@ -71,12 +71,12 @@ class Settings:
         return self.pattern is None or fnmatch.fnmatchcase(name, self.pattern)
 
     def case_matches(self, name):
-        """Of Suite.Test or module.Class.test; the pattern need not begin at the beginning."""
+        """`name` is Suite.Test or module.Class.test. The pattern may match from any position."""
         return self.pattern is None or fnmatch.fnmatchcase(name, f"*{self.pattern}*")
 
 
 def run(command, settings, timeout, extra=None, folder=None):
-    """Exit status (None: it hung; negative: a signal) and output of a program."""
+    """Exit status (None: the program hung; negative: a signal) and output of a program."""
     environment = {**settings.environment, **(extra or {})}
     with tempfile.TemporaryFile() as output:
         try:
@@ -87,7 +87,7 @@ def run(command, settings, timeout, extra=None, folder=None):
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            # Children too: the session is the program's own.
+            # Also ends its children: the program has its own session.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             status = None
@@ -118,7 +118,7 @@ def run_gtest(test, settings):
         except (OSError, ValueError):
             report = None
     if report is None:
-        # It crashed or hung: count what it had finished, and name the case it was in.
+        # The program crashed or hung: count the finished cases, and name the running one.
         result.passed = len(re.findall(r"^\[       OK \]", output, re.MULTILINE))
         result.skipped = len(re.findall(r"^\[  SKIPPED \] \S+ \(", output, re.MULTILINE))
         started = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)
@@ -154,7 +154,7 @@ def run_program(test, settings):
 
 
 def run_unittest(path, settings):
-    """The test methods of one file, in an interpreter of their own."""
+    """The test methods of one file, in a separate interpreter."""
     name = os.path.relpath(path, ROOT)
     result = Result(name)
     pattern = None if settings.program_matches(name) else settings.pattern
@@ -178,7 +178,7 @@ def run_unittest(path, settings):
 
 
 def unittest_main(path, pattern):
-    """Runs in the child of run_unittest; the last line on stdout is the result as JSON."""
+    """Runs in the child process of run_unittest. The last line on stdout is the result as JSON."""
     folder, name = os.path.split(os.path.abspath(path))
     sys.path.insert(0, folder)
 
@@ -192,16 +192,16 @@ def unittest_main(path, pattern):
     loaded = unittest.defaultTestLoader.loadTestsFromName(name[:-len(".py")])
     suite = unittest.TestSuite(test for test in flatten(loaded)
                                if not pattern or fnmatch.fnmatchcase(test.id(), f"*{pattern}*"))
-    ids = {test.id() for test in flatten(suite)}  # before the run, which empties the suite
+    ids = {test.id() for test in flatten(suite)}  # collected before the run, because the run empties the suite
     outcome = unittest.TextTestRunner(stream=io.StringIO(), verbosity=0).run(suite)
-    failures = {}  # a method fails once, however many of its subtests do
+    failures = {}  # a method counts once, however many of its subtests fail
     for test, text in outcome.failures + outcome.errors:
         test = getattr(test, "test_case", test)
         failures[test.id()] = failures.get(test.id(), "") + text
     for test in outcome.unexpectedSuccesses:
         failures[test.id()] = "passed, though it is marked as an expected failure"
     skipped = {getattr(test, "test_case", test).id() for test, _ in outcome.skipped} - set(failures)
-    # A class or module whose setup fails or skips reports itself instead of its tests: not among the ids.
+    # A class or module whose setup fails or skips reports itself instead of its tests. It is not among the ids.
     passed = max(outcome.testsRun - len(skipped & ids) - len(set(failures) & ids), 0)
     print()
     reasons = sorted({reason for _, reason in outcome.skipped})
@@ -211,7 +211,7 @@ def unittest_main(path, pattern):
 
 
 def run_script(name, command, settings):
-    """A script with its own last line of counts, or else one that counts as a single test."""
+    """A script whose last line has the counts, or a script that counts as a single test."""
     result = Result(name)
     status, output = run(command, settings, PYTHON_TIMEOUT)
     lines = output.strip().splitlines()
@@ -225,7 +225,7 @@ def run_script(name, command, settings):
     result.passed, failed, result.skipped = map(int, counts.groups())
     named = re.findall(r"^(?:FAIL|ERROR): (.*)$", output, re.MULTILINE)  # as unittest heads each traceback
     for i in range(failed):
-        # The script's own output names and shows them; it is printed once.
+        # The script's output names and shows all failures, so it is printed only once.
         result.fail(f"{name}: {named[i] if len(named) == failed else f'failure {i + 1}'}", output if i == 0 else "")
     if status != 0 and failed == 0 and (result.passed + result.skipped > 0 or settings.pattern is None):
         result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
@@ -233,7 +233,7 @@ def run_script(name, command, settings):
 
 
 def jobs(settings, compiled_only):
-    """(name, function) of everything there is to run."""
+    """(name, function) of all programs to run."""
     with open(os.path.join(settings.build_dir, "meson-info", "intro-tests.json"), encoding="utf-8") as file:
         compiled = json.load(file)
     for test in compiled:

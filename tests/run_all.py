@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What continuous integration runs; tests/run --all calls it. Goes on after a failure, and counts everything on the last line.
+"""The tests of continuous integration, for tests/run --all. Continues after a failure. The last line counts everything.
 
-Exit status as tests/run: 0 all passed, 1 a test failed, 3 something could not be built or installed.
+Exit status, as of tests/run: 0 all passed, 1 a test failed, 3 something could not be built or installed.
 """
 import os
 import re
@@ -11,11 +11,11 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FUZZ_SECONDS = 60
-FUZZ_SEED = 1  # what a change breaks is to be found again; campaigns look for the rest
+FUZZ_SEED = 1  # fixed, so that failures can be reproduced; campaigns search with other seeds
 
 
 def run(command):
-    """Runs it with its output shown. Returns exit status and the lines of its output."""
+    """Runs a command and shows its output. Returns its exit status and the lines of its output."""
     print(f"\n== {' '.join(command)}", flush=True)
     start = time.monotonic()
     lines = []
@@ -41,7 +41,7 @@ def tests(arguments):
 
 
 def fuzz():
-    """The same of a short campaign, in which each target counts as a test."""
+    """The same for a short campaign, in which each target counts as a test."""
     status, lines = run(["fuzz/campaign", "--seconds", str(FUZZ_SECONDS), "--seed", str(FUZZ_SEED), "--build-dir", "build-asan"])
     rows = [line.split("|") for line in lines if re.match(r"\| \w+ +\| +\d", line)]
     failed = sum(int(row[-2]) != 0 for row in rows)

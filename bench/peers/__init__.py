@@ -1,1 +1,1 @@
-"""The programs that Shardkit is compared with, each in a module of its own; peers.serve runs one in its own interpreter."""
+"""The programs that Shardkit is compared with, one per module. peers.serve runs one of them in its own interpreter."""

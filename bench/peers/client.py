@@ -1,4 +1,4 @@
-"""Starts peers.serve in another interpreter and asks it for workloads."""
+"""Starts peers.serve in another interpreter and sends it workloads."""
 import json
 import os
 import subprocess
@@ -15,11 +15,11 @@ class NotMeasured(Exception):
 
 
 class Peer:
-    """One process that has a peer's packages loaded; the context ends it."""
+    """One process with a peer's packages loaded. Leaving the context ends it."""
 
     def __init__(self, python, module, work):
         environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # thousands of modules to parse, every time
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else thousands of modules would be parsed every time
         self._log = open(os.path.join(work, f"{module}.log"), "wb")
         self._process = subprocess.Popen([python, "-m", "peers.serve", module, work], cwd=os.path.join(ROOT, "bench"), env=environment,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
@@ -71,8 +71,8 @@ class Peer:
         return answer["samples"] / answer["seconds"]
 
     def run_watched(self, *request):
-        """The same, and "memory": the most MiB that the process and its workers had together, pages they share counted once, or that
-        the process had alone; and "loaded": what it had before."""
+        """Like run, with two more members in MiB. "memory" is the peak of the process with its workers (shared pages
+        counted once), or the peak of the process alone if that is larger. "loaded" is the memory before the run."""
         done = threading.Event()
         loaded = _kib(f"/proc/{self._process.pid}/smaps_rollup", "Pss:")
         peak = [0]
@@ -88,12 +88,12 @@ class Peer:
         finally:
             done.set()
             watcher.join()
-        # What lies between two looks is missed but for the process itself.
+        # Peaks between two samples are missed, except those of the process itself.
         return {**answer, "loaded": loaded / 1024, "memory": max(peak[0], _kib(f"/proc/{self._process.pid}/status", "VmHWM:")) / 1024}
 
 
 def _tree(process):
-    """A process and those that come from it."""
+    """A process and its descendants."""
     children = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:

@@ -1,6 +1,6 @@
-"""What the modules of the peers share.
+"""Shared by the modules of the peers.
 
-A module has NAME, PACKAGES (whose versions are told), SETTINGS (workload: with what it runs), CANNOT (workload: why not),
+A module has NAME, PACKAGES (whose versions are reported), SETTINGS (workload: its settings), CANNOT (workload: why not),
 FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold), perhaps READER (the name of its bare reader),
 PACKS_IN_PARALLEL and COMPILES, and a
 function for each workload it can do: pack, sequential, shuffled, random, decode. They take Inputs and the number of workers and
@@ -12,12 +12,12 @@ import os
 import random
 import shutil
 
-RANDOM_READS = 10000  # of one measurement, when there are as many samples
+RANDOM_READS = 10000  # per measurement, or the number of samples if that is less
 Delivered = collections.namedtuple("Delivered", ["samples", "bytes"])
 
 
 class Inputs:
-    """A directory of files, and where a peer keeps what it packs them into."""
+    """A directory of files, and the folders for their packed forms."""
 
     def __init__(self, label, source, work):
         self.label = label
@@ -50,7 +50,7 @@ def read(path):
 
 
 def fresh(path):
-    """Removes what is at a path and makes the directory above it."""
+    """Removes a path and makes its parent directory."""
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return path
@@ -80,7 +80,7 @@ def total(values):
 
 
 def packed_from(paths):
-    """What a packer has delivered."""
+    """The samples and bytes of a packer."""
     return Delivered(len(paths), sum(map(os.path.getsize, paths)))
 
 

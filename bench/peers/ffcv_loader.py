@@ -8,7 +8,7 @@ PACKAGES = ["ffcv", "torch"]
 NOT_COLD = "its loader keeps the file mapped, so that it cannot be taken out of the page cache"
 PACKS_IN_PARALLEL = True
 COMPILES = True
-EPOCHS = 20  # of one measurement: one of small values is over before a clock tells much
+EPOCHS = 20  # per measurement: a single epoch of small values is too short for an exact time
 SETTINGS = {
     "pack": "DatasetWriter, BytesField, 1 and 2 processes",
     "sequential": "Loader, BytesDecoder, order SEQUENTIAL, batches of 256, os_cache=True, 20 epochs, 1 and 2 threads",
@@ -58,7 +58,7 @@ def _write(inputs, name, field, load_file, workers):
 
 def pack(inputs, workers):
     from ffcv.fields import BytesField
-    _loaders.clear()  # they map the file
+    _loaders.clear()  # they have mapped the old file
     fresh(inputs.packed("ffcv"))
     _write(inputs, "bytes.beton", BytesField(), _bytes, workers)
     return packed_from(inputs.paths)

@@ -23,7 +23,7 @@ def load():
 
 
 class _Load:
-    """Goes to other processes."""
+    """Is pickled and sent to other processes."""
 
     def __init__(self, inputs):
         self.inputs = inputs
@@ -38,10 +38,10 @@ def pack(inputs, workers):
     method = multiprocessing.get_start_method()
     paths = inputs.paths
     function = _Load(inputs)
-    function.inputs._paths = None  # or every process would be sent the whole list twice
+    function.inputs._paths = None  # otherwise every process would receive the whole list twice
     optimize(fn=function, inputs=paths, output_dir=fresh(inputs.packed("litdata")), chunk_bytes="64MB", num_workers=workers,
              verbose=False)
-    # It changes what the whole process does, and a trainer's has not packed anything.
+    # optimize changes the start method of the whole process. A trainer's process has packed nothing, so it is restored.
     multiprocessing.set_start_method(method, force=True)
     return packed_from(paths)
 
@@ -66,7 +66,7 @@ def _run(dataset, workers, batch_size):
 
 def _value(inputs, workers):
     column = inputs.column
-    # It hands out views of its chunk, which do not pass between processes.
+    # litData returns views of its chunk, which cannot be sent to another process.
     return (lambda sample: sample[column]) if workers == 1 else (lambda sample: bytes(sample[column]))
 
 

@@ -2,7 +2,7 @@
 
     python -m peers.serve MODULE WORK
 
-On stdin one JSON object a line: {"workload", "label", "source", "workers"}. On stdout one for each, and one when it has started:
+On stdin, one JSON object per line: {"workload", "label", "source", "workers"}. On stdout, one at the start and one per request:
 {"samples", "bytes", "seconds", "processor"} (wall and processor seconds, worker processes included), {"ready": versions},
 or {"missing": why}. What the packages print goes to stderr.
 """
@@ -27,10 +27,10 @@ def measure(module, request, work, warm):
     function = getattr(module, request["workload"])
     key = (request["workload"], request["label"], request["workers"])
     if getattr(module, "COMPILES", False) and request["workload"] != "pack" and key not in warm:
-        function(inputs, request["workers"])  # not counted: code is compiled for each loader when it is first used
+        function(inputs, request["workers"])  # not counted: compiles the code of each loader at its first use
     warm.add(key)
     if request["workload"] == "pack":
-        inputs.paths  # the list of files is everybody's input
+        inputs.paths  # lists the files before the clock starts, because every peer gets the list as input
     processor, begin = processor_seconds(), time.perf_counter()
     delivered = function(inputs, request["workers"])
     seconds = time.perf_counter() - begin
@@ -51,7 +51,7 @@ def main():
     try:
         module.load()
         answer({"ready": {package: importlib.metadata.version(package) for package in module.PACKAGES}})
-    except Exception as error:  # of any kind: it is told, and the others are measured
+    except Exception as error:  # of any kind: it is reported, and the other peers are measured
         answer({"missing": f"{type(error).__name__}: {error}"})
         return
     warm = set()

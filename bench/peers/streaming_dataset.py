@@ -72,7 +72,7 @@ def decode(inputs, workers):
     return total(dataset if workers == 1 else batches(dataset, workers, 64))
 
 
-# The reader of single shards, without what goes around it.
+# The readers of single shards, without StreamingDataset around them.
 
 
 def _readers(inputs):

@@ -20,14 +20,14 @@ std::string ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Choices of format_fuzzer, as it numbers them.
+// The structures of format_fuzzer, with its numbers.
 enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexHeader, kChunk, kArray };
 
 std::string Chosen(Structure structure, std::string_view bytes) {
   return static_cast<char>(structure) + std::string(bytes);
 }
 
-// A header, a footer and its sections of a sound shard.
+// The header, the footer and its sections of a sound shard.
 void AddStructures(const std::string& name, const std::string& shard, SeedWriter& seeds) {
   if (shard.size() < 200) return;
   seeds.Add("format", "header-" + name, Chosen(kHeader, shard.substr(0, Load<uint32_t>(shard, 12))));

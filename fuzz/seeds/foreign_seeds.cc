@@ -21,7 +21,7 @@ std::string ReadFile(FileSystem& files, const std::string& path) {
   return *std::move(content);
 }
 
-// The files that are there, as sections.
+// The existing files among `names`, as sections.
 template <size_t N>
 std::vector<std::pair<size_t, std::string>> Collect(FileSystem& files, const std::array<std::string_view, N>& names) {
   std::vector<std::pair<size_t, std::string>> sections;
@@ -32,7 +32,7 @@ std::vector<std::pair<size_t, std::string>> Collect(FileSystem& files, const std
   return sections;
 }
 
-// A small schema and samples for it; columns without null where MDS is the target.
+// A small schema and samples for it. Columns are not nullable when MDS is the target.
 struct Content {
   explicit Content(uint64_t number, Columns which) {
     const std::string bytes = SeedBytes(number, 600);

@@ -1,5 +1,5 @@
 #include <cstdio>
-// jpeglib.h wants FILE declared.
+// jpeglib.h needs FILE.
 #include <jpeglib.h>
 #include <zlib.h>
 
@@ -87,7 +87,7 @@ std::string PngChunk(std::string kind, const std::string& data) {
   return number(data.size()) + kind + number(sum);
 }
 
-// 21 x 13 pixels; each row with a filter of its own.
+// 21 x 13 pixels. Each row has its own filter.
 void AddPngs(SeedWriter& seeds) {
   constexpr uint32_t kWidth = 21, kHeight = 13;
   struct Pass {
@@ -169,7 +169,7 @@ void AddAnnotations(SeedWriter& seeds) {
   for (int number = 1; number <= 6; ++number) {
     std::string json = files->ReadFile("/sa1b/sa_" + std::to_string(number) + ".json", uint64_t{1} << 20).value();
     seeds.Add("sa1b", "sound-" + std::to_string(number), json);
-    // Another form of the same, which the columns do not give back.
+    // The same content in another form, which cannot be regenerated from the columns.
     for (size_t at = 0; (at = json.find(", ", at)) != json.npos; ++at) json.replace(at, 2, ",");
     seeds.Add("sa1b", "dense-" + std::to_string(number), json);
   }

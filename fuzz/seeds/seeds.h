@@ -1,4 +1,4 @@
-// What a campaign begins with: inputs of every target that are sound, so that mutations of them reach far.
+// The first inputs of a campaign: sound inputs for every target, so that mutations of them get past the first checks.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace shardkit::fuzz {
 
-// Folders by target below one folder.
+// Writes seeds to one folder per target.
 class SeedWriter {
  public:
   explicit SeedWriter(std::string directory) : directory_(std::move(directory)) {}
@@ -30,7 +30,7 @@ void AddForeignSeeds(SeedWriter& seeds);
 // jpeg, rle, sa1b.
 void AddPictureSeeds(SeedWriter& seeds);
 
-// Bytes that are the same for the same number on every machine.
+// Bytes that depend only on the number, on every machine.
 std::string SeedBytes(uint64_t number, size_t length);
 
 }  // namespace shardkit::fuzz

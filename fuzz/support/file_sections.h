@@ -1,6 +1,6 @@
-// Several files in one input: a sequence of sections, each one byte that chooses a name, three bytes with the
-// length (little-endian), and the content. A section that is cut short ends with the input; of two with one
-// name the first counts.
+// Several files in one input: a sequence of sections. A section is one byte that chooses a name, three bytes with the
+// length (little-endian), and the content. A truncated section ends with the input. Of two sections with the same name
+// the first one counts.
 #pragma once
 
 #include <span>
@@ -20,14 +20,14 @@ struct FileSection {
 
 std::vector<FileSection> SplitSections(std::string_view input, size_t name_count);
 
-// The input that SplitSections takes apart.
+// Makes the input for SplitSections.
 std::string JoinSections(const std::vector<std::pair<size_t, std::string>>& sections);
 
-// The sections as files below `directory`, which is made with what folders the names need.
+// Writes the sections as files below `directory`. Makes `directory` and the folders that the names need.
 void WriteSections(FileSystem& files, const std::string& directory, std::span<const std::string_view> names,
                    std::string_view input);
 
-// One file, in place of what is there. The folder exists.
+// Writes one file and replaces an existing one. The folder must exist.
 void WriteWhole(FileSystem& files, const std::string& path, std::string_view bytes);
 
 }  // namespace shardkit::fuzz

@@ -5,7 +5,7 @@
 
 namespace shardkit::fuzz {
 
-// `level` from 0, stored, to 9, as zlib's.
+// `level` is zlib's: from 0 (stored) to 9.
 std::string Gzip(const std::string& bytes, int level);
 
 }  // namespace shardkit::fuzz

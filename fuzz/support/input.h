@@ -1,5 +1,5 @@
-// The fuzzer's bytes, taken from the front as numbers and byte strings. Past the end everything is zero and
-// empty, so that every input means something.
+// Takes numbers and byte strings from the front of the fuzzer's bytes. Past the end, numbers are zero and byte strings
+// are empty, so that every input is valid.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class Input {
     return number;
   }
 
-  // From 0 to `bound` - 1, which is below 2^16.
+  // From 0 to `bound` - 1. `bound` is at most 2^16.
   uint32_t Below(uint32_t bound) { return static_cast<uint32_t>(bound <= 256 ? Byte() : Number(2)) % bound; }
 
   bool Chance() { return (Byte() & 1) != 0; }

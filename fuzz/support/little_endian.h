@@ -1,4 +1,4 @@
-// Numbers of files, by position. The caller knows that they lie within.
+// Little-endian numbers at positions of a file. The caller makes sure that they lie within the file.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ void Store(std::string* bytes, uint64_t at, T value) {
   std::memcpy(bytes->data() + at, &value, sizeof(value));
 }
 
-// Whether [offset, offset + length) is part of `size` bytes.
+// True when [offset, offset + length) lies within `size` bytes.
 inline bool Within(uint64_t offset, uint64_t length, uint64_t size) {
   return offset <= size && length <= size - offset;
 }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Of the sanitizers' run-time library (sanitizer/allocator_interface.h); null without one.
+// From the sanitizers' run-time library (sanitizer/allocator_interface.h). Null without a sanitizer.
 extern "C" __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
                                                                                                  size_t),
                                                                                void (*freed)(const volatile void*));

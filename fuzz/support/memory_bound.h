@@ -1,4 +1,4 @@
-// Holds a target to the memory that the library promises to need.
+// Checks that a target stays within the memory limits that the library promises.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace shardkit::fuzz {
 
-// A finding when, while this lives, the heap grows by more than the input's size and 256 MiB: all that the library
-// promises to need with its default limits (SECURITY.md), what the target itself keeps included. Measures where a
-// sanitizer that can is linked, else does nothing. One at a time.
+// Reports a finding when the heap grows by more than the input's size plus 256 MiB during the lifetime of this object.
+// The library promises this maximum for its default limits (SECURITY.md); here it includes the target's own memory.
+// Does nothing unless a sanitizer that can measure the heap is linked. Only one object may exist at a time.
 class MemoryBound {
  public:
   explicit MemoryBound(size_t input_size);

@@ -1,4 +1,4 @@
-// Mutation that knows what the bytes are. Only in libFuzzer's builds.
+// Mutation that knows the structure of the bytes. Only in libFuzzer's builds.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace shardkit::fuzz {
 
-// libFuzzer's mutation of a string, which grows to at most `max_size`.
+// Applies libFuzzer's mutation to a string. The string grows to at most `max_size`.
 inline void Mutate(std::string* bytes, size_t max_size) {
   const size_t size = bytes->size();
   bytes->resize(std::max(max_size, size));
   bytes->resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(bytes->data()), size, bytes->size()));
 }
 
-// Copies back what fits.
+// Copies back as many bytes as fit.
 inline size_t PutBack(std::string_view bytes, uint8_t* data, size_t max_size) {
   const size_t size = std::min(bytes.size(), max_size);
   std::copy_n(bytes.data(), size, reinterpret_cast<char*>(data));
   return size;
 }
 
-// Mutates one of the files of an input of sections, then calls `repair` with all of them; now and then the
-// sections themselves.
+// Mutates one file of an input of sections, then usually calls `repair` with all sections. Sometimes mutates the raw
+// input instead.
 inline size_t MutateSections(uint8_t* data, size_t size, size_t max_size, unsigned seed, size_t name_count,
                              const std::function<void(std::vector<std::pair<size_t, std::string>>&)>& repair) {
   std::vector<std::pair<size_t, std::string>> sections;

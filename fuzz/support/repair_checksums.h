@@ -1,6 +1,5 @@
-// Makes the checksums of mutated files right again, so that what is checked behind them is reached.
-// Everything else stays as the mutation left it; what a mutation has made unrecognisable is left alone. A
-// sound file does not change.
+// Repairs the checksums of mutated files, so that the code behind the checksum checks is reached. All other bytes stay
+// as the mutation left them. Structures that can no longer be recognised stay unchanged. A sound file does not change.
 #pragma once
 
 #include <string>
@@ -8,11 +7,11 @@
 
 namespace shardkit::fuzz {
 
-// A shard (format-spec/spec.md): header, records, chunks, block headers and their chain, sections, content
-// hash, trailer, whose lengths of file and footer are brought to what the file has.
+// A shard (format-spec/spec.md): header, records, chunks, block headers and their chain, sections, content hash,
+// trailer. In the trailer, also sets the lengths of file and footer to their actual values.
 void RepairShard(std::string* shard);
 
-// dataset.idx: pages and header. With a manifest that can be read, its dataset_hash, too.
+// dataset.idx: pages and header. When the manifest is readable, also its dataset_hash.
 void RepairOffsetIndex(std::string* index, std::string_view manifest);
 
 // dataset.json: the checksum on its last line.

@@ -16,7 +16,7 @@ constexpr uint64_t kChecksum = 8;
 
 uint64_t RoundUp(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
 
-// Checksums of one shard, from the front to the back.
+// Repairs the checksums of one shard, from front to back.
 class Repair {
  public:
   explicit Repair(std::string* shard) : shard_(*shard) {}
@@ -49,7 +49,7 @@ class Repair {
     return true;
   }
 
-  // Returns the block's length, 0 when there is none.
+  // Returns the block's length, or 0 when there is no block.
   uint64_t Block(uint64_t at) {
     if (std::string_view(shard_).substr(at, 8) != format::kBlockMagic) return 0;
     const uint64_t header_length = Load<uint32_t>(shard_, at + 8);
@@ -80,7 +80,7 @@ class Repair {
     Write(entry + 24, Hash(block + offset, RoundUp(stored, 64)));
   }
 
-  // The checksum after every present value of a blob column, found by the ends in its head chunk.
+  // Repairs the checksum after every present value of a blob column. The head chunk's ends give the positions.
   void Records(uint64_t block, uint64_t column, uint64_t head, uint64_t head_length, uint64_t values,
                uint64_t values_length) {
     if (column >= schema_.size()) return;
@@ -132,7 +132,7 @@ class Repair {
   uint64_t alignment_ = 0;
   uint64_t header_checksum_ = 0;
   uint64_t previous_ = 0;
-  std::string content_;                  // what the content hash covers
+  std::string content_;                  // the bytes that the content hash covers
   std::map<uint64_t, uint64_t> blocks_;  // offset to checksum of the header
 };
 

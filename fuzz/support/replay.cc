@@ -1,4 +1,4 @@
-// Runs a fuzz target over files: as an ordinary test, and to look at a finding.
+// Runs a fuzz target over files, as an ordinary test or to examine a finding.
 //
 //   replay FILE-OR-DIRECTORY...
 

@@ -1,4 +1,4 @@
-// Oracles of the fuzz targets.
+// Checks of the fuzz targets.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace shardkit::fuzz {
 
-// A finding: the fuzzer reports an abort, a wrong result would pass unseen.
+// Aborts when the condition is false, because the fuzzer reports only crashes as findings.
 inline void Require(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "fuzz: not so: %s\n", what);

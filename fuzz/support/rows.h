@@ -1,4 +1,4 @@
-// What datasets say, by every way there is to read them.
+// The contents of datasets, read in every possible way.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,21 @@ namespace shardkit::fuzz {
 
 using Row = std::vector<std::optional<std::string>>;
 
-// Samples past this many are left out, so that an input of a few bytes that stands for a million samples
-// costs little.
+// Samples after this many are not read, because a few bytes of input can stand for a million samples.
 inline constexpr uint64_t kMostRows = 300;
 
-// The limits that targets read under: a single block may take no more than the memory that any input is
-// allowed.
+// The limits for the targets' reads: a single block may not need more memory than any input may use.
 DatasetOptions BoundedOptions();
 
-// Whether a value of a block that can be read must be readable alone, too: not so in a shard of which nobody
-// knows whether the checksums of its records, which a block's own make superfluous, are right.
+// kSound: a value of a readable block must also be readable alone. kAny: it need not be, because the checksum of its
+// record may be wrong. Reads of a whole block check the block's own checksums instead.
 enum class Records { kSound, kAny };
 
-// The first rows, read block by block; empty when any of them cannot be read. Values read one at a time,
-// copied, and found by a scan must be the same.
+// The first rows, read block by block. Empty when any of them cannot be read. Requires that single reads, copies and
+// scans give the same values.
 std::optional<std::vector<Row>> ReadRows(const DatasetReader& dataset, Records records = Records::kSound);
 
-// Opens and reads; empty when either fails.
+// Opens and reads the dataset. Empty when either fails.
 std::optional<std::vector<Row>> ReadRows(FileSystem& files, const std::string& path, Records records = Records::kSound);
 
 }  // namespace shardkit::fuzz

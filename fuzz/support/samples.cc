@@ -21,7 +21,7 @@ std::string Letters(Input& input, uint64_t length) {
   return text;
 }
 
-// Repeats what the input gives, so that long values cost few bytes of it.
+// Repeats bytes of the input, so that long values need few input bytes.
 std::string TakeBytes(Input& input) {
   const uint64_t length = input.Byte();
   const std::string_view piece = input.Bytes(length % 32);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/compare makes of figures: ratios round by round, what was aimed at, what is missing, and a plot that can be drawn."""
+"""How bench/compare reports figures: ratios per round, targets, missing figures, and a plot."""
 import argparse
 import os
 import sys
@@ -34,7 +34,7 @@ class CompareTest(unittest.TestCase):
 
     def test_ratios(self):
         step = Step("sequential", "small4k", 1)
-        # The medians' ratio would be 2: what is compared are rounds.
+        # The ratio of the medians would be 2, but the rounds are compared.
         self.figures(step, ours.SCAN, [200, 600, 400])
         self.figures(step, compare_table.MDS, [100, 2, 200])
         self.comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
@@ -62,7 +62,7 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(texts.count("not measured"), 12)
         bars = [bar for bar in drawing.iter(name + "rect") if bar.get("height") == "13"]
         equal = float(next(line for line in drawing.iter(name + "line") if line.get("class") == "equal").get("x1"))
-        # What is slower goes to the left of the line.
+        # Slower results are on the left of the line.
         self.assertEqual([float(bar.get("x")) < equal for bar in bars], [False, True, False])
 
     def test_committed_plot_shows_the_committed_figures(self):
@@ -100,7 +100,7 @@ class CompareTest(unittest.TestCase):
         self.comparison.datasets["small4k"] = ""
         for round_number in range(2):
             self.comparison.measure(step, {"lit_data": Failing(), "web_dataset": Failing()}, round_number)
-        self.assertEqual(calls, ["random"])  # tars have no random access, and what failed is not tried again
+        self.assertEqual(calls, ["random"])  # tars have no random access, and a failed peer is not tried again
         self.assertEqual(len(self.comparison.figures[step, ours.RANDOM]), 2)
         self.assertEqual(self.comparison.missing["random small4k, 1 worker", "litData"], "no shared memory")
 
@@ -112,7 +112,7 @@ class CompareTest(unittest.TestCase):
                 self.comparison.check(step, "theirs", figure)
 
     def test_a_peer_that_is_not_installed_says_so(self):
-        # -S: no packages at all, whatever is installed here.
+        # -S: no packages, whatever is installed on this machine.
         program = os.path.join(self.comparison.work, "python")
         with open(program, "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec {sys.executable} -I -S -c "import sys; sys.path.insert(0, sys.argv.pop(1)); '

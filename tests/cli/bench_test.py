@@ -1,4 +1,4 @@
-"""shardctl bench: what it counts is exact; how fast it was is nobody's business here."""
+"""shardctl bench: its counts are exact. Speed is not tested here."""
 import json
 import os
 import signal
@@ -95,14 +95,14 @@ class BenchTest(CliTest):
         self.shardctl("pack", "sa1b", "-o", "out")
         document = self.bench("out", "--decode", "image:16,masks:packed,tokens", "--context", "32", "--epochs", "2",
                               "--columns", "image,masks,annotation_id")
-        masks = document["packing"]["tokens"]  # each has a number
+        masks = document["packing"]["tokens"]  # one number per mask
         self.assertGreater(masks, 2 * 4 * 2)
         self.assertEqual(document["bytes"], 2 * 4 * 16 * 16 * 3 + masks * 16 * 2 + 8 * document["packing"]["positions"])
 
     def test_token_packing(self):
         self.small_sa1b()
         self.shardctl("pack", "sa1b", "-o", "out")
-        # Sequences of 2, 3 and 1 numbers make two rows of 3 when they are packed, three of 4 when each has its own batch.
+        # Sequences of 2, 3 and 1 numbers make two rows of 3 when packed, or three rows of 4 in separate batches.
         for options, positions in ((["--context", "3"], 6), (["--context", "4", "--batch-size", "1"], 12)):
             with self.subTest(options=options):
                 document = self.bench("out", "--decode", "tokens", "--columns", "annotation_id", *options)

@@ -1,4 +1,4 @@
-"""What converting promises: samples that come back, whatever the threads, parts and interruptions; exit codes."""
+"""Promises of convert: samples come back, with any threads, parts and interruptions; exit codes."""
 import json
 import os
 import re
@@ -32,7 +32,7 @@ class ConvertTest(CliTest):
         self.convert("mds", "tars", "webdataset", "--shard-samples", "3")
         self.convert("tars", "back", "shard")
         self.assertEqual(self.dataset("back"), self.dataset("out"))
-        # In between they are the files of the download.
+        # The intermediate datasets have the usual files.
         self.assertEqual(sorted(self.dataset("mds")), ["index.json"] + [f"shard.0000{i}.mds.zstd" for i in range(3)] +
                          ["shardkit.json"])
         with tarfile.open(self.path("tars", "000000.tar")) as tar:
@@ -139,7 +139,7 @@ class ConvertTest(CliTest):
         self.assertFalse(os.path.exists(self.path("new")))
 
     def damage(self):
-        """A dataset of 40 files in blocks of four, one of which has another bit."""
+        """A dataset of 40 files in blocks of four. One bit of one block is flipped."""
         self.many_files(count=40)
         self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
         path = self.path("out", "00000000.shard")
@@ -177,7 +177,7 @@ class ConvertTest(CliTest):
         self.convert("whole", "whole-mds", "mds")
         self.shardctl("unpack", "whole-mds", "-o", "again")
         self.assertEqual(self.tree("again"), self.tree("many"))
-        # Another column is the key when that was asked for, and none when none was.
+        # --key can choose another column as the key, or none.
         self.convert("whole", "none", "mds", "--key", "")
         self.assertEqual(self.shardctl("inspect", "none", "--json").json()["columns"][1]["key"], False)
 
@@ -260,7 +260,7 @@ class ConvertInterruptTest(CliTest):
                 self.assertEqual(sorted(os.listdir(self.folder)), ["in", "many"])
 
     def refused_when_finished(self, to):
-        """A finished output is that of its own input and options, wherever the command is run."""
+        """A finished output belongs to its input and options, in any working directory."""
         before = self.tree("out")
         own = ["--to", to, *self.OPTIONS, "--resume"]
         support.shutil.copytree(self.path("in"), self.path("copy"))

@@ -1,4 +1,4 @@
-"""Damaged files: exit code 1, a message that says where, and never a crash or a wrong value."""
+"""Damaged files: exit code 1, a message with the place, and never a crash or a wrong value."""
 import os
 
 from support import CliTest
@@ -33,7 +33,7 @@ class DamageTest(CliTest):
         self.assertEqual(self.shardctl("cat", "out", "--key", "000039", "-c", "bin").out, self.read("in", "000039.bin"))
         self.assertIn(f"block {block}", self.shardctl("cat", "out", "--key", "000040", "-c", "bin", code=1).stderr)
         self.assertIn(f"block {block}", self.shardctl("ls", "out", "--long", code=1).stderr)
-        self.shardctl("ls", "out")  # reads keys alone
+        self.shardctl("ls", "out")  # reads only keys
         self.shardctl("unpack", "out", "-o", "again", code=1)
         self.shardctl("cat", "out", "--key", "000040", "-c", "bin", "-o", "value", code=1)
         self.assertFalse(os.path.exists(self.path("value")))
@@ -47,14 +47,14 @@ class DamageTest(CliTest):
         shard = f"out/{self.shards[0]}"
         whole = self.read(shard)
         size = len(whole)
-        # Header, between header and first block, within blocks, footer and trailer.
+        # In the header, between header and first block, in blocks, footer and trailer.
         offsets = [0, 9, 17, 21, 41, 60, 4096, 4104, 4160, 4300, size // 3, size // 2, size - 3000, size - 400, size - 104,
                    size - 96, size - 64, size - 40, size - 20, size - 12, size - 1]
         for offset in offsets:
             with self.subTest(offset=offset):
                 self.flip(shard, offset, 0x10)
                 run = self.shardctl("validate", shard, code=None)
-                # A shard that seems to be of a later version cannot be checked: that is no success either.
+                # A shard that seems to have a later version cannot be checked. That is not a success either.
                 self.assertIn(run.code, (1, 3), str(run))
                 self.assertIn(self.shards[0], run.stderr)
                 self.write(shard, whole)

@@ -1,4 +1,4 @@
-"""shardctl bench --device, on the host device: what it counts, prints and refuses; how fast it was is nobody's business here."""
+"""shardctl bench --device, on the host device: its counts, output and errors. Speed is not tested here."""
 import json
 import signal
 import time
@@ -101,7 +101,7 @@ class DeviceTest(CliTest):
             with self.subTest(words=words):
                 document = self.bench("out", *options, "--decode", "image:4", *words)
                 self.assertEqual((document["samples"], document["bytes"]), (3, 3 * 3 * 16 * size))
-                # Pixels travel as u8 whatever they become.
+                # Pixels are always copied as u8.
                 pixels = 3 * 3 * (64 if "--device-geometry" in words else 16)
                 self.assertLess(document["device"]["epoch"]["uploaded_bytes"] - pixels, 4096)
         masks = self.bench("out", *SMALL, "--decode", "masks", "--columns", "masks")
@@ -155,7 +155,7 @@ class DeviceTest(CliTest):
                 self.assertEqual(run.stdout, "")
 
     def test_no_such_device(self):
-        # Whether this build is without CUDA, the machine without a driver, or the device not there.
+        # The same for a build without CUDA, a machine without a driver, and a missing device.
         run = self.shardctl("bench", "--device", "cuda:4096", code=3)
         self.assertEqual(run.stdout, "")
         self.assertRegex(run.stderr, r"\Ashardctl: (CUDA|cuda:4096): [^\n]+\n\Z")

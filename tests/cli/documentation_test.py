@@ -1,4 +1,4 @@
-"""Help, manual and completions name the same options; README.md and docs/ show commands that can be given."""
+"""Help, manual and completions name the same options. README.md and docs/ show valid commands."""
 import os
 import re
 import shlex
@@ -98,7 +98,7 @@ class DocumentationTest(CliTest):
             subprocess.run([shell, "-n", os.path.join(TOOLS, "completions", name)], check=True, timeout=60)
 
     def documented(self):
-        """(document, line, words) of each call of the command that README.md and docs/ show as a command."""
+        """(document, line, words) of each call of shardctl that README.md and docs/ show."""
         for name in documents.NAMES:
             for line, command in documents.commands(name):
                 for call in re.findall(r"(?<![-\w.])shardctl ([^|&;<>()]*)", command):
@@ -109,7 +109,7 @@ class DocumentationTest(CliTest):
         self.assertLess(20, len(calls))
         for name, line, words in calls:
             with self.subTest(document=name, line=line, words=words):
-                # Nothing is there that they could work on: what goes wrong is never how they are called.
+                # The inputs do not exist, so the commands fail, but never with a usage error.
                 shutil.rmtree(self.folder)
                 os.mkdir(self.folder)
                 if words[:2] == ["synth", "sa1b"]:
@@ -117,7 +117,7 @@ class DocumentationTest(CliTest):
                 self.assertNotEqual(self.shardctl(*words, code=None).code, 2)
 
     def test_tour(self):
-        """What README.md shows is what is printed, but for times, and sizes, which differ with zstd; "…" is left out."""
+        """README.md shows the real output, except times and sizes (they depend on zstd); "…" stands for omitted text."""
         def plain(text):
             return re.sub(r" +", " ", re.sub(r"~?\b\d+\.\d+(?: [MK]iB)?|~?\b\d+ B\b", "N", text))
 

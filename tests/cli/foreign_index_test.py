@@ -1,4 +1,4 @@
-"""Indexes of other programs: of tars for DALI and wids, and of MDS."""
+"""Indexes of other programs: DALI and wids (for tars), and MDS."""
 import hashlib
 import io
 import json
@@ -121,7 +121,7 @@ class TarIndexes(CliTest):
         self.assertIn("hidden.tar: member '.hidden' at byte 512: is a part of a sample for wids", run.stderr)
         self.assertFalse(os.path.exists(self.path("out.json")))
         before = self.tree("tars")
-        # Without OUT the first tar would be it.
+        # When OUT is missing, the first tar would become OUT.
         self.shardctl("index", "--wids", "tars/one.tar", "tars/two.tar", code=2)
         self.assertEqual(self.tree("tars"), before)
         self.shardctl("index", "--no-md5", "tars", code=2)

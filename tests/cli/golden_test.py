@@ -1,4 +1,4 @@
-"""Transcripts of whole sessions, word for word."""
+"""Exact transcripts of whole sessions."""
 import io
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Hashes that an index lists for whole files: every verb that reads compares them, unless it is told not to."""
+"""Hashes of whole files in an index: every verb that reads compares them, unless an option forbids it."""
 import os
 import random
 
@@ -11,7 +11,7 @@ class HashesTest(CliTest):
         os.makedirs(self.path("in"))
         self.write("in/one.txt", b"sound")
         self.write("in/two.txt", b"whole")
-        # With so much noise a compressor leaves the text as it is.
+        # With this much noise, a compressor stores the text unchanged.
         for name in ("one", "two"):
             self.write(f"in/{name}.bin", random.Random(name).randbytes(1000))
         self.shardctl("pack", "in", "-o", "out")
@@ -25,7 +25,7 @@ class HashesTest(CliTest):
         return self.shardctl(*arguments, "--no-verify-hashes")
 
     def check_verbs(self, dataset, kind):
-        """Of a dataset in which "whole" has become "while"."""
+        """For a dataset in which "whole" was changed to "while"."""
         text = lambda output: self.shardctl("cat", output, "--sample", "1", "-c", "txt").out
         self.refused("convert", dataset, "-o", "converted", "--to", "shard", output="converted")
         self.assertEqual(text("converted"), b"while")

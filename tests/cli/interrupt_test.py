@@ -23,7 +23,7 @@ class InterruptTest(CliTest):
             return 0
 
     def interrupt(self, number, after, *options):
-        """Starts packing many/ to out/ and sends a signal when `after` shards are there. False when it was too fast."""
+        """Starts packing many/ to out/ and sends a signal when `after` shards exist. False when packing ended first."""
         process = self.start("pack", "many", "-o", "out", *OPTIONS, *options)
         deadline = time.monotonic() + 60
         while self.shards("out") < after and process.poll() is None and time.monotonic() < deadline:

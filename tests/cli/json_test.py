@@ -1,4 +1,4 @@
-"""Every reporting command prints one JSON document whose keys stay."""
+"""Every reporting command prints one JSON document. Its keys do not change."""
 import os
 
 from support import CliTest

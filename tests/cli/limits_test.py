@@ -1,4 +1,4 @@
-"""--max-decompression: every verb that has it refuses what passes it, naming the limit, and takes it when it is raised."""
+"""--max-decompression: each verb that has it refuses larger data and names the limit. A higher limit succeeds."""
 import os
 
 from support import CliTest

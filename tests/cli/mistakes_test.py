@@ -1,6 +1,6 @@
-"""What people do wrong: each with its exit code, words that help, and nothing left behind.
+"""Mistakes of users: each has its exit code and a helpful message, and leaves nothing behind.
 
-Interrupted commands are in interrupt_test.py and convert_test.py too, damage byte by byte in damage_test.py.
+Interrupted commands are also in interrupt_test.py and convert_test.py, damage byte by byte in damage_test.py.
 """
 import io
 import os
@@ -18,7 +18,7 @@ READERS = {"ls": "ls {}", "inspect": "inspect {}", "cat": "cat {} --sample 0 --c
            "unpack": "unpack {} -o OUT", "convert": "convert {} -o OUT --to shard", "plan": "plan {}",
            "bench": "bench {} --steps 1"}
 
-# Input -> exit code, words, of every command that reads a dataset; then where one differs.
+# Input -> exit code and message of every command that reads a dataset; then the commands that differ.
 WRONG_INPUTS = {
     "missing": (3, "missing: cannot stat: No such file or directory", {}),
     "dangling": (3, "dangling: cannot stat: No such file or directory", {}),
@@ -66,7 +66,7 @@ WITHIN = "the output lies within the input"
 NO_COLUMN = 'there is no column "no"; there are: '
 
 ROWS = [
-    # pack: what cannot be packed, or not as files.
+    # pack: inputs that cannot be packed, or not as files.
     ("pack missing -o OUT", 3, "missing: cannot stat: No such file or directory"),
     ("pack loose missing -o OUT", 3, "missing: cannot stat: No such file or directory"),
     ("pack s3://bucket/x -o OUT", 2, "s3://bucket/x: is a URL"),
@@ -142,7 +142,7 @@ ROWS = [
     ("cat ds --sample 0 -c txt -o full", 2, "full: is a directory: give the name of a file"),
     ("cat ds --sample 0 -c txt -o no/such/file", 3, "no/such/file: its directory does not exist"),
     ("bench ds --trace full", 2, "full: is a directory"),
-    # The wrong thing for an index, a merge, a repair.
+    # Wrong inputs for an index, a merge, a repair.
     ("index missing", 3, "missing: cannot stat"),
     ("index loose", 3, "loose: is no dataset; to make one of the files in it: shardctl pack loose"),
     ("index emptydir/sub", 3, "emptydir/sub: is no dataset: the directory is empty"),
@@ -166,7 +166,7 @@ ROWS = [
     ("repair one.jpg -o OUT", 1, "one.jpg: header magic is wrong"),
     ("repair /dev/null -o OUT", 2, "/dev/null: is not a file"),
     ("repair jsononly -o OUT", 1, "nothing could be recovered; OUT was not written"),
-    # Columns, keys and samples that are not there.
+    # Missing columns, keys and samples.
     ("cat ds --sample 0 -c no", 1, f"ds: {NO_COLUMN}key, jpg, txt"),
     ("cat ds --sample 3 -c txt", 1, "ds: there is no sample 3: the last is 2"),
     ("cat ds --key no -c txt", 1, 'ds: no sample has the key "no"'),
@@ -204,7 +204,7 @@ ROWS = [
     ("convert ds -o OUT --to mds --lossy --encoding txt=int", 2, 'OUT: column "txt" of type utf8: encoding int stores'),
     ("convert ds -o OUT --to mds --hash md6", 2, "OUT: "),
     ("convert ds -o OUT --to mds --compression lz4", 2, "OUT: "),
-    # Options (usage_test.py has the words and numbers one by one).
+    # Options (usage_test.py tests each word and number).
     ("pack loose -o OUT -j -1", 2, "--jobs"),
     ("pack loose -o OUT --shard-size 1.5", 2, "--shard-size"),
     ("pack loose -o OUT --codec txt=lz4", 2, "--codec"),
@@ -226,7 +226,7 @@ LINE = re.compile(r"shardctl( [a-z0-9]+)*: \S.*")
 
 
 class FolderTest(CliTest):
-    """All tests of a class run in one folder, which they leave as it was."""
+    """All tests of a class run in one folder and leave it unchanged."""
 
     @classmethod
     def setUpClass(cls):
@@ -292,7 +292,7 @@ class FolderTest(CliTest):
 
 class MistakesTest(FolderTest):
     def listing(self):
-        """What can be seen of the folder: nothing may appear, go, or change its length."""
+        """The folder's names and lengths: nothing may appear, disappear, or change its length."""
         return sorted((folder, sorted(folders), sorted((name, os.lstat(os.path.join(folder, name)).st_size) for name in names))
                       for folder, folders, names in os.walk(self.folder))
 
@@ -346,7 +346,7 @@ class MistakesTest(FolderTest):
                 shutil.rmtree(self.path(name))
 
     def test_again(self):
-        """What is done twice does no harm: it is refused, or comes to the same."""
+        """Repeating a command does no harm: it is refused, or gives the same result."""
         for line, code, says in [
                 ("pack loose -o again", 2, "again: already holds a dataset"), ("index again", 0, ""),
                 ("convert again -o again.mds --to mds --lossy", 2, "again.mds: already holds a dataset"),
@@ -417,7 +417,7 @@ class MistakesTest(FolderTest):
 
 
 class ContainersTest(FolderTest):
-    """What pack makes of containers of others: the samples in them, as convert does."""
+    """pack takes the samples out of other containers, as convert does."""
 
     def pack(self, line, source, samples, columns):
         run = self.shardctl("pack", *line.split(), "-o", "new", "--json")
@@ -453,7 +453,7 @@ class ContainersTest(FolderTest):
         self.assertEqual(self.read("new", "00000000.shard"), self.read("named", "00000000.shard"))
 
     def test_parts_of_tars_may_lack_a_column(self):
-        """Only some sample far behind has it: which part that is nobody can know."""
+        """Only one late sample has the column. Its part cannot be known in advance."""
         self.tar("long.tar", [f"{i:04d}.txt" for i in range(300)] + ["0300.rare"])
         for part, columns in (("0/2", ["key", "txt"]), ("1/2", ["key", "rare", "txt"])):
             run = self.shardctl("pack", "long.tar", "-o", "new", "--codec", "rare=none", "--partition", part, "--json")
@@ -482,7 +482,7 @@ class ContainersTest(FolderTest):
                 shutil.rmtree(self.path("mixed/sub"))
 
     def test_index_json_of_others(self):
-        """A common name: without shards of MDS it is a file as others are."""
+        """index.json is a common name. Without MDS shards it is an ordinary file."""
         self.write("site/index.json", '{"pages": []}')
         self.write("site/dataset.json", '{"name": "site"}')
         self.write("site/sub/index.json", "[]")

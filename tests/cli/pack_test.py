@@ -1,4 +1,4 @@
-"""What packing promises: the same bytes whatever the threads, parts that merge, nothing lost."""
+"""Promises of pack: the same bytes with any number of threads, parts that merge, nothing lost."""
 import json
 import os
 import tarfile
@@ -42,7 +42,7 @@ class PackTest(CliTest):
             self.shardctl("index", "--merge", f"merged{count}", *parts)
             self.shardctl("validate", f"merged{count}")
             self.assertEqual(self.hashes(f"merged{count}"), self.hashes("whole"))
-        # All of them, each once, in their order.
+        # A merge needs all parts, each once, in order.
         for parts, says in ((("part3.0", "part3.2"), "of which part 1/3 is not given"),
                             (("part3.0", "part3.1", "part3.1", "part3.2"), "give each part once"),
                             (("part3.1", "part3.0", "part3.2"), "give them in the order part3.0 part3.1 part3.2"),
@@ -113,7 +113,7 @@ class PackTest(CliTest):
         self.assertEqual(self.tree("in-first-dot"), self.tree("default"))
         self.assertEqual(sorted(self.keys("in-none")), sorted(self.tree("in")))
         self.assertIn("a.seg", self.keys("in-last-dot"))
-        # Through tars and back: all that has an extension.
+        # Through tars and back: all files that have an extension.
         for name in ("c", "d.", "sub.d/.hidden", "sub.d/K.TXT"):
             os.remove(self.path("in", name))
         for grouping in ("last-dot", "none"):
@@ -320,7 +320,7 @@ class PackTest(CliTest):
             self.assertEqual(self.types(f"{other}.back")["jpg"], "image")
         self.shardctl("unpack", "tars.back", "-o", "again")
         self.assertEqual(self.tree("again"), self.tree("photos"))
-        # Without what they were, they are what they look like.
+        # Without the recorded types, the types are guessed.
         os.remove(self.path("tars", "shardkit.json"))
         self.shardctl("convert", "tars", "-o", "guessed", "--to", "shard")
         self.assertEqual(self.types("guessed"), self.types("out"))
@@ -343,7 +343,7 @@ class PackTest(CliTest):
             run = self.shardctl("pack", "photos.tar", *(more or ["-o", "out"]), "--type", "png=image", code=2)
             self.assertIn("there is \"jpg\"", run.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
-        # With another name its shards could not be taken up again: they are not kept.
+        # With a corrected name the job could not resume from these shards, so they are not kept.
         self.shardctl("pack", "photos.tar", "-o", "kept", "--shard-samples", "1", "--type", "png=image", "--resume", code=2)
         self.assertFalse(os.path.exists(self.path("kept")))
         self.assertIn("is not COLUMN=TYPE", self.shardctl("pack", "photos", "-o", "out", "--type", "jpg=i32", code=2).stderr)

@@ -1,4 +1,4 @@
-"""shardctl plan: which samples the steps have, whoever asks and wherever from."""
+"""shardctl plan: the samples of the steps, for any rank and from any position."""
 import os
 import subprocess
 
@@ -79,7 +79,7 @@ class PlanTest(CliTest):
                 parts = [self.steps("--batch-size", "30", "--cursor", cursor, "--world-size", 3, "--rank", r) for r in range(3)]
                 self.assertEqual([part[0][1] for part in parts], [rest[0][1][r::3] for r in range(3)])
         cursor = self.plan("--batch-size", "30", "--epoch", "4", "--steps", "3")["cursor"]
-        # Of another batch size: the same sequence, cut otherwise; step 1 of 64 would have begun in the middle of it.
+        # Another batch size: the same sequence in other steps. Step 1 of 64 samples would have begun before the cursor.
         [(number, samples)] = self.steps("--batch-size", "64", "--cursor", cursor, "--steps", "1")
         flat = [sample for _, step in whole for sample in step]
         self.assertEqual((number, samples), (2, flat[90:154]))
@@ -115,11 +115,11 @@ class PlanTest(CliTest):
         buffered = self.plan("--shuffle-buffer", "4KiB")
         self.assertLess(buffered["webdataset_score"], buffered["shuffle_score"])
         self.assertAlmostEqual(self.plan()["shuffle_score"], 1, delta=0.1)
-        # With everything in the buffer both are perfect, up to chance.
+        # With everything in the buffer both are perfect, apart from random deviations.
         self.assertAlmostEqual(self.plan()["webdataset_score"], 1, delta=0.1)
 
     def test_label_clumping(self):
-        # Every other sample is of the second class: as stored, none follows one of its own class.
+        # The two classes alternate: in stored order, no sample follows one of its own class.
         for i in range(100):
             self.write(f"classes/{i:03d}.cls", "ab"[i % 2])
         self.shardctl("pack", "classes", "-o", "alternating", "--block-size", "128")
@@ -129,7 +129,7 @@ class PlanTest(CliTest):
             self.write(f"sorted/{i:03d}.cls", "ab"[i // 50])
         self.shardctl("pack", "sorted", "-o", "clumped", "--block-size", "128")
         document = self.plan("--label", "cls", "--order", "sequential", datasets=["clumped"])
-        # 98 of 99 neighbours are alike, where 49 of 99 would be by chance.
+        # 98 of 99 neighbours have the same class; by chance it would be 49 of 99.
         self.assertAlmostEqual(document["label_clumping"], 2.0)
         self.assertAlmostEqual(self.plan("--label", "cls", datasets=["clumped"])["label_clumping"], 1, delta=0.35)
         both = self.plan("--label", "cls", "--order", "sequential", datasets=["alternating", "clumped"])
@@ -156,8 +156,8 @@ class PlanTest(CliTest):
         self.assertEqual(counts("--choose", "100,all", "--repeat", "1,3"), [100, 6])
         self.assertEqual(counts("--proportion", "3,1", "--epoch-samples", "200"), [150, 50])
         self.assertEqual(counts("--proportion", "1,1"), [203, 202])
-        # Most of the samples come from two places side by side: however well shuffled, they are close to each other, and
-        # the mean distance is a quarter of what it is in a shuffle of the whole source. The score allows for that.
+        # Most samples come from two adjacent places. Even when well shuffled they are close to each other, and the mean
+        # distance is a quarter of that in a shuffle of the whole source. The score takes this into account.
         score = self.plan("--repeat", "1,2000", datasets=datasets)["shuffle_score"]
         self.assertAlmostEqual(score, 1, delta=0.2)
 

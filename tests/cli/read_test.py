@@ -1,4 +1,4 @@
-"""Reading values back: cat, unpack, the ways of reading, and standard output that fails."""
+"""Reading values back: cat, unpack, the read modes, and standard output that fails."""
 import json
 import os
 import pty
@@ -29,7 +29,7 @@ class CatTest(CliTest):
             with self.subTest(mode=mode):
                 run = self.shardctl("ls", "out", "--values-xxh3", "--io", mode)
                 self.assertEqual(run.stdout, listing)
-                # Only a note may be said, and only once.
+                # Only one note is allowed.
                 self.assertRegex(run.stderr, r"\A(shardctl: note: .*\n)?\Z")
                 self.assertEqual(self.shardctl("cat", "out", "--sample", "17", "-c", "bin", "--io", mode).out,
                                  self.read("many", "000017.bin"))
@@ -49,7 +49,7 @@ class CatTest(CliTest):
         self.assertIn("sample 5", self.shardctl("cat", "out", "--sample", "5", "-c", "txt", code=1).stderr)
         run = self.shardctl("cat", "out", "--sample", "0", "-c", "nosuch", code=1)
         self.assertIn("nosuch", run.stderr)
-        self.assertIn("txt", run.stderr)  # the columns there are
+        self.assertIn("txt", run.stderr)  # the existing columns
 
     def test_output_file_is_replaced_whole(self):
         self.pack_small_files()

@@ -1,4 +1,4 @@
-"""Real photographs and annotations, when they are there: what goes in comes out, and a second reader agrees."""
+"""Real photographs and annotations, if available: the same files come back, and a second reader agrees."""
 import glob
 import json
 import os
@@ -30,7 +30,7 @@ class RoundTrip(CliTest):
         done = subprocess.run(["/usr/bin/python3", "-B", REFERENCE, "--values-xxh3", self.path(dataset)], check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
         if b"No module named" in done.stderr:
-            return  # python3-xxhash or python3-zstandard is not installed; the golden tests say so
+            return  # python3-xxhash or python3-zstandard is not installed; the golden tests report that
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         theirs = [json.loads(line) for line in done.stdout.splitlines()]
         ours = [json.loads(line) for line in self.shardctl("ls", dataset, "--values-xxh3").out.splitlines()]
@@ -90,7 +90,7 @@ class RealDataTest(RoundTrip):
     def test_nasty_photographs(self):
         nasty = self.path("nasty")
         shutil.copytree(self.data("nasty_jpeg"), nasty)
-        # What does not even begin as an image is named, and packed when that is asked for.
+        # Files that do not even begin like an image are named. With the right options they are packed.
         run = self.shardctl("pack", nasty, "-o", "skipped", "--from", "files", "--on-error", "skip", code=4)
         strangers = re.findall(r"(\S+): is named \.jpg and is no image", run.stderr)
         self.assertGreaterEqual(len(strangers), 1)
@@ -99,7 +99,7 @@ class RealDataTest(RoundTrip):
             os.remove(stranger)
         shutil.rmtree(self.path("original"))
         self.round_trip(nasty, "--from", "files", original=nasty)
-        # Some of them do not decode, and --deep is to say which; that is no damage of the dataset.
+        # Some files do not decode, and --deep must say which. The dataset itself is not damaged.
         run = self.shardctl("validate", "--deep", "out", code=1)
         self.assertRegex(run.stderr, r'block 0 .*"jpg".*sample \d')
         for sample in range(self.shardctl("inspect", "out", "--json").json()["samples"]):

@@ -1,4 +1,4 @@
-"""Recovering damaged shards and datasets: what comes back, what is said to be lost, exit codes."""
+"""Recovering damaged shards and datasets: the recovered samples, the reported losses, exit codes."""
 import os
 import signal
 import subprocess
@@ -84,7 +84,7 @@ class RepairTest(CliTest):
         shard = f"out/{self.shards[1]}"
         whole = self.read(shard)
         self.overwrite(shard, 0, bytes(64))
-        # The manifest beside it tells the columns, and the trailer proves them.
+        # The manifest beside the shard gives the columns, and the trailer confirms them.
         self.shardctl("repair", shard, "-o", "fixed.shard")
         self.assertEqual(self.read("fixed.shard"), whole)
         os.rename(self.path(shard), self.path("lone.shard"))

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Tests of shardctl as its users see it: output, exit codes, what is left on disk.
+"""Tests of shardctl as its users see it: output, exit codes, files left on disk.
 
     tests/cli/run.py [--shardctl PATH] [--data DIR] [--update] [--filter PATTERN] [-v]
 
-The command comes from --shardctl or the variable SHARDCTL, real data from --data, SHARDKIT_TEST_DATA or, when it is there,
-../shared/data beside the repository; tests that need it are skipped without. --update rewrites the golden files
-(golden/*.txt) from what the command says now: read the difference before you commit it. Standard library only.
+The command comes from --shardctl or the variable SHARDCTL. Real data comes from --data, SHARDKIT_TEST_DATA or ../shared/data
+beside the repository; tests that need it are skipped when there is none. --update rewrites the golden files (golden/*.txt) from
+the command's present output: read the difference before you commit it. Standard library only.
 """
 import argparse
 import fnmatch
@@ -35,7 +35,7 @@ def flatten(suite):
 
 
 def main():
-    # Started in the background, or by nohup, it would pass on that these are ignored, and the command would keep to that.
+    # In the background, or under nohup, these signals are ignored. shardctl would inherit that and keep ignoring them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description="Tests of shardctl.")

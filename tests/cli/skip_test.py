@@ -1,4 +1,4 @@
-"""What --on-error skip loses of damaged input, and what it says of it."""
+"""--on-error skip with damaged input: the lost samples and the messages."""
 import io
 import os
 import struct
@@ -24,7 +24,7 @@ class SkipTest(CliTest):
     def skip(self, verb, *arguments, code=4):
         return self.shardctl(verb, *arguments, "--on-error", "skip", "--json", code=code)
 
-    # ---- a damaged value costs its sample alone ----
+    # ---- a damaged value costs only its sample ----
 
     def forty(self):
         self.many_files(count=40)
@@ -64,14 +64,14 @@ class SkipTest(CliTest):
         self.forty()
         self.shardctl("convert", "shard", "-o", "mds", "--to", "mds")
         sample = struct.unpack_from("<I", self.read("mds", "shard.00000.mds"), 4 + 4 * 21)[0]
-        self.flip("mds/shard.00000.mds", sample + 1)  # a length: the values cannot be told from each other, nor the key
+        self.flip("mds/shard.00000.mds", sample + 1)  # a length: the key and the values can no longer be separated
         for to in ("shard", "webdataset", "mds"):
             self.assertEqual(self.lost(self.skip("convert", "mds", "-o", f"to-{to}", "--to", to)), [(21, "")])
         self.assertEqual(self.lost(self.skip("unpack", "mds", "-o", "files")), [(21, "")])
         self.assertEqual(len(self.tree("files")), 39)
 
     def test_large_blocks_are_left_out_whole(self):
-        """A block that is not held in memory is copied value by value; what a damaged value has left goes."""
+        """A block too large for memory is copied value by value. The partial copy of a damaged value is removed."""
         for i in range(3):
             self.write(f"in/{i}.bin", os.urandom(24 << 20))
             self.write(f"in/{i}.aux", b"x" * 100)
@@ -108,7 +108,7 @@ class SkipTest(CliTest):
         return places
 
     def three_tars(self, cut):
-        """Four samples each. The second ends in its third sample, by `cut`; the third file is empty."""
+        """Four samples each. `cut` truncates the second tar in its third sample. The third file is empty."""
         self.tar("tars/a.tar", range(4))
         places = self.tar("tars/b.tar", range(4, 8))
         os.truncate(self.path("tars/b.tar"), cut(places))
@@ -126,7 +126,7 @@ class SkipTest(CliTest):
         self.assertEqual(keys, [f"k{number}" for number in self.KEPT])
 
     def test_cut_tars(self):
-        # In the data of the sample's first member, in that of its last, in a header, and between its members.
+        # In the data of the sample's first member, in the data of its last, in a header, and between its members.
         for number, cut in enumerate([lambda p: p[4] + 600, lambda p: p[5] + 515, lambda p: p[5] + 100, lambda p: p[5]]):
             with self.subTest(number):
                 self.three_tars(cut)
@@ -156,7 +156,7 @@ class SkipTest(CliTest):
         os.truncate(self.path("tars/a.tar"), places[5])
         run = self.skip("convert", "tars", "-o", "out", "--to", "shard")
         self.assertEqual(self.lost(run), [(2, "k2")])
-        # An index of another tar is no damage of the tar.
+        # An index of another tar does not mean that the tar is damaged.
         self.tar("tars/a.tar", range(5))
         self.shardctl("convert", "tars", "-o", "other", "--to", "shard", "--on-error", "skip", code=1)
 

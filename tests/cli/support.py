@@ -1,4 +1,4 @@
-"""What the tests of shardctl share: running it, golden files, small inputs."""
+"""Shared by the tests of shardctl: running it, golden files, small inputs."""
 import hashlib
 import json
 import os
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARDCTL = None  # set by run.py
 DATA = None
 UPDATE = False
-TIMEOUT = 120  # seconds, of one command
+TIMEOUT = 120  # seconds, per command
 
 
 class Run:
@@ -53,7 +53,7 @@ class CliTest(unittest.TestCase):
         return os.path.join(self.folder, *names)
 
     def shardctl(self, *arguments, code=0, **keywords):
-        """Runs the command; its exit code must be `code`, or anything but a crash when that is None."""
+        """Runs the command. Its exit code must be `code`; with None, anything but a crash is allowed."""
         arguments = [str(argument) for argument in arguments]
         environment = dict(os.environ, LC_ALL="C.UTF-8")
         done = subprocess.run([SHARDCTL, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL, env=environment,
@@ -81,7 +81,7 @@ class CliTest(unittest.TestCase):
                 stream.close()
 
     def check_no_crash(self, run):
-        """A signal, or a sanitizer's report, is never what a test waits for."""
+        """No test expects a signal or a sanitizer's report."""
         if run.code < 0:
             self.fail(f"died of {signal.Signals(-run.code).name}\n{run}")
         self.assertNotRegex(run.stderr, r"Sanitizer|runtime error:|terminate called", str(run))
@@ -108,7 +108,7 @@ class CliTest(unittest.TestCase):
         return found
 
     def dataset(self, name):
-        """The same without the record of the job that made it: what is the same for equal samples and options."""
+        """The same without the record of the job that made it. The result is equal for equal samples and options."""
         return {path: digest for path, digest in self.tree(name).items() if path != ".shardkit-job"}
 
     def golden(self, name, runs):
@@ -129,7 +129,7 @@ class CliTest(unittest.TestCase):
     def transcript(self, run):
         def lines(prefix, text):
             text = text.replace(os.path.realpath(self.folder), "FOLDER").replace(self.folder, "FOLDER")
-            # Times, and what is computed from them.
+            # Times, and values computed from them.
             text = re.sub(r"[0-9.]+ s(, [0-9.]+ MB/s)?$", "SECONDS", text, flags=re.MULTILINE)
             text = re.sub(r'"seconds": [0-9.e-]+', '"seconds": SECONDS', text)
             return "".join(f"{prefix}{line}".rstrip(" ") + "\n" if not line else f"{prefix}{line}\n"
@@ -140,7 +140,7 @@ class CliTest(unittest.TestCase):
     # ---- inputs ----
 
     def small_files(self, name="in"):
-        """Five samples: text and JSON of which one sample lacks each, and a photograph of 8 x 8 pixels."""
+        """Five samples. Three have text, two JSON, one a photograph of 8 x 8 pixels, one bytes."""
         self.write(f"{name}/apple.txt", "An apple.\n")
         self.write(f"{name}/apple.json", '{"colour": "red", "weight": 0.15}')
         self.write(f"{name}/banana.txt", "A banana, and somewhat more about it than about the apple.\n")
@@ -151,7 +151,7 @@ class CliTest(unittest.TestCase):
         return name
 
     def plain_codecs(self, *columns):
-        """Options that store columns as they are: compressed sizes change with the version of zstd."""
+        """Options that store columns uncompressed, because compressed sizes depend on the version of zstd."""
         return [word for column in columns for word in ("--codec", f"{column}=none")]
 
     def pack_small_files(self, output="out", *options):
@@ -169,7 +169,7 @@ class CliTest(unittest.TestCase):
         return name
 
     def many_files(self, name="many", count=400, size=4096):
-        """Files of bytes that do not compress, each of its own."""
+        """Files of incompressible bytes, all different."""
         for i in range(count):
             seed = hashlib.sha256(str(i).encode()).digest()
             self.write(f"{name}/{i:06d}.bin", hashlib.shake_128(seed).digest(size))

@@ -1,7 +1,7 @@
-"""shardctl where system calls do less than asked, are interrupted, or fail one after the other.
+"""shardctl when system calls do less than asked, are interrupted, or fail one after the other.
 
-tests/support/faulty_calls.cc, loaded before the C library, makes them so. SHARDKIT_CALL_SEEDS (2) is the number of random runs,
-and of all calls each SHARDKIT_CALL_STEPth (7) is made to fail.
+tests/support/faulty_calls.cc, loaded before the C library, causes that. SHARDKIT_CALL_SEEDS (default 2) is the number of
+random runs. Of all calls, every SHARDKIT_CALL_STEPth (default 7) is made to fail.
 """
 import contextlib
 import errno
@@ -19,7 +19,7 @@ ERRORS = (errno.EIO, errno.ENOSPC, errno.EAGAIN)
 
 
 def library():
-    """The shared library beside the command that is tested, or why there is none to use."""
+    """The shared library beside the tested command, or the reason why it cannot be used."""
     build = os.path.dirname(os.path.dirname(support.SHARDCTL))
     path = os.path.join(build, "tests", "support", "libfaulty_calls.so")
     if not os.path.exists(path):
@@ -47,7 +47,7 @@ class SystemCallsTest(support.CliTest):
         shutil.copytree(self.path("data"), self.path("damaged"))
         shard = self.path("damaged", "00000000.shard")
         os.truncate(shard, os.path.getsize(shard) - 1000)
-        # What each writes, and to where; without a place the answer is what it prints.
+        # The words of each command and its output path. Without a path, the result is the printed text.
         self.commands = {
             "pack": (self.pack("out"), "out"),
             "validate": (["validate", "data"], None),
@@ -77,7 +77,7 @@ class SystemCallsTest(support.CliTest):
         return run
 
     def outcome(self, output, run):
-        """What a command gave: its files, or what it said."""
+        """The result of a command: its files, or its printed text."""
         return self.tree(output) if output else run.out
 
     def undisturbed(self, arguments, output):
@@ -100,7 +100,7 @@ class SystemCallsTest(support.CliTest):
             self.clear(output)
 
     def check_left(self, name, arguments, output, code, expected, run):
-        """After a failure: no dataset, or a whole one, when only tidying up failed; and nothing that is in the way."""
+        """After a failure there is no dataset, or a whole one if only the cleanup failed. A new attempt is possible."""
         left = self.tree(output)
         if any(path in left for path in ("dataset.json", "index.json", "shardkit.json")):
             self.assertEqual({path: left[path] for path in left if not path.startswith(".shardkit-pack")}, expected, run)

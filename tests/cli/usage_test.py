@@ -1,4 +1,4 @@
-"""Wrong words on the command line: exit code 2, a message that names the word, nothing done."""
+"""Wrong words on the command line: exit code 2, a message that names the word, no effects."""
 import os
 
 from support import CliTest
@@ -75,7 +75,7 @@ class UsageTest(CliTest):
         self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, webdataset, mds")
 
     def test_sizes(self):
-        # Files of the size asked for tell how it was read; sizes too large to make show in what is refused.
+        # The size of the generated file shows how the text was parsed. Sizes too large for that must only be accepted.
         for text, size in SIZES.items():
             if size > 2**21:
                 continue

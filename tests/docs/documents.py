@@ -1,4 +1,4 @@
-"""README.md and docs/, and what stands between fences in them."""
+"""README.md and docs/, and the fenced blocks in them."""
 import glob
 import os
 import re
@@ -13,14 +13,14 @@ def read(name):
 
 
 def blocks(name, language):
-    """(number of its first line, text) of each block of a language."""
+    """(number of the first line, text) of each block of a language."""
     text = read(name)
     for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         yield text.count("\n", 0, found.start(1)) + 1, found[1]
 
 
 def commands(name):
-    """(line, command) of what a reader would type: lines after "$ " of console blocks, all of sh blocks."""
+    """(line, command) that a reader would type: lines after "$ " of console blocks, all lines of sh blocks."""
     for language, prompt in (("console", "$ "), ("sh", "")):
         for line, block in blocks(name, language):
             whole = ""

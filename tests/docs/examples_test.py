@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The C++ examples of README.md and docs/ compile as printed, with public headers alone; links lead somewhere."""
+"""The C++ examples of README.md and docs/ compile as printed, with only public headers. Links have targets."""
 import concurrent.futures
 import os
 import re
@@ -14,7 +14,7 @@ COMPILER = os.environ.get("CXX", "c++").split()
 
 
 def compile_example(folder, name, line, text):
-    """What the compiler says about one example, with the places in the document it stands in."""
+    """The compiler's messages about one example, with positions in its document."""
     path = os.path.join(folder, f"{os.path.basename(name)}.{line}.cc")
     with open(path, "w", encoding="utf-8") as file:
         file.write(f'#line {line} "{name}"\n{text}')
@@ -44,7 +44,7 @@ class ExamplesTest(unittest.TestCase):
             code, output = compile_example(folder, "x.md", 7, text)
             self.assertNotEqual(code, 0)
             self.assertIn("x.md:8:", output)
-            # Nor is a header that the example forgot.
+            # A missing #include in the example is not hidden either.
             self.assertNotEqual(compile_example(folder, "x.md", 1, "shardkit::DatasetReader* reader;\n")[0], 0)
 
     def test_links(self):
@@ -68,7 +68,7 @@ class ExamplesTest(unittest.TestCase):
 
 
 def anchors(text):
-    """Of the headings, as they are made on the pages of a repository."""
+    """The anchors of the headings, as on a repository's web pages."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 

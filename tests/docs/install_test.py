@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""What a user gets: the library is installed, found by pkg-config, and README.md's reading example runs with it; or it is part of
-the user's own build.
+"""The library is installed, found by pkg-config, and README.md's reading example runs with it. Or it is a subproject of a user's
+build.
 
-The variable SHARDKIT_BUILD_DIR says what to install, SHARDCTL what makes the dataset. Standard library only.
+The variable SHARDKIT_BUILD_DIR names the build to install, SHARDCTL the command that makes the dataset. Standard library only.
 """
 import os
 import re
@@ -47,7 +47,7 @@ class InstallTest(unittest.TestCase):
         found = os.path.join(cls.search, "shardkit.pc")
         with open(found, encoding="utf-8") as file:
             cls.description = file.read()
-        # As if the folder were the root of the file system.
+        # The folder stands for the root of the file system.
         with open(found, "w", encoding="utf-8") as file:
             file.write(re.sub(r"^prefix=", f"prefix={cls.folder}", cls.description, flags=re.MULTILINE))
         example = next(text for _, text in documents.blocks("README.md", "cpp") if "absl::Status Read(" in text)
@@ -79,7 +79,7 @@ class InstallTest(unittest.TestCase):
         self.assertIn(f"{os.path.dirname(self.search)}/libshardkit.so", libraries)
 
     def test_static(self):
-        # What --static lists is enough where the shared library is not there to be taken instead.
+        # The list of --static is enough when the linker must not use the shared library.
         words = self.pkg_config("--static", "--libs")
         self.assertIn("-lshardkit", words)
         words = ["-l:libshardkit.a" if word == "-lshardkit" else word for word in words]
@@ -106,7 +106,7 @@ class SubprojectTest(unittest.TestCase):
             meson = run(os.path.join(ROOT, "tools", "install_dependencies"), "--meson").strip()
             build = os.path.join(folder, "build")
             run(meson, "setup", build, folder)
-            # One file of the lowest layer, which is compiled with the precompiled header of all.
+            # One file of the lowest layer. It uses the precompiled header of all layers.
             run("ninja", "-C", build, "subprojects/shardkit/lib/base/libshardkit_base.a.p/utf8.cc.o")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs examples/train: a run in pieces sees and learns what an uninterrupted one does.
+"""Runs examples/train: a run in pieces gets the same samples and model as an uninterrupted one.
 
 The variables SHARDCTL and SHARDKIT_BUILD_DIR say where the command and the build folder are. Standard library only.
 """
@@ -12,7 +12,7 @@ import unittest
 
 SHARDCTL = os.path.abspath(os.environ["SHARDCTL"])
 TRAIN = os.path.join(os.path.abspath(os.environ["SHARDKIT_BUILD_DIR"]), "examples", "train")
-PICTURES = 43  # 5 batches of 8, and 3 left over
+PICTURES = 43  # 5 batches of 8, and 3 more
 
 
 class TrainTest(unittest.TestCase):
@@ -42,7 +42,7 @@ class TrainTest(unittest.TestCase):
         self.assertGreater(len({line.rsplit(" ", 1)[1] for line in lines}), 10)
         self.assertIn("train: bounded by ", errors)
         self.assertRegex(self.read("whole"), r'^0x1\.\w+p\+\d+\n\{"epoch":3,"position":0,"plan":"[0-9a-f]{16}"\}\n$')
-        # Nothing is left to do.
+        # No work is left.
         self.assertEqual(self.train("data", "whole", 3)[0], [])
 
     def test_in_pieces(self):

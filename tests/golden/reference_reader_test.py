@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The reference reader against the golden files, and the golden files against their generator.
+"""Compares the reference reader with the golden files, and the golden files with their generator.
 
     /usr/bin/python3 tests/golden/reference_reader_test.py
 """
@@ -38,7 +38,7 @@ def names(kind, suffix):
 
 
 def operations(path):
-    """Level and operation, in the order in which a user meets them."""
+    """Level and operation, in the order in which a user calls them."""
     dataset = os.path.isdir(path)
     opened = []
     yield "open", lambda: opened.append(read_dataset(path) if dataset else read_shard(path))
@@ -182,7 +182,7 @@ class Generator(unittest.TestCase):
         for path, data in made.items():
             committed = load(os.path.join(GOLDEN, path))
             if data != committed and path.endswith(".shard") and path in ZSTD_MADE:
-                # Another version of libzstd may compress otherwise: then compare what the frames hold.
+                # Another version of libzstd may compress differently: then compare the decompressed contents.
                 self.assertEqual(list(Shard(memoryview(data)).samples()), list(Shard(memoryview(committed)).samples()), path)
             elif not path.removesuffix(".json") + ".shard" in ZSTD_MADE:
                 self.assertEqual(data, committed, path)

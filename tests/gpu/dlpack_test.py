@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""DLPack tensors of device batches as NumPy and PyTorch take them.
+"""DLPack tensors of device batches, read by NumPy and PyTorch.
 
-SHARDKIT_BUILD_DIR names the build. NumPy knows the versioned tensor from 2.1 on; PyTorch is tried where it is installed.
+SHARDKIT_BUILD_DIR names the build. NumPy supports the versioned tensor from 2.1 on. PyTorch is tested if it is installed.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ def load():
 
 
 class Exporter:
-    """What frameworks ask a tensor of another for."""
+    """The interface through which frameworks import a tensor."""
 
     def __init__(self, library, column, array=VALUES):
         self.library, self.column, self.array = library, column, array
@@ -81,7 +81,7 @@ class Dlpack(unittest.TestCase):
         self.assertEqual((floats.dtype, floats.tolist()), (torch.float32, FLOATS))
         again = torch.utils.dlpack.from_dlpack(Exporter(self.library, "i16").__dlpack__())
         self.assertEqual((again.dtype, again.tolist()), (torch.int16, NUMBERS))
-        # Versioned, where it is known.
+        # Versioned, if supported.
         if getattr(torch, "__version__", "0") >= "2.9":
             capsule_of = Exporter(self.library, "i16").__dlpack__(max_version=(1, 0))
             self.assertEqual(torch.utils.dlpack.from_dlpack(capsule_of).tolist(), NUMBERS)

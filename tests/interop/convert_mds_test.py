@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""shardctl convert --to mds against mosaicml-streaming: the same files as MDSWriter's, and the peer reads them.
+"""shardctl convert --to mds, compared with mosaicml-streaming: the same files as MDSWriter's, and the peer reads them.
 
-SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Skips itself where the package `streaming` is missing.
+SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Skips itself when the package `streaming` is missing.
 """
 import json
 import os
@@ -57,7 +57,7 @@ class ConvertMdsTest(InteropTest):
         return self.path("native"), {"key": "str", **extensions}, samples
 
     def check_readers(self, path, columns, samples):
-        """The peer's readers over what we wrote: sequentially, at random, and against our own figures."""
+        """The peer's readers read our files: in order, at random, and compared with our own figures."""
         readers = [MDSReader.from_json(path, None, shard) for shard in parse_index(path)["shards"]]
         found = [{name: bytes(value) for name, value in self.raw(reader, i).items()} for reader in readers for i in range(reader.size)]
         self.assertEqual(len(found), len(samples))
@@ -67,7 +67,7 @@ class ConvertMdsTest(InteropTest):
 
     @staticmethod
     def raw(reader, index):
-        """A sample's values as the peer cuts them out, before it decodes them."""
+        """A sample's values as the peer extracts them, before decoding."""
         data = reader.get_sample_data(index)
         sizes, position = [], 0
         for size in reader.column_sizes:
@@ -112,7 +112,7 @@ class ConvertMdsTest(InteropTest):
                     self.assert_same_files(ours, theirs, "index.json")
 
     def test_compressed(self):
-        """Decompressed they are the same, their index says so, and the peer reads them."""
+        """The decompressed files are the same, their index says so, and the peer reads them."""
         for compression in ("zstd", "zstd:1", "zstd:19"):
             chance = mds_values.seeded(7)
             columns = {"text": "str", "data": "bytes", "n": "int64"}
@@ -159,7 +159,7 @@ class ConvertMdsTest(InteropTest):
         ours = self.convert(shard, "ours", "mds", "--shard-size", 65536, "--hash", "sha1")
         self.assertGreater(len(parse_index(ours)["shards"]), 1)
         dataset = self.check_streaming(ours, columns, samples)
-        # Random access here and there.
+        # Some random accesses.
         for i in chance.sample(range(len(samples)), 5):
             for name, encoding in columns.items():
                 data = self.shardctl("cat", ours, "--sample", i, "--column", name, "--force")
@@ -168,7 +168,7 @@ class ConvertMdsTest(InteropTest):
                     self.assertTrue(mds_values.same(mds_decode(encoding, data), dataset[i][name]), (i, name))
 
     def test_encodings_that_are_asked_for(self):
-        """Those that store the same bytes as the type's own."""
+        """Encodings that store the same bytes as the type's own encoding."""
         chance = mds_values.seeded(5)
         columns = {"label": "int", "number": "str_int", "price": "str_decimal", "ratio": "str_float", "views": "list[jpeg]", "raw": "pil",
                    "old": "jpeg_array", "any": "ndarray"}
@@ -179,7 +179,7 @@ class ConvertMdsTest(InteropTest):
                    else sample[name] if name == "label" else str(sample[name]) for name in plain} for sample in samples]
         theirs = self.theirs("theirs", columns, samples, size_limit=10000)
         source = self.convert(self.theirs("plain", plain, untold), "shard", "shard")
-        # Not told, they are the types' own.
+        # Without --encoding, the types' own encodings are used.
         own = parse_index(self.convert(source, "own", "mds"))["shards"][0]
         self.assertEqual(dict(zip(own["column_names"], own["column_encodings"])), plain)
         told = [option for name, encoding in columns.items() for option in ("--encoding", f"{name}={encoding}")]

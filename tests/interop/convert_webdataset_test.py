@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""shardctl convert --to webdataset: what webdataset, wids, tarfile and the rules of DALI's indexer make of it.
+"""shardctl convert --to webdataset: its tars in webdataset, wids, tarfile and with the rules of DALI's indexer.
 
-SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Skips itself where the package `webdataset` is missing.
+SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Skips itself when the package `webdataset` is missing.
 """
 import glob
 import io
@@ -24,15 +24,15 @@ else:
 
 
 def key_and_extension(name):
-    """DALI's indexer: what comes before the first dot of the base name is the key."""
+    """DALI's indexer: the key is the part before the first dot of the base name."""
     folder, base = os.path.split(name)
     dot = base.find(".", 1)
     return (os.path.join(folder, base[:dot]), base[dot + 1:]) if dot >= 0 else (os.path.join(folder, base), "")
 
 
 def grouped(path):
-    """Samples as DALI's indexer groups them, [(key, {extension: (offset, size)})]: a new one where the key changes, regular files
-    that are not hidden."""
+    """Samples as DALI's indexer groups them, [(key, {extension: (offset, size)})]: regular files that are not hidden, a new sample
+    when the key changes."""
     samples = []
     with tarfile.open(path) as tar:
         for member in tar:
@@ -75,7 +75,7 @@ class ConvertWebDatasetTest(InteropTest):
         return sorted(glob.glob(os.path.join(path, "*.tar")))
 
     def theirs(self, path):
-        """What webdataset reads, undecoded."""
+        """The samples that webdataset reads, not decoded."""
         return [(sample["__key__"], {name: value for name, value in sample.items() if not name.startswith("__")})
                 for sample in webdataset.WebDataset(self.tars(path), shardshuffle=False, empty_check=False)]
 
@@ -90,7 +90,7 @@ class ConvertWebDatasetTest(InteropTest):
                 self.assertLessEqual(max(map(os.path.getsize, self.tars(ours))), 61440)
 
     def test_members(self):
-        """Plain tars: regular files in the order of samples and columns, the same owner, mode and time each; the same every time."""
+        """Plain tars: regular files in the order of samples and columns, all with the same owner, mode and time; always the same tar."""
         native, samples = self.make_native(2)
         ours = self.convert(native, "tars", "webdataset", "--shard-samples", 30)
         members = []
@@ -118,7 +118,7 @@ class ConvertWebDatasetTest(InteropTest):
         self.assertEqual(found, samples)
 
     def make_flat(self, count):
-        """Names as wids takes them: of up to 100 bytes, and no dot before the extension's."""
+        """Names that wids accepts: up to 100 bytes, and no dot except the extension's."""
         chance = mds_values.seeded(9)
         os.makedirs(self.path("files", "d"))
         for i in range(count):
@@ -157,7 +157,7 @@ class ConvertWebDatasetTest(InteropTest):
         for i in mds_values.seeded(1).sample(range(40), 40):
             self.check_wids_sample(dict(dataset[i]), ours, i, f"d/{i:03}")
         dataset.close()
-        # And we read their index.
+        # shardctl reads their index.
         self.assertEqual(self.hashes(index), self.hashes(native))
 
     def test_values_of_every_type_as_webdataset_decodes_them(self):
@@ -216,7 +216,7 @@ class ConvertWebDatasetTest(InteropTest):
         self.assert_same_dataset(self.convert(ours, "again", "shard"), self.path("native"))
 
     def test_what_cannot_be_read_back_is_refused(self):
-        """Keys with a dot, as any other program would cut them elsewhere; upper-case letters, which it makes small."""
+        """Keys with a dot, which any other program would divide elsewhere; upper-case letters, which it changes to lower case."""
         if mds_values.MISSING:
             self.skipTest(mds_values.MISSING)
         source = mds_values.write(self.path("dotted"), {"key": "str", "raw": "bytes"}, [{"key": "a.b", "raw": b""}])
@@ -227,7 +227,7 @@ class ConvertWebDatasetTest(InteropTest):
         self.assertEqual(self.theirs(ours), [("000000000000", {"raw": b"x"})])
 
     def test_compressed_tars_of_others(self):
-        """What webdataset's own writer compresses, converted to plain tars: the same samples."""
+        """Tars compressed by webdataset's own writer, converted to plain tars: the same samples."""
         path = self.path("their.tar.gz")
         chance = mds_values.seeded(12)
         with webdataset.TarWriter(path, encoder=False, compress=True) as writer:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Datasets written by mosaicml-streaming's MDSWriter, read by shardctl: every value of every sample.
 
-SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Runs with an interpreter that has the package `streaming`, and skips
-itself elsewhere. SHARDKIT_INTEROP_ROUNDS says how many datasets of random columns are made (default: 40).
+SHARDCTL names the command, SHARDKIT_BUILD_DIR the build. Needs an interpreter with the package `streaming`, and skips
+itself otherwise. SHARDKIT_INTEROP_ROUNDS is the number of datasets with random columns (default: 40).
 """
 import json
 import os
@@ -33,7 +33,7 @@ class MdsReadTest(InteropTest):
             found = [json.loads(line) for line in lines]
             expected = mds_values.expected_hashes(columns, samples)
             self.assertEqual(found, [{"sample": i, "columns": hashes} for i, hashes in enumerate(expected)], f"{path}: {columns}")
-        # Some of them through the peer's own decoder.
+        # Some samples through the peer's own decoder.
         for i in chance.sample(range(len(samples)), min(3, len(samples))):
             for name, encoding in columns.items():
                 found = self.shardctl("cat", path, "--sample", i, "--column", name, "--force")
@@ -84,7 +84,7 @@ class MdsReadTest(InteropTest):
         self.assertEqual(json.loads(self.shardctl("ls", "--json", path))["samples"], 0)
 
     def test_folders_and_merged_indexes(self):
-        """Parts as jobs write them: opened as one, each shard alone, and merged as the package merges them."""
+        """Parts as jobs write them: opened as one dataset, each shard alone, and merged as the package merges them."""
         columns = {"id": "int", "text": "str", "array": "ndarray:uint8"}
         for compression, hashes in [(None, []), ("zstd:3", ["sha1", "xxh64"])]:
             root = os.path.join(self.folder, f"root{compression}")

@@ -1,6 +1,6 @@
 """Samples for mosaicml-streaming's MDSWriter: columns of random encodings, values for them, and the bytes that Shardkit reads them as.
 
-MISSING says why this cannot be used, or is None.
+MISSING is the reason why this module cannot be used, or None.
 """
 import decimal
 import random
@@ -40,7 +40,7 @@ def array(chance, dtype, shape=None):
 
 
 def value(chance, encoding):
-    """Something to be written under an encoding."""
+    """A random value for an encoding."""
     if encoding == "bytes":
         return chance.randbytes(chance.choice([0, 1, 10, 1000]))
     if encoding == "str":
@@ -73,7 +73,7 @@ def value(chance, encoding):
 
 
 def stored(encoding, item):
-    """The bytes that Shardkit says the value has, made without it."""
+    """The bytes that Shardkit must read for the value, made without Shardkit."""
     if encoding in SCALARS:
         return struct.pack(SCALARS[encoding], item)
     if encoding.startswith("ndarray:"):
@@ -104,7 +104,7 @@ def encodings(chance):
 
 
 def random_columns(chance, names=("z", "a", "\u00fc", "with space", "x.y"), most=8):
-    """Columns to hand to MDSWriter."""
+    """Random columns for MDSWriter."""
     chosen = chance.sample(encodings(chance), chance.randint(1, most))
     return {chance.choice(names) + str(i): encoding for i, encoding in enumerate(chosen)}
 
@@ -121,7 +121,7 @@ def write(path, columns, samples, **options):
 
 
 def expected_hashes(columns, samples):
-    """What `shardctl ls --values-xxh3` must say."""
+    """The expected output of `shardctl ls --values-xxh3`."""
     return [{name: xxhash.xxh3_64_hexdigest(stored(encoding, sample[name])) for name, encoding in columns.items()}
             for sample in samples]
 

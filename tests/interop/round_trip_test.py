@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Samples that go through all three containers come back the same: shardctl convert, over datasets that other programs have written.
+"""Samples that go through all three containers come back the same: shardctl convert, with datasets that other programs wrote.
 
 SHARDCTL names the command, SHARDKIT_BUILD_DIR the build, SHARDKIT_TEST_DATA the folder with real data.
 """
@@ -16,7 +16,7 @@ from support import DATA, ROUNDS, InteropTest
 @unittest.skipIf(MISSING, MISSING)
 class RoundTripTest(InteropTest):
     def round_trip(self, native, name, *options):
-        """Shard, MDS, WebDataset, shard, and the other way round: equal at every station where columns have the same names."""
+        """Shard, MDS, WebDataset, shard, and the reverse: equal at every step where columns have the same names."""
         mds = self.convert(native, f"{name}.mds", "mds", "--shard-size", 20000, *options)
         tars = self.convert(mds, f"{name}.tars", "webdataset", "--shard-samples", 23, *options)
         self.assert_same_dataset(self.convert(tars, f"{name}.back", "shard"), native)
@@ -51,7 +51,7 @@ class RoundTripTest(InteropTest):
                     file.write(content or chance.randbytes(chance.choice([0, 1, 5000])))
         self.shardctl("pack", "--from", "files", self.path("files"), "-o", self.path("native"))
         self.round_trip(self.path("native"), "files")
-        # And as files again.
+        # Back to files.
         self.shardctl("unpack", self.path("files.back"), "-o", self.path("again"))
         self.assertEqual(sorted(os.listdir(self.path("files"))), sorted(os.listdir(self.path("again"))))
         for folder in os.listdir(self.path("files")):

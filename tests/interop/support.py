@@ -1,4 +1,4 @@
-"""What the tests of this folder share: the command, a folder for each test, and datasets as the command lists them."""
+"""Shared by the tests of this folder: the command, a folder for each test, and datasets as the command lists them."""
 import glob
 import json
 import os
@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("SHARDKIT_BUILD_DIR", os.path.join(ROOT, "build"))
 SHARDCTL = os.path.abspath(os.environ.get("SHARDCTL", os.path.join(BUILD, "tools", "shardctl")))
 DATA = os.environ.get("SHARDKIT_TEST_DATA") or os.path.join(os.path.dirname(ROOT), "shared", "data")
-# How many datasets of random columns are made by each test that makes some.
+# The number of datasets with random columns in each test that makes some.
 ROUNDS = int(os.environ.get("SHARDKIT_INTEROP_ROUNDS", "40"))
 
 
@@ -26,7 +26,7 @@ class InteropTest(unittest.TestCase):
         return os.path.join(self.folder, *names)
 
     def shardctl(self, *arguments, code=0):
-        """stdout of a command that succeeds, stderr (as text) of one that must end with another code."""
+        """stdout of a command that must succeed, or stderr (as text) of a command that must end with another code."""
         done = subprocess.run([SHARDCTL, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
         self.assertEqual(done.returncode, code, f"shardctl {arguments}: {done.stderr.decode(errors='replace')}")
         return done.stderr.decode() if code else done.stdout
@@ -37,7 +37,7 @@ class InteropTest(unittest.TestCase):
         return self.path(name)
 
     def refused(self, *arguments):
-        """What a conversion says that has no exact counterpart for something: not a crash, and not a failing machine."""
+        """The message of a conversion without an exact counterpart: neither a crash nor a failure of the machine."""
         done = subprocess.run([SHARDCTL, "convert", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=300, check=False)
         self.assertIn(done.returncode, (1, 2), done.stderr)
@@ -48,7 +48,7 @@ class InteropTest(unittest.TestCase):
         return [json.loads(line)["columns"] for line in self.shardctl("ls", "--values-xxh3", path).splitlines()]
 
     def columns(self, path):
-        """Name, type and nullability of every column, the key told as well."""
+        """Name, type, nullability of every column, and which is the key."""
         document = json.loads(self.shardctl("inspect", "--json", path))
         return [{field: column.get(field) for field in ("name", "type", "nullable", "key")} for column in document["columns"]]
 
@@ -57,7 +57,7 @@ class InteropTest(unittest.TestCase):
         self.assertEqual(self.hashes(one), self.hashes(other))
 
     def assert_same_files(self, one, other, pattern="*"):
-        """Of two directories, those files whose names match."""
+        """Compares the files of two directories whose names match the pattern."""
         names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(one, pattern)))
         self.assertEqual(names, sorted(os.path.basename(path) for path in glob.glob(os.path.join(other, pattern))))
         self.assertTrue(names)

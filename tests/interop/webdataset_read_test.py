@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Shardkit against the webdataset package: what its writers write and what its reader makes of tars.
+"""Compares Shardkit with the webdataset package: tars of its writers, and the samples of its reader.
 
     tests/interop/webdataset_read_test.py [--shardctl PATH] [--data DIR] [unittest's options]
 
 Needs `webdataset` (pip install webdataset); without it everything is skipped. The command comes from --shardctl, the variable
-SHARDCTL or build/tools/shardctl; genuine tars from --data, SHARDKIT_TEST_DATA or ../shared/data beside the repository.
+SHARDCTL or build/tools/shardctl; real tars from --data, SHARDKIT_TEST_DATA or ../shared/data beside the repository.
 """
 import argparse
 import glob
@@ -32,7 +32,7 @@ DATA = os.environ.get("SHARDKIT_TEST_DATA") or os.path.join(os.path.dirname(ROOT
 
 
 def column(extension):
-    """The name that an extension has as a column."""
+    """The name of an extension's column."""
     return {"": "/.", "key": "/key"}.get(extension, extension)
 
 
@@ -71,7 +71,7 @@ class WebDatasetRead(unittest.TestCase):
         for ordinal in random.Random(5).sample(range(len(theirs)), min(values, len(theirs))):
             for name, value in theirs[ordinal][1].items():
                 self.assertEqual(self.shardctl("cat", path, "--sample", ordinal, "--column", name), value, (ordinal, name))
-        # Every value, with a hash of the same library when it is there.
+        # Hashes of every value, if Python has the same hash library.
         try:
             import xxhash
         except ImportError:
@@ -83,7 +83,7 @@ class WebDatasetRead(unittest.TestCase):
         return len(theirs)
 
     def samples(self, count, seed):
-        """Random samples with odd names, as their writers take them."""
+        """Random samples with odd names that their writers accept."""
         chooser = random.Random(seed)
         extensions = ["jpg", "cls", "json", "seg.png", "TXT", "Mixed.Case", "a-b_c", "0", "with space", "\u00e4\u6f22", "key", "x" * 90]
         for i in range(count):
@@ -103,11 +103,11 @@ class WebDatasetRead(unittest.TestCase):
             written = list(self.samples(100, seed))
             self.write(path, written)
             self.assertEqual(self.check(path, path), 100)
-            # Not only as webdataset reads it: as it was given to the writer.
+            # Compares not only with webdataset's reader, but also with the writer's input.
             expected = [(sample["__key__"], {column(name.lower()): len(value) for name, value in sample.items() if name != "__key__"})
                         for sample in written]
             self.assertEqual(self.ours(path), expected)
-            # The same through the index.
+            # The same with the index.
             self.shardctl("index", path)
             self.assertEqual(self.check(path, path), 100)
 
@@ -130,7 +130,7 @@ class WebDatasetRead(unittest.TestCase):
         self.assertEqual(self.check(self.folder, tars), 100)
 
     def test_members_that_are_passed_over(self):
-        """Tars as other tools write them: folders, hidden files, metadata, links, samples that come again, all formats."""
+        """Tars as other tools write them: folders, hidden files, metadata, links, repeated samples, all formats."""
         names = ["d/", "d/a.x", "d/b", ".c.x", "__m__", "__m__/a.x", "d/a.y", "d/.h.x", "d/a.", "__k__.json", "a.b/c", "a..b", "e.x", "d/a.x",
                  "f/" * 60 + "a.x", "__a.b__/c.d", "d/__k__/a.json", "./e.x", "\u00e4.\u00d6"]
         for number, form in enumerate([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]):
@@ -151,7 +151,7 @@ class WebDatasetRead(unittest.TestCase):
                 hard = tarfile.TarInfo("d/a.hard")
                 hard.type, hard.linkname = tarfile.LNKTYPE, "d/a.x"
                 tar.addfile(hard)
-            # webdataset makes letters outside ASCII small as well.
+            # webdataset also changes letters outside ASCII to lower case.
             theirs = [(key, {name.replace("\u00f6", "\u00d6"): len(value) for name, value in columns.items()})
                       for key, columns in self.theirs(path)]
             self.assertGreater(len(theirs), 8)
@@ -185,7 +185,7 @@ class WebDatasetRead(unittest.TestCase):
         self.assertEqual(self.ours(index), self.ours(names[4]) + self.ours(names[3]) + self.ours(names[2]) + self.ours(names[1]))
 
     def test_indexes_for_dali_name_the_members(self):
-        """Places and names as Python's tarfile finds them, samples as webdataset does; with and without the index."""
+        """Positions and names as in Python's tarfile, samples as in webdataset; with and without the index."""
         chance = random.Random(8)
         for number, form in enumerate([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]):
             path = self.path(f"{number}.tar")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kills `shardctl pack` again and again: whatever is left, no dataset looks complete and is not, and a later run
+"""Kills `shardctl pack` again and again. Whatever is left, no incomplete dataset looks complete, and a later run
 finishes with the same bytes.
 
 SHARDCTL names the program. SHARDKIT_KILLS (200) is the number of kills.
@@ -47,8 +47,8 @@ def digests(directory):
 class KillTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # In memory where there is such a place: a kill loses nothing that was written, so the disk does not matter,
-        # and its flushes would take nearly all of the time. SHARDKIT_KILL_DIR chooses another place.
+        # In memory if possible. A kill loses no written data, so the disk does not matter, and its flushes would take
+        # nearly all of the time. SHARDKIT_KILL_DIR chooses another place.
         place = os.environ.get("SHARDKIT_KILL_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="shardkit-kill-", dir=place))
         cls.input = cls.folder / "in"
@@ -83,7 +83,7 @@ class KillTest(unittest.TestCase):
         return result
 
     def interrupt(self, output, delay, number, *more):
-        """Starts packing and sends the signal after `delay` seconds, or when the file `delay` is there.
+        """Starts packing and sends the signal after `delay` seconds, or when the file `delay` exists.
 
         Returns the exit code and stderr.
         """
@@ -107,7 +107,7 @@ class KillTest(unittest.TestCase):
         return True
 
     def moments(self, count, salt):
-        """Spread over the whole run and a little beyond, each at a random place of its own slice."""
+        """Random times spread over the whole run and a little beyond, one in each slice."""
         generator = random.Random(SEED + salt)
         return [(i + generator.random()) / count * self.duration * 1.1 for i in range(count)]
 
@@ -125,17 +125,17 @@ class KillTest(unittest.TestCase):
                 shards = sorted(output.glob("*.shard")) if output.exists() else []
                 midway += bool(shards) and not whole
                 if i % 4 == 3 and not whole:
-                    # Without --resume: the leftovers are cleared away.
+                    # Without --resume, the leftovers are removed.
                     self.run_pack(output)
                 else:
-                    # The first shard stays as it is: what was finished is not done again.
+                    # The first shard is not written again, because it was finished.
                     before = os.stat(shards[0]).st_ino if len(shards) > 1 else None
                     self.run_pack(output, "--resume")
                     if before is not None:
                         self.assertEqual(os.stat(shards[0]).st_ino, before)
                         taken_up += 1
                 self.assertEqual(digests(output), self.expected)
-        # Many kills must have come in the middle, or nothing was tested. How many depends on what else the machine does.
+        # Many kills must hit the middle of a run, or nothing was tested. Their number depends on the machine's other work.
         self.assertGreater(midway, KILLS // 10)
         self.assertGreater(taken_up, KILLS // 20)
 
@@ -159,7 +159,7 @@ class KillTest(unittest.TestCase):
                     if code == 0:
                         self.assertEqual(digests(output), self.expected)
                         continue
-                    # Before the program handles signals they end it as usual.
+                    # Before the program handles signals, they end it in the usual way.
                     if code != -number:
                         self.assertEqual(code, 3, errors)
                         self.assertIn("interrupted", errors)
@@ -183,7 +183,7 @@ class KillTest(unittest.TestCase):
 
     def test_two_packers_on_one_output(self):
         output = self.folder / "two"
-        # Stopped in the middle, the first one is sure to be still at work.
+        # The first process is stopped in the middle, so that it cannot finish.
         for _ in range(20):
             first = subprocess.Popen(self.command(output), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             deadline = time.monotonic() + 20
@@ -212,7 +212,7 @@ class KillTest(unittest.TestCase):
         self.assertFalse((output / LOCK).exists())
 
     def test_many_packers_at_once(self):
-        """Only one writes at a time; none takes the other's shards for leftovers."""
+        """Only one writes at a time. None removes another's shards as leftovers."""
         output = self.folder / "many"
         for _ in range(3):
             shutil.rmtree(output, ignore_errors=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Stops every verb that writes, at random moments and by every signal, and runs it where it cannot write: a full disk, a limit on the
-length of files, a directory that is read-only. Nothing half written stands under a final name, and a later run gives the same bytes.
+length of files, a read-only directory. No unfinished file has a final name, and a later run gives the same bytes.
 
 SHARDCTL names the program. SHARDKIT_KILL_ROUNDS (4) is the number of moments for each verb and signal.
 """
@@ -45,7 +45,7 @@ def tree(directory):
 
 
 class Verb:
-    """A command, where it writes, and what it leaves there when nothing stops it."""
+    """A command, its output path, and its output when nothing stops it."""
 
     def __init__(self, name, arguments, output, resumes=False, code=0, prepare=None):
         self.name, self.arguments, self.output = name, arguments, output
@@ -113,19 +113,19 @@ class VerbsTest(unittest.TestCase):
             verb.prepare()
 
     def check_left(self, verb, before):
-        """Each file is as it was before, as it will be, or not there; temporary ones have names of their own."""
+        """Each file is as before, as after, or missing. Temporary files have other names."""
         output = self.folder / verb.output
         for name, digest in (tree(output) if output.exists() else {}).items():
             if name.endswith((".tmp", ".partial")) or ".shardkit-" in name:
                 continue
-            # Into a directory that was empty, and no later run takes one that is not: what a killed one has left is not taken for whole.
+            # unpack needs an empty directory, and a later run refuses the leftovers: nobody can mistake them for a whole output.
             if verb.name == "unpack":
                 self.assertIn(name, verb.expected)
                 continue
             self.assertIn(digest, (before.get(name), verb.expected.get(name)), f"{verb.name}: {name} is neither old nor new")
 
     def finish(self, verb):
-        """A later run completes what was begun, or begins anew where it is told to clear away first."""
+        """A later run completes the output, or starts again after the leftovers are removed."""
         if verb.resumes:
             self.run_command([*verb.arguments, "--resume"])
         else:
@@ -171,7 +171,7 @@ class VerbsTest(unittest.TestCase):
         self.check_refusal(self.verbs[4], "another", "out")
 
     def check_refusal(self, verb, said, place):
-        """The first one is stopped in the middle, where it holds the lock, so that it is sure to be still at work."""
+        """The first process is stopped in the middle, while it holds the lock, so that it cannot finish."""
         for _ in range(100):
             self.clear(verb)
             first = subprocess.Popen([SHARDCTL, *verb.arguments], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -179,7 +179,7 @@ class VerbsTest(unittest.TestCase):
                 time.sleep(0.0002)
             first.send_signal(signal.SIGSTOP)
             try:
-                # The signal takes effect later than it is sent: only once the process is seen to be stopped does what it holds stay so.
+                # The signal takes effect with a delay. The process surely keeps its lock only after it is seen to be stopped.
                 stopped = first.returncode is None and (
                     os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT).si_code == os.CLD_STOPPED
                 )
@@ -211,14 +211,14 @@ class VerbsTest(unittest.TestCase):
         return False
 
     def check_failure(self, verb, result, *said):
-        """An error of the environment that names what it could not do; what is there is whole."""
+        """An error of the environment that names the failed operation. The files that exist are whole."""
         self.assertEqual(result.returncode, 3, result.stderr)
         self.assertRegex(result.stderr, r"(?m)^shardctl: \S+: cannot ")
         for text in said:
             self.assertIn(text, result.stderr)
 
     def test_a_limit_on_the_length_of_files(self):
-        """SIGXFSZ must not end the program: its default action would, without a word."""
+        """SIGXFSZ must not end the program. Its default action would do so silently."""
         for verb in self.verbs:
             self.clear(verb)
             output = self.folder / verb.output
@@ -234,7 +234,7 @@ class VerbsTest(unittest.TestCase):
                 self.check_left(verb, before)
 
     def mounted(self, command, options):
-        """A shell that has a small file system of its own at ./mount, on which `command` runs; skips where none may be mounted."""
+        """Runs `command` in a shell with a small file system at ./mount. Skips the test when mounting is not allowed."""
         (self.folder / "mount").mkdir(exist_ok=True)
         script = f"mount -t tmpfs -o size=300k none mount || exit 77\n{options}\n{command}"
         isolated = ["unshare", "-rm"] if os.geteuid() != 0 else ["unshare", "-m"]

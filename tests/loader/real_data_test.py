@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""SA-1B pairs through the loader: images are Pillow's (that is, libjpeg-turbo's) and masks pycocotools', pixel for pixel.
+"""SA-1B pairs through the loader: images equal Pillow's (that is, libjpeg-turbo's) and masks equal pycocotools', pixel for pixel.
 
 SHARDCTL names the command, SHARDKIT_BUILD_DIR the build, SHARDKIT_TEST_DATA the folder with real data.
 """
@@ -31,7 +31,7 @@ DUMP = os.path.join(os.environ.get("SHARDKIT_BUILD_DIR", "build"), "tests", "uni
 
 
 def counts_of(text):
-    """The runs of COCO's compressed text: six bits a character, signed, from the third on added to the last but one."""
+    """The runs of COCO's compressed text: six bits per character, signed. From the fourth run on, the run two before is added."""
     counts = []
     position = 0
     while position < len(text):
@@ -52,7 +52,7 @@ def counts_of(text):
 
 
 def decode(segmentation):
-    """Dense, by the definition: columns from left to right, each from top to bottom, runs of 0 and 1 in turn."""
+    """The dense mask, by definition: columns from left to right, each from top to bottom, alternating runs of 0 and 1."""
     height, width = segmentation["size"]
     counts = counts_of(segmentation["counts"])
     values = numpy.arange(len(counts), dtype=numpy.uint8) & 1
@@ -78,7 +78,7 @@ class RealDataTest(unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def samples(self, order, threads):
-        """(key, image, masks) of each sample, one at a time: together they are gigabytes."""
+        """(key, image, masks) of each sample, one at a time, because all together are gigabytes."""
         process = subprocess.Popen([DUMP, self.dataset, order, str(threads)], stdout=subprocess.PIPE)
 
         def array(shape):

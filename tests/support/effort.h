@@ -1,4 +1,4 @@
-// How much an exhaustive or random test does.
+// The amount of work of exhaustive and random tests.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace shardkit::test {
 
-// Such a test takes every so many of its cases: SHARDKIT_TEST_STEP, or 1, all of them. tests/run sets it for the builds
-// with a sanitizer, in which a case takes several times as long; that all cases are right is the other builds' matter.
+// These tests take one of SHARDKIT_TEST_STEP cases; the default of 1 takes all cases. tests/run sets a larger step for
+// builds with a sanitizer, because there a case takes several times as long. The other builds test all cases.
 inline uint64_t TestStep() {
   const char* const step = std::getenv("SHARDKIT_TEST_STEP");
   return step != nullptr ? std::max<uint64_t>(std::strtoull(step, nullptr, 10), 1) : 1;
 }
 
-// Of so many rounds, those to do.
+// The number of rounds to do, out of `rounds`.
 inline int Thinned(int rounds) {
   return static_cast<int>(std::max<uint64_t>(static_cast<uint64_t>(rounds) / TestStep(), 1));
 }

@@ -115,7 +115,7 @@ absl::Status FaultBackend::Wait(gpu::Stream stream, gpu::Event event) {
   return HostBackend::Wait(stream, event);
 }
 absl::Status FaultBackend::Synchronize(gpu::Event event) {
-  // The device's work is over when this returns, whatever it returns.
+  // Even when this call returns an error, the device's work has finished.
   const absl::Status status = HostBackend::Synchronize(event);
   if (Fails("Synchronize")) return absl::InternalError("injected fault: Synchronize");
   return status;

@@ -1,5 +1,5 @@
-// A device that fails at a chosen call, to try every place where one can go wrong; and one whose copies wait until they
-// are let go. Both on the host.
+// A device on the host that fails at a chosen call, to test every place where a call can fail. Its copies can also be
+// held until they are released.
 #pragma once
 
 #include <condition_variable>
@@ -16,24 +16,24 @@ namespace shardkit::test {
 // Thread-safe.
 class FaultBackend : public gpu::HostBackend {
  public:
-  // Lets the call with this number, counted from 1 over all that can fail, return an error: ResourceExhausted for
-  // memory, Internal for all else.
+  // Makes the call with this number return an error: ResourceExhausted for memory, Internal for all others. Numbers
+  // count from 1 over all calls that can fail.
   void FailCall(uint64_t number);
-  // Lets the copy with this number, counted from 1, fail while it is done: the call itself succeeds.
+  // Makes the copy with this number, counted from 1, fail during its execution. The call itself succeeds.
   void FailCopyLater(uint64_t number);
 
   uint64_t call_count() const;
-  // Of the calls of this name.
+  // Number of calls with this name.
   uint64_t call_count(const std::string& name) const;
   uint64_t copy_count() const;
   // Name of the call that failed; empty when none did.
   std::string failed() const;
-  // Of memory, events and streams: made and not yet destroyed.
+  // Number of memory allocations, events and streams that are not yet destroyed.
   int64_t alive() const;
-  // Of pinned memory.
+  // Bytes of pinned memory in use.
   uint64_t pinned_bytes() const;
 
-  // From now on copies wait at their turn in the stream until Release.
+  // After this call, copies whose turn in the stream has come wait until Release.
   void HoldCopies();
   void Release();
 
@@ -63,7 +63,7 @@ class FaultBackend : public gpu::HostBackend {
   std::condition_variable released_;
   uint64_t fail_call_ = 0, fail_copy_ = 0;
   uint64_t calls_ = 0, copies_ = 0;
-  // Counting asks for no memory: tests let there be none.
+  // All names are present from the start, so that counting allocates nothing: in some tests allocations fail.
   std::map<std::string, uint64_t, std::less<>> calls_by_name_ = {
       {"AllocateDevice", 0}, {"AllocatePinned", 0}, {"CreateStream", 0}, {"CreateEvent", 0}, {"Record", 0},
       {"Wait", 0},           {"Synchronize", 0},    {"Copy", 0},         {"Launch", 0}};

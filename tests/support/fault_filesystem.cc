@@ -17,7 +17,7 @@ class FaultFileSystem::Calls {
     fault_ = std::move(fault);
   }
 
-  // Counts a call; an error when it is to fail.
+  // Counts a call. Returns an error when the call must fail.
   absl::Status Count(std::string_view operation, const std::string& path, bool* short_write = nullptr) {
     std::lock_guard lock(mutex_);
     calls_.push_back({calls_.size() + 1, std::string(operation), path});
@@ -43,7 +43,7 @@ class FaultFileSystem::Calls {
 
  private:
   mutable std::mutex mutex_;
-  uint64_t number_ = 0;  // of the call that fails; 0: none
+  uint64_t number_ = 0;  // of the call that must fail; 0: none
   Fault fault_;
   std::vector<FileSystemCall> calls_;
   std::optional<FileSystemCall> failed_;
@@ -118,7 +118,7 @@ class FaultFileSystem::Writer final : public WritableFile {
   }
 
   absl::Status Close() override {
-    if (std::exchange(closed_, true)) return base_->Close();  // does nothing any more, so cannot fail
+    if (std::exchange(closed_, true)) return base_->Close();  // does nothing the second time, so it cannot fail
     absl::Status fault = calls_->Count("close", path());
     absl::Status status = base_->Close();
     fault.Update(status);

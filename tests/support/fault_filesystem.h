@@ -1,4 +1,4 @@
-// A file system that fails at a chosen call, to try every place where I/O can go wrong:
+// A file system that fails at a chosen call, to test every place where I/O can fail:
 //
 //   for (uint64_t n = 1;; ++n) {
 //     FaultFileSystem faults(base);
@@ -22,7 +22,7 @@ namespace shardkit {
 
 struct Fault {
   absl::Status status = absl::InternalError("injected fault");
-  bool all_following = false;  // every later call fails too, as on a device that has gone away
+  bool all_following = false;  // every later call fails too, as on a removed device
   bool short_write = false;    // a failing write leaves the first half of its bytes in the file
 };
 
@@ -32,16 +32,16 @@ struct FileSystemCall {
   std::string path;
 };
 
-// Passes all calls to another file system and counts them: everything that can reach the device, thus each
-// read, batch, write, sync and close of a file, too, but neither hints nor destructors. Thread-safe. Files
-// may outlive it, but not `base`.
+// Passes all calls to another file system and counts those that can reach the device: also each read, batch, write,
+// sync and close of a file, but neither hints nor destructors. Thread-safe. Files may outlive this object, but not
+// `base`.
 class FaultFileSystem final : public FileSystem {
  public:
   explicit FaultFileSystem(FileSystem* base);
 
-  // Lets the call with this number, counted from 1, fail. The error has the fault's code and the message
-  // "PATH: cannot OPERATION: MESSAGE". A failing close closes the file all the same, as the system does;
-  // no other failing call has any effect, short writes excepted.
+  // Makes the call with this number, counted from 1, fail. The error has the fault's code and the message "PATH: cannot
+  // OPERATION: MESSAGE". A failing close still closes the file, as the system does. A short write writes half of its
+  // bytes. No other failing call has any effect.
   void FailCall(uint64_t number, Fault fault);
 
   // Calls so far, failed ones included.

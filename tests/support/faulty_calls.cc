@@ -1,13 +1,11 @@
-// Loaded before the C library (LD_PRELOAD), makes its calls on regular files what a program must be ready
-// for:
+// Loaded before the C library (LD_PRELOAD). Makes the library's calls on files fail in ways that a program must handle:
 //
-//   SHARDKIT_CALLS_SEED=N      now and then a call is interrupted (EINTR), reads and writes less than asked,
-//   from the seed N on SHARDKIT_CALLS_FAIL=K:E    call K, counted from 1, fails with the error number E; E
-//   "end" is a read of nothing, as at the end SHARDKIT_CALLS_LOG=FILE    is given a line "NAME" when call K
-//   fails, a line "counted N" at the end
+//   SHARDKIT_CALLS_SEED=N      sometimes interrupts a call (EINTR), or reads or writes less than asked; N is the seed
+//   SHARDKIT_CALLS_FAIL=K:E    call K, counted from 1, fails with the error number E. When E is "end", a read returns
+//                              0 bytes, as at the end of a file
+//   SHARDKIT_CALLS_LOG=FILE    appends a line "NAME" to FILE when call K fails, and a line "counted N" at the end
 //
-// Only calls on regular files and directories count, and only those that the program makes itself: not the C
-// library's own.
+// Only calls on regular files and directories count, and only calls by the program itself, not those of the C library.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +79,7 @@ bool IsFile(int descriptor) {
 
 enum class Outcome { kAsAsked, kFailed, kEnd };
 
-// Sets errno when the call is to fail. `may_interrupt`: EINTR is something it may say.
+// Sets errno when the call must fail. `may_interrupt`: the call may fail with EINTR.
 Outcome Count(const char* name, bool may_interrupt) {
   const uint64_t number = ++calls;
   if (settings().seed != 0 && may_interrupt && Random() % 4 == 0) {
@@ -95,11 +93,11 @@ Outcome Count(const char* name, bool may_interrupt) {
   return Outcome::kFailed;
 }
 
-// How much of `length` bytes is done at once.
+// How many of `length` bytes the call reads or writes.
 size_t Part(int descriptor, size_t length) {
   if (settings().seed == 0 || length < 2 || Random() % 2 == 0) return length;
   const size_t part = 1 + Random() % length;
-  // Past the page cache a device gives and takes whole sectors.
+  // Without the page cache, a device reads and writes whole sectors.
   const bool direct = (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
   return direct ? std::min(length, (part + 4095) / 4096 * 4096) : part;
 }
@@ -150,7 +148,7 @@ ssize_t pwritev64(int descriptor, const struct iovec* vectors, int count, off64_
   if (!IsFile(descriptor)) return next(descriptor, vectors, count, offset);
   if (Count("write", true) != Outcome::kAsAsked) return -1;
   if (settings().seed == 0 || Random() % 2 == 0) return next(descriptor, vectors, count, offset);
-  // Some of the vectors, and of the last one a part.
+  // Some of the vectors, or a part of the first one.
   const int taken = 1 + static_cast<int>(Random() % static_cast<uint64_t>(count));
   if (taken > 1) return next(descriptor, vectors, taken - 1, offset);
   const size_t part = Part(descriptor, vectors[0].iov_len);
@@ -168,7 +166,7 @@ int fdatasync(int descriptor) {
   return IsFile(descriptor) && Count("sync", true) != Outcome::kAsAsked ? -1 : next(descriptor);
 }
 
-// Closed all the same, as on Linux.
+// A failing close still closes the descriptor, as on Linux.
 int close(int descriptor) {
   NEXT(close);
   if (!IsFile(descriptor)) return next(descriptor);

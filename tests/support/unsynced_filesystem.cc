@@ -59,8 +59,8 @@ std::pair<std::string, std::string> SplitPath(std::string path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// Of a write the sectors that the device got to, each with probability a half. What a write appends has room made for
-// it as far as one of them reaches.
+// Applies each sector of a write with probability 1/2, as if the device had written only some sectors. The file grows
+// to the end of the last applied sector.
 void ApplySectors(const Write& write, std::string& content, std::mt19937_64& random) {
   constexpr uint64_t kSector = 512;
   const uint64_t end = write.offset + write.bytes.size();
@@ -84,7 +84,7 @@ std::string SurvivingContent(const FileOnDisk& file, std::mt19937_64& random) {
     const size_t whole = below(file.pending.size() + 1);
     for (size_t i = 0; i < whole; ++i) file.pending[i].Apply(content, file.pending[i].bytes.size());
     if (whole < file.pending.size()) file.pending[whole].Apply(content, part(file.pending[whole]));
-  } else if (manner == 1) {  // in whatever order the device liked
+  } else if (manner == 1) {  // in any order that the device chose
     for (const Write& write : file.pending) {
       if (below(2) == 0) write.Apply(content, part(write));
     }
@@ -98,7 +98,7 @@ std::string SurvivingContent(const FileOnDisk& file, std::mt19937_64& random) {
 
 class UnsyncedFileSystem::Disk {
  public:
-  std::mutex mutex;  // guards all below, and makes an operation and its note here one step
+  std::mutex mutex;  // guards all members below, and makes an operation and its record here one step
   std::map<uint64_t, FileOnDisk> files;
   std::map<uint64_t, DirectoryOnDisk> directories;
 
@@ -109,7 +109,7 @@ class UnsyncedFileSystem::Disk {
     for (const EntryChange& change : std::exchange(directory.pending, {})) change.Apply(directory.durable);
   }
 
-  // Notes that the entry `path` now leads to `inode`, or to nothing when that is 0.
+  // Records that the entry `path` now leads to `inode`, or to nothing when `inode` is 0.
   void Change(FileSystem& base, const std::string& path, uint64_t inode) {
     const auto [parent, name] = SplitPath(path);
     directories[base.Stat(parent)->inode].pending.push_back({{{name, inode}}});
@@ -119,7 +119,7 @@ class UnsyncedFileSystem::Disk {
 struct UnsyncedFileSystem::Survivors {
   std::map<uint64_t, std::string> files;
   std::map<uint64_t, Entries> directories;
-  std::map<uint64_t, std::string> placed;  // where a file already stands in the new file system
+  std::map<uint64_t, std::string> placed;  // the path of a file that is already in the new file system
   std::set<uint64_t> entered;
 };
 
@@ -287,7 +287,7 @@ absl::StatusOr<std::unique_ptr<FileLock>> UnsyncedFileSystem::Lock(const std::st
 
 void UnsyncedFileSystem::Rebuild(Survivors& survivors, uint64_t directory, const std::string& path,
                                  UnsyncedFileSystem& out) {
-  // A directory moved between two others may have kept both its names; the first one found wins.
+  // A directory moved between two others may have kept both names. The first one found counts.
   if (!survivors.entered.insert(directory).second) return;
   for (const auto& [name, inode] : survivors.directories[directory]) {
     const std::string entry_path = JoinPath(path, name);

@@ -1,5 +1,4 @@
-// A file system in memory that remembers what has reached stable storage, and can be asked what a power
-// cut would leave behind.
+// A file system in memory that records which data has reached stable storage, and can give the state after a power cut.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +11,24 @@
 
 namespace shardkit {
 
-// Promises no more than POSIX does: the bytes of a file are safe after its Sync(); an entry of a directory
-// (a creation, link, rename or removal) is safe after SyncDirectory() of that directory, and a file whose
-// entry is lost is lost with all its synced bytes. A rename within one directory happens as a whole or not
-// at all; one between two directories is two changes, each of which needs its own SyncDirectory().
+// Promises no more than POSIX does. The bytes of a file are safe after its Sync(). An entry of a directory (a creation,
+// link, rename or removal) is safe after SyncDirectory() of that directory. A file whose entry is lost is lost with all
+// its synced bytes. A rename within one directory is atomic. A rename between two directories is two changes, and each
+// needs its own SyncDirectory().
 //
 // Thread-safe. Files may outlive it.
 class UnsyncedFileSystem final : public FileSystem {
  public:
   UnsyncedFileSystem();
 
-  // The state after a power cut at this moment, with everything in it durable; this file system goes on
-  // unaffected. Without a seed all that was not synced is lost. With one, a part of it that depends only
-  // on the seed survives: of each directory the changes up to a point, or any of them; of each file the
-  // writes up to a point, or any of them (a later one may survive an earlier one, with zeros in its place),
-  // any write perhaps only in part: up to some byte, or any of its sectors of 512 bytes.
+  // The state after a power cut at this moment. Everything in the returned file system is durable; this file system is
+  // not affected. Without a seed, all unsynced data is lost. With a seed, a part of it survives that depends only on
+  // the seed: of each directory, the changes up to a point, or any of them; of each file, the writes up to a point, or
+  // any of them. A later write may survive without an earlier one, with zeros in place of the earlier one. A write may
+  // survive only in part: up to some byte, or any of its sectors of 512 bytes.
   std::unique_ptr<UnsyncedFileSystem> Crash(std::optional<uint64_t> seed = std::nullopt) const;
 
-  // Makes all durable; for setting up a test.
+  // Makes everything durable, for the preparation of a test.
   void SyncEverything();
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
@@ -51,7 +50,7 @@ class UnsyncedFileSystem final : public FileSystem {
   class Writer;
   struct Survivors;
 
-  // Makes sure that a file exists and notes its entry when it is new. REQUIRES: the disk is locked.
+  // Opens or creates a file, and records its entry when it is new. REQUIRES: the disk is locked.
   template <typename Open>
   auto OpenOrCreate(const std::string& path, Open open);
   static void Rebuild(Survivors& survivors, uint64_t directory, const std::string& path, UnsyncedFileSystem& out);

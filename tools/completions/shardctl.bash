@@ -1,5 +1,5 @@
 # bash completion for shardctl
-# tests/cli/run.py holds this list of options to what --help prints.
+# tests/cli/run.py compares this list of options with the output of --help.
 
 _shardctl_options() {
   case "$1" in
@@ -29,7 +29,7 @@ _shardctl_options() {
   esac
 }
 
-# Names of the columns of the dataset that stands among the words, if there is one.
+# The column names of the dataset among the words, if there is one.
 _shardctl_columns() {
   local word
   for word in "${COMP_WORDS[@]:2}"; do

@@ -1,5 +1,5 @@
 # fish completion for shardctl
-# tests/cli/run.py holds this list of options to what --help prints.
+# tests/cli/run.py compares this list of options with the output of --help.
 
 function __shardctl_verb
     set -l words (commandline -opc)

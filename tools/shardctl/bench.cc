@@ -60,7 +60,7 @@ absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shard
     if (!found.ok()) return found.status();
     files.insert(files.end(), found->begin(), found->end());
   }
-  // Opened before the work, so that a path that cannot be written is known at once.
+  // Opened before the work, so that a path that cannot be written fails at once.
   std::unique_ptr<FileTarget> trace;
   if (arguments.trace.has_value()) {
     auto target = FileTarget::Open(*arguments.trace);

@@ -84,7 +84,7 @@ bool HoldsTokens(const shardkit::Column& column) {
          std::ranges::find(kIntegers, column.dtype) != std::end(kIntegers);
 }
 
-// What `wish` makes of a column.
+// How `wish` decodes a column.
 ColumnDecode DecodeOf(const shardkit::Column& column, const DecodeWish& wish) {
   if (wish.images && shardkit::IsImage(column.type)) return ColumnDecode::kImage;
   if (wish.masks.has_value() && column.type == shardkit::Type::kRle) return *wish.masks;

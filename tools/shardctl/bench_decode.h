@@ -1,4 +1,4 @@
-// --decode: what becomes of the values, in words.
+// The words of --decode, which say how values are decoded.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace shardctl {
 
-// What is decoded, column by column of the type it is for.
+// How to decode the columns of each type.
 struct DecodeWish {
   bool images = false;
   shardkit::GeometryOptions geometry;
@@ -34,8 +34,8 @@ inline constexpr char kDecodeHelp[] =
 // InvalidArgument that says which word is wrong.
 absl::StatusOr<DecodeWish> ParseDecode(const std::string& text);
 
-// The columns to load: those named, or all but the key. InvalidArgument when one is not there, or nothing is of a type
-// that is to be decoded.
+// The columns to load: those in `names`, or all but the key when `names` is empty. OutOfRange when a named column does
+// not exist. InvalidArgument when `wish` decodes a type that no chosen column has.
 absl::StatusOr<std::vector<shardkit::LoaderColumn>> ChooseColumns(const std::vector<shardkit::Column>& columns,
                                                                   const std::vector<std::string>& names,
                                                                   const DecodeWish& wish, uint32_t context);

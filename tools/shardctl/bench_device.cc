@@ -19,7 +19,7 @@ double SecondsSince(Clock::time_point begin) { return std::chrono::duration<doub
 
 shardkit::gpu::DeviceLoaderOptions DeviceLoaderOptionsOf(const BenchArguments& arguments,
                                                          const shardkit::LoaderOptions& loader) {
-  // Of ImageNet, as torchvision's models are trained with.
+  // The statistics of ImageNet that torchvision's models are trained with.
   constexpr float kMean[3] = {0.485F, 0.456F, 0.406F};
   constexpr float kDeviation[3] = {0.229F, 0.224F, 0.225F};
   shardkit::gpu::DeviceLoaderOptions options;
@@ -65,7 +65,7 @@ uint64_t BytesOf(const DeviceBatch& batch) {
   return bytes;
 }
 
-// The loader's report with the consumer of the device's batches in it.
+// The loader's report, with the figures of the consumer of the device's batches.
 shardkit::LoaderReport ForConsumer(const DeviceEpoch& epoch, double first_arrival_seconds, uint64_t bytes) {
   const shardkit::gpu::DeviceReport& device = epoch.report;
   shardkit::LoaderReport report = device.loader;
@@ -88,7 +88,7 @@ absl::StatusOr<DeviceResult> MeasureCopies(const BenchArguments& arguments, cons
       shardkit::gpu::MeasureDevice(device, arguments.device.sizes, cancellation,
                                    [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); });
   if (!measurements.ok()) return measurements.status();
-  // The memory of the loader's run is to be told, not that of copies of a gigabyte.
+  // The reported peak is that of the loader's run, without the copies of up to a gigabyte.
   ForgetPeakResident();
   return DeviceResult{device->info(), *std::move(measurements), std::nullopt};
 }
@@ -113,19 +113,19 @@ absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const 
   double first_arrival = 0;
   {
     const CancelLoader<shardkit::gpu::DeviceLoader> cancel(**loader, cancellation);
-    // A trainer lets go of a batch when it has the next one.
+    // A trainer keeps a batch until it has the next one.
     std::shared_ptr<const DeviceBatch> held;
     double arrival = 0;
     for (uint64_t i = 0; i < batches; ++i) {
       auto batch = (*loader)->Next();
       if (!batch.ok()) return batch.status();
       if (*batch == nullptr) break;
-      // Counted with the step that ends here, as the loader counts its own.
+      // Counted with the step that ends here, like the loader's own waits.
       if (i > 1) epoch->arrival_seconds += arrival;
       held = *std::move(batch);
       const auto taken = Clock::now();
       absl::Status status = held->WaitOn((*stream)->get());
-      // A step begins when its arrays are there.
+      // A step begins when its arrays are on the device.
       if (status.ok()) status = held->Synchronize();
       if (!status.ok()) return status;
       arrival = SecondsSince(taken);

@@ -1,4 +1,4 @@
-// What bench does with a device.
+// The measurements of bench on a device.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace shardctl {
 struct DeviceEpoch {
   shardkit::gpu::DeviceReport report;
   double arrival_seconds =
-      0;  // for batches that Next had returned and whose arrays were on their way still, the first one apart
+      0;  // waiting for arrays still on their way after Next returned their batch; without the first batch
 };
 
 struct DeviceResult {
@@ -32,8 +32,8 @@ absl::StatusOr<DeviceResult> MeasureCopies(const BenchArguments& arguments,
                                            const std::shared_ptr<shardkit::gpu::Backend>& device,
                                            const shardkit::Cancellation& cancellation);
 
-// As RunLoader, onto the device. In the run's report the consumer is the one of the batches on the device, and its
-// waits include those for arrays on their way.
+// Like RunLoader, with batches on the device. The consumer in the run's report is the consumer of these batches. Its
+// waits include the waits for arrays on their way to the device.
 absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
                                          const std::shared_ptr<shardkit::gpu::Backend>& device,
                                          const shardkit::Cancellation& cancellation, DeviceEpoch* epoch);

@@ -17,7 +17,7 @@ using shardkit::gpu::UploadMeasurement;
 std::string Rate(double bytes_per_second) { return FormatFixed(bytes_per_second / 1e9, 2) + " GB/s"; }
 std::string Milliseconds(double seconds) { return FormatFixed(1000 * seconds, 2) + " ms"; }
 
-// A figure, or that there is none.
+// The figure, or "skipped" when there is none.
 std::string Cell(const std::string& skipped, const std::string& figure) { return skipped.empty() ? figure : "skipped"; }
 
 Json NullOr(const std::string& skipped) { return skipped.empty() ? Json(nullptr) : Json(skipped); }

@@ -1,4 +1,4 @@
-// What bench says of a device.
+// The texts and JSON of bench about a device.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace shardctl {
 // The copies and overlaps, in tables.
 std::string DeviceText(const DeviceResult& device);
 
-// What the epoch did on the device, in lines.
+// Lines about the loader's run on the device.
 std::string DeviceEpochText(const DeviceEpoch& epoch);
 
 Json DeviceJson(const BenchArguments& arguments, const DeviceResult& device);

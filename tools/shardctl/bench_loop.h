@@ -1,4 +1,4 @@
-// What loops over batches share.
+// Shared by the loops over batches.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@
 
 namespace shardctl {
 
-// How late an interruption may be noticed.
+// The longest time until an interruption is noticed.
 inline constexpr std::chrono::milliseconds kNotice(20);
 
-// A signal's handler cannot wake a loader, so a thread of its own does.
+// Cancels the loader from its own thread, because a signal handler cannot wake a loader.
 template <typename Loader>
 class CancelLoader {
  public:
@@ -31,7 +31,8 @@ class CancelLoader {
 // Takes as long as a training step would.
 void SimulateStep(double seconds, const shardkit::Cancellation& cancellation);
 
-// Bytes of the whole process, at most so far, or since ForgetPeakResident where the system can forget.
+// The peak resident memory of the process in bytes, since its start. ForgetPeakResident starts a new peak, where the
+// system supports that.
 uint64_t PeakResident();
 void ForgetPeakResident();
 

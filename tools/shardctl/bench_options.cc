@@ -5,9 +5,9 @@
 namespace shardctl {
 namespace {
 
-constexpr uint64_t kLeastMemory = uint64_t{1} << 20;  // the loader's
+constexpr uint64_t kLeastMemory = uint64_t{1} << 20;  // the loader's minimum
 
-// The options among the words, without values.
+// The names of the options among the words, without values.
 std::vector<std::string> OptionNames(int argc, char** argv) {
   std::vector<std::string> names;
   for (int i = 0; i < argc; ++i) {

@@ -13,13 +13,13 @@
 namespace shardctl {
 
 struct BenchArguments {
-  std::vector<std::string> paths;  // none: of the device alone
+  std::vector<std::string> paths;  // empty: only the device is measured
   OrderOptions order;
   uint64_t epochs = 1;
-  uint64_t steps = UINT64_MAX;  // in all
+  uint64_t steps = UINT64_MAX;  // over all epochs
   double step_seconds = 0;      // of simulated training
   uint64_t memory = uint64_t{768} << 20;
-  uint64_t decode_threads = 0;  // 0: the loader finds out
+  uint64_t decode_threads = 0;  // 0: the loader chooses
   uint64_t read_threads = 0;
   DecodeWish decode;
   std::vector<std::string> columns;
@@ -32,7 +32,7 @@ struct BenchArguments {
   bool json = false;
 };
 
-// Empty when bench is to run; else the exit code, after help or an error was printed.
+// Empty when bench should run. Otherwise prints help or an error and returns the exit code.
 std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* arguments);
 
 }  // namespace shardctl

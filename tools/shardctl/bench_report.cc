@@ -19,7 +19,7 @@ double Rate(uint64_t count, double seconds) { return Quotient(static_cast<double
 std::string Percent(double share) { return FormatFixed(100 * share, 1) + " %"; }
 std::string Rated(double bytes_per_second) { return FormatFixed(bytes_per_second / 1e6, 1) + " MB/s"; }
 
-// The loader's figures beside the ceilings.
+// The loader's figures relative to the ceilings.
 struct Ratios {
   explicit Ratios(const BenchResult& result)
       : samples_per_second(Rate(result.run.report.samples, result.run.report.seconds)),
@@ -28,7 +28,7 @@ struct Ratios {
         storage(Quotient(read_per_second, result.ceilings.storage.bytes_per_second)),
         memory_copy(Quotient(bytes_per_second, result.ceilings.memory_copy)) {
     const LoaderReport& report = result.run.report;
-    // Of the steps after the first one.
+    // The first batch has no step before it.
     if (report.batches > 1) wait_per_step = report.consumer_wait_seconds / static_cast<double>(report.batches - 1);
     if (!result.ceilings.jpeg.has_value()) return;
     images_per_second = samples_per_second * result.ceilings.jpeg->present;
@@ -62,7 +62,7 @@ const char* ModeName(shardkit::ReadMode mode) {
 
 shardkit::Diagnosis DiagnosisOf(const BenchResult& result) {
   if (!result.device.has_value() || !result.device->epoch.has_value()) return Diagnose(result.run.report);
-  // Of the waits as they are reported.
+  // The diagnosis uses the same waits that the report shows.
   shardkit::gpu::DeviceReport report = result.device->epoch->report;
   report.consumer_wait_seconds = result.run.report.consumer_wait_seconds;
   report.step_seconds = result.run.report.step_seconds;

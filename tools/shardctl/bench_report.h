@@ -1,4 +1,4 @@
-// What bench says.
+// The output of bench.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct BenchResult {
   BenchRun run;
   Ceilings ceilings;
   std::optional<DeviceResult> device;
-  std::string warm_reason;  // why the page cache was not emptied although --cold was given
+  std::string warm_reason;  // why --cold could not empty the page cache
 };
 
 void PrintBench(const BenchArguments& arguments, const BenchResult& result);

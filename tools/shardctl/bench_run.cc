@@ -27,7 +27,7 @@ void SimulateStep(double seconds, const shardkit::Cancellation& cancellation) {
   }
 }
 
-// Not getrusage: what it says begins with the memory of the process that started this one.
+// Not getrusage: its maximum includes the memory of the process that started this one.
 uint64_t PeakResident() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -38,7 +38,7 @@ uint64_t PeakResident() {
 
 void ForgetPeakResident() {
   std::ofstream file("/proc/self/clear_refs");
-  file << "5";  // proc(5): only the peak
+  file << "5";  // resets only the peak, see proc(5)
 }
 
 absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
@@ -86,7 +86,7 @@ absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const 
     if (column.decode != shardkit::ColumnDecode::kImage) continue;
     const auto jpeg = MeasureJpeg(arguments.paths[0], column.name, arguments.read, report.decode.threads, cancellation);
     if (!jpeg.ok()) return jpeg.status();
-    if (jpeg->images == 0) continue;  // of other formats
+    if (jpeg->images == 0) continue;  // the images have other formats
     ceilings.jpeg = *jpeg;
     break;
   }

@@ -1,4 +1,4 @@
-// A loader run as a trainer runs it.
+// Runs a loader as a trainer does.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace shardctl {
 struct BenchRun {
   double open_seconds = 0;
   shardkit::LoaderReport report;
-  uint64_t plan_samples = 0;   // of an epoch, over all ranks
+  uint64_t plan_samples = 0;   // per epoch, over all ranks
   uint64_t peak_resident = 0;  // bytes of the whole process
   std::string trace;
   std::string fallback_reason;
@@ -33,7 +33,7 @@ struct Ceilings {
   std::optional<JpegCeiling> jpeg;
 };
 
-// `files` are those of the datasets, `options` and `report` those of the run.
+// `files` are the datasets' files; `options` and `report` belong to the run.
 absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const std::vector<std::string>& files,
                                          const shardkit::LoaderOptions& options, const shardkit::LoaderReport& report,
                                          const shardkit::Cancellation& cancellation);

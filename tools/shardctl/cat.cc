@@ -85,7 +85,8 @@ int RunCat(int argc, char** argv) {
   read.max_decompression = decompression.bytes();
   read.verify_listed_hashes = hashes.verify();
   absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], read);
-  // A column of another container that is never read does not matter when another is asked for.
+  // Datasets of other containers may have columns that cannot be read. Such a column does not matter when another
+  // column is requested.
   if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], read, {*column_name});
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
@@ -107,7 +108,7 @@ int RunCat(int argc, char** argv) {
           return Stdout().status();
         });
     NoteFallback(dataset);
-    // main() reports a failed write, or keeps silent when it was the reader who left.
+    // main() reports a failed write, and stays silent when the reader has exited.
     if (!Stdout().ok()) return kExitSuccess;
     Stdout().Flush();
     return Finish(found, dataset, *ordinal, *column_name);

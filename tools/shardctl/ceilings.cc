@@ -20,12 +20,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kStorageSeconds = 5;  // at most
-constexpr double kWarmSeconds = 0.3;   // at least, and whole passes
+constexpr double kWarmSeconds = 0.3;   // at least, in whole passes
 constexpr double kCopySeconds = 0.3;   // at least
-constexpr double kJpegSeconds = 0.7;   // at least, and a whole pass
+constexpr double kJpegSeconds = 0.7;   // at least, in whole passes
 constexpr uint64_t kPiece = 8 << 20;   // bytes of a file that one thread reads in a row
 constexpr uint64_t kBufferedRead =
-    1 << 20;  // bytes of one read through the page cache: so much stays in the processor's
+    1 << 20;  // bytes of one read through the page cache: small enough for the processor's caches
 constexpr size_t kCopyBytes = 64 << 20;
 constexpr uint64_t kMostImages = 256;
 constexpr uint64_t kMostImageBytes = 128 << 20;
@@ -33,7 +33,7 @@ constexpr uint64_t kMostPixels = uint64_t{1} << 27;
 
 double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Results nobody uses would let the compiler leave the work out.
+// The compiler could remove work whose result is not used.
 volatile uint64_t unused_result = 0;
 
 void RunThreads(int count, const std::function<void(int)>& work) {
@@ -70,7 +70,7 @@ absl::Status ReadPiece(const shardkit::RandomAccessFile& file, const Piece& piec
   return absl::OkStatus();
 }
 
-// Bytes of JPEG files from all over the dataset.
+// JPEG files, evenly spread over the dataset.
 struct Images {
   std::vector<std::string> files;
   double present = 0;
@@ -86,7 +86,7 @@ absl::StatusOr<Images> CollectImages(const std::string& path, const std::string&
   shardkit::BlockBuffer buffer;
   uint64_t bytes = 0, looked_at = 0;
   for (; looked_at < wanted && bytes < kMostImageBytes; ++looked_at) {
-    // What cannot be read or decoded is the loader's to complain of.
+    // The loader reports samples that cannot be read or decoded.
     const auto value = (*dataset)->ReadValue(looked_at * samples / wanted, 0, &buffer);
     if (!value.ok() || !value->has_value()) continue;
     images.files.emplace_back(**value);
@@ -118,7 +118,7 @@ class JpegLoop {
     return tjDecompress2(handle_, bytes, file.size(), pixels_.data(), width, 0, height, TJPF_RGB, 0) == 0;
   }
 
-  // Whole passes over the files, beginning with `first`; images per second.
+  // Decodes the files in whole passes that begin with `first`. Returns images per second.
   double Run(const std::vector<std::string>& files, size_t first, const shardkit::Cancellation& cancellation) {
     const auto begin = Clock::now();
     uint64_t decoded = 0;
@@ -139,7 +139,7 @@ class JpegLoop {
 
 absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& paths, shardkit::ReadMode mode,
                                               int threads, bool once, const shardkit::Cancellation& cancellation) {
-  // Opened one by one as they come: a dataset may have more files than a process may open.
+  // Opens files one by one, because a dataset may have more files than a process may open.
   std::vector<Piece> pieces;
   for (size_t i = 0; i < paths.size(); ++i) {
     const auto info = shardkit::PosixFileSystem()->Stat(paths[i]);
@@ -193,7 +193,7 @@ double MeasureMemoryCopy() {
   const auto begin = Clock::now();
   do {
     std::memcpy(to.data(), from.data(), kCopyBytes);
-    from[0] = static_cast<char>(to[0] + 1);  // so that no copy is like the one before
+    from[0] = static_cast<char>(to[0] + 1);  // makes every copy different
     bytes += kCopyBytes;
   } while (SecondsSince(begin) < kCopySeconds);
   unused_result = static_cast<uint64_t>(to[0]);
@@ -206,7 +206,7 @@ absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::stri
   absl::StatusOr<Images> images = CollectImages(path, column, read);
   if (!images.ok()) return images.status();
   JpegLoop loop;
-  // A first pass over what there is warms up, and finds what cannot be decoded.
+  // A first pass warms up and removes the files that cannot be decoded.
   std::erase_if(images->files, [&](const std::string& file) { return !loop.Decode(file); });
   JpegCeiling ceiling{.threads = std::max(1, threads), .images = images->files.size(), .present = images->present};
   if (images->files.empty()) return ceiling;

@@ -1,4 +1,4 @@
-// What the machine itself can do, measured beside a loader: plain reads, plain copies, plain JPEG decoding.
+// The machine's own limits, for comparison with a loader: plain reads, plain copies, plain JPEG decoding.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace shardctl {
 
 struct StorageCeiling {
   double bytes_per_second = 0;
-  uint64_t bytes = 0;  // read for it: all, perhaps several times, or as many as a few seconds allow
+  uint64_t bytes = 0;  // read in the measurement: whole files, perhaps several times, or what a few seconds allow
 };
 
-// Reads the files from front to back, `threads` at a time each with the next piece, and looks at nothing. The loader's
-// way of reading without anything it does with the bytes. `once`: no pass over them is repeated, because the next one
-// would find them in memory. Cancelled when told so.
+// Reads the files from front to back and ignores their bytes. `threads` threads each take the next piece. The loader
+// reads in the same way, but also works on the bytes. With `once` there is a single pass over the files, because a
+// second pass would find them in memory. Cancelled when `cancellation` asks for it.
 absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& files, shardkit::ReadMode mode,
                                               int threads, bool once, const shardkit::Cancellation& cancellation);
 
@@ -29,9 +29,9 @@ double MeasureMemoryCopy();
 
 struct JpegCeiling {
   double one_thread = 0;   // images per second
-  double all_threads = 0;  // of `threads` at once
+  double all_threads = 0;  // images per second of `threads` threads together
   int threads = 0;
-  size_t images = 0;   // that were decoded over and over; 0: none that can be
+  size_t images = 0;   // decoded repeatedly; 0: no image can be decoded
   double present = 0;  // share of the samples that have an image
 };
 

@@ -12,13 +12,13 @@
 
 namespace shardctl {
 
-// CLI11 splits and matches; values reach us as the strings they were given as, so that what counts as a
-// number, and what is said about one that is not, does not change with its version.
+// CLI11 only splits words and matches options. Values arrive here as plain strings, so that the accepted numbers and
+// the error messages do not depend on CLI11's version.
 struct CommandLine::Parser {
   CLI::App app;
   absl::Status error;  // the first value that was refused
 
-  // `take` is called with each value given, and may refuse it.
+  // `take` is called with each value and may refuse it.
   void Add(const std::string& names, bool flag, bool repeatable,
            const std::function<absl::Status(const std::string&)>& take) {
     const std::string shown = names.substr(names.find_last_of(',') + 1);
@@ -47,8 +47,8 @@ CommandLine::CommandLine(std::string words, std::string summary, std::string usa
       usage_(std::move(usage)),
       parser_(std::make_unique<Parser>()) {
   parser_->app.set_help_flag("-h,--help");
-  // Arguments are what is left over: as a positional option CLI11 would read a path such as "[a,b]" as a list
-  // of two.
+  // Arguments are the words left over. As a positional option, CLI11 would read a path such as "[a,b]" as a list of
+  // two.
   parser_->app.allow_extras();
 }
 
@@ -56,8 +56,7 @@ CommandLine::~CommandLine() = default;
 
 namespace {
 
-// "-o,--output" -> "-o, --output PLACEHOLDER"; names without a short form are indented to stand below each
-// other.
+// "-o,--output" -> "-o, --output PLACEHOLDER". Names without a short form are indented, so that the long names align.
 std::string RowName(const std::string& names, const std::string& placeholder) {
   const size_t comma = names.find(',');
   std::string row = comma == std::string::npos ? "    " + names : names.substr(0, 2) + ", " + names.substr(comma + 1);
@@ -235,13 +234,13 @@ std::optional<int> CommandLine::Parse(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
   const auto marker = std::find(words.begin(), words.end(), "--");
   const size_t options_end = static_cast<size_t>(marker - words.begin());
-  if (marker != words.end()) words.erase(marker);  // all behind it are arguments
+  if (marker != words.end()) words.erase(marker);  // all words after it are arguments
   for (size_t i = 0; i < options_end; ++i) {
-    // CLI11 would take the next word for the value.
+    // CLI11 would use the next word as the value.
     if (words[i].starts_with("--") && words[i].ends_with('='))
       return UsageError(Quote(words[i]) + ": the value is missing");
   }
-  // It wants the words last first, without the program's name.
+  // CLI11 wants the words in reverse order, without the program's name.
   std::vector<std::string> reversed(words.begin(), words.begin() + static_cast<ptrdiff_t>(options_end));
   std::reverse(reversed.begin(), reversed.end());
   try {
@@ -250,7 +249,7 @@ std::optional<int> CommandLine::Parse(int argc, char** argv) {
     Stdout().Write(Help());
     return kExitSuccess;
   } catch (const CLI::ArgumentMismatch& error) {
-    // The only mismatch left to it, and its words for that differ from version to version.
+    // A missing value is the only mismatch CLI11 can find here. Its message differs between versions.
     const std::string what = error.what();
     return UsageError(what.substr(0, what.find(':')) + ": the value is missing");
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,4 @@
-// The options of one command: declared once, from which parsing, errors and --help come.
+// The options of one command. Parsing, errors and --help use the same declaration.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace shardctl {
 
-// Names are written as "-o,--output". Pointers given to the declaring functions must outlive Parse, which
-// leaves what was not given as it was. No option may be given twice, except those declared with Texts.
+// Names are written as "-o,--output". Pointers given to the declaring functions must stay valid until Parse returns.
+// Parse does not change the value of an option that was not given. Only an option declared with Texts may be repeated.
 class CommandLine {
  public:
-  // `words` is how the command is called ("pack", "synth sa1b"), `usage` what follows it in the usage line.
+  // `words` is the name of the command ("pack", "synth sa1b"), `usage` the text after it in the usage line.
   CommandLine(std::string words, std::string summary, std::string usage);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
@@ -34,23 +34,23 @@ class CommandLine {
              uint64_t maximum, const std::string& description);
   void Number(const std::string& names, const std::string& placeholder, double* number, double minimum, double maximum,
               const std::string& description);
-  // One of the words; `index` says which.
+  // The value is one of `words`; *index is its position there.
   void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
               size_t* index, const std::string& description);
 
-  // The arguments that are no options, at least `minimum` and at most `maximum` of them.
+  // The arguments that are not options, at least `minimum` and at most `maximum` of them.
   void Arguments(const std::string& placeholder, size_t minimum, size_t maximum, std::vector<std::string>* values);
 
   void Example(const std::string& command, const std::string& purpose);
 
-  // Text that stands between the options and the examples of --help.
+  // Text between the options and the examples of --help.
   void Notes(const std::string& text);
 
-  // Parses the words after the command's own. Empty when the command is to run; else the exit code, after
-  // help or an error was printed.
+  // Parses the words after the command's name. Empty when the command should run. Otherwise prints help or an error
+  // and returns the exit code.
   std::optional<int> Parse(int argc, char** argv);
 
-  // Prints a usage error that only the command could see. Returns its exit code.
+  // Prints a usage error that only the command itself can detect. Returns its exit code.
   int UsageError(const std::string& message) const;
 
   std::string Help() const;
@@ -62,7 +62,7 @@ class CommandLine {
   };
   struct Parser;
 
-  // `words` from `options_end` on followed "--".
+  // The words from position `options_end` came after "--".
   std::optional<int> TakeArguments(const std::vector<std::string>& words, size_t options_end);
 
   std::string words_;

@@ -30,7 +30,7 @@ void PrintSummary(const ConvertArguments& arguments, const shardkit::PackReport&
     text = "converted " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
            ") into " + Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " +
            FormatBytes(manifest.bytes()) + "\n";
-    // What an earlier, interrupted run converted was not counted by this one.
+    // This run did not count the samples that an earlier, interrupted run converted.
     if (report.samples != manifest.samples())
       text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " of values, " + FormatFixed(seconds, 1) + " s";
@@ -77,7 +77,7 @@ int RunConvert(int argc, char** argv) {
     };
   }
   shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
-  // What is wrong with the input itself is not taken for another job's output.
+  // Checked first, so that an unusable input is not reported as the output of another job.
   const absl::StatusOr<shardkit::FileInfo> input = file_system.Stat(arguments.input);
   if (!input.ok()) return Fail(input.status());
   if (input->type != shardkit::FileType::kDirectory) {

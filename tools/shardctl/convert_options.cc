@@ -24,7 +24,7 @@ std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts) {
   return parts;
 }
 
-// "COLUMN=ENCODING"; a column's name may hold '=', an encoding's may not.
+// "COLUMN=ENCODING". A column name may contain '=', an encoding name may not.
 absl::Status ParseEncoding(const std::string& text, shardkit::MdsWriterOptions* options) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {

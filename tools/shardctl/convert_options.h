@@ -1,4 +1,4 @@
-// What shardctl convert is asked to do.
+// The options of shardctl convert.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct ConvertArguments {
   bool json = false;
 };
 
-// As CommandLine::Parse.
+// Returns the same as CommandLine::Parse.
 std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments* arguments);
 
 }  // namespace shardctl

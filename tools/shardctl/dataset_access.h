@@ -1,4 +1,4 @@
-// Opening datasets and choosing samples, as several commands do it.
+// Opening datasets and choosing samples, shared by several commands.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class HashOption {
   bool off_ = false;
 };
 
-// -j, --jobs; the number of processors unless given.
+// -j, --jobs; the default is the number of processors.
 class JobsOption {
  public:
   void AddTo(CommandLine* line, const std::string& description);
@@ -71,13 +71,13 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
                                                                      const shardkit::ReadOptions& read = {},
                                                                      const std::vector<std::string>& columns = {});
 
-// InvalidArgument when `output` lies within an input that is a directory: it would become part of it.
+// InvalidArgument when `output` lies within an input directory, because the output would become part of the input.
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs);
 
-// Says once that another way of reading is in use than the one asked for.
+// Prints a note, at most once per process, when files are not read in the requested mode.
 void NoteFallback(const shardkit::DatasetReader& dataset);
 
-// Position of the key column among the dataset's.
+// Position of the key column among the dataset's columns.
 std::optional<size_t> KeyColumn(const shardkit::DatasetReader& dataset);
 
 // "ndarray f32[3, 224]", "jpeg", "ndarray f32[...]" when each value has its own shape.
@@ -86,7 +86,7 @@ std::string TypeText(const shardkit::Column& column);
 // "[3, 224]"
 std::string ShapeText(const std::vector<uint64_t>& shape);
 
-// name, type, dtype and shape of arrays, codec, nullable, key: as in dataset.json.
+// The members are those of dataset.json: name, type, dtype and shape (of arrays only), codec, nullable, key.
 Json ColumnJson(const shardkit::Column& column);
 
 }  // namespace shardctl

@@ -9,9 +9,9 @@
 
 namespace shardctl {
 
-// Hands a stored value of `column` to `sink`, decoded, in pieces: masks as a list of COCO's {"size",
-// "counts"} objects with compressed counts, arrays as {"dtype", "shape", "data"} with the elements flat,
-// scalars as a line of text, byte strings as they are. DataLoss when the value is damaged.
+// Decodes a stored value of `column` and passes the result to `sink` in pieces. Masks become a list of COCO's {"size",
+// "counts"} objects with compressed counts. Arrays become {"dtype", "shape", "data"} with a flat list of elements.
+// Scalars become a line of text. Byte strings stay as they are. DataLoss when the value is damaged.
 absl::Status DecodeValue(const shardkit::Column& column, std::string_view value, const shardkit::ByteSink& sink);
 
 }  // namespace shardctl

@@ -25,7 +25,7 @@ Description Malformed(const absl::Status& status) {
   return {"malformed: " + Printable(message), Json{{"malformed", message}}};
 }
 
-// At most `limit` bytes of text, not cut within a character.
+// At most `limit` bytes of text, without cutting a character.
 std::string_view Front(std::string_view text, size_t limit) {
   if (text.size() <= limit) return text;
   size_t end = limit;
@@ -70,7 +70,7 @@ Description DescribeJpeg(std::string_view value, uint64_t length) {
                      {"exif_orientation", info->exif_orientation == 0 ? Json(nullptr) : Json(info->exif_orientation)}}};
 }
 
-// The dimensions stand in the IHDR chunk, which every PNG begins with (PNG specification, 5.2 and 11.2.2).
+// Every PNG begins with an IHDR chunk, which holds the dimensions (PNG specification, 5.2 and 11.2.2).
 Description DescribePng(std::string_view value, uint64_t length) {
   constexpr std::string_view kFront("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
   if (!value.starts_with(kFront) || value.size() < 26) {

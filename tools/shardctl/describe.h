@@ -1,4 +1,4 @@
-// What a value is, in a line.
+// One-line descriptions of values.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@ struct Description {
   Json json;         // the same as members of an object
 };
 
-// How much of a byte string DescribeValue wants to see: enough for the markers of any sensible JPEG file.
+// The number of bytes of a byte string that DescribeValue needs. It is enough for the markers of any sensible JPEG
+// file.
 inline constexpr uint64_t kFrontBytes = uint64_t{16} << 20;
 
-// A stored value of `column` of `length` bytes; of a byte string the first kFrontBytes are enough. A value
-// that is not what its type says is described as such, never an error.
+// Describes a stored value of `column` that has `length` bytes. For a byte string, `value` may hold only the first
+// kFrontBytes. A value that does not fit its type is not an error: the description says so.
 Description DescribeValue(const shardkit::Column& column, std::string_view value, uint64_t length);
 
 }  // namespace shardctl

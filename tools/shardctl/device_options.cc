@@ -59,7 +59,7 @@ absl::Status DeviceOptions::Finish(const std::vector<std::string>& options, bool
     for (const std::string& word : SplitAtCommas(list)) {
       const absl::StatusOr<uint64_t> bytes = ParseSize(word);
       if (!bytes.ok()) return Refuse("--device-sizes", std::string(bytes.status().message()));
-      // Shorter copies would measure the calls alone, millions of them.
+      // Shorter copies would take millions of calls and measure only the calls.
       if (*bytes < 4096) return Refuse("--device-sizes", "give at least 4KiB");
       sizes.copies.push_back(*bytes);
     }

@@ -1,4 +1,4 @@
-// The options of bench that choose a device and say what is done on it.
+// The options of bench that choose a device and its work.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class DeviceOptions {
  public:
   void AddTo(CommandLine* line);
 
-  // What was parsed, put together. `options` are the words that were given as options, `datasets` says whether any was
-  // named. InvalidArgument, naming the option.
+  // Checks and combines the parsed values. `options` are the names of all options given; `datasets` is true when at
+  // least one dataset was named. InvalidArgument errors name the option.
   absl::Status Finish(const std::vector<std::string>& options, bool datasets, const DecodeWish& decode);
 
   std::optional<std::string> name;

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<FileTarget>> FileTarget::Open(const std::string& 
   if (info.ok() && info->type != shardkit::FileType::kRegular) {
     file = file_system.OpenForAppending(path);
   } else {
-    // Through a link the file it points to is replaced, not the link.
+    // When the path is a link, its target is replaced and the link stays.
     std::error_code error;
     if (info.ok()) target->path_ = std::filesystem::canonical(path, error).string();
     if (error) target->path_ = path;
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<FileTarget>> FileTarget::Open(const std::string& 
     file = file_system.Create(target->temporary_);
   }
   if (!file.ok()) {
-    target->temporary_.clear();  // not ours
+    target->temporary_.clear();  // this object did not create it, so it must not remove it
     if (absl::IsNotFound(file.status())) return absl::NotFoundError(path + ": its directory does not exist");
     return file.status();
   }

@@ -1,4 +1,4 @@
-// A file that appears whole or not at all.
+// An output file that is either complete or absent.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace shardctl {
 
-// Writes to a temporary file beside PATH and renames it on Commit, replacing a regular file that is there.
-// What is no regular file (a device, a pipe) is written to as it is. Dropped without Commit, the temporary
-// file is removed.
+// Writes to a temporary file beside PATH. Commit renames it to PATH and replaces a regular file there. When PATH is
+// something else (a device, a pipe), the bytes go there directly. The destructor removes a temporary file that was
+// not committed.
 class FileTarget {
  public:
   static absl::StatusOr<std::unique_ptr<FileTarget>> Open(const std::string& path);

@@ -34,10 +34,10 @@ std::string ManifestText(const std::string& path, const shardkit::Manifest& mani
          FormatBytes(manifest.bytes()) + "\n";
 }
 
-// What `path` is, of which an index can be made.
+// What shardctl index makes an index of.
 struct Target {
   bool dataset = false;           // of shards
-  std::vector<std::string> tars;  // else these
+  std::vector<std::string> tars;  // otherwise
 };
 
 bool HasShards(const std::vector<shardkit::DirectoryEntry>& entries) {
@@ -108,7 +108,7 @@ int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
   document["datasets"] = Json::array();
   Json tars = Json::array();
   int code = kExitSuccess;
-  // False when it was interrupted.
+  // False when the work was interrupted.
   const auto note = [&](const absl::Status& status) {
     if (status.ok()) return true;
     if (absl::IsCancelled(status)) {

@@ -25,7 +25,7 @@ Json TarJson(const std::string& path, const shardkit::TarIndexReport& report) {
   return document;
 }
 
-// What is odd about the tar is told, but it can be read: that is no failure.
+// Problems of a readable tar are notes, not failures.
 void NoteProblems(const std::string& path, const shardkit::TarIndexReport& report) {
   for (const shardkit::TarProblem& problem : report.problems) {
     const std::string member = problem.member.empty() ? "" : "member " + Quote(problem.member) + ", ";

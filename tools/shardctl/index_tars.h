@@ -1,4 +1,4 @@
-// The parts of shardctl index that are about tars of WebDataset.
+// The parts of shardctl index for tars of WebDataset.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace shardctl {
 
-// Makes the index of one tar, ours or with `dali` that of DALI, and tells of it: in *tars, or else on
-// standard output.
+// Makes the index of one tar: Shardkit's, or DALI's with `dali`. Reports it in *tars with `json`, otherwise on standard
+// output.
 absl::Status IndexTar(const std::string& path, bool dali, bool json, Json* tars);
 
-// The tars that the paths name: themselves, or those of a directory. NotFound for a directory without any,
-// InvalidArgument for another file.
+// The tars among the paths, and the tars in the directories among them. NotFound for a directory without tars,
+// InvalidArgument for a file that is not a tar.
 absl::StatusOr<std::vector<std::string>> CollectTars(const std::vector<std::string>& paths);
 
-// Writes the wids index of the tars that the paths name to `output` and returns the exit code.
+// Collects the tars of `paths`, writes their wids index to `output` and returns the exit code.
 int WriteWids(const std::vector<std::string>& paths, const std::string& output, const shardkit::WidsOptions& options,
               bool json);
 

@@ -1,4 +1,4 @@
-// shardctl inspect PATH --shard I --block J: one block and what each column takes in it.
+// shardctl inspect PATH --shard I --block J: one block and the size of each column in it.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,4 @@
-// shardctl inspect PATH: the dataset at a glance.
+// shardctl inspect PATH: an overview of the dataset.
 #include <bit>
 #include <set>
 #include <string>
@@ -40,7 +40,7 @@ absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
   return absl::OkStatus();
 }
 
-// A bound of a numeric column, whose bits are those of an i64, u64 or f64.
+// A bound of a numeric column. `bits` are the bits of an i64, u64 or f64.
 Json BoundJson(shardkit::RangeKind kind, uint64_t bits) {
   if (kind == shardkit::RangeKind::kI64) return static_cast<int64_t>(bits);
   if (kind == shardkit::RangeKind::kU64) return bits;

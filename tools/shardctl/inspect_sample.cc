@@ -18,8 +18,7 @@ struct Front {
   uint64_t length = 0;  // of the whole value
 };
 
-// A value, or of a byte string the front alone, so that one of many gigabytes takes no more memory than a
-// small one.
+// A value. Of a byte string only the front is read, to limit the memory for values of many gigabytes.
 absl::StatusOr<std::optional<Front>> ReadFront(const shardkit::DatasetReader& dataset, uint64_t sample, size_t column,
                                                shardkit::BlockBuffer* buffer) {
   Front front;

@@ -5,8 +5,8 @@
 
 namespace shardctl {
 
-// The first SIGINT, SIGTERM or SIGHUP from now on cancels what the result is given to; a second one of the
-// same kind ends the process at once. Call it once, before threads are started.
+// The first SIGINT, SIGTERM or SIGHUP after this call cancels all work that uses the returned Cancellation. A second
+// signal of the same kind ends the process at once. Call this function once, before any thread is started.
 shardkit::Cancellation* CancelOnSignal();
 
 }  // namespace shardctl

@@ -1,4 +1,4 @@
-// What the commands that write datasets say at their end.
+// The final messages of the commands that write datasets.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,10 @@
 
 namespace shardctl {
 
-// After Cancelled: what was left behind depends on how the job was asked to treat an interruption. Returns the exit
-// code.
+// Call it after Cancelled. Says what the job left behind, which depends on its options. Returns the exit code.
 int ReportInterruption(bool dry_run, bool resume);
 
-// Lists them on standard error. Returns the exit code, success when there are none.
+// Lists the skipped samples on standard error. Returns the exit code: success when there are none.
 int ReportSkipped(const std::vector<shardkit::SkippedSample>& skipped);
 
 Json SkippedJson(const std::vector<shardkit::SkippedSample>& skipped);

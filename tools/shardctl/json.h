@@ -1,4 +1,4 @@
-// JSON documents on standard output, keys in the order they were set.
+// JSON documents on standard output. Keys keep the order in which they were set.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,10 +8,10 @@ namespace shardctl {
 
 using Json = nlohmann::ordered_json;
 
-// One line. Bytes that are no UTF-8 become U+FFFD.
+// One line. Bytes that are not UTF-8 become U+FFFD.
 std::string FormatJson(const Json& document);
 
-// Indented by two spaces, to standard output, with a line feed.
+// Prints to standard output, indented by two spaces, with a line feed at the end.
 void PrintJson(const Json& document);
 
 // A number, or its text ("inf", "-inf", "nan") when JSON has no number for it.

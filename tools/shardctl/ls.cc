@@ -49,7 +49,7 @@ int ListShards(const shardkit::DatasetReader& dataset, bool json) {
   return kExitSuccess;
 }
 
-// Prints samples one after another, so that a listing of any length takes no memory.
+// Prints each sample at once, so that memory use does not depend on the length of the listing.
 class Lister {
  public:
   Lister(const shardkit::DatasetReader& dataset, const Listing& listing) : dataset_(dataset), listing_(listing) {}
@@ -67,7 +67,7 @@ class Lister {
                      ",\n  \"samples\": " + std::to_string(dataset_.sample_count()) + ",\n  \"entries\": [");
     }
     const absl::Status status = Scan();
-    // Closed even after an error, which is then told on standard error.
+    // The JSON document is closed even after an error. The error is reported on standard error.
     if (listing_.json) Stdout().Write(first_entry_ ? "]\n}\n" : "\n  ]\n}\n");
     return status;
   }
@@ -169,7 +169,7 @@ class Lister {
   const Listing listing_;
   std::optional<size_t> key_;
   size_t number_width_ = 1;
-  std::vector<size_t> widths_;  // of the columns; empty unless their lengths are shown
+  std::vector<size_t> widths_;  // of the columns; empty when their lengths are not shown
   bool first_entry_ = true;
 };
 

@@ -78,9 +78,10 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace shardctl;  // NOLINT: the program's own names
-  // A reader that goes away (| head) is seen as an error of write.
+  // When the reader exits (| head), write then returns an error instead of ending the process.
   std::signal(SIGPIPE, SIG_IGN);
-  // So that a limit on the length of files (ulimit -f) is an error that names the file, and what was begun is removed.
+  // At the limit on the length of files (ulimit -f), write then returns an error. The error names the file, and
+  // unfinished output is removed.
   std::signal(SIGXFSZ, SIG_IGN);
   int code = kExitEnvironment;
   try {

@@ -14,7 +14,7 @@ namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Decimal digits to a number; empty on anything else, or on overflow.
+// Converts decimal digits to a number. Empty for other text and on overflow.
 std::optional<uint64_t> Digits(std::string_view text) {
   if (text.empty() || !std::all_of(text.begin(), text.end(), IsDigit)) return std::nullopt;
   uint64_t number = 0;
@@ -72,7 +72,7 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
   if (!whole.has_value() || *whole > UINT64_MAX / *unit) return not_a_size("it is too large");
   uint64_t bytes = *whole * *unit;
   if (!fraction_digits.empty()) {
-    // In lowest terms the denominator divides the unit exactly when the fraction makes whole bytes.
+    // The fraction gives whole bytes exactly when its denominator in lowest terms divides the unit.
     if (fraction_digits.size() > 18) return not_a_size("it is not a whole number of bytes");
     uint64_t denominator = 1;
     for (size_t i = 0; i < fraction_digits.size(); ++i) denominator *= 10;
@@ -145,7 +145,7 @@ std::string FormatBytes(uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
-  // 1023.95 would be printed as 1024.0.
+  // 1023.95 would be printed as 1024.0, so the next unit begins there.
   while (value >= 1023.95 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;

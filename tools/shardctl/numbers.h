@@ -10,18 +10,17 @@
 
 namespace shardctl {
 
-// Bytes: a decimal number, and after it perhaps B, KB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of
-// 1024), in either case. A fraction is taken when it makes whole bytes. InvalidArgument otherwise.
+// Bytes: a decimal number and an optional unit, B, KB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of
+// 1024), in upper or lower case. A fraction must give whole bytes. InvalidArgument otherwise.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 
-// Decimal digits alone, between `minimum` and `maximum`.
+// Only decimal digits, between `minimum` and `maximum`.
 absl::StatusOr<uint64_t> ParseCount(std::string_view text, uint64_t minimum, uint64_t maximum);
 
-// Decimal digits, perhaps with a point among them, between `minimum` and `maximum`.
+// Decimal digits with an optional point, between `minimum` and `maximum`.
 absl::StatusOr<double> ParseNumber(std::string_view text, double minimum, double maximum);
 
-// "A:B", "A:", ":B": the half-open range, with 0 and UINT64_MAX for what is left out. InvalidArgument when A
-// > B.
+// "A:B", "A:", ":B": a half-open range. A missing A is 0, a missing B is UINT64_MAX. InvalidArgument when A > B.
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text);
 
 // "I/N" with I below N.

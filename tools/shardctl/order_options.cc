@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kOrders[] = {"sequential", "shuffled", "window"};
 constexpr const char* kRemainders[] = {"keep", "drop", "pad"};
-constexpr double kMostTimes = 1e9;  // that a dataset may be repeated
+constexpr double kMostTimes = 1e9;  // the largest --repeat
 constexpr uint64_t kMostSamples = uint64_t{1} << 47;
 
-// Calls `take` with each dataset and its part of a list.
+// Calls `take` with each dataset and its element of the list.
 absl::Status ForEach(const std::string& option, const std::optional<std::string>& list,
                      std::vector<shardkit::LoaderDataset>* datasets,
                      const std::function<absl::Status(const std::string&, shardkit::LoaderDataset*)>& take) {
@@ -88,7 +88,7 @@ absl::Status OrderOptions::Finish(const std::vector<std::string>& paths) {
   if (!status.ok()) return status;
   status = ForEach("--repeat", repeat_, &datasets, [](const std::string& text, auto* dataset) {
     const absl::StatusOr<double> number = ParseNumber(text, 1e-9, kMostTimes);
-    // Once is what happens anyway: so that another option can be given for this dataset.
+    // 1 is the default. It is not set, so that another option can be given for this dataset.
     if (number.ok() && *number != 1) dataset->repeat = *number;
     return number.status();
   });

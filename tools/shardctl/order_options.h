@@ -1,4 +1,4 @@
-// The options that say which samples a step has, as plan and bench have them.
+// The options of plan and bench that decide which samples a step has.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class OrderOptions {
  public:
   OrderOptions();
 
-  // `shuffle_buffer` is what --help says of its default.
+  // `shuffle_buffer` is the default that --help shows for --shuffle-buffer.
   void AddTo(CommandLine* line, const std::string& shuffle_buffer = "256MiB");
 
-  // What was parsed, put together for these datasets. InvalidArgument, naming the option.
+  // Combines the parsed values for these datasets. InvalidArgument errors name the option.
   absl::Status Finish(const std::vector<std::string>& paths);
 
   std::vector<shardkit::LoaderDataset> datasets;

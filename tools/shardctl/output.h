@@ -1,4 +1,4 @@
-// Standard output, with its errors noticed.
+// Standard output with error detection.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shardctl {
 
-// Buffered. A failed write is remembered and what follows is dropped: whoever writes much asks ok() now and
-// then, and main() turns the error into a message and an exit code. One thread at a time.
+// Buffered. After a failed write, all further output is dropped. Code that writes much checks ok() now and then.
+// main() turns the error into a message and an exit code. For one thread at a time.
 class Output {
  public:
   explicit Output(int descriptor) : descriptor_(descriptor) {}
@@ -19,10 +19,10 @@ class Output {
 
   bool ok() const { return error_ == 0; }
 
-  // True when whoever read our output went away (shardctl ls | head): no error, only a reason to stop.
+  // True when the reader of the output has exited (shardctl ls | head). That is a reason to stop, but not an error.
   bool reader_left() const;
 
-  // Unavailable or ResourceExhausted with the system's words when a write failed.
+  // Unavailable or ResourceExhausted with the system's message when a write failed.
   absl::Status status() const;
 
  private:

@@ -30,7 +30,7 @@ void PrintSummary(const PackArguments& arguments, std::string_view source, const
     text = "would pack " + Counted(report.samples, "sample") + " from " + std::string(source) + ", " +
            FormatBytes(report.input_bytes) + "; nothing was written\n";
   } else {
-    // What an earlier, interrupted run packed was not counted by this one.
+    // This run did not count the samples that an earlier, interrupted run packed.
     const bool all = report.samples == manifest.samples();
     text = "packed " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
            ") from " + std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
@@ -105,7 +105,7 @@ int RunPack(int argc, char** argv) {
   if (arguments.source == "auto") options.note = Note;
 
   Progress progress("samples");
-  // Not asked for, so that nothing is counted that nobody sees.
+  // Without a terminal nobody sees the progress, so nothing is counted for it.
   if (progress.enabled()) {
     options.progress = [&](const shardkit::PackProgress& now) {
       progress.Update(now.samples, now.total_samples, now.input_bytes);

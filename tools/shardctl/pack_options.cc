@@ -12,7 +12,7 @@
 namespace shardctl {
 namespace {
 
-// What zstd's own trainer makes unless told otherwise.
+// The default of zstd's own trainer.
 constexpr uint32_t kDefaultDictionaryBytes = 112 << 10;
 constexpr uint64_t kMaxDictionaryBytes = 1 << 20;  // format-spec/spec.md, section 1
 
@@ -50,7 +50,7 @@ absl::Status ParseType(const std::string& text, std::map<std::string, shardkit::
 }  // namespace
 
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options) {
-  // A column's name may hold '=', a codec's may not.
+  // A column name may contain '=', a codec name may not.
   const size_t equals = text.rfind('=');
   const absl::Status wrong = absl::InvalidArgumentError(Quote(text) + " is not COLUMN=none or COLUMN=zstd[:LEVEL]");
   if (equals == std::string::npos || equals == 0) return wrong;

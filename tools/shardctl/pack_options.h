@@ -1,4 +1,4 @@
-// What shardctl pack is asked to do.
+// The options of shardctl pack.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct PackArguments {
   shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels and dictionaries
   std::map<std::string, shardkit::Type> types;  // by column
   int jobs = 1;
-  uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // of tars, and datasets of other containers
-  bool verify_listed_hashes = true;                                 // of these datasets
+  uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // for tars and datasets of other containers
+  bool verify_listed_hashes = true;                                 // of datasets of other containers
   bool skip_errors = false;
   bool resume = false;
   bool allow_empty = false;
@@ -34,10 +34,10 @@ struct PackArguments {
 // Adds "COLUMN=none" or "COLUMN=zstd[:LEVEL]" to the options.
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options);
 
-// What tells the inputs of a job from those of others, however their paths are written and wherever it is run.
+// Identifies the inputs of a job. The text does not depend on how the paths are written or on the working directory.
 std::string InputText(const std::vector<std::string>& inputs);
 
-// As CommandLine::Parse.
+// Returns the same as CommandLine::Parse.
 std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments);
 
 }  // namespace shardctl

@@ -18,7 +18,7 @@ namespace shardctl {
 namespace {
 
 constexpr double kMostLeft = 0.01;               // share of the pages
-constexpr uint64_t kMapped = uint64_t{1} << 30;  // bytes looked at in one go
+constexpr uint64_t kMapped = uint64_t{1} << 30;  // bytes mapped at a time
 
 struct Pages {
   uint64_t all = 0;
@@ -27,7 +27,7 @@ struct Pages {
   double share() const { return all == 0 ? 0 : static_cast<double>(resident) / static_cast<double>(all); }
 };
 
-// What cannot be looked at counts as resident.
+// Pages that cannot be examined count as resident.
 void CountPages(int file, uint64_t size, Pages* pages) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (uint64_t offset = 0; offset < size; offset += kMapped) {
@@ -44,7 +44,7 @@ void CountPages(int file, uint64_t size, Pages* pages) {
   }
 }
 
-// The pages that are left, or why a file could not be opened.
+// Counts the pages that are left. An error says why a file could not be opened.
 absl::StatusOr<Pages> AdviseAndCount(const std::vector<std::string>& files) {
   Pages pages;
   for (const std::string& path : files) {

@@ -1,4 +1,4 @@
-// Emptying the page cache of files, so that reading them is reading the device.
+// Removing files from the page cache, so that later reads come from the storage device.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace shardctl {
 
-// The files of a dataset, or the shard itself. It is opened with these options.
+// The files of a dataset, or the shard itself. `read` is used to open the dataset.
 absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, const shardkit::ReadOptions& read);
 
-// Drops the files' pages, or, where the system allows no less, all pages of all files. Empty when hardly any page is
-// left, else why not.
+// Drops the files' pages. When that is not enough, drops all pages of all files, if the system allows it. Empty when
+// hardly any page of the files is left, otherwise the reason.
 std::string DropFromPageCache(const std::vector<std::string>& files);
 
 }  // namespace shardctl

@@ -26,7 +26,7 @@ struct Arguments {
   bool json = false;
 };
 
-// The steps to be shown: `count` of them from the `skip`th after the cursor on.
+// The steps to show: `count` steps, after `skip` steps that follow the cursor.
 struct Range {
   shardkit::Cursor cursor;
   uint64_t first_number = 0;  // of the step at the cursor
@@ -48,7 +48,7 @@ absl::StatusOr<Range> ChooseRange(const shardkit::Plan& plan, const Arguments& a
                                         ", not in --epoch " + std::to_string(*arguments.epoch));
     }
     range.cursor = *cursor;
-    // As the loader goes on: with the next epoch.
+    // The loader also continues with the next epoch.
     if (plan.StepsFrom(cursor->position) == 0) range.cursor = plan.Begin(cursor->epoch + 1);
   }
   const uint64_t batch = plan.options().batch_size;
@@ -99,7 +99,7 @@ class PlanPrinter {
   uint64_t Number(uint64_t i) const { return range_.first_number + range_.skip + i; }
   shardkit::Step StepAt(uint64_t i) const { return plan_.StepAt(range_.cursor.position, range_.skip + i); }
 
-  // Calls `take` for up to `most` samples of the step; how many more there are.
+  // Calls `take` for up to `most` samples of the step. Returns how many samples follow them.
   template <typename Take>
   uint64_t ForEachSample(uint64_t i, uint64_t most, Take take) const {
     const shardkit::Step step = StepAt(i);
@@ -110,7 +110,7 @@ class PlanPrinter {
     return count;
   }
 
-  // Where a loader stands that has delivered what is shown.
+  // The cursor of a loader that has delivered the steps shown.
   shardkit::Cursor After() const {
     const uint64_t done = range_.skip + range_.count;
     if (done >= plan_.StepsFrom(range_.cursor.position)) return plan_.Begin(range_.cursor.epoch + 1);
@@ -155,7 +155,7 @@ class PlanPrinter {
     Stdout().Write(line + "\n");
   }
 
-  // What follows the steps in the document.
+  // The members after the steps in the document.
   Json Rest() const {
     const shardkit::PlanOptions& options = plan_.options();
     Json document;

@@ -12,7 +12,7 @@ namespace shardctl {
 namespace {
 
 constexpr uint64_t kMostScored = 4'000'000;
-constexpr uint64_t kAbsent = 0x6162'7365'6e74;  // stands for a value that is not there
+constexpr uint64_t kAbsent = 0x6162'7365'6e74;  // stands for an absent value
 
 absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::string& path, const std::string& label) {
   const auto dataset = OpenDataset(path);
@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::s
   return OpenDataset(path, {}, {label});
 }
 
-// Hashes of the labels of samples, given by ordinals through all datasets, in their order.
+// Hashes of the samples' labels, in the order of `ordinals`. Ordinals count through all datasets.
 absl::StatusOr<std::vector<uint64_t>> ReadLabels(const std::vector<std::string>& paths, const std::string& label,
                                                  const std::vector<uint64_t>& ordinals) {
   std::vector<size_t> by_ordinal(ordinals.size());
@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadLabels(const std::vector<std::string>&
   std::ranges::sort(by_ordinal, {}, [&](size_t i) { return ordinals[i]; });
   std::vector<uint64_t> labels(ordinals.size());
   auto next = by_ordinal.begin();
-  uint64_t first = 0;  // of the dataset, through all of them
+  uint64_t first = 0;  // the ordinal of the dataset's first sample
   for (const std::string& path : paths) {
     const auto dataset = OpenLabels(path, label);
     if (!dataset.ok()) return dataset.status();

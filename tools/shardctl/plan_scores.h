@@ -1,4 +1,4 @@
-// How well the order of a plan mixes, and a WebDataset-style buffer of the same bytes beside it.
+// How well the order of a plan mixes, compared with a WebDataset-style shuffle buffer of the same size in bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 namespace shardctl {
 
 struct PlanScores {
-  uint64_t samples = 0;   // positions that were looked at
+  uint64_t samples = 0;   // positions that were scored
   double shuffle = 0;     // neighbour distance; 1 is a perfect shuffle
-  double webdataset = 0;  // the same of shards in random order and a shuffle buffer
-  // Samples that follow one another and have the same label; 1 as in a perfect shuffle, more in clumps.
+  double webdataset = 0;  // the same for shards in random order and a shuffle buffer
+  // How often neighbours have the same label, relative to a perfect shuffle (1). Clumps give more than 1.
   std::optional<double> clumping;
   std::optional<double> webdataset_clumping;
 };
 
-// `paths` are the plan's datasets. Reads manifests and, with a label, that column. OutOfRange when a dataset has
-// no such column.
+// `paths` are the plan's datasets. Reads their manifests and the column `label`, if given. OutOfRange when a dataset
+// has no such column.
 absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch, const std::vector<std::string>& paths,
                                      const std::optional<std::string>& label);
 

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kInterval(200);
 
 void Draw(const std::string& text) {
-  // Progress that cannot be shown is no error.
+  // It is not an error when the progress cannot be shown.
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -59,7 +59,7 @@ void Progress::Update(uint64_t done, uint64_t total, uint64_t bytes) {
     if (total > 0) line += "/" + std::to_string(total);
     line += " " + noun_;
   }
-  // What has no bytes has no rate either.
+  // Without bytes there is no rate.
   if (bytes > 0 || noun_.empty()) line += (noun_.empty() ? "" : ", ") + FormatBytes(bytes);
   if (elapsed > 0 && bytes > 0) line += ", " + FormatFixed(static_cast<double>(bytes) / 1e6 / elapsed, 1) + " MB/s";
   if (total > 0) {
@@ -67,7 +67,7 @@ void Progress::Update(uint64_t done, uint64_t total, uint64_t bytes) {
     line += ", " + std::to_string(static_cast<int>(share * 100)) + " %";
     if (share > 0) line += ", ETA " + FormatDuration(elapsed * (1 - share) / share);
   }
-  // A line that wraps could not be redrawn.
+  // A wrapped line could not be redrawn.
   line.resize(std::min(line.size(), TerminalColumns() - 1));
   Draw("\r" + line + "\x1b[K");
   drawn_ = true;

@@ -1,4 +1,4 @@
-// One line that says how far a long command is, on a terminal alone.
+// One line about the progress of a long command, shown only on a terminal.
 #pragma once
 
 #include <chrono>
@@ -8,21 +8,21 @@
 
 namespace shardctl {
 
-// Draws on standard error when it is a terminal, at most five times a second, and nothing otherwise. Update
-// may be called from any thread.
+// Draws on standard error at most five times a second. Draws nothing when standard error is not a terminal. Update may
+// be called from any thread.
 class Progress {
  public:
-  // `noun` is what is counted: "samples", "pairs"; empty when only bytes are.
+  // `noun` names what is counted: "samples", "pairs". It is empty when only bytes are counted.
   explicit Progress(std::string noun);
   ~Progress();  // clears the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` of `total` say how far it is, in samples or, without a noun, in bytes; total 0: not known. `bytes`
-  // is for the rate.
+  // `done` and `total` count in the noun, or in bytes without a noun. A total of 0 means unknown. `bytes` is for the
+  // rate.
   void Update(uint64_t done, uint64_t total, uint64_t bytes);
 
-  // Clears the line, so that something else can be printed; the next Update draws it again.
+  // Clears the line, so that other text can be printed. The next Update draws it again.
   void Clear();
 
   // Whether anything is drawn at all.

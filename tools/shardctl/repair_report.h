@@ -1,4 +1,4 @@
-// What repair tells of a shard.
+// The reports of repair about one shard.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace shardctl {
 
-// Problems, notes and losses of one shard, on standard error. `*room` is how many losses may still be listed,
-// and is lowered.
+// Prints the problems, notes and losses of one shard on standard error. `*room` is the number of losses that may still
+// be listed; the function lowers it.
 void PrintShardRepair(const shardkit::RepairReport& report, size_t* room);
 
 Json ShardRepairJson(const shardkit::RepairReport& report);

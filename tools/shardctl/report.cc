@@ -8,7 +8,7 @@
 namespace shardctl {
 namespace {
 
-// Length of the UTF-8 character at the front of `text`, or 0 when there is none. C1 controls count as none.
+// Length of the UTF-8 character at the front of `text`, or 0 when there is none or it is a C1 control.
 size_t CharacterLength(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(0);
@@ -57,14 +57,14 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kOk:
       return kExitSuccess;
     case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kOutOfRange:  // a file that ends before what it says it holds
+    case absl::StatusCode::kOutOfRange:  // for example a file that is too short
       return kExitBadData;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kAlreadyExists:
       return kExitUsage;
     default:
-      // A missing file, and a shard that a later version wrote, are not bad data: nobody should delete it for
-      // that.
+      // A missing file is not bad data. Neither is a shard of a later version: the exit code must not suggest deleting
+      // it.
       return kExitEnvironment;
   }
 }
@@ -74,7 +74,7 @@ void PrintError(std::string_view line) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const ssize_t written = write(STDERR_FILENO, rest.data(), rest.size());
-    if (written <= 0) return;  // there is nobody left to tell
+    if (written <= 0) return;  // the error cannot be reported anywhere
     rest.remove_prefix(static_cast<size_t>(written));
   }
 }

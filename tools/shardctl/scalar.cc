@@ -12,7 +12,7 @@ namespace {
 
 using shardkit::Type;
 
-// Files are little-endian whatever the machine is.
+// Files are little-endian on every machine.
 uint64_t LoadLittleEndian(const char* bytes, uint32_t size) {
   uint64_t value = 0;
   for (uint32_t i = size; i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);

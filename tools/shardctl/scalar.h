@@ -8,8 +8,8 @@
 
 namespace shardctl {
 
-// The shortest decimal text that gives back the value at `bytes` (ScalarSize(type) of them) in its type;
-// "true" and "false"; "nan", "inf", "-inf".
+// The shortest decimal text that gives the same value when it is read as `type`; "true" and "false"; "nan", "inf",
+// "-inf". `bytes` points to ScalarSize(type) bytes.
 std::string ScalarText(shardkit::Type type, const char* bytes);
 
 // True when ScalarText's result is a JSON number or word, false when it must be quoted.

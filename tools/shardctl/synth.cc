@@ -17,7 +17,7 @@
 namespace shardctl {
 namespace {
 
-// The options both kinds have.
+// The options of both kinds.
 struct Common {
   std::optional<std::string> output;
   uint64_t threads = 0;

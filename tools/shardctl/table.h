@@ -7,7 +7,7 @@
 
 namespace shardctl {
 
-// Collects rows and prints them with every column as wide as its widest cell.
+// Collects rows and formats them. Every column is as wide as its widest cell.
 class Table {
  public:
   // `alignment` has one letter per column: 'l' left, 'r' right.
@@ -21,7 +21,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Characters of UTF-8 text, which is what a table counts as width.
+// The number of characters of UTF-8 text. A table uses it as the width.
 size_t TextWidth(std::string_view text);
 
 }  // namespace shardctl

@@ -74,8 +74,7 @@ int RunUnpack(int argc, char** argv) {
   const uint64_t stored = (*dataset)->manifest().bytes();
   const uint64_t samples = std::max<uint64_t>((*dataset)->sample_count(), 1);
   options.progress = [&](uint64_t done, uint64_t total) {
-    // How many bytes that was is not known until the end: the share of the stored ones is near enough for a
-    // rate.
+    // The number of bytes written is not known until the end. An equal share of the stored bytes is a good estimate.
     progress.Update(
         done, total,
         static_cast<uint64_t>(static_cast<double>(stored) / static_cast<double>(samples) * static_cast<double>(done)));

@@ -64,7 +64,7 @@ void PrintProblems(const std::string& path, const shardkit::ValidateReport& repo
   }
 }
 
-// Validate does not say how it reads; a shard opened the same way does.
+// Validate does not report its read mode. A shard opened with the same mode does.
 void NoteReadMode(const std::string& path, shardkit::ReadMode mode) {
   if (mode == shardkit::ReadMode::kBuffered) return;
   shardkit::ReadOptions read;
@@ -101,7 +101,7 @@ int RunValidate(int argc, char** argv) {
   options.threads = jobs.jobs();
   options.mode = io.mode();
   options.max_decompression = decompression.bytes();
-  // The same share as the default has of the default.
+  // The ratio of the two defaults.
   options.max_image_memory = decompression.bytes() / 4 * 3;
   options.cancellation = CancelOnSignal();
   Json reports = Json::array();

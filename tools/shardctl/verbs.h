@@ -1,4 +1,4 @@
-// The commands. Each takes the words after its own and returns an exit code.
+// The commands. Each takes the words after its name and returns an exit code.
 #pragma once
 
 namespace shardctl {

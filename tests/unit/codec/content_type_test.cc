@@ -47,7 +47,7 @@ TEST(ContentType, Signatures) {
       EXPECT_EQ(DetectImageFormat(head.substr(0, length)), ImageFormat::kUnknown) << length;
     }
   }
-  // Brands outside of the box, the version in the place of a brand, and other files of the kind.
+  // Brands outside of the box, the version in place of a brand, and other files of this kind.
   for (const std::string& other : {"\0\0\0\x14"
                                    "ftypheic\0\0\0\0mif1avif"s,
                                    "\0\0\0\x10"
@@ -55,7 +55,7 @@ TEST(ContentType, Signatures) {
                                    "\0\0\0\0ftypavif"s, "\0\0\0\x10moovavif"s, "RIFF\1\2\3\4WAVE"s}) {
     EXPECT_EQ(DetectImageFormat(other), ImageFormat::kUnknown) << other;
   }
-  // No more than the head counts, so that files are judged as values in memory are.
+  // Only the first bytes count, so that files and values in memory are judged in the same way.
   std::string brands = "\0\0\1\0ftypmif1\0\0\0\0"s;
   while (brands.size() < 60) brands += "heic";
   EXPECT_EQ(DetectImageFormat(brands + "avif"), ImageFormat::kAvif);
@@ -82,9 +82,9 @@ TEST(ContentType, Json) {
   for (const char* bad : {"", " ", "{", "[1,]", "{} {}", "{\"a\": 01}", "nul", "[1 2]", "\"\xff\"", "'a'"}) {
     EXPECT_FALSE(IsValidJson(bad)) << bad;
   }
-  // Broken where a parser on demand would not look.
+  // Errors in places where an on-demand parser would not look.
   EXPECT_FALSE(IsValidJson("{\"a\": 1, \"b\": [tru]}"));
-  // A large document, then a small one: the parser's memory is given back in between.
+  // A large document, then a small one: the parser's memory is released in between.
   std::string large = "[";
   large.append(20 << 20, ' ');
   EXPECT_TRUE(IsValidJson(large + "]"));

@@ -1,4 +1,4 @@
-// The usual geometries, the random numbers behind some, and what they do to points and boxes.
+// The usual geometries, the random numbers behind some of them, and their effect on points and boxes.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-// The vectors come from another implementation of what the header says, in Python.
+// The vectors come from a separate Python implementation of the header's rules.
 TEST(AugmentationRandom, NeverChanges) {
   struct Case {
     uint64_t seed, epoch, sample;
@@ -115,7 +115,7 @@ TEST(Geometry, RandomResizedCrop) {
   }
   AugmentationRandom random(9, 9, 9);
   EXPECT_EQ(RandomResizedCrop({2250, 1500}, 8, 8, random).source, (Box{546, 392, 1320, 1065}));
-  // Nothing fits: from the middle.
+  // Nothing fits: the crop is taken from the middle.
   const RandomCropOptions most{.min_scale = 0.9};
   AugmentationRandom wide(1, 1, 1), high(1, 1, 1);
   EXPECT_EQ(RandomResizedCrop({1000, 10}, 8, 8, wide, most).source, (Box{493, 0, 13, 10}));
@@ -164,7 +164,7 @@ TEST(Geometry, Check) {
   }
 }
 
-// What EXIF says of row 0 and column 0 of the stored image, at its corner (0, 0) and its end (40, 30).
+// EXIF's rule for row 0 and column 0 of the stored image, at its corner (0, 0) and its end (40, 30).
 TEST(Geometry, PointsAndBoxes) {
   struct Case {
     int orientation;
@@ -179,7 +179,7 @@ TEST(Geometry, PointsAndBoxes) {
     geometry = FlipHorizontal(geometry);
     EXPECT_EQ(MapPoint(geometry, {0, 0}), (Point{geometry.upright_width() - c.corner.x, c.corner.y}));
   }
-  // From (10, 5), 20 x 10 of it, to 40 x 30 in the corner of more.
+  // 20 x 10 pixels from (10, 5), scaled to 40 x 30 in the corner of a larger output.
   Geometry geometry = FullImage({40, 30});
   geometry.source = {10, 5, 20, 10};
   geometry.output_width = 100;

@@ -1,4 +1,4 @@
-// JPEG to training input, against the same done step by step.
+// JPEG to training input, compared with the same done step by step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Image Upright(const Image& image, int orientation) {
   return out;
 }
 
-// Decode, turn, resize, mirror and pad, each for itself.
+// Decode, turn, resize, mirror and pad as separate steps.
 Image StepByStep(std::string_view jpeg, const Geometry& geometry, int channels, std::array<uint8_t, 3> fill) {
   const Image upright = Upright(DecodeAll(jpeg, channels), geometry.orientation);
   Image content(geometry.content_width, geometry.content_height, channels);
@@ -122,7 +122,7 @@ TEST(ImageDecoder, EqualsStepByStep) {
     const int channels = between(0, 2) == 0 ? 1 : 3;
     const ImageDecodeOptions options{.scaled_decode = false, .fill = {10, 200, 30}};
     SCOPED_TRACE(::testing::Message() << "round " << round << ", orientation " << geometry.orientation);
-    // With room around the output that must stay as it is.
+    // With a border around the output that must not change.
     Image canvas(geometry.output_width + 3, geometry.output_height + 2, channels);
     std::ranges::fill(canvas.pixels, 99);
     MutableImageView view = canvas.view;
@@ -197,8 +197,8 @@ TEST(ImageDecoder, Errors) {
   EXPECT_EQ(code(jpeg, FullImage({30, 40}), {}, Image(30, 40, 3)), kInvalid);
   EXPECT_EQ(code(jpeg, CenterCrop({40, 30}, 16, 20), {}, Image(20, 20, 3)), kInvalid);
   EXPECT_EQ(code(jpeg, crop, {.max_memory = 100}, small), absl::StatusCode::kResourceExhausted);
-  // Straight into the output nothing else is needed, but for the coefficients of a progressive file: 3 x 2 MCUs of 6
-  // blocks.
+  // Decoding directly into the output needs no other memory, except the coefficients of a progressive file: 3 x 2 MCUs
+  // of 6 blocks.
   const std::string progressive = MakeJpeg({.width = 40, .height = 30, .progressive = true});
   constexpr uint64_t kCoefficients = uint64_t{3} * 2 * 6 * 128;
   EXPECT_EQ(code(jpeg, geometry, {.max_memory = 0}, out), absl::StatusCode::kOk);
@@ -219,7 +219,7 @@ TEST(ImageDecoder, Errors) {
   EXPECT_EQ(code(jpeg, crop, {}, small), absl::StatusCode::kOk);
 }
 
-// As a JPEG, but at full scale and without an orientation of its own.
+// Like a JPEG, but at full scale and without its own orientation.
 TEST(ImageDecoder, PngGoesThroughGeometriesToo) {
   std::ifstream file(std::filesystem::path(SHARDKIT_CODEC_TEST_DIR) / "pillow_png_vectors.json");
   const nlohmann::json vectors = nlohmann::json::parse(file);
@@ -248,7 +248,7 @@ TEST(ImageDecoder, PngGoesThroughGeometriesToo) {
       ASSERT_EQ(decoder.Decode(png, geometry, {}, out.view), absl::OkStatus());
       ASSERT_TRUE(Resizer().ResizeBilinear(Upright(whole, 6).view, geometry.source, expected.view).ok());
       EXPECT_LE(LargestDifference(out, expected), 2);
-      // An interlaced one is held whole, even where the pixels go straight to the caller.
+      // An interlaced PNG is held as a whole, even when the pixels go directly to the caller.
       const uint64_t held =
           vector["interlaced"] == 0 ? 0 : stored.width * stored.height * (int{vector["color"]} % 4 == 0 ? 1 : 3);
       EXPECT_EQ(decoder.Decode(png, FullImage(stored), {.max_memory = held}, same.view), absl::OkStatus());
@@ -260,7 +260,7 @@ TEST(ImageDecoder, PngGoesThroughGeometriesToo) {
   }
 }
 
-// All the orientations of one photograph look alike upright.
+// All orientations of one photograph look alike when upright.
 TEST(ImageDecoderReal, ExifLandscapes) {
   const char* root = std::getenv("SHARDKIT_TEST_DATA");
   const std::filesystem::path folder = std::filesystem::path(root == nullptr ? "" : root) / "nasty_jpeg";

@@ -1,4 +1,4 @@
-// JPEGs of every kind, written with libjpeg, and the plainest way to decode them.
+// JPEGs of every kind, written with libjpeg, and the simplest way to decode them.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ inline std::string MakeJpeg(const JpegRecipe& recipe) {
     info.num_scans = static_cast<int>(scans.size());
   }
   jpeg_start_compress(&info, TRUE);
-  // Slopes with noise on top, so that every pixel tells where it comes from.
+  // Slopes with noise on top, so that every pixel identifies its position.
   const auto components = static_cast<uint32_t>(info.input_components);
   std::vector<uint8_t> row(size_t{recipe.width} * components);
   for (uint32_t y = 0; y < recipe.height; ++y) {

@@ -22,8 +22,8 @@ using testing::MakeJpeg;
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-// Random regions, some at the edges and some one pixel wide or high, against `whole`, the image at that
-// scale.
+// Compares random regions with `whole`, the image at that scale. Some are at the edges, some are one pixel wide or
+// high.
 void CompareRegions(JpegDecoder& decoder, std::string_view jpeg, const Image& whole, int scale, int channels, int count,
                     std::mt19937_64& random) {
   const JpegInfo info = ProbeJpeg(jpeg).value();
@@ -119,7 +119,7 @@ TEST(JpegRegion, CmykAndYcck) {
   }
 }
 
-// Scans left out at the end are no damage; libjpeg smooths such images across neighbouring blocks.
+// Missing scans at the end are not damage. libjpeg smooths such images across neighbouring blocks.
 TEST(JpegRegion, ProgressiveCutBetweenScans) {
   std::mt19937_64 random(5);
   JpegDecoder decoder;
@@ -127,7 +127,7 @@ TEST(JpegRegion, ProgressiveCutBetweenScans) {
   size_t scan = 0;
   for (size_t scans = 0; (scan = jpeg.find("\xff\xda", scan + 2)) != std::string::npos;) {
     if (++scans < 2) continue;
-    // Up to the tables before the scan, which nobody misses.
+    // Up to the tables before the scan, which are not needed.
     size_t end = scan;
     while (jpeg.compare(end, 2, "\xff\xc4", 2) != 0 && end > scan - 400) --end;
     if (jpeg.compare(end, 2, "\xff\xc4", 2) != 0) end = scan;
@@ -187,8 +187,8 @@ TEST(JpegRegion, Refusals) {
   EXPECT_EQ(decoder.DecodeRegion("", {}, &region).code(), kDataLoss);
 }
 
-// A whole region notices every truncation that Decode notices; one further up, those that reach it. The
-// decoder works on afterwards.
+// A region of the whole image notices every truncation that Decode notices. A smaller region at the top notices only
+// the truncations that reach it. The decoder still works afterwards.
 TEST(JpegRegion, Damage) {
   JpegDecoder decoder;
   DecodedRegion region;
@@ -197,7 +197,7 @@ TEST(JpegRegion, Damage) {
     for (size_t length = 0; length < jpeg.size(); ++length) {
       ASSERT_EQ(decoder.DecodeRegion(std::string_view(jpeg).substr(0, length), {}, &region).code(), kDataLoss);
     }
-    // The region ends with row 15: nothing after the third row of MCUs (row 47) is looked at in one scan.
+    // The region ends with row 15. In a single scan, nothing after the third row of MCUs (row 47) is read.
     const JpegRegionOptions top{.height = 16};
     ASSERT_TRUE(decoder.DecodeRegion(jpeg, top, &region).ok());
     const size_t most = jpeg.size() * 9 / 10;
@@ -207,8 +207,8 @@ TEST(JpegRegion, Damage) {
     ASSERT_TRUE(decoder.DecodeRegion(jpeg, bottom, &region).ok());
     EXPECT_EQ(decoder.DecodeRegion(std::string_view(jpeg).substr(0, most), bottom, &region).code(), kDataLoss);
   }
-  // With restart markers every row of MCUs stands alone, so that damage is seen where it is and not behind
-  // it. Rows 0 to 2 belong to a region of row 0 and what may be read below it; row 9 does not.
+  // With restart markers every row of MCUs is independent, so that damage is noticed in its own row and not later. A
+  // region of row 0 depends on rows 0 to 2, because the decoder may read below the region. It does not depend on row 9.
   std::string marked = MakeJpeg({.width = 48, .height = 160, .restart_rows = 1});
   std::vector<size_t> markers;
   for (size_t i = 0; i + 1 < marked.size(); ++i) {

@@ -1,4 +1,4 @@
-// JPEG markers, decoding and encoding; the files other programs wrote where the test data is present.
+// JPEG markers, decoding and encoding. Also files from other programs, if the test data is present.
 #include "shardkit/jpeg.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ TEST(ProbeJpeg, Orientation) {
       const std::string frame = Frame(0xc0, 8, 2, 3, 1);
       EXPECT_EQ(ProbeJpeg(kStart + app1 + frame)->exif_orientation, expected);
       EXPECT_EQ(ProbeJpeg(kStart + frame + app1 + kEnd)->exif_orientation, expected);
-      // Behind the start of a scan nothing counts.
+      // Data after the start of a scan is ignored.
       EXPECT_EQ(ProbeJpeg(kStart + frame + Segment(0xda, "x") + app1)->exif_orientation, 0);
     }
   }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes pillow_png_vectors.json: PNG files of every kind, and what Pillow's convert("RGB") and convert("L") make of them.
+"""Writes pillow_png_vectors.json: PNG files of every kind, and the results of Pillow's convert("RGB") and convert("L").
 
-Needs Pillow (made with 9.4.0). Run it in this folder; the output is the same every time. The files are put together
-here, since Pillow writes neither interlaced ones nor all depths. Gray of 16 bits is left out: Pillow cuts it off at 255.
+Needs Pillow (made with 9.4.0). Run it in this folder; the output is the same every time. The script makes the files
+itself, because Pillow writes neither interlaced files nor all depths. Gray of 16 bits is left out: Pillow clips it at 255.
 """
 
 import io
@@ -37,7 +37,7 @@ def rows(pixels, bits, interlaced):
 def make(numbers, color, bits, interlaced, transparent):
     pixels = [[[numbers.randrange(1 << bits) for _ in range(SAMPLES[color])] for _ in range(WIDTH)] for _ in range(HEIGHT)]
     out = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, bits, color, 0, 0, interlaced))
-    out += chunk(b"gAMA", struct.pack(">I", 30000))  # said, and not applied
+    out += chunk(b"gAMA", struct.pack(">I", 30000))  # present, but not applied
     if color == PALETTE:
         out += chunk(b"PLTE", numbers.randbytes(3 << bits))
     if transparent:

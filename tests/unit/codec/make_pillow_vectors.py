@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes pillow_vectors.json: what Pillow makes of noise, resized from boxes with Image.BILINEAR.
+"""Writes pillow_vectors.json: noise that Pillow resized from boxes with Image.BILINEAR.
 
 Needs Pillow (made with 9.4.0). Run it in this folder; the output is the same every time. The noise is the upper byte of
-a linear congruential generator; `pixels` is the result in hex, or where that is long its FNV-1a hash in `hash`. Boxes
-are given by their corners, as Pillow takes them, and in multiples of 1/256, which 32-bit floats hold exactly.
+a linear congruential generator; `pixels` is the result in hex; for long results `hash` is its FNV-1a hash instead. Boxes
+are given by their corners, as in Pillow, in multiples of 1/256, which 32-bit floats represent exactly.
 """
 
 import json

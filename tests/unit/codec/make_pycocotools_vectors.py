@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes pycocotools_vectors.json: random masks with what pycocotools says about them.
+"""Writes pycocotools_vectors.json: random masks with pycocotools' results for them.
 
 Needs numpy and pycocotools (made with 2.0.11). Run it in this folder; the output is the same every time.
 `packed` is numpy.packbits of every row, in hex.

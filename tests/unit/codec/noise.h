@@ -1,4 +1,4 @@
-// Pixels for tests that any language can make again.
+// Pixels for tests that can be reproduced in any language.
 #pragma once
 
 #include <cstddef>

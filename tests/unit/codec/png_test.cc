@@ -1,4 +1,4 @@
-// PNG files are checked to the last byte, and decoded as Pillow does, whatever their kind.
+// PNG files are checked to the last byte, and every kind is decoded as Pillow does.
 #include "codec/png.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ void AppendBytes(png_structp png, png_bytep bytes, size_t length) {
   static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<const char*>(bytes), length);
 }
 
-// libpng's own would take the string for a FILE.
+// libpng's default flush would use the string as a FILE.
 void Flush(png_structp) {}
 
 std::string MakePng(uint32_t width, uint32_t height, int color, int bits, bool interlaced) {
@@ -73,7 +73,7 @@ TEST(Png, EveryKindIsReadAndEveryDamageFound) {
   }
 }
 
-// A million rows of a million pixels are announced, and one is there: a terabyte that nobody has.
+// The header announces a million rows of a million pixels, and one row exists: nobody has a terabyte of memory.
 TEST(Png, ManyPixelsNeedNoMemory) {
   std::string huge;
   png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
@@ -136,7 +136,7 @@ TEST(Png, DecodesAsPillow) {
   }
 }
 
-// Pillow cuts such gray off at 255; here it keeps its range.
+// Pillow clips such gray values at 255; Shardkit keeps their range.
 TEST(Png, SixteenBitsOfGrayKeepTheUpperEight) {
   for (const bool interlaced : {false, true}) {
     const std::string png = MakePng(13, 9, PNG_COLOR_TYPE_GRAY, 16, interlaced);

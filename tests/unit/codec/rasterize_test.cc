@@ -1,4 +1,4 @@
-// Masks through geometries, against a model that goes pixel by pixel over the dense mask.
+// Masks through geometries, compared with a model that visits each pixel of the dense mask.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-// The upright pixel's place in the stored mask, orientation by orientation (Exif 2.32, 4.6.4).
+// The position of an upright pixel in the stored mask, for each orientation (Exif 2.32, 4.6.4).
 std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint32_t y) {
   const uint32_t right = geometry.stored_width - 1, bottom = geometry.stored_height - 1;
   switch (geometry.orientation) {
@@ -36,7 +36,7 @@ std::pair<uint32_t, uint32_t> Stored(const Geometry& geometry, uint32_t x, uint3
   }
 }
 
-// What the header says, word for word.
+// The header's definition, literally.
 std::vector<uint8_t> Model(const std::vector<uint8_t>& stored, const Geometry& geometry) {
   std::vector<uint8_t> out(size_t{geometry.output_width} * geometry.output_height);
   for (uint32_t y = 0; y < geometry.content_height; ++y) {
@@ -137,7 +137,7 @@ TEST(Rasterize, EqualsModel) {
   }
 }
 
-// Runs of length 0 and masks with nothing in them.
+// Runs of length 0, and empty masks.
 TEST(Rasterize, UnusualRuns) {
   const Geometry geometry = FlipHorizontal(Resize({4, 3, 6}, 6, 8));
   std::vector<uint8_t> out(48, 9);

@@ -1,4 +1,4 @@
-// Resizing against Pillow's own results, and the builds of the inner loops against each other.
+// Resizing compared with Pillow's results, and the builds of the inner loops compared with each other.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -90,7 +90,7 @@ TEST(Resize, BuildsPartsAndMirrorsAgree) {
       for (const bool mirror_x : {false, true}) {
         for (const bool mirror_y : {false, true}) {
           own.Prepare(width, height, box, out_width, out_height, mirror_x, mirror_y);
-          // No more of the image than is asked for, in memory of just that size.
+          // Only the requested part of the image, in memory of exactly that size.
           const uint32_t part_width = own.right() - own.left(), part_height = own.bottom() - own.top();
           const size_t row_bytes = part_width * static_cast<size_t>(channels);
           const std::unique_ptr<uint8_t[]> part(new uint8_t[row_bytes * part_height]);
@@ -132,7 +132,7 @@ TEST(Resize, TouchesNothingBetweenRows) {
   }
 }
 
-// The sums of many small weights keep their size.
+// Sums of many small weights keep their total.
 TEST(Resize, ExtremeScalesKeepFlatImagesFlat) {
   const Image white(1 << 16, 2, 3, std::vector<uint8_t>(3 << 17, 255));
   Image out(3, 5, 3);

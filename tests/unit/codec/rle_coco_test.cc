@@ -1,4 +1,4 @@
-// COCO compressed strings: known vectors, round trips, every refusal, and the two implementations compared.
+// COCO compressed strings: known vectors, round trips, every refusal, and a comparison of the two implementations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string PortableTextOf(const Runs& runs) {
   return text;
 }
 
-// Both implementations must agree on runs, and on whether there are any.
+// Both implementations must agree on the runs, and on whether the text is valid.
 absl::Status Parse(std::string_view text, Runs* runs) {
   Runs portable;
   const absl::Status portable_status = internal::RunsFromCocoTextPortable(text, &portable);

@@ -1,4 +1,4 @@
-// Dense masks against a per-pixel model.
+// Dense masks compared with a per-pixel model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ TEST(RleDense, AnyNonZeroByteIsForeground) {
   }
 }
 
-// Runs nobody writes but anybody may send: empty ones, foreground split in two, none at all.
+// Valid but unusual runs: empty ones, foreground split in two, none at all.
 TEST(RleDense, RunsThatAreNotCanonical) {
   Model model{3, 4, {0, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0, 0}};
   const Rle canonical = testing::RunsOf(model);
@@ -131,7 +131,7 @@ TEST(RleRuns, Validate) {
   EXPECT_TRUE(ValidateRle(Rle{0, 3, {}}).ok());
   EXPECT_TRUE(ValidateRle(Rle{1, 0xffffffff, {0xffffffff}}).ok());
   EXPECT_EQ(ValidateRle(Rle{2, 3, {}}).code(), absl::StatusCode::kDataLoss);
-  // A sum that a 32-bit counter would take for 4.
+  // In a 32-bit counter, this sum would be 4.
   EXPECT_EQ(ValidateRle(Rle{2, 2, {0xffffffff, 5}}).code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ValidateRle(Rle{65536, 65536, {}}).code(), absl::StatusCode::kDataLoss);
 }

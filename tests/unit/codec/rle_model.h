@@ -1,4 +1,4 @@
-// A mask as a plain array of pixels, the slow and obvious way: what the RLE code is compared with.
+// A mask as a plain array of pixels, the slow and obvious model for tests of the RLE code.
 #pragma once
 
 #include <array>

@@ -79,7 +79,7 @@ void ForEachRle(const json& node, const json& parent, Visit visit) {
   for (const json& child : node) ForEachRle(child, node, visit);
 }
 
-// Returns the runs after checking that they lead back to the same text and through a mask and a value.
+// Checks that the runs give the same text again, also through a mask and a value. Returns the runs.
 Rle CheckOne(const json& object) {
   const uint32_t height = object["size"][0].get<double>(), width = object["size"][1].get<double>();
   Rle rle{height, width, {}};

@@ -85,7 +85,7 @@ TEST(RleValue, Layout) {
 }
 
 TEST(RleValue, SmoothMasksTakeEdgeAndNoisyOnesPlain) {
-  // An outline that wanders by a few pixels from column to column, as drawn objects have it.
+  // An outline that moves by a few pixels from column to column, like those of drawn objects.
   std::mt19937_64 random(5);
   RleList smooth;
   Rle rle{1000, 2000, {}};
@@ -150,7 +150,7 @@ TEST(RleValue, RunsOfEveryMagnitudeAndBothWriters) {
   }
 }
 
-// Both transforms, also the one the encoder would not take.
+// Both transforms, also the one that the encoder would not choose.
 TEST(RleValue, EitherTransformParses) {
   std::mt19937_64 random(8);
   for (int round = 0; round < test::Thinned(100); ++round) {
@@ -172,7 +172,7 @@ TEST(RleValue, EitherTransformParses) {
   }
 }
 
-// Runs that are right modulo 2^32 only, in sum as well.
+// Runs that are correct only modulo 2^32, and so is their sum.
 TEST(RleValue, EdgeRunsThatWrap) {
   const auto refused = [](uint32_t height, const std::vector<uint32_t>& runs, size_t run) {
     std::string payload;
@@ -202,7 +202,7 @@ TEST(RleValue, EdgeRunsThatWrap) {
   refused(0xffffffff, above, 2);
 }
 
-// Heights and numbers around the limits of what the kernels take.
+// Heights and numbers around the limits of the kernels.
 TEST(RleValue, EdgeNumbersOfEveryMagnitude) {
   std::mt19937_64 random(10);
   const auto below_power = [&](unsigned bits) { return static_cast<uint32_t>(random() >> (63 - random() % bits)); };
@@ -301,7 +301,7 @@ TEST(RleValue, ListsThatDoNotFitTogether) {
   }
 }
 
-// Any damage is refused or gives a list of sound masks; nothing crashes and both implementations agree.
+// Damage is refused or gives a list of valid masks. Nothing crashes, and both implementations agree.
 TEST(RleValue, TruncationAndSingleByteChanges) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 6; ++round) {

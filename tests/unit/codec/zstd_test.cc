@@ -115,7 +115,7 @@ TEST(Zstd, Dictionary) {
 TEST(Zstd, DictionariesRefused) {
   EXPECT_EQ(ZstdDictionary::Create("", 3).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ZstdDictionary::Create("abc", 1000).status().code(), absl::StatusCode::kInvalidArgument);
-  // A dictionary's magic with nothing sound behind it.
+  // The magic of a dictionary, followed by invalid bytes.
   EXPECT_EQ(ZstdDictionary::Create("\x37\xa4\x30\xec" + std::string(100, '\xff'), 3).status().code(),
             absl::StatusCode::kDataLoss);
   const size_t one[] = {5};

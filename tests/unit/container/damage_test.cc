@@ -1,4 +1,4 @@
-// Damage is found, said where it is, and without checksums still cannot lead out of its buffer.
+// Damage is found and located. Without checksums it still cannot lead a reader outside of its buffer.
 #include <gtest/gtest.h>
 
 #include "base/endian.h"
@@ -27,7 +27,7 @@ std::string MakeShard(FileSystem& file_system, const std::vector<Row>& rows) {
   return ReadWhole(file_system, kPath);
 }
 
-// Everything a reader offers; values are looked at, so that a sanitizer sees a view that leaves its memory.
+// Uses every function of a reader and reads the values, so that a sanitizer notices a view outside its memory.
 uint64_t Touch(const ShardReader& shard) {
   uint64_t sum = 0;
   const auto add = [&](std::string_view bytes) {
@@ -133,7 +133,7 @@ TEST(Damage, OfAHeadChunkNamesBlockAndColumn) {
   }
 }
 
-// Bytes of blocks changed at random, with all checksums on the way put right or not looked at.
+// Bytes of blocks changed at random, with all checksums either repaired or not checked.
 TEST(Damage, StaysInTheBufferWithoutChecksums) {
   Random random(302);
   uint64_t sum = 0;

@@ -1,4 +1,4 @@
-// What reading touches: bytes of the file and memory.
+// The cost of reading: bytes of the file and memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace shardkit {
 namespace {
 
-// Passes all on and adds up what was asked for.
+// Passes all calls on and adds up the requested bytes.
 class CountingFile final : public RandomAccessFile {
  public:
   CountingFile(std::unique_ptr<RandomAccessFile> base, std::atomic<uint64_t>* bytes)
@@ -27,7 +27,7 @@ class CountingFile final : public RandomAccessFile {
   std::atomic<uint64_t>* const bytes_;
 };
 
-// A file system of which only reading is used.
+// A file system that is used only for reading.
 class CountingFileSystem final : public FileSystem {
  public:
   explicit CountingFileSystem(FileSystem* base) : base_(base) {}
@@ -99,7 +99,7 @@ TEST_F(ReadCost, ProjectionReadsOnlyItsColumns) {
         for (const size_t c : columns) ASSERT_EQ(view.column(c).value(i), *rows_[sample][c]);
       }
     }
-    // The head chunks of a small front come along: they cost less than another request.
+    // The head chunks of a small front are read along: they cost less than another request.
     double wanted = 0;
     for (const size_t c : columns) wanted += static_cast<double>((*statistics)[c].stored_bytes);
     uint64_t fronts = 0;
@@ -137,7 +137,7 @@ TEST_F(ReadCost, MemoryLimitIsHonoured) {
   EXPECT_TRUE(absl::IsResourceExhausted(shard->ReadValue(0, 1, &buffer).status()));
   EXPECT_TRUE(shard->ReadValue(0, 3, &buffer).ok());
   EXPECT_LT(files_.bytes, 300000u);
-  // A copy works within a few MiB whatever the limit.
+  // A copy needs only a few MiB, whatever the limit.
   uint64_t copied = 0;
   const auto present = shard->CopyValue(0, 1, [&](std::string_view piece) {
     copied += piece.size();
@@ -146,7 +146,7 @@ TEST_F(ReadCost, MemoryLimitIsHonoured) {
   ASSERT_TRUE(present.ok()) << present.status();
   EXPECT_EQ(copied, 1u << 20);
 
-  // What a compressed chunk would take counts too.
+  // The decompressed size of a chunk counts too.
   const Schema schema = *Schema::Create({{.name = "zeros", .type = Type::kBytes, .codec = Codec::kZstd}});
   ASSERT_TRUE(WriteShard(*memory_, "/zeros.shard", schema, {{std::string(1 << 20, '\0')}}, {}).ok());
   const auto zeros = ShardReader::Open(*memory_, "/zeros.shard", {.max_block_memory = 100000});

@@ -1,4 +1,4 @@
-// What a writer was given is what every way of reading gives back.
+// Every way of reading gives back what the writer was given.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ void CheckShard(FileSystem& file_system, const std::vector<Row>& rows, Random& r
   for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
 }
 
-// Without options a shard is the one of level 1 for masks and 3 for all else.
+// Without options, masks are compressed with level 1 and all else with level 3.
 TEST(RoundTrip, DefaultLevels) {
   Random random(110);
   const auto column = [](const char* name, Type type) {
@@ -119,7 +119,7 @@ TEST(RoundTrip, DefaultLevels) {
   const Schema schema = Schema::Create({column("masks", Type::kRle), column("text", Type::kBytes)}).value();
   std::vector<Row> rows(200);
   for (Row& row : rows) {
-    // Phrases of an alphabet that come back: levels differ in what they find again.
+    // Phrases of an alphabet that repeat, because levels differ in how many repetitions they find.
     for (int i = 0; i < 2; ++i) {
       std::string bytes;
       for (int word = 0; word < 50; ++word) bytes += StrCat("a", random.Below(100), "bcd", random.Below(3));

@@ -14,7 +14,7 @@
 
 namespace shardkit {
 
-// std::mt19937_64 is specified to the bit, the distributions of the standard library are not.
+// std::mt19937_64 is specified exactly; the distributions of the standard library are not.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}

@@ -54,7 +54,7 @@ std::string MakeTar(const std::vector<TarEntry>& entries, const char* filter, co
     EXPECT_EQ(archive_write_add_filter_by_name(writer, filter), ARCHIVE_OK);
   }
   EXPECT_EQ(archive_write_set_format_by_name(writer, format), ARCHIVE_OK);
-  archive_write_set_bytes_in_last_block(writer, 1);  // zeros behind a compressed stream are not part of it
+  archive_write_set_bytes_in_last_block(writer, 1);  // zeros after a compressed stream are not part of it
   EXPECT_EQ(archive_write_open(writer, &sink, nullptr, StringWriter::Write, nullptr), ARCHIVE_OK);
   for (const TarEntry& entry : entries) {
     archive_entry* const header = archive_entry_new();

@@ -1,4 +1,4 @@
-// What the tests of the convert layer share.
+// Shared by the tests of the convert layer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::string DataFolder();
 std::string FixtureFolder();
 std::string ReadAll(const std::string& path);
 
-// A new folder on disk, removed with what it holds at the end.
+// A new folder on disk, removed with its contents at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder();

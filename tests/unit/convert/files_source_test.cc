@@ -109,7 +109,7 @@ TEST_F(FilesSourceTest, WhatIsNamedAsAnImageAndIsNoneFailsItsSample) {
   Add("a.jpg", "<!DOCTYPE html>\n<html>");
   Add("b.jpg", test::kJpegBytes);
   Add("c.seg.png", "MZ");
-  Add("d.jpg", std::string(test::kJpegBytes).substr(0, 3));  // cut, and begins as one
+  Add("d.jpg", std::string(test::kJpegBytes).substr(0, 3));  // truncated, but begins like a JPEG
   for (const uint64_t stream_above : {uint64_t{1} << 20, uint64_t{2}}) {
     SourceOptions options;
     options.stream_above = stream_above;
@@ -124,7 +124,7 @@ TEST_F(FilesSourceTest, WhatIsNamedAsAnImageAndIsNoneFailsItsSample) {
               "/in/c.seg.png: is named .png and is no image of a known format: begins with \"MZ\"; "
               "remove it, pack with --on-error skip, or --type seg.png=bytes");
   }
-  // The one that fails does not say what the column is.
+  // The file that fails does not decide the column's type.
   const auto source = OpenSource("files", {"/in"}, {file_system_.get()});
   const auto columns = (*source)->InitialColumns();
   ASSERT_TRUE(columns.ok()) << columns.status();
@@ -173,7 +173,7 @@ TEST_F(FilesSourceTest, TypesThatAreAskedFor) {
   EXPECT_TRUE(absl::IsInvalidArgument(OpenSource("sa1b", {"/in"}, options).status()));
 }
 
-// What a tar has is known at its end.
+// The columns of a tar are known only at its end.
 TEST_F(FilesSourceTest, TypesThatAreAskedForOfTars) {
   WriteFile(*file_system_, "/in.tar",
             test::MakeTar({{"d/a.jpg", "<html>"}, {"d/b.jpg", std::string(test::kJpegBytes)}}));

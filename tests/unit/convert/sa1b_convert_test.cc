@@ -11,7 +11,7 @@ namespace {
 using test::FindField;
 using test::SmallSa1bJson;
 
-// Converts, regenerates, and expects the same bytes; tells whether source_json was needed.
+// Converts, regenerates, and expects the same bytes. Says whether source_json was needed.
 struct Converted {
   absl::Status status;
   bool has_source = false;
@@ -185,7 +185,7 @@ TEST(Sa1bConvertTest, AWrongSumIsNamedByItsAnnotation) {
   Convert(json, &converted);
   EXPECT_EQ(test::Message(converted.status).find("annotation 2: "), 0u) << converted.status;
 
-  Converted with_misfit;  // the annotation in front has no mask that fits
+  Converted with_misfit;  // the annotation at the front has no mask that fits
   Convert(Replace(json, "[4, 6]", "[4]"), &with_misfit);
   EXPECT_EQ(test::Message(with_misfit.status).find("annotation 2: "), 0u) << with_misfit.status;
 }
@@ -205,7 +205,7 @@ TEST(Sa1bConvertTest, AConverterCanBeUsedAgainAfterAnError) {
   }
 }
 
-// Any change of one character either is refused or comes back as it was.
+// Any change of one character is either refused or comes back unchanged.
 TEST(Sa1bConvertTest, RandomChangesAreKeptOrRefused) {
   const std::string json = SmallSa1bJson(2);
   std::minstd_rand random(7);

@@ -129,7 +129,7 @@ TEST_F(TarSourceTest, TwoTarsBehindEachOtherAreOne) {
   EXPECT_EQ(Load(first + MakeTar({{"b.txt", "2"}})).Keys(), (std::vector<std::string>{"a", "b"}));
 }
 
-// The samples before the cut come, but for one that nothing shows to be whole; then a failure that says so.
+// The samples before the cut are loaded, except one that may be incomplete. Then comes a failure that says so.
 TEST_F(TarSourceTest, ATarThatWasCutOffEndsThere) {
   const std::string tar = MakeTar(
       {{"a.txt", std::string(600, 'a')}, {"a.cls", "1"}, {"b.txt", std::string(20, 'b')}, {"b.cls", ""}}, "", "ustar");

@@ -1,4 +1,4 @@
-// A buffer outlives the readers it was used with.
+// A buffer outlives the readers that used it.
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
@@ -30,7 +30,7 @@ std::unique_ptr<FileSystem> NewDatasets(size_t samples) {
   return files;
 }
 
-// Memory that one reader gives back is the next one's.
+// The next reader gets the memory that one reader frees.
 TEST(BlockBufferReuse, AReaderAtTheAddressOfAnother) {
   const auto files = NewDatasets(6);
   for (const std::string container : {"shard", "mds", "webdataset"}) {

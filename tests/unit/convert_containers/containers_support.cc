@@ -212,14 +212,14 @@ void DatasetGenerator::Make(Target target) {
   for (uint64_t count = 1 + Below(7); count-- > 0;) {
     const size_t place = Below(names.size());
     Column column = MakeRandomColumn(names[place], target);
-    // Only as it is can the name be an extension.
+    // The name can be an extension only if it stays unchanged.
     if (column.name == "/key") column.type = Type::kBytes, column.dtype = Type::kU8, column.shape.reset();
     columns_.push_back(std::move(column));
     names.erase(names.begin() + static_cast<ptrdiff_t>(place));
   }
   columns_.back().nullable = false;  // a tar has no sample without values
   if (has_key) std::swap(columns_[0], columns_[Below(columns_.size())]);
-  // Of a nullable column some values are absent, or none, or all.
+  // Of a nullable column, some values are absent, or none, or all.
   std::map<std::string, int> absent;
   for (const Column& column : columns_)
     absent[column.name] = !column.nullable || target.mds ? 0 : static_cast<int>(Below(3)) * 50;

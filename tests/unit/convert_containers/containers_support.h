@@ -1,4 +1,4 @@
-// What the tests of conversion between containers share.
+// Shared by the tests of conversion between containers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace shardkit::test {
 
-// A sample by column; an absent value is not in it. The key is one of the values.
+// A sample by column, without the absent values. The key is one of the values.
 using Samples = std::vector<Row>;
 
 // The bytes of one number, and of an array that carries its shape.
@@ -31,7 +31,7 @@ std::string MaskValue(uint32_t height, uint32_t width, uint32_t ones);
 Column MakeColumn(std::string name, Type type, bool nullable = false);
 Column MakeArrayColumn(std::string name, Type dtype, std::optional<std::vector<uint64_t>> shape = std::nullopt);
 
-// Writes a dataset of our own container; fails the test when that does not work.
+// Writes a Shardkit dataset. The test fails when that does not work.
 void WriteShards(FileSystem& files, const std::string& directory, const std::vector<Column>& columns,
                  const Samples& samples, const DatasetWriterOptions& options = {});
 
@@ -47,10 +47,10 @@ absl::Status ConvertTo(FileSystem& files, const std::string& input, const std::s
 absl::Status ConvertTo(FileSystem& files, const std::string& input, const std::string& output, Container to);
 
 std::vector<Column> ColumnsOf(FileSystem& files, const std::string& path);
-// "name type" of each column, "?" behind nullable ones and "*" behind the key, separated by commas.
+// "name type" of each column, with "?" after nullable columns and "*" after the key, separated by commas.
 std::string ColumnText(FileSystem& files, const std::string& path);
 
-// Three samples "s0", "s1", "s2" with a text column and what is given.
+// Three samples "s0", "s1", "s2" with a text column and the given columns.
 void WriteThree(FileSystem& files, const std::string& directory, std::vector<Column> columns,
                 const std::vector<std::vector<std::string>>& values);
 
@@ -59,7 +59,7 @@ class DatasetGenerator {
  public:
   explicit DatasetGenerator(uint64_t seed) : random_(seed, 7, 0) {}
 
-  // Where the samples are to go without loss, which some types and values forbid.
+  // The container that the samples must go to without loss, which excludes some types and values.
   struct Target {
     bool mds = false;
     bool tar = false;

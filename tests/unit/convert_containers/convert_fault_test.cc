@@ -1,4 +1,4 @@
-// Conversions in which any one call to the file system fails, or all from one on; and power cuts.
+// Conversions in which one call to the file system fails, or all calls from one on; and power cuts.
 #include "convert_containers/containers_support.h"
 #include "support/fault_filesystem.h"
 #include "support/unsynced_filesystem.h"
@@ -81,8 +81,8 @@ Tree Expected(const Case& which) {
 
 bool IsComplete(FileSystem& files, const Case& which) { return Exists(files, "/out/" + which.manifest); }
 
-// Either no dataset, or a whole one: not even a reader that needs no manifest, as of tars, finds what looks
-// like one and is not, but for finished shards that were kept.
+// There is either no dataset, or a whole one. Even a reader that needs no manifest, like the reader of tars, finds
+// nothing that only looks like a dataset, except finished shards that were kept.
 void CheckNothingOrWhole(FileSystem& files, const Case& which, const Tree& expected) {
   Tree left = ReadTree(files, "/out");
   if (IsComplete(files, which)) {
@@ -133,12 +133,12 @@ TEST_P(ConvertFaultTest, EveryCall) {
         }
         SCOPED_TRACE("call " + std::to_string(number) + ": " + failed->operation + " " + failed->path +
                      (keep ? ", kept" : ""));
-        // Reading can do without the index of a dataset of ours.
+        // A Shardkit dataset can be read without its index.
         const bool can_do_without = failed->path == "/in/dataset.idx";
         EXPECT_TRUE(!status.ok() || can_do_without);
         if (!status.ok()) {
           EXPECT_EQ(status.code(), fault.status.code()) << status;
-          // Where all fails, another thread's failure may be the one that is told.
+          // When all calls fail, another thread's failure may be reported.
           const std::string named = can_do_without || fault.all_following ? "/" : failed->path;
           EXPECT_NE(Message(status).find(named), std::string::npos) << status;
         }
@@ -154,12 +154,12 @@ TEST_P(ConvertFaultTest, EveryCall) {
   }
 }
 
-// An error of the file system is none of the sample at hand, whatever its code: nothing is lost in silence.
+// An error of the file system is not the fault of the present sample, whatever its code: no sample is silently lost.
 TEST_P(ConvertFaultTest, EveryCallWhileBadSamplesAreSkipped) {
   const Case which = Cases()[GetParam()];
   const Tree expected = Expected(which);
   Tree same = expected;
-  same.erase(".shardkit-job");  // which tells jobs that skip from those that do not
+  same.erase(".shardkit-job");  // records whether the job skips samples
   for (uint64_t number = 1;; number += TestStep()) {
     ASSERT_LT(number, 10000u);
     const auto files = NewInput(which);
@@ -200,7 +200,7 @@ TEST_P(ConvertFaultTest, EveryPowerCut) {
       SCOPED_TRACE("call " + std::to_string(number) + ", seed " + std::to_string(seed));
       const auto left = seed == 0 ? disk.Crash() : disk.Crash(number * 1000 + seed);
       if (finished) {
-        EXPECT_TRUE(IsComplete(*left, which));  // what was reported done is durable
+        EXPECT_TRUE(IsComplete(*left, which));  // a dataset reported as finished is durable
       }
       if (IsComplete(*left, which)) CheckNothingOrWhole(*left, which, expected);
       CheckLaterRun(*left, which, /*resume=*/true, expected);

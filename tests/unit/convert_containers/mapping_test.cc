@@ -1,5 +1,4 @@
-// The tables of format-spec/interop.md, "Conversion": what has no exact counterpart, and what becomes of it
-// when asked.
+// The tables of format-spec/interop.md, "Conversion": data without an exact counterpart, and how --lossy maps it.
 #include "convert_containers/containers_support.h"
 
 namespace shardkit::test {
@@ -7,7 +6,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// `cause` and the column's name stand in the message, and nothing was written.
+// The message contains `cause` and the column's name, and nothing was written.
 void ExpectRefused(FileSystem& files, Container to, bool lossy, const std::string& column, const std::string& cause) {
   ConvertOptions options = SmallOptions(to);
   options.lossy = lossy;
@@ -19,7 +18,7 @@ void ExpectRefused(FileSystem& files, Container to, bool lossy, const std::strin
   EXPECT_FALSE(Exists(files, "/out"));
 }
 
-// The values of the last column after a conversion that was asked to be lossy.
+// The values of the last column after a lossy conversion.
 struct Mapped {
   std::string columns;
   std::vector<std::string> values;
@@ -44,7 +43,7 @@ TEST(MappingTest, Bf16ToMds) {
   const Mapped mapped = MapLossy(*files, Container::kMds, "x");
   EXPECT_EQ(mapped.columns, "key utf8*, text utf8, x f32");
   EXPECT_EQ(mapped.values, (std::vector<std::string>{Bytes(1.0f), Bytes(-2.0f), "\0\0\xc0\x7f"s}));
-  // It stays what it was made: f32 again.
+  // It keeps the type that it was converted to: f32 again.
   ASSERT_TRUE(ConvertTo(*files, "/out", "/back", Container::kShard).ok());
   EXPECT_EQ(ColumnText(*files, "/back"), "key utf8*, text utf8, x f32");
 }
@@ -99,7 +98,7 @@ TEST(MappingTest, AbsentValuesToMds) {
   EXPECT_FALSE(Exists(*files, "/out"));
   EXPECT_EQ(MapLossy(*files, Container::kMds, "t").values, (std::vector<std::string>{"x", ""}));
 
-  // A number has nothing that could stand for it.
+  // No number can stand for an absent value.
   WriteShards(*files, "/numbers", columns, {{{"key", "a"}, {"t", "x"}}});
   options.lossy = true;
   const absl::Status number = ConvertTo(*files, "/numbers", "/out2", options);
@@ -123,7 +122,7 @@ TEST(MappingTest, ArraysThatMdsCannotHold) {
     EXPECT_NE(Message(status).find(cause), std::string::npos) << status;
     EXPECT_NE(Message(status).find("\"s0\""), std::string::npos) << status;
     EXPECT_FALSE(Exists(*other, "/out"));
-    // A tar has place for both.
+    // A tar can hold both.
     EXPECT_TRUE(ConvertTo(*other, "/in", "/tars", Container::kWebDataset).ok());
   }
 }
@@ -143,7 +142,7 @@ TEST(MappingTest, NamesInTars) {
             "g.txt bytes?, h.npy bytes?, i.npy bytes?");
 }
 
-// What was packed from files or tars has extensions for names.
+// Columns packed from files or tars have extensions as names.
 TEST(MappingTest, NamesThatAreExtensions) {
   const auto files = NewMemoryFileSystem();
   DatasetWriterOptions options;
@@ -183,7 +182,7 @@ TEST(MappingTest, KeysThatTarsCannotHold) {
   for (const std::string& key : {"a.b"s, ""s, "zero\0"s, "d.e/f.g"s, "__x__"s}) {
     SCOPED_TRACE(key);
     const auto files = NewMemoryFileSystem();
-    // "__x__" becomes a name that is passed over with this extension only.
+    // With only this extension, "__x__" becomes a name that readers skip.
     WriteShards(
         *files, "/in", {KeyColumn(), MakeColumn(key == "__x__" ? "y__" : "y", Type::kBytes)},
         {{{"key", "good"}, {key == "__x__" ? "y__" : "y", "1"}}, {{"key", key}, {key == "__x__" ? "y__" : "y", "1"}}});
@@ -233,14 +232,14 @@ TEST(MappingTest, TheKey) {
   options.columns = {"n"};
   ASSERT_TRUE(ConvertTo(*files, "/in", "/numbers", options).ok());
   EXPECT_EQ(ScanRows(*files, "/numbers")[1].at("key"), "000000000001");
-  // Numbers are no column, but stay from tar to tar.
+  // Numbers are not a column, but they are kept from tar to tar.
   ASSERT_TRUE(ConvertTo(*files, "/numbers", "/back", Container::kShard).ok());
   EXPECT_EQ(ColumnText(*files, "/back"), "n i32");
   ASSERT_TRUE(ConvertTo(*files, "/numbers", "/tars", Container::kWebDataset).ok());
   EXPECT_TRUE(ReadDataset(*files, "/tars") == ReadDataset(*files, "/numbers"));
 }
 
-// Of chosen columns, too, the key is one; and what is not chosen need not be one that can be read.
+// The key stays the key among chosen columns. Columns that were not chosen need not be readable.
 TEST(MappingTest, ChosenColumns) {
   const auto files = NewMemoryFileSystem();
   WriteThree(*files, "/in", {MakeColumn("x", Type::kBf16), MakeColumn("y", Type::kU8)}, {{"12"}, {"3"}});

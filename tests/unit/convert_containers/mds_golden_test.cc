@@ -1,4 +1,4 @@
-// Files of mosaicml-streaming's MDSWriter (0.13), which ours must equal to the byte.
+// Files of mosaicml-streaming's MDSWriter (0.13). Shardkit must write the same bytes.
 #include <nlohmann/json.hpp>
 
 #include <iterator>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// Everything in the directory but shardkit.json, which the peer does not have.
+// Everything in the directory except shardkit.json, which the peer does not write.
 Tree WriteMds(const std::vector<Column>& columns, const Samples& samples, const MdsWriterOptions& options) {
   const auto files = NewMemoryFileSystem();
   const auto written = WriteSamples(CreateMdsWriter(*files, "/out", MakeSchema(columns), options), samples);
@@ -58,7 +58,7 @@ TEST(MdsGoldenTest, ASmallDataset) {
             "ber\n"s);
 }
 
-// The md5 is the peer's, and covers arrays with and without shapes, of wide dimensions too.
+// The md5 is the peer's. It covers arrays with and without shapes, also with wide dimensions.
 TEST(MdsGoldenTest, NamesAndArrays) {
   const std::string horse = "\xf0\x9f\x90\x8e", e_acute = "\xc3\xa9", last = "\xef\xbf\xbf",
                     control = "\x01\n\"\\/\x7f";
@@ -96,7 +96,7 @@ TEST(MdsGoldenTest, NamesAndArrays) {
       R"("samples": 2, "size_limit": 67108864, "version": 2, "zip_data": null}], "version": 2})");
 }
 
-// Sizes at which the peer begins to divide four values of 10, 20, 30 and 5 bytes in another way.
+// Sizes at which the peer begins to divide four values of 10, 20, 30 and 5 bytes differently.
 TEST(MdsGoldenTest, RollOver) {
   const Samples samples = {{{"b", std::string(10, 'x')}},
                            {{"b", std::string(20, 'x')}},
@@ -172,7 +172,7 @@ TEST(JsonValueTest, AsPythonWritesIt) {
   EXPECT_EQ(JsonValue("\xe2\x82\xac\xf0\x9f\x90\x8e\xef\xbf\xbd").FormatLikePython(), R"("\u20ac\ud83d\udc0e\ufffd")");
   EXPECT_EQ(JsonValue(UINT64_MAX).FormatLikePython(), "18446744073709551615");
   EXPECT_EQ(JsonValue("\xff").FormatLikePython(), R"("\ufffd")");  // not UTF-8
-  // By code points, not by UTF-16's units: U+FFFF comes before U+1F40E.
+  // Sorted by code points, not by UTF-16 units: U+FFFF comes before U+1F40E.
   JsonValue high = JsonValue::Object();
   high.Set("\xf0\x9f\x90\x8e", 1).Set("\xef\xbf\xbf", 2);
   EXPECT_EQ(high.FormatLikePython(), R"({"\uffff": 2, "\ud83d\udc0e": 1})");

@@ -1,10 +1,10 @@
-// What the writer of MDS accepts, and what it refuses before or while it writes.
+// What the MDS writer accepts, and what it refuses before or during writing.
 #include "convert_containers/containers_support.h"
 
 namespace shardkit::test {
 namespace {
 
-// A file of any size that is never to be read.
+// A file of any size that must never be read.
 class HugeFile final : public RandomAccessFile {
  public:
   explicit HugeFile(uint64_t size) : size_(size) {}
@@ -33,7 +33,7 @@ absl::Status Create(const std::vector<Column>& columns, const MdsWriterOptions& 
   return status;
 }
 
-// Contains `what`; InvalidArgument.
+// Expects InvalidArgument with a message that contains `what`.
 void ExpectRefused(const absl::Status& status, const std::string& what) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_NE(Message(status).find(what), std::string::npos) << status;
@@ -112,7 +112,7 @@ TEST(MdsWriterTest, Settings) {
   EXPECT_TRUE(Create(columns, options).ok());
 }
 
-// Offsets have 32 bits. What is too large is refused before any of it is read.
+// Offsets have 32 bits. A sample that is too large is refused before any of it is read.
 TEST(MdsWriterTest, SamplesOfFourGibibytes) {
   const auto files = NewMemoryFileSystem();
   const Column one = MakeColumn("one", Type::kBytes), two = MakeColumn("two", Type::kBytes);
@@ -170,7 +170,7 @@ TEST(MdsWriterTest, SamplesThatDoNotFit) {
   ExpectRefused((*writer)->Append(sample, 1), "column \"other\": the dataset has no such column");
   sample.fields = {{&text, Value("1234")}};
   ExpectRefused((*writer)->Append(sample, 1), "a value of type utf8 does not fit the column of type i32");
-  writer->reset();  // without finishing: as if it had never been
+  writer->reset();  // without finishing: leaves nothing behind
   EXPECT_FALSE(Exists(*files, "/out"));
 }
 
@@ -180,7 +180,7 @@ TEST(MdsWriterTest, Directories) {
   const auto create = [&](const std::string& directory) { return CreateMdsWriter(*files, directory, schema).status(); };
   WriteFile(*files, "/foreign/shard.1.mds", "not ours: five digits are missing");
   EXPECT_TRUE(absl::IsAlreadyExists(create("/foreign")));
-  // Nor is it removed where there is a job.
+  // A foreign file is not removed either when the directory has the journal of a job.
   WriteFile(*files, "/foreign/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n");
   const absl::Status status = create("/foreign");
   EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;

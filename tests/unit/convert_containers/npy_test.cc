@@ -1,4 +1,4 @@
-// NumPy's files: what is written, and that nothing else is taken back; values in other forms.
+// NumPy's files: the bytes written, and that only these are converted back; values in other forms.
 #include "convert/npy.h"
 
 #include "convert/reform.h"
@@ -50,7 +50,7 @@ TEST(NpyTest, EveryTypeAndShapeComesBack) {
 }
 
 void ExpectRefused(Type dtype, const std::string& file) {
-  // Of the exact size, so that a read past the end is seen.
+  // Of the exact size, so that a sanitizer notices a read past the end.
   const std::unique_ptr<char[]> copy(new char[file.size()]);
   std::ranges::copy(file, copy.get());
   const auto view = ParseNpy(dtype, {copy.get(), file.size()});

@@ -1,4 +1,4 @@
-// Conversions that were interrupted, cancelled, or met bad samples.
+// Conversions that were interrupted or cancelled, or had bad samples.
 #include <functional>
 
 #include "convert_containers/containers_support.h"
@@ -48,7 +48,7 @@ uint64_t ShardsIn(FileSystem& files, const std::string& directory) {
   return count;
 }
 
-// Converts until `shards` shards are finished; the next one fails.
+// Converts until `shards` shards are finished. The next shard fails.
 void Interrupt(FileSystem& files, ConvertOptions options, uint64_t shards) {
   uint64_t number = 0, seen = 0;
   {
@@ -92,7 +92,7 @@ TEST_P(ConvertResumeTest, AfterEachShard) {
 
 using Change = std::function<void(ConvertOptions&)>;
 
-// What makes another job of one.
+// Changes that make it another job.
 std::vector<Change> Changes() {
   return {
       [](ConvertOptions& options) { options.lossy = true; },
@@ -189,7 +189,7 @@ TEST_P(ConvertResumeTest, AFinishedOneOfAnotherJobIsRefused) {
   WriteShards(*files, "/other", InputColumns(), samples, SmallShards(10, 3));
   expect_refused("/other", Options(GetParam(), true, true));
   EXPECT_TRUE(ReadTree(*files, "/out") == before);
-  // One that does not say which job made it.
+  // A dataset without a record of its job.
   ASSERT_TRUE(files->RemoveFile("/out/.shardkit-job").ok());
   expect_refused("/in", Options(GetParam(), true, true));
 }
@@ -207,7 +207,7 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& files, c
   return DatasetWriter::Create(files, directory, schema, set(DatasetWriterOptions()));
 }
 
-// Rows are the same as samples with names, and positions count on where none are given.
+// Rows equal samples with names. Positions continue when none are given.
 TEST_P(ConvertResumeTest, RowsAreSamples) {
   const auto files = NewMemoryFileSystem();
   const bool absent = GetParam() != Container::kMds;  // which has no absent values
@@ -229,7 +229,7 @@ TEST_P(ConvertResumeTest, RowsAreSamples) {
     EXPECT_EQ(begin % 2, 0u);
     EXPECT_EQ((*writer)->finished_shards().size(), begin / 2);
     for (const std::string& path : (*writer)->finished_shards()) EXPECT_TRUE(Exists(*files, path)) << path;
-    // What breaks the rules is refused, and the writer goes on.
+    // Rows that break the rules are refused, and the writer continues.
     const std::vector<std::optional<Value>> wrong[] = {{}, {Value("a"), Value("k")}, {Value("a"), {}, {}}};
     for (const auto& values : wrong) EXPECT_TRUE(absl::IsInvalidArgument((*writer)->Append(values)));
     for (uint64_t i = begin; i < end; ++i) {
@@ -289,7 +289,7 @@ TEST_P(ConvertResumeTest, CancellingLeavesNothingOrFinishedShards) {
   }
 }
 
-// A shard that was lost after its line in the journal had been written is made again.
+// A shard that was lost after its line was written to the journal is made again.
 TEST_P(ConvertResumeTest, ShardsThatWereCutShortAreMadeAgain) {
   const auto files = NewInput();
   Interrupt(*files, Options(GetParam(), false, true), 3);

@@ -1,4 +1,4 @@
-// Random datasets on their way through the containers and back.
+// Random datasets converted through the containers and back.
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -85,7 +85,7 @@ TEST_P(RoundTripTest, GivesTheSameFiles) {
 
 INSTANTIATE_TEST_SUITE_P(Journeys, RoundTripTest, testing::Range<size_t>(0, Journeys().size()));
 
-// Part after part, the samples are those of the whole; the columns are, too, whatever values a part has.
+// All parts together have the samples of the whole. They also have its columns, whatever values a part has.
 TEST(PartitionTest, PartsAreTheWhole) {
   for (uint64_t seed = 0; seed < 20; seed += TestStep()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -111,7 +111,7 @@ TEST(PartitionTest, PartsAreTheWhole) {
       EXPECT_TRUE(samples == generator.samples());
       const std::string merged = std::string("/merged ") + std::string(ContainerName(to));
       const auto manifest = MergeDatasets(*files, directories, merged);
-      // Without keys, two parts may happen to have the same samples.
+      // Without keys, two parts may have the same samples by chance.
       if (Message(manifest.status()).find("holds the same samples") != std::string::npos) continue;
       ASSERT_TRUE(manifest.ok()) << manifest.status();
       EXPECT_TRUE(ScanRows(*files, merged) == generator.samples());
@@ -120,7 +120,7 @@ TEST(PartitionTest, PartsAreTheWhole) {
   }
 }
 
-// Nobody sees the columns of no samples in an MDS index or in a tar: they are in shardkit.json.
+// Without samples, an MDS index or a tar does not show the columns. shardkit.json has them.
 TEST(EmptyTest, KeepsItsColumns) {
   const Container containers[] = {Container::kShard, Container::kMds, Container::kWebDataset};
   for (uint64_t seed = 0; seed < 20; seed += TestStep()) {
@@ -146,7 +146,7 @@ TEST(EmptyTest, KeepsItsColumns) {
   }
 }
 
-// A first sample larger than a shard follows one without samples, whose entry has the columns all the same.
+// The first sample is larger than a shard, so a shard without samples comes before it. Its entry still has the columns.
 TEST(EmptyTest, ShardsWithoutSamplesHaveColumns) {
   const auto files = NewMemoryFileSystem();
   WriteThree(*files, "/in", {{.name = "y", .type = Type::kU8}}, {{"1"}, {"2"}, {"3"}});

@@ -1,4 +1,4 @@
-// Samples that cannot be read, or have no place in the container, are passed over when that was asked for.
+// Samples that cannot be read or cannot be stored in the container are skipped on request.
 #include <numeric>
 
 #include "convert_containers/containers_support.h"
@@ -30,7 +30,7 @@ void WriteWithAbsent(FileSystem& files, const std::vector<uint64_t>& absent) {
   WriteShards(files, "/in", {KeyColumn(), MakeColumn("x", Type::kBytes, true)}, samples, SmallShards(0, 4));
 }
 
-// To MDS an absent value, to a tar a sample without any cannot be stored.
+// MDS cannot store an absent value. A tar cannot store a sample without values.
 TEST(SkipTest, BadSamplesAreListed) {
   for (const Container to : {Container::kMds, Container::kWebDataset}) {
     SCOPED_TRACE(ContainerName(to));
@@ -50,7 +50,7 @@ TEST(SkipTest, BadSamplesAreListed) {
   }
 }
 
-// Whenever the run ends, and however often it is taken up, a sample is listed once.
+// A sample is listed once, whenever the run ends and however often it is resumed.
 TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
   for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
     for (uint64_t step = 1; step < 100; step += 3) {
@@ -58,7 +58,7 @@ TEST(SkipTest, BadSamplesAreListedOnceAcrossInterruptions) {
       const auto files = NewMemoryFileSystem();
       WriteWithAbsent(*files, {0, 3, 4, 6, 7, 9});
       if (to == Container::kShard) {
-        // One in the middle cannot be read.
+        // A value in the middle cannot be read.
         std::string shard = ReadAll(*files, "/in/00000000.shard");
         const size_t place = shard.find("value 5");
         ASSERT_NE(place, shard.npos);
@@ -112,8 +112,7 @@ TEST(SkipTest, DamagedValueOfTheInput) {
   }
 }
 
-// Whatever byte of a shard is damaged: what is kept is as it was, and the rest is listed, by its key where that is
-// known.
+// For damage in any byte of a shard: the samples kept are unchanged, and the rest is listed, by key if it is known.
 TEST(SkipTest, EveryByteOfAShard) {
   const auto files = NewMemoryFileSystem();
   Samples samples;

@@ -1,4 +1,4 @@
-// Tars that are written: their bytes, when a next one begins, and their index.
+// Written tars: their bytes, when the next tar begins, and their index.
 #include <numeric>
 
 #include "container/foreign/tar_shard_writer.h"
@@ -12,7 +12,7 @@ using namespace std::string_literals;
 
 constexpr size_t kBlock = 512;
 
-// What stands in a header, read by its definition (POSIX ustar; GNU's form has "ustar  " for its magic).
+// The fields of a header, read by their definition (POSIX ustar; GNU's form has "ustar  " as its magic).
 struct Header {
   std::string name;
   uint64_t mode = 0, owner = 0, group = 0, size = 0, time = 0;

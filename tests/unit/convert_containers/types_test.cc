@@ -1,4 +1,4 @@
-// Types of what comes from other containers, and encodings that stay.
+// Types of columns from other containers, and encodings that are kept.
 #include <nlohmann/json.hpp>
 
 #include "convert_containers/containers_support.h"
@@ -22,7 +22,7 @@ TEST(TypesTest, OfMdsWithoutAWordOnWhatItWas) {
   EXPECT_EQ(dataset->manifest().metadata.at("shardkit.source"), "mds");
 }
 
-// Values say it, as in packing; of MDS the encoding must be known before them.
+// The values decide the type, as in packing. For MDS the encoding must be known before the values.
 TEST(TypesTest, OfTarsWithoutAWordOnWhatTheyWere) {
   const auto files = NewMemoryFileSystem();
   WriteFile(*files, "/in/0.tar",
@@ -47,7 +47,7 @@ TEST(TypesTest, OfTarsWithoutAWordOnWhatTheyWere) {
   EXPECT_TRUE(ScanRows(*files, "/tars") == rows);
 }
 
-// Also of a tar, whose names say one format; another container keeps the type beside it.
+// Also for a tar whose names say one format. Another container records the type.
 TEST(TypesTest, ImagesOfSeveralFormats) {
   const auto files = NewMemoryFileSystem();
   WriteFile(
@@ -73,7 +73,7 @@ TEST(TypesTest, ImagesOfSeveralFormats) {
   EXPECT_NE(Message(bad).find("sample 1: column \"jpg\": is named .jpg and is no image"), std::string::npos) << bad;
 }
 
-// Of every encoding that is read, the stored bytes are written again.
+// For every readable encoding, the stored bytes are written again.
 TEST(TypesTest, EncodingsOfMdsStay) {
   const MdsFields fields = EveryField();
   const std::vector<MdsRow> rows = EveryRow(12);
@@ -98,7 +98,7 @@ TEST(TypesTest, EncodingsOfMdsStay) {
   ExpectRows(*OpenDataset(*files, "/again"), fields, rows);
 }
 
-// Chosen for a dataset of ours, they stay from MDS to MDS; back here the columns are what they were.
+// Encodings chosen for a Shardkit dataset are kept from MDS to MDS. Converted back, the columns are the original ones.
 TEST(TypesTest, ChosenEncodings) {
   const auto files = NewMemoryFileSystem();
   WriteThree(*files, "/in", {MakeColumn("n", Type::kI64), MakeColumn("p", Type::kBytes)}, {{"12345678"}, {"any"}});
@@ -127,7 +127,7 @@ TEST(TypesTest, ADamagedWordOnWhatItWas) {
   }
 }
 
-// A value that is not the file of an array any more: the damage is told, not passed on.
+// A value that is no longer the file of an array: the damage is reported, not converted.
 TEST(TypesTest, DamagedArraysInTars) {
   const auto files = NewMemoryFileSystem();
   WriteThree(*files, "/in", {MakeColumn("n", Type::kI32)}, {{"1234"}});

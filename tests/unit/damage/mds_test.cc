@@ -1,5 +1,5 @@
-// MDS has no checksums but those that its index may list, of whole files. A bit of a value changes that value
-// and nothing else; a bit of what holds the shard together is found.
+// MDS has no checksums, except the hashes of whole files that its index may list. A bit of a value changes only that
+// value. A bit of the shard's structure is found.
 #include "mds/mds_maker.h"
 #include "shardkit/convert.h"
 #include "unit/damage/observe.h"
@@ -12,7 +12,7 @@ const MdsFields& Fields() {
   return fields;
 }
 
-// Of one sample each, and of one length: nothing but their names tells them apart.
+// Each shard has one sample, of the same length: only their names distinguish the shards.
 const std::vector<MdsRow>& Rows() {
   static const std::vector<MdsRow> rows = {{MdsArray({2}, 0, "ab"), "xy", "text"},
                                            {MdsArray({2}, 0, "cd"), "uv", "TEXT"}};
@@ -41,7 +41,7 @@ Subject NewCompressedSubject(const std::vector<std::string>& hashes) {
   return MakeSubject("compressed", ReadDataset(*files, "/out"), "", ValuesOfRows());
 }
 
-// The original's data or an error, and the damage known to Validate unless it means nothing.
+// The original's data or an error. Validate finds the damage unless it has no effect.
 void ExpectFoundOrUnharmed(const Observation& seen) {
   EXPECT_TRUE(seen.changed.empty());
   EXPECT_TRUE(seen.unharmed() || seen.found);
@@ -64,7 +64,7 @@ TEST(MdsDamage, OfAShard) {
     if (bit / 8 < begins[0]) return ExpectFoundOrUnharmed(seen);
     EXPECT_TRUE(seen.lies.empty());
     if (!seen.error.ok()) {
-      // Of an array the shape is checked against the elements.
+      // The shape of an array is checked against its elements.
       EXPECT_EQ(column, 0u);
       return ExpectFoundOrUnharmed(seen);
     }
@@ -102,7 +102,7 @@ TEST(MdsDamage, OfTheIndex) {
   const Subject subject = NewSubject();
   FlipEveryBit(subject, "index.json", [&](uint64_t, const Observation& seen) {
     ExpectFoundOrUnharmed(seen);
-    // The index alone says how many samples there are, until a shard is opened.
+    // Until a shard is opened, only the index says how many samples there are.
     for (const std::string& lie : seen.lies) EXPECT_TRUE(lie == "another number of samples" && !seen.error.ok()) << lie;
   });
   CutAtEveryLength(subject, "index.json", [&](uint64_t, const Observation& seen) {
@@ -119,7 +119,7 @@ TEST(MdsDamage, OfACompressedShardWithHashes) {
   });
 }
 
-// What is decompressed holds together, but its values may be others.
+// The decompressed shard is consistent, but its values may be different.
 TEST(MdsDamage, OfACompressedShard) {
   const Subject subject = NewCompressedSubject({});
   size_t silent = 0;

@@ -76,7 +76,7 @@ class Observer {
     Note(metadata.status());
     if (metadata.ok() && *metadata != subject_.metadata) Lie("other metadata");
     const auto statistics = dataset.ReadStatistics();
-    if (dataset.container() != "shard") return;  // of others they are those of the values as they are
+    if (dataset.container() != "shard") return;  // other containers compute them from the present values
     Note(statistics.status());
     if (statistics.ok() && *statistics != subject_.statistics) Lie("other statistics");
   }
@@ -145,7 +145,7 @@ class Observer {
 
   FileSystem& files_;
   const Subject& subject_;
-  // A decompressor takes longer to make than all the rest.
+  // Making a decompressor takes longer than all the rest.
   static thread_local BlockBuffer buffer_;
   Observation seen_;
 };

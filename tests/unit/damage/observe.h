@@ -21,7 +21,7 @@ namespace shardkit::test {
 
 using Values = std::vector<std::vector<std::optional<std::string>>>;  // by sample and column
 
-// Files at /data, and what a reader must make of them.
+// Files at /data, and the result that a reader must give.
 struct Subject {
   std::string name;
   Tree files;          // relative to /data
@@ -32,19 +32,19 @@ struct Subject {
   std::vector<ColumnStatistics> statistics;
 };
 
-// Columns, metadata and statistics as they are read of the undamaged files, whose values must be these, and
-// which must be valid.
+// `values` are the expected values. The undamaged files must have these values and be valid. Their columns, metadata
+// and statistics are read.
 Subject MakeSubject(std::string name, Tree files, std::string target, Values values);
 
 // A value by sample and column.
 using Place = std::pair<size_t, size_t>;
 
-// What came out of a damaged dataset.
+// The results of reading a damaged dataset.
 struct Observation {
   absl::Status error;  // the first of reading; OK when everything could be read
-  // Values that were read without an error and are not the original's.
+  // Values that were read without an error but differ from the original.
   std::map<Place, std::optional<std::string>> changed;
-  // What else was said without an error and is not so: "other columns", "two answers for a value", …
+  // Other wrong results without an error: "other columns", "two answers for a value", …
   std::vector<std::string> lies;
   bool found = false;  // by Validate
   std::vector<Problem> problems;
@@ -52,18 +52,18 @@ struct Observation {
   bool unharmed() const { return error.ok() && changed.empty() && lies.empty(); }
 };
 
-// Opens, reads in order, at random, by column and by key, copies, and validates deeply. `turn` chooses the
-// column that is read alone, so that the eight bits of a byte have several.
+// Opens, reads in order, at random, by column and by key, copies, and validates deeply. `turn` chooses the column that
+// is read alone, so that the eight bits of a byte use several columns.
 Observation Observe(FileSystem& files, const Subject& subject, size_t turn);
 
-// Calls `check`, one call at a time, for every bit of a file of the subject flipped, and for every length
-// below its own that it is cut to. Stops after a few failures. Uses all processors.
+// Calls `check`, one call at a time, with every bit of one of the subject's files flipped, and with the file truncated
+// to every shorter length. Stops after a few failures. Uses all processors.
 using Check = std::function<void(uint64_t place, const Observation& observation)>;
 void FlipEveryBit(const Subject& subject, const std::string& file, const Check& check);
 void CutAtEveryLength(const Subject& subject, const std::string& file, const Check& check);
 
-// No lies and no values but the original's, and the damage found: by Validate in any case, by reading unless
-// what was damaged means nothing to it.
+// There are no lies and only the original's values. Validate always finds the damage. Reading finds it unless it does
+// not use the damaged bytes.
 void ExpectNothingElse(const Observation& observation);
 
 }  // namespace shardkit::test

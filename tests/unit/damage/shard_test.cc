@@ -1,5 +1,5 @@
-// Our own container: no bit of a shard, a manifest or an offset index can change, and no byte be cut off,
-// without an error that says where; and whatever is read besides is the original's.
+// Shardkit's own container. A flipped bit or a missing byte in a shard, a manifest or an offset index always gives an
+// error with its place. All other values read are the original's.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -114,7 +114,7 @@ TEST(DatasetDamage, OfManifestAndIndex) {
     FlipEveryBit(subject, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
     CutAtEveryLength(subject, file, [&](uint64_t, const Observation& seen) {
       ExpectNothingElse(seen);
-      // What the index says is in the shards, too.
+      // The shards contain everything that the index says, too.
       EXPECT_EQ(seen.error.ok(), file == "dataset.idx");
     });
   }

@@ -1,5 +1,5 @@
-// WebDataset tars. A tar has checksums of its headers alone: a bit of a value changes that value and nothing
-// else, unless an index of ours lies beside it.
+// WebDataset tars. A tar has checksums only of its headers. A bit of a value changes only that value, unless Shardkit's
+// index lies beside the tar.
 #include "shardkit/tar_index.h"
 #include "unit/damage/observe.h"
 #include "webdataset/tar_maker.h"
@@ -28,13 +28,13 @@ TEST(TarDamage, WithoutAnIndex) {
   FlipEveryBit(subject, "x.tar", [&](uint64_t bit, const Observation& seen) {
     const uint64_t byte = bit / 8, member = byte / 1024, within = byte % 1024;
     if (byte >= kEnd) {
-      // One block of zeros ends a tar. Validate wants both.
+      // One block of zeros is enough to end a tar. Validate wants two.
       ExpectNothingChanged(seen);
       EXPECT_EQ(seen.error.ok(), byte >= kEnd + 512);
       EXPECT_TRUE(seen.found);
     } else if (within < 512) {
       ExpectNothingChanged(seen);
-      // Spaces and leading zeros of the checksum itself.
+      // The spaces and leading zeros of the checksum field itself.
       EXPECT_TRUE(!seen.error.ok() || (within >= 148 && within < 156));
     } else if (within < 512 + kMembers[member].data.size()) {
       EXPECT_TRUE(seen.error.ok() && seen.lies.empty() && !seen.found);
@@ -86,7 +86,7 @@ TEST(TarDamage, OfCompressedTars) {
       EXPECT_TRUE(seen.lies.empty());
       EXPECT_TRUE(seen.error.ok() || absl::IsDataLoss(seen.error) || absl::IsResourceExhausted(seen.error))
           << seen.error;
-      // The headers' own checksums keep keys, columns and lengths.
+      // The headers' checksums protect keys, columns and lengths.
       for (const auto& [place, value] : seen.changed) EXPECT_GT(place.second, 0u);
       silent += seen.changed.empty() ? 0 : 1;
     });

@@ -1,4 +1,4 @@
-// What the tests of datasets, of faults and of whole conversions share.
+// Shared by the tests of datasets, of faults and of whole conversions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ void WriteTree(FileSystem& file_system, const std::string& directory, const Tree
 // Everything below a directory; empty when it is missing.
 Tree ReadTree(FileSystem& file_system, const std::string& directory);
 
-// The same without the record of the job that made it: what is the same for equal samples and options.
+// The same without the record of the job that made it. The result is equal for equal samples and options.
 Tree ReadDataset(FileSystem& file_system, const std::string& directory);
 
 // Names and sizes, for messages.
@@ -63,7 +63,7 @@ absl::StatusOr<DatasetSummary> WriteDataset(FileSystem& file_system, const std::
                                             const std::vector<OwnedSample>& samples,
                                             const DatasetWriterOptions& options = {});
 
-// The values of a sample by column; absent ones are not in it. The key is one of them.
+// The values of a sample by column, without the absent ones. The key is one of them.
 using Row = std::map<std::string, std::string>;
 Row RowOf(const OwnedSample& sample);
 std::vector<Row> RowsOf(const std::vector<OwnedSample>& samples);
@@ -79,7 +79,7 @@ DatasetWriterOptions SmallShards(uint64_t shard_samples, uint32_t block_samples)
 absl::StatusOr<PackReport> PackFiles(FileSystem& file_system, const std::vector<std::string>& inputs,
                                      const std::string& output, const PackOptions& options);
 
-// "" when the dataset is valid, else the first problem or the error.
+// "" when the dataset is valid, otherwise the first problem or the error.
 std::string ValidateText(FileSystem& file_system, const std::string& path, bool deep = false);
 
 }  // namespace shardkit::test

@@ -27,7 +27,7 @@ Manifest MakeManifest() {
   return manifest;
 }
 
-// Replaces a piece of the text and makes the checksum right again, so that the checks behind it are reached.
+// Replaces a piece of the text and repairs the checksum, so that the checks behind it are reached.
 std::string Edited(std::string text, std::string_view from, std::string_view to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, text.npos) << from;

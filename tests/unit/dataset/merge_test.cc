@@ -1,4 +1,4 @@
-// Making manifest and index anew, and merging datasets.
+// Rebuilding manifest and index, and merging datasets.
 #include "dataset/dataset_support.h"
 #include "support/fault_filesystem.h"
 
@@ -29,7 +29,7 @@ TEST_F(MergeTest, EqualsWhatIsPackedAtOnce) {
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
 }
 
-// Links fail as between file systems.
+// Links fail as they do between file systems.
 class NoLinks final : public FileSystem {
  public:
   explicit NoLinks(FileSystem* base) : base_(base) {}
@@ -110,7 +110,7 @@ TEST_F(MergeTest, DatasetsWithoutSamplesMerge) {
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
 }
 
-// Parts of one job: the first of the samples in parts, each of `count` / parts.
+// A part of one job: 20 samples, recorded as part `part` of `parts`.
 TEST_F(MergeTest, PartsOfOneJobAreGivenOnceEachAndInTheirOrder) {
   const auto write = [&](const std::string& directory, uint64_t part, uint64_t parts, const std::string& job) {
     DatasetWriterOptions options = SmallShards(9, 4);
@@ -136,7 +136,7 @@ TEST_F(MergeTest, PartsOfOneJobAreGivenOnceEachAndInTheirOrder) {
   EXPECT_NE(refused({"/a0", "/a1", "/a1", "/a2"}).find("/a1: is part 1/3 of its job, as /a1 is"), std::string::npos);
   EXPECT_NE(refused({"/a1", "/a0", "/a2"}).find("give them in the order /a0 /a1 /a2"), std::string::npos);
 
-  // What is counted otherwise, or belongs to another input, is no part of the job.
+  // A part with another count or another input does not belong to the job.
   write("/b1", 1, 2, "a");
   write("/c1", 1, 3, "c");
   EXPECT_NE(refused({"/a0", "/b1", "/a2"}).find("part 1/3 is not given"), std::string::npos);
@@ -148,7 +148,7 @@ TEST_F(MergeTest, PartsOfOneJobAreGivenOnceEachAndInTheirOrder) {
   EXPECT_EQ(merged->samples(), 80u);
   EXPECT_FALSE(Exists(*files_, "/merged/.shardkit-job"));
 
-  // Without a record, or one of other shards, nothing is known.
+  // Without a record, or with a record of other shards, nothing is known about the job.
   ASSERT_TRUE(files_->RemoveFile("/a0/.shardkit-job").ok());
   EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/by_hand").ok());
   WriteFile(*files_, "/rest/.shardkit-job", ReadAll(*files_, "/a2/.shardkit-job"));
@@ -168,7 +168,7 @@ TEST_F(MergeTest, ShardsThatAreEqualAreNamed) {
   refused({"/0", "/0"}, "/0/00000000.shard", "/0/00000000.shard");
   refused({"/0", "/whole"}, "/0/00000000.shard", "/whole/00000000.shard");
   refused({"/1", "/whole"}, "/1/00000000.shard", "/whole/00000004.shard");
-  // Within one part they were there before.
+  // Within one part, equal shards existed before the merge.
   const std::vector<OwnedSample> same(20, OwnedSample{"", {{&LabelColumn(), std::string(4, 'x')}}});
   auto writer = DatasetWriter::Create(*files_, "/same", MakeSchema({LabelColumn()}), SmallShards(5, 5));
   for (const OwnedSample& sample : same) ASSERT_TRUE((*writer)->Append(sample.View(), 1).ok());
@@ -200,14 +200,14 @@ TEST_F(MergeTest, RebuildKeepsTheOrderOfAReadableManifest) {
   auto manifest = ReadManifest(*files_, "/whole");
   std::swap(manifest->shards[0], manifest->shards[3]);
   WriteFile(*files_, "/whole/dataset.json", FormatManifest(*manifest));
-  EXPECT_NE(ValidateText(*files_, "/whole"), "");  // the index is that of the old order
+  EXPECT_NE(ValidateText(*files_, "/whole"), "");  // the index has the old order
   const auto rebuilt = RebuildIndex(*files_, "/whole");
   ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
   EXPECT_EQ(rebuilt->shards, manifest->shards);
   EXPECT_EQ(ValidateText(*files_, "/whole"), "");
   EXPECT_EQ(ScanRows(*files_, "/whole")[0], RowOf(samples_[27]));
 
-  // One of a later version is good but not for us.
+  // A manifest of a later version is not damaged, but this version cannot read it.
   WriteFile(*files_, "/whole/dataset.json", "{\"format\": \"shardkit-dataset\", \"version\": 2}");
   EXPECT_TRUE(absl::IsUnimplemented(RebuildIndex(*files_, "/whole").status()));
 }

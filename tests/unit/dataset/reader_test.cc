@@ -56,7 +56,7 @@ TEST_F(DatasetReaderTest, ReadsEveryValueInEveryModeWithAndWithoutTheIndex) {
   }
 }
 
-// What a buffer shows of a map stays open with it, whatever its dataset has closed since.
+// A map stays open while a buffer has views of it, even when its dataset has closed the shard since.
 TEST_F(DatasetReaderTest, ABufferKeepsTheShardThatAKeyWasFoundIn) {
   DatasetOptions options;
   options.mode = ReadMode::kMapped;
@@ -93,7 +93,7 @@ TEST_F(DatasetReaderTest, ReadsManyValuesAtOnce) {
     BlockBuffer buffer;
     const std::vector<uint64_t> outside = {1, 100};
     EXPECT_TRUE(absl::IsOutOfRange(dataset->ReadValues(outside, image, 1, &buffer, std::span(values).first(2))));
-    // Not a blob: a chunk of many values would have to be decompressed for each.
+    // Not a blob: for each value, a chunk of many values would have to be decompressed.
     EXPECT_TRUE(
         absl::IsFailedPrecondition(dataset->ReadValues(wanted, *dataset->FindColumn("text"), 1, &buffer, values)));
     EXPECT_TRUE(dataset->ReadValues({}, image, 1, &buffer, {}).ok());
@@ -181,14 +181,14 @@ TEST_F(DatasetReaderTest, KeepsFewShardsOpen) {
   EXPECT_EQ(opens(), 0u);
   read(0), read(1), read(10), read(2);
   EXPECT_EQ(opens(), 2u);
-  read(20);  // the second shard goes: the first was used later
+  read(20);  // closes the second shard, because the first was used later
   EXPECT_EQ(opens(), 3u);
   read(0), read(20);
   EXPECT_EQ(opens(), 3u);
   read(10);
   EXPECT_EQ(opens(), 4u);
 
-  // One that is in use outlives its place in the cache.
+  // A shard in use outlives its place in the cache.
   const auto shard = (*dataset)->OpenShard(5);
   read(0), read(10), read(20);
   EXPECT_EQ((*shard)->sample_count(), 9u);

@@ -1,4 +1,4 @@
-// Interrupted writers, and what a later one makes of what they left.
+// Interrupted writers, and how a later writer continues from their leftovers.
 #include "dataset/dataset_support.h"
 
 namespace shardkit::test {
@@ -108,7 +108,7 @@ TEST_F(ResumeTest, NeedsTheSameOptionsAndLeavesTheRestAlone) {
       *files_, "/data", MakeSchema({KeyColumn(), required, LabelColumn(), TextColumn()}), Options(true));
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
   EXPECT_TRUE(ReadTree(*files_, "/data") == left);
-  // Threads do not matter.
+  // The number of threads does not matter.
   DatasetWriterOptions threads = Options(true);
   threads.threads = 4;
   EXPECT_EQ(Create(threads)->resume_position(), 20u);
@@ -119,7 +119,7 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   Append(*writer, 64);
   ASSERT_TRUE(writer->Finish().ok());
   const Tree complete = ReadTree(*files_, "/data");
-  // Killed between the manifest and the tidying up.
+  // Killed between writing the manifest and the cleanup.
   WriteFile(*files_, "/data/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n");
   WriteFile(*files_, "/data/.shardkit-pack.lock", "");
   EXPECT_TRUE(absl::IsAlreadyExists(DatasetWriter::Create(*files_, "/data", TestSchema(), Options(false)).status()));
@@ -134,7 +134,7 @@ TEST_F(ResumeTest, ACompleteDatasetIsLeftAsItIs) {
   EXPECT_TRUE(ReadTree(*files_, "/data") == complete);
 }
 
-// A dataset's sample that is not stored must not be lost without a word, however many come.
+// A finished dataset refuses every further sample, so that none is lost silently.
 TEST_F(ResumeTest, ACompleteDatasetTakesNoSamples) {
   auto writer = Create(Options(false));
   Append(*writer, 64);
@@ -172,7 +172,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   for (const DatasetWriterOptions& options : others) expect_refused(options, TestSchema());
   expect_refused(Options(true), MakeSchema({KeyColumn(), ImageColumn()}));
 
-  // Made otherwise, or not as it was made.
+  // Made differently, or changed since.
   ASSERT_TRUE(files_->RemoveFile("/data/.shardkit-job").ok());
   expect_refused(Options(true), TestSchema());
   const std::string& record = complete.at(".shardkit-job");
@@ -187,7 +187,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   EXPECT_TRUE(Create(Options(true))->Finish().ok());
 }
 
-// What tells jobs apart lies beside what is the same for equal samples.
+// The record of the job is a separate file. All other files are equal for equal samples.
 TEST_F(ResumeTest, TheJobDoesNotShowInTheDataset) {
   Tree trees[2];
   for (int i = 0; i < 2; ++i) {
@@ -244,7 +244,7 @@ TEST_F(ResumeTest, AJournalCutAnywhereIsTakenUpAsFarAsItGoes) {
     ASSERT_TRUE(writer->Finish().ok());
     EXPECT_TRUE(ReadTree(*files_, "/data") == expected) << length;
   }
-  // One that cannot be told to be of the same job is refused.
+  // A directory that cannot be assigned to the same job is refused.
   ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
   WriteTree(*files_, "/data", left);
   WriteFile(*files_, "/data/.shardkit-pack.journal", "something else\n");
@@ -253,7 +253,7 @@ TEST_F(ResumeTest, AJournalCutAnywhereIsTakenUpAsFarAsItGoes) {
 }
 
 TEST_F(ResumeTest, RemembersSkippedSamplesOnce) {
-  // Positions 3, 13, 23, … are passed over; the writer is suspended again and again.
+  // Positions 3, 13, 23, … are skipped. The writer is suspended again and again.
   std::vector<uint64_t> expected;
   for (uint64_t i = 3; i < 64; i += 10) expected.push_back(i);
   std::vector<SkippedSample> skipped;

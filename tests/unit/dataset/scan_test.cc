@@ -86,7 +86,7 @@ TEST_F(ScanTest, BlocksKnowWhereTheyAre) {
   EXPECT_EQ(*(*scanner)->Next(), nullptr);
 }
 
-// A consumer that holds blocks leaves fewer to be read ahead, and must not change what comes.
+// When a consumer holds blocks, fewer are read ahead. The blocks must be the same.
 TEST_F(ScanTest, HoldingSomeBlocksChangesNothing) {
   for (const int threads : {0, 1, 2, 5}) {
     for (size_t hold = 1; hold <= 6; ++hold) {
@@ -107,7 +107,7 @@ TEST_F(ScanTest, HoldingSomeBlocksChangesNothing) {
         }
         held.push_back(*std::move(block));
         if (held.size() > hold) held.erase(held.begin());
-        // What is held stays readable.
+        // Held blocks stay readable.
         ASSERT_EQ(held[0]->view().column(0).bytes(0), samples_[held[0]->first_sample()].key);
       }
       EXPECT_EQ(expected, 160u);

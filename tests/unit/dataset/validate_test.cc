@@ -1,4 +1,4 @@
-// What validation says of indexes whose checksums are right and whose content is not.
+// Validation of indexes that have correct checksums and wrong content.
 #include <algorithm>
 
 #include "base/endian.h"
@@ -29,7 +29,7 @@ class ValidateTest : public testing::Test {
     return messages;
   }
 
-  // Changes a number of the index and makes its checksums fit.
+  // Changes a number of the index and repairs its checksums.
   void ChangeIndex(uint64_t offset, uint64_t add) {
     std::string bytes = ReadAll(*files_, kIndexPath);
     StoreLittle(bytes.data() + offset, LoadLittle<uint64_t>(bytes.data() + offset) + add);
@@ -66,14 +66,15 @@ TEST_F(ValidateTest, CountsRepeatedKeysOverTheWholeDataset) {
             (std::vector<std::string>{"/keys: 3 samples have a key that an earlier one has, and cannot be found by it",
                                       "/keys: key \"k1000007\" stands in 2 samples, first in 7 and 99",
                                       "/keys: key \"k1000038\" stands in 3 samples, first in 38 and 40"}));
-  // Of a damaged one nothing is said: its indexes tell nothing.
+  // Repeated keys of a damaged shard are not reported: its indexes cannot be trusted.
   std::string bytes = ReadAll(*files_, "/keys/00000003.shard");
   bytes[bytes.size() / 2] ^= 1;
   WriteFile(*files_, "/keys/00000003.shard", bytes);
   EXPECT_TRUE(Validate(*files_, "/keys")->warnings.empty());
 }
 
-// More than are compared one by one, and more of one key than are looked at, in lists of several pieces.
+// More keys than are compared one by one, and more occurrences of one key than are examined, in lists of several
+// pieces.
 TEST_F(ValidateTest, CountsManyRepeatedKeys) {
   std::vector<OwnedSample> samples;
   for (const uint64_t keys : {40000, 3000, 1}) {
@@ -140,7 +141,7 @@ TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {
   EXPECT_EQ(ValidateText(*files_, "/late"), "");
 }
 
-// A shard's bytes with another key index, all checksums being right.
+// A shard's bytes with another key index. All checksums are correct.
 std::string WithKeyIndex(const std::string& shard, const Schema& schema, std::vector<uint64_t> hashes) {
   const std::string_view bytes = shard;
   const auto trailer = format::DecodeTrailer(bytes.substr(bytes.size() - format::kTrailerBytes), bytes.size());

@@ -75,7 +75,7 @@ TEST_F(DatasetWriterTest, ASampleLargerThanAShardHasOneOfItsOwn) {
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
 }
 
-// Whatever the order in which they come, and at the cost of one shard.
+// In any order of the types, and at the cost of one more shard.
 TEST_F(DatasetWriterTest, ImagesOfSeveralFormatsMakeAColumnOfImages) {
   std::array<Column, 3> columns;
   constexpr std::array kTypes = {Type::kJpeg, Type::kPng, Type::kImage};
@@ -133,7 +133,7 @@ TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {
   EXPECT_EQ(ScanRows(*files_, "/data"), RowsOf(samples));
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
 
-  // Values of a column that the shard lacks are absent, with and without the index.
+  // Values of a column that the shard does not have are absent, with and without the index.
   const auto dataset = DatasetReader::Open(*files_, "/data");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   BlockBuffer buffer;
@@ -235,7 +235,7 @@ TEST_F(DatasetWriterTest, ASampleThatBreaksTheRulesIsPassedOver) {
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
 }
 
-// The writer remembers columns by their address, which may come to be that of another column.
+// The writer remembers columns by address. Another column may later have the same address.
 TEST_F(DatasetWriterTest, ColumnsMayBeMadeAnewForEverySample) {
   auto writer = Create("/data", {KeyColumn()});
   std::vector<Row> expected;
@@ -294,12 +294,11 @@ TEST_F(DatasetWriterTest, CreateRefusesWhatIsNotItsOwn) {
   EXPECT_TRUE(writer->Finish().ok());
   EXPECT_TRUE(ReadTree(*files_, "/data") == before);
 
-  // A lock without anything else is left by a run that died at once, and a directory that is not there may be
-  // made even so.
+  // A run that died at once leaves only a lock. The directory may still be used, and a missing directory may be made.
   WriteFile(*files_, "/died/.shardkit-pack.lock", "");
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
   EXPECT_EQ(ReadTree(*files_, "/died").size(), 4u);
-  // So is the record of a dataset of which all else was removed.
+  // The same holds for the record of a dataset whose other files were removed.
   for (const auto& [name, bytes] : ReadDataset(*files_, "/died")) ASSERT_TRUE(files_->RemoveFile("/died/" + name).ok());
   EXPECT_TRUE(WriteDataset(*files_, "/died", MakeSamples(3)).ok());
 }

@@ -1,5 +1,5 @@
-// Memory runs out on a thread of the library, at each allocation in turn: the operation says so, or has done without;
-// nothing hangs, and the process goes on. operator new is replaced in this program.
+// Each allocation on a thread of the library fails in turn. The operation reports it, or works without the memory.
+// Nothing hangs, and the process continues. This program replaces operator new.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -18,7 +18,7 @@
 namespace {
 
 std::atomic<bool> armed = false;
-std::atomic<uint64_t> allocations = 0;  // on other threads than the caller's
+std::atomic<uint64_t> allocations = 0;  // on threads other than the caller's
 std::atomic<uint64_t> failing = 0;      // the first that fails
 std::atomic<bool> all_following = false;
 std::atomic<pthread_t> caller;
@@ -36,7 +36,7 @@ void* operator new(std::size_t size) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-// By default it calls the other; a sanitizer's does not.
+// By default it calls the other operator; a sanitizer's version does not.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return Fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
 }
@@ -50,12 +50,12 @@ class AllocationTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(60), SmallShards(20, 5)).ok()); }
 
-  // `run` does without what fails, or returns ResourceExhausted. Its own thread's allocations do not fail.
+  // `run` works without the failed allocation, or returns ResourceExhausted. Allocations on its own thread do not fail.
   static void FailEachAllocation(const std::function<absl::Status()>& run) {
     caller = pthread_self();
     for (const bool following : {false, true}) {
       uint64_t errors = 0;
-      // A prime number at a time, once there have been enough, as there are thousands.
+      // After the first allocations the step is a prime number, because there are thousands.
       uint64_t step = 1;
       for (uint64_t number = 1;; number += step) {
         failing = number;
@@ -118,7 +118,7 @@ TEST_F(AllocationTest, LoadersOfImagesAndMasks) {
   options.columns = {{.name = "image", .decode = ColumnDecode::kImage},
                      {.name = "masks", .decode = ColumnDecode::kMasks}};
   options.geometry = Geometries()[3];
-  // What a sample's decoding asks for is not the sample's fault.
+  // A failed allocation during decoding is not the sample's fault.
   options.bad_samples = BadSamples::kSkip;
   FailEachAllocation([&]() -> absl::Status {
     const auto loader = OpenLoader(*files_, options);

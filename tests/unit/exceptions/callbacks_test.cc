@@ -1,5 +1,5 @@
-// Functions of the user that throw, on whatever thread: the exception becomes an error with its text, nothing hangs,
-// and nothing is left behind.
+// User functions that throw, on any thread. The exception becomes an error with its text, nothing hangs, and nothing is
+// left behind.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -60,7 +60,7 @@ class CallbacksTest : public testing::Test {
     return options;
   }
 
-  // Goes on until the error, which stays, and counts the batches before it.
+  // Continues until the error, which stays, and counts the batches before it.
   static absl::Status Follow(Loader& loader, uint64_t* batches = nullptr) {
     while (true) {
       const auto batch = loader.Next();
@@ -111,7 +111,7 @@ TEST_F(CallbacksTest, ADecodeFunctionsExceptionNamesItsSample) {
   run([] { throw 7; }, absl::StatusCode::kInternal, "threw an exception that is no std::exception");
 }
 
-// A bad sample before it in the batch is left out; the exception ends the loader all the same.
+// A bad sample before it in the batch is skipped. The exception still ends the loader.
 TEST_F(CallbacksTest, SkippingBadSamplesSkipsNoException) {
   LoaderOptions options = Options(2);
   options.bad_samples = BadSamples::kSkip;
@@ -200,7 +200,7 @@ TEST_F(CallbacksTest, BatchMemoryThatThrows) {
       LoaderOptions options = Options(threads);
       options.epochs = 0;
       options.batch_memory = std::make_shared<Memory>(at);
-      // Batches of ever other sizes, so that memory goes back.
+      // Batches of changing sizes, so that memory is given back.
       options.plan.order = SampleOrder::kShuffled;
       options.plan.shuffle_buffer_bytes = 1 << 20;
       if (std::string(at) == "free") options.memory_bytes = 1 << 20;
@@ -210,7 +210,7 @@ TEST_F(CallbacksTest, BatchMemoryThatThrows) {
         continue;
       }
       absl::Status status;
-      // Held batches take all of the memory: what comes back then is freed.
+      // Held batches use all of the memory, so memory that comes back is freed.
       std::vector<std::shared_ptr<const Batch>> held;
       for (int i = 0; i < 2000 && status.ok(); ++i) {
         auto batch = (*loader)->Next();
@@ -261,7 +261,7 @@ TEST_F(CallbacksTest, UnpackingToAFileSystemThatThrows) {
   EXPECT_FALSE(Exists(*files_, "/out"));
 }
 
-// Two samples a unit; `at` says which call throws.
+// Two samples per unit. `at` says which call throws.
 class ThrowingSource : public Source {
  public:
   explicit ThrowingSource(std::string at) : at_(std::move(at)) {}
@@ -321,7 +321,7 @@ TEST_F(CallbacksTest, SourcesThatThrow) {
   }
 }
 
-// An exception on the caller's own thread: what a failed pack keeps is kept.
+// After an exception on the caller's own thread, a failed pack still keeps its finished shards.
 TEST_F(CallbacksTest, PackingGoesOnAfterAnExceptionOfProgress) {
   PackOptions options;
   options.dataset = SmallShards(6, 3);

@@ -1,4 +1,4 @@
-// The system starts no more threads: what can do with fewer, or with none, does.
+// The system starts no more threads. Code that can work with fewer threads, or without threads, does so.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@ namespace {
 std::atomic<int> threads_left = INT32_MAX;
 }  // namespace
 
-// In place of the C library's: the library calls this one.
+// Replaces the C library's function: the library calls this one.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                               void* argument) {
   using Function = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

@@ -1,5 +1,5 @@
-// Power cuts: whatever part of what was not synced survives, no dataset looks complete and is not, and a
-// later run finishes with the same bytes.
+// Power cuts: whatever part of the unsynced data survives, no incomplete dataset looks complete, and a later run
+// finishes with the same bytes.
 #include <set>
 
 #include "fault/fault_support.h"
@@ -8,8 +8,8 @@
 namespace shardkit::test {
 namespace {
 
-// Makes every call from a given one on fail, as for a program whose machine has just lost power; the state of
-// the disk is then that of the call before.
+// Every call from a given one on fails, as if the machine had just lost power. The state of the disk is then that
+// before the call.
 std::unique_ptr<UnsyncedFileSystem> StateAfterCall(uint64_t number,
                                                    const std::function<void(UnsyncedFileSystem&)>& prepare,
                                                    const std::function<absl::Status(FileSystem&)>& operate,
@@ -27,7 +27,7 @@ std::unique_ptr<UnsyncedFileSystem> StateAfterCall(uint64_t number,
   return disk;
 }
 
-// Of calls 1, 2, … and of all seeds, calls check(after the crash).
+// Calls `check` after a crash at call 1, 2, …, with every seed.
 void CrashAfterEveryCall(const std::function<void(UnsyncedFileSystem&)>& prepare,
                          const std::function<absl::Status(FileSystem&)>& operate, uint64_t seeds,
                          const std::function<void(FileSystem&, bool finished)>& check) {
@@ -58,7 +58,7 @@ TEST(CrashTest, OfAFreshPackIsResumed) {
       [&](FileSystem& left, bool finished) {
         EXPECT_TRUE(NothingOrWhole(left, "/out"));
         if (finished) {
-          EXPECT_TRUE(Exists(left, "/out/dataset.json"));  // what was reported done is durable
+          EXPECT_TRUE(Exists(left, "/out/dataset.json"));  // a dataset reported as finished is durable
         }
         FaultFileSystem counting(&left);
         const absl::Status status = PackOnce(counting, true);
@@ -88,7 +88,7 @@ TEST(CrashTest, OfAFreshPackIsStartedOver) {
       });
 }
 
-// The output lies in directories that are made for it: they must be as durable as what they hold.
+// The output lies in directories that are made for it. They must be as durable as their contents.
 TEST(CrashTest, AFinishedDatasetIsThereWithItsDirectories) {
   UnsyncedFileSystem disk;
   PrepareInput(disk);

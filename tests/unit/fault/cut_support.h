@@ -1,4 +1,4 @@
-// What the tests share in which a file is cut while it is mapped.
+// Shared by the tests in which a file is truncated while it is mapped.
 #pragma once
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 namespace shardkit::test {
 
-// A directory of the system, for maps that the system itself takes pages from.
+// A directory of the real file system, so that the system can remove pages from maps.
 class SystemDirectory {
  public:
   SystemDirectory() {
@@ -30,7 +30,7 @@ class SystemDirectory {
 
 inline constexpr size_t kCutSamples = 40;
 
-// Of a few KiB each, so that a block takes several pages.
+// Samples of a few KiB each, so that a block takes several pages.
 inline std::vector<OwnedSample> LargeSamples() {
   std::vector<OwnedSample> samples;
   std::mt19937_64 random(5);
@@ -38,7 +38,7 @@ inline std::vector<OwnedSample> LargeSamples() {
     OwnedSample& sample = samples.emplace_back();
     sample.key = "key" + std::to_string(100 + i);
     std::string image = "\xff\xd8\xff";
-    // Of no zeros, which cannot be told from what was cut, and not to be compressed.
+    // Bytes that are not zero and not compressible, because truncated bytes read as zeros.
     while (image.size() < 2000 + i * 331 % 3000) image += static_cast<char>(1 + random() % 255);
     sample.fields.emplace_back(&ImageColumn(), image);
     sample.fields.emplace_back(&TextColumn(), "text of sample " + std::to_string(i) + std::string(i * 17 % 200, 'x'));
@@ -74,7 +74,7 @@ inline void WriteContainer(const std::string& kind, const SystemDirectory& direc
   }
 }
 
-// Which of the columns holds the images: of a tar it has another name.
+// The position of the image column. In a tar it has another name.
 inline size_t ImagePosition(const DatasetReader& dataset) {
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     if (dataset.columns()[i].name.starts_with("image")) return i;
@@ -87,7 +87,7 @@ inline void Cut(const std::string& path, uint64_t length) {
   ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(length)), 0) << path;
 }
 
-// The bytes are those expected, but from some place on they may be zeros.
+// The bytes are the expected ones, but from some position on they may be zeros.
 inline bool SameOrZero(std::string_view shown, std::string_view expected) {
   if (shown.size() != expected.size()) return false;
   for (size_t i = 0; i < shown.size(); ++i) {

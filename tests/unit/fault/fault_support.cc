@@ -72,7 +72,7 @@ void FailEveryCall(const FaultRun& run, const Fault& fault) {
     }
     SCOPED_TRACE("call " + std::to_string(number) + ": " + failed->operation + " " + failed->path);
     if (!status.ok()) {
-      // Where one failure can be got over, a later one is reported.
+      // When the operation can recover from one failure, a later failure is reported.
       const bool other = fault.all_following && run.may_succeed && run.may_succeed(*failed);
       EXPECT_TRUE(other || Message(status).find(failed->path) != std::string::npos) << status;
       EXPECT_EQ(status.code(), fault.status.code()) << status;

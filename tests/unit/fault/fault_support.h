@@ -1,4 +1,4 @@
-// What the tests with failing file systems share.
+// Shared by the tests with failing file systems.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace shardkit::test {
 
-// A tree of about twenty samples, some with files of their own kind, so that the schema has several columns.
+// A tree of about twenty samples. Some have files of other kinds, so that the schema has several columns.
 const Tree& InputTree();
 inline constexpr uint64_t kInputSamples = 23;
 
-// Four shards and more, of several blocks each.
+// Makes at least four shards, each of several blocks.
 PackOptions SmallPack(bool resume = false, bool keep = false);
 
-// What an undisturbed run makes of the tree.
+// The result of an undisturbed run for the tree.
 const Tree& ExpectedDataset();
 
 // A memory file system with the tree at /in.
@@ -25,9 +25,9 @@ std::unique_ptr<FileSystem> NewInput();
 // Either no dataset, or a whole one.
 ::testing::AssertionResult NothingOrWhole(FileSystem& file_system, const std::string& directory);
 
-// Lets every call of `operate` fail, one after the other, each time on what `prepare` makes. `operate` must
-// return an error that names the file whose call failed, but for calls that `may_succeed` says it can do
-// without; `check` looks at what was left. `fault` says what the failure is like.
+// Makes every call of `operate` fail, one after the other, each time on fresh files made by `prepare`. `operate` must
+// return an error that names the file of the failed call, except for calls that it can do without, according to
+// `may_succeed`. `check` examines the files left behind. `fault` describes the failure.
 struct FaultRun {
   std::function<std::unique_ptr<FileSystem>()> prepare;
   std::function<absl::Status(FileSystem&)> operate;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kSamples = 12;
 
-// No value is absent, so that every container has a place for all.
+// No value is absent, so that every container can store all samples.
 std::vector<OwnedSample> JobSamples() {
   std::vector<OwnedSample> samples = MakeSamples(kSamples);
   for (size_t i = 0; i < kSamples; ++i) {
@@ -32,7 +32,7 @@ void WriteNative(FileSystem& files, const std::string& path) {
   ASSERT_TRUE((*writer)->Finish().ok());
 }
 
-// At /data; its input is made elsewhere, so that nothing else is there.
+// Writes the container to /data. Its input is made elsewhere, so that nothing else is there.
 void WriteContainer(FileSystem& files, const std::string& kind, const std::string& path) {
   if (kind == "shard") return WriteNative(files, path);
   const auto other = NewMemoryFileSystem();
@@ -58,7 +58,7 @@ void WriteContainer(FileSystem& files, const std::string& kind, const std::strin
   }
 }
 
-// Every value in every way there is; the first error.
+// Reads every value in every way. Returns the first error.
 absl::Status ReadAllWays(FileSystem& files, const std::string& path, std::string* shown) {
   DatasetOptions options;
   options.max_open_shards = 1;
@@ -121,7 +121,7 @@ absl::Status ValidateDeep(FileSystem& files, const std::string& path, std::strin
   options.threads = 2;
   const auto report = Validate(files, path, options);
   if (!report.ok()) return report.status();
-  // A failure of the device is no damage.
+  // A failure of the device is not damage.
   *shown += std::to_string(report->samples) + " samples, " + std::to_string(report->problem_count) + " problems";
   for (const Problem& problem : report->problems) *shown += "; " + problem.message;
   return absl::OkStatus();
@@ -137,7 +137,7 @@ absl::Status UnpackAll(FileSystem& files, const std::string& path, std::string* 
   return absl::OkStatus();
 }
 
-// Holds what is shown against an undisturbed run's.
+// Compares what is shown with an undisturbed run.
 Job Reading(const std::string& name, std::function<void(FileSystem&)> prepare,
             std::function<absl::Status(FileSystem&, std::string*)> read, bool reads_only = true) {
   const auto files = NewMemoryFileSystem();
@@ -199,7 +199,7 @@ std::vector<Job> WritingJobs() {
     auto listed = ListTars(files, "/data");
     return listed.ok() && !listed->empty() ? (*listed)[0] : std::string("/data/none.tar");
   };
-  // Named before any call can fail.
+  // The name is made before any call can fail.
   static const std::string tar = [&] {
     const auto files = NewMemoryFileSystem();
     tars(*files);

@@ -1,5 +1,4 @@
-// What can be done with datasets of every container, as a table: to be tried on file systems that fail and on
-// machines that lose power.
+// A table of the operations on datasets of every container, for tests with failing file systems and power cuts.
 #pragma once
 
 #include <functional>
@@ -16,15 +15,15 @@ struct Job {
   // Makes the input.
   std::function<void(FileSystem&)> prepare;
 
-  // Does it. When it returns OK, what it gave has been held against what an undisturbed run gives: a wrong
-  // answer fails the test.
+  // Runs the job. When it returns OK, its result was compared with that of an undisturbed run: a wrong result fails the
+  // test.
   std::function<absl::Status(FileSystem&)> operate;
 
-  // It writes nothing that stays.
+  // True when it leaves no new files.
   bool reads_only = false;
 };
 
-// Of the containers "shard", "mds", "mds-zstd", "tar" and "tar-indexed".
+// For the containers "shard", "mds", "mds-zstd", "tar" and "tar-indexed".
 std::vector<Job> ReadingJobs();
 
 // Indexes of every kind, merging, repairing.
@@ -36,8 +35,8 @@ const Tree& InputOf(const Job& job);
 // The whole file system after an undisturbed run.
 const Tree& OutcomeOf(const Job& job);
 
-// Files that are neither as before the job nor as after it, and missing ones that were there before and are
-// after. Empty when all is as it should be. `temporaries` says that those of an unfinished run may be there.
+// Files that are neither as before the job nor as after it, and missing files that exist both before and after it.
+// Empty when everything is right. `temporaries` allows the temporary files of an unfinished run.
 std::string Unexpected(const Job& job, const Tree& now, bool temporaries);
 
 }  // namespace shardkit::test

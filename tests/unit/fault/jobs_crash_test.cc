@@ -1,5 +1,5 @@
-// Power cuts during every job that writes: each file is as before, as after, or not there where it was not;
-// and the job can be done again.
+// Power cuts during every job that writes. Each file is as before, as after, or missing if it did not exist before. The
+// job can be repeated.
 #include "fault/jobs.h"
 #include "support/unsynced_filesystem.h"
 
@@ -26,12 +26,12 @@ TEST_P(JobCrashTest, AfterEveryCall) {
       Tree tree = ReadTree(*left, "/");
       EXPECT_EQ(Unexpected(job, tree, /*temporaries=*/true), "");
       if (finished) {
-        // What was reported done is durable.
+        // Files of a job reported as finished are durable.
         for (const auto& [name, bytes] : OutcomeOf(job))
           EXPECT_TRUE(tree.contains(name) && tree.at(name) == bytes) << name;
       } else {
         absl::Status again = job.operate(*left);
-        // Who repairs a shard is told to remove what an interrupted run has left.
+        // repair tells its user to remove the leftovers of an interrupted run.
         constexpr std::string_view kLeft = ".shard.tmp";
         if (absl::IsAlreadyExists(again) && Message(again).find(kLeft) != std::string::npos) {
           const size_t end = Message(again).find(kLeft) + kLeft.size();

@@ -1,5 +1,5 @@
-// Every call of every job failed in turn: an error that names file and operation, or the right result; and
-// nothing half done is left.
+// Every call of every job fails in turn. The result is an error that names file and operation, or the right result. No
+// unfinished files are left.
 #include "fault/jobs.h"
 #include "io/posix_error.h"
 
@@ -41,17 +41,17 @@ TEST_P(JobFaultTest, EveryCall) {
         EXPECT_NE(Message(status).find(failed->path + ": cannot " + failed->operation), std::string::npos) << status;
       }
       const Tree left = ReadTree(*files, "/");
-      // What cannot be removed stays.
+      // A file that cannot be removed stays.
       EXPECT_EQ(Unexpected(job, left, failed->operation.starts_with("remove")), "") << status;
       if (status.ok()) {
-        // Where the right result came all the same, nothing is missing.
+        // When the result is right despite the failure, nothing is missing.
         for (const auto& [name, bytes] : OutcomeOf(job))
           EXPECT_TRUE(left.contains(name) && left.at(name) == bytes) << name;
       } else if (!job.reads_only) {
         const absl::Status again = job.operate(*files);
         EXPECT_TRUE(again.ok() || absl::IsAlreadyExists(again)) << again;
         Tree tree = ReadTree(*files, "/");
-        // Where all was done but for removing these.
+        // Everything succeeded, except removing these files.
         std::erase_if(tree, [](const auto& entry) { return entry.first.find("/.shardkit-pack") != std::string::npos; });
         EXPECT_EQ(Describe(tree), Describe(OutcomeOf(job)));
       }

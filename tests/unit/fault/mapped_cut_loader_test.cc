@@ -1,4 +1,4 @@
-// A loader whose files are cut while they are mapped: batches that are right, then an error.
+// A loader whose files are truncated while they are mapped: correct batches, then an error.
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -29,8 +29,7 @@ std::vector<std::string> Shards(const std::string& path) {
   return shards;
 }
 
-// Batches until the end or an error, each of them held against the samples it says it has. `at_step` is
-// called before each.
+// Reads batches until the end or an error, and compares each batch with its samples. Calls `at_step` before each batch.
 absl::Status Follow(Loader& loader, const std::vector<OwnedSample>& samples,
                     const std::function<void(size_t)>& at_step) {
   for (size_t step = 0;; ++step) {
@@ -75,8 +74,8 @@ TEST_P(MappedCutLoaderTest, BetweenBatches) {
   EXPECT_NE(Message(status).find("was cut while it was mapped"), std::string::npos) << status;
 }
 
-// At any moment: while a block is hashed, parsed or copied. Samples and keys have no zeros, so that none can
-// be taken for right.
+// The file is truncated at any moment: while a block is hashed, parsed or copied. Samples and keys contain no zeros, so
+// that truncated bytes are noticed.
 TEST_P(MappedCutLoaderTest, AtAnyMoment) {
   const Tree tree = ReadTree(*PosixFileSystem(), path_);
   for (uint64_t round = 0; round < 12; ++round) {
@@ -88,7 +87,7 @@ TEST_P(MappedCutLoaderTest, AtAnyMoment) {
     });
     const absl::Status status = Follow(*loader, samples_, [](size_t) {});
     cutter.join();
-    // It may have been done before.
+    // The loader may have finished before.
     EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << status;
     for (const std::string& shard : Shards(path_)) {
       ASSERT_TRUE(PosixFileSystem()->RemoveFile(shard).ok());

@@ -1,5 +1,5 @@
-// Files that are cut while they are mapped, under every reader: an error, never the end of the process and
-// never wrong data.
+// Files that are truncated while they are mapped, under every reader: an error, never the end of the process and never
+// wrong data.
 #include <functional>
 
 #include "fault/cut_support.h"
@@ -31,7 +31,7 @@ class MappedCutTest : public testing::TestWithParam<Case> {
     return opened.ok() ? *std::move(opened) : nullptr;
   }
 
-  // The file that shard 0 of the open dataset is read from.
+  // The file of shard 0 of the open dataset.
   std::string FirstShard(const DatasetReader& dataset) {
     const auto shard = dataset.OpenShard(0);
     EXPECT_TRUE(shard.ok()) << shard.status();
@@ -46,13 +46,12 @@ class MappedCutTest : public testing::TestWithParam<Case> {
     EXPECT_NE(Message(status).find("was cut while it was mapped: it had"), std::string::npos) << status;
   }
 
-  // Lengths to cut the file to: nothing left, within a page, at the bounds of pages, and without its last
-  // byte.
+  // The lengths for truncation: 0, within a page, at page boundaries, and without the last byte.
   static std::vector<uint64_t> Lengths(uint64_t size) {
     return {0, 1, 4096, 4097, size / 2, size / 4096 * 4096, size - 1};
   }
 
-  // Opens, reads a little so that the first shard is mapped, cuts it, and calls `read`.
+  // Opens, reads a little so that the first shard is mapped, truncates the shard, and calls `read`.
   void AfterEachCut(const std::function<void(const DatasetReader&, const std::string&)>& read) {
     const auto probe = Open();
     const std::string file = FirstShard(*probe);
@@ -134,7 +133,7 @@ TEST_P(MappedCutTest, ValuesInAnyOrder) {
   });
 }
 
-// Values that were read before stay readable; asking tells that they may not be what they were.
+// Values that were read before stay readable. CheckMapped says that they may have changed.
 TEST_P(MappedCutTest, ValuesThatAreHeld) {
   const auto probe = Open();
   const std::string file = FirstShard(*probe);
@@ -176,7 +175,7 @@ TEST_P(MappedCutTest, Unpacking) {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* kind : {"shard", "mds", "mds-zstd", "tar", "tar-indexed"}) cases.push_back({kind, true});
-  // Without checksums the length of the file alone tells.
+  // Without checksums, only the file's length shows the truncation.
   cases.push_back({"shard", false});
   cases.push_back({"tar-indexed", false});
   return cases;

@@ -1,10 +1,10 @@
-// Packing and merging where any one call to the file system fails, or all from one on.
+// Packing and merging when one call to the file system fails, or all calls from one on.
 #include "fault/fault_support.h"
 
 namespace shardkit::test {
 namespace {
 
-// The first look at a column's files passes over one that cannot be read: loading it will tell.
+// The first look at a column's files skips a file that cannot be read. Loading it reports the error.
 bool IsInputFile(const FileSystemCall& call) {
   return call.path.starts_with("/in/") && (call.operation == "open" || call.operation == "read");
 }
@@ -35,7 +35,7 @@ std::unique_ptr<FileSystem> Interrupted() {
   return files;
 }
 
-// A later run gives what an undisturbed one would have given, whatever was left.
+// A later run gives the result of an undisturbed run, whatever was left.
 void CheckLaterRun(FileSystem& files, bool resume) {
   const bool complete = Exists(files, "/out/dataset.json");
   const absl::Status status = PackOnce(files, SmallPack(resume, resume));
@@ -85,7 +85,7 @@ TEST(PackFaultTest, EveryCallOfAResumedRun) {
       run.operate = [](FileSystem& files) { return PackOnce(files, SmallPack(true, true)); };
       run.check = [&](FileSystem& files, const absl::Status&) {
         EXPECT_TRUE(NothingOrWhole(files, "/out"));
-        // What was finished before is never thrown away.
+        // Shards finished before are never removed.
         EXPECT_TRUE(Exists(files, "/out/00000000.shard"));
         EXPECT_TRUE(Exists(files, "/out/00000001.shard"));
         CheckLaterRun(files, resume_later);
@@ -111,13 +111,13 @@ TEST(PackFaultTest, EveryCallOfAFreshRunOverLeftovers) {
   }
 }
 
-// A run that is being given up meets a further failure: what cannot be removed must still be known as its
-// own.
+// While a run is being cancelled, another call fails. Files that cannot be removed must still be recognised as the
+// run's own.
 TEST(PackFaultTest, EveryCallOfARunThatIsCancelled) {
   for (const bool keep : {false, true}) {
     FaultRun run;
     run.prepare = NewInput;
-    // Whether a file that is about to be removed could be closed is of no interest.
+    // It does not matter whether a file could be closed before it is removed.
     run.may_succeed = [](const FileSystemCall& call) { return call.operation == "close"; };
     run.operate = [&](FileSystem& files) {
       DatasetWriterOptions options = SmallShards(6, 3);
@@ -178,7 +178,7 @@ TEST(PackFaultTest, EveryCallOfAMerge) {
     FaultRun run;
     run.prepare = prepare;
     run.operate = merge;
-    // Where a link does not work the shard is copied.
+    // When a link fails, the shard is copied.
     run.may_succeed = [](const FileSystemCall& call) { return call.operation == "link"; };
     run.check = [&](FileSystem& files, const absl::Status& status) {
       EXPECT_TRUE(NothingOrWhole(files, "/out"));

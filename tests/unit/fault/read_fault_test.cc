@@ -1,4 +1,4 @@
-// Reading, validating and unpacking where any one call to the file system fails.
+// Reading, validating and unpacking when one call to the file system fails.
 #include "fault/fault_support.h"
 
 namespace shardkit::test {
@@ -38,7 +38,7 @@ TEST(ReadFaultTest, EveryCallOfAScan) {
         if (*block == nullptr) break;
         samples += (*block)->view().sample_count();
       }
-      EXPECT_EQ(samples, expected);  // no error is taken for the end
+      EXPECT_EQ(samples, expected);  // an error is not mistaken for the end
       return absl::OkStatus();
     };
     FailEveryCall(run);
@@ -92,7 +92,7 @@ TEST(ReadFaultTest, EveryCallOfValidating) {
     FaultRun run;
     run.prepare = NewDataset;
     run.check = Nothing;
-    run.may_succeed = IsIndex;  // opened a second time, with the shards, when it has been checked
+    run.may_succeed = IsIndex;  // opened again with the shards, after it has been checked
     run.operate = [&](FileSystem& files) -> absl::Status {
       ValidateOptions options;
       options.threads = threads;

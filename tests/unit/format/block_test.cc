@@ -1,4 +1,4 @@
-// Block headers and what lies in chunks.
+// Block headers and the contents of chunks.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ Schema Columns() {
                           {.name = "x", .type = Type::kF64, .nullable = true}});
 }
 
-// A header for `schema` that keeps every rule, with lengths as random as they may be.
+// A header for `schema` that follows every rule, with random lengths.
 BlockHeader RandomHeader(Random& random, const Schema& schema) {
   BlockHeader header;
   header.sample_count = static_cast<uint32_t>(1 + random.Below(random.Chance(10) ? kMaxBlockSamples : 100));
@@ -87,8 +87,8 @@ TEST(BlockHeader, EveryTruncationAndEveryByte) {
     std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     EXPECT_TRUE(absl::IsDataLoss(DecodeBlockHeader(schema, flipped, &decoded))) << bit;
-    // With its checksum right, only what nothing else tells may differ: checksums, first_sample, previous,
-    // and lengths that end in the same multiple of 64.
+    // With a correct checksum, only fields without another check may differ: checksums, first_sample, previous, and
+    // lengths that end in the same multiple of 64.
     const absl::Status repaired = DecodeBlockHeader(schema, Repaired(flipped), &decoded);
     if (repaired.ok()) {
       std::string again;
@@ -218,7 +218,7 @@ TEST(Chunk, RandomOnesComeBackAndDamageStaysInside) {
       ASSERT_TRUE(CheckRecords(*view).ok());
     }
 
-    // Exact copies on the heap, so that the sanitizer sees a step over the end.
+    // Exact copies on the heap, so that a sanitizer notices reads past the end.
     head[random.Below(head.size())] = static_cast<char>(random.Chance(2) ? random.Below(4) : random.Next());
     const std::vector<char> exact_head(head.begin(), head.end()), exact_values(values.begin(), values.end());
     view = ParseColumn(column, count, {exact_head.data(), exact_head.size()},

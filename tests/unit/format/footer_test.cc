@@ -123,7 +123,7 @@ TEST(SectionTable, EveryRule) {
       EXPECT_TRUE(absl::IsDataLoss(decode(changed))) << entry << " offset bit " << bit;
       const uint64_t length = LoadLittle<uint64_t>(table.data() + 32 * entry + 16);
       const uint64_t other = length ^ uint64_t { 1 } << bit;
-      // A length that ends in the same multiple of 8 is for the section's own decoder to refuse.
+      // When the length ends in the same multiple of 8, the section's own decoder must refuse it.
       if (RoundUp(other, 8) == RoundUp(length, 8)) continue;
       EXPECT_TRUE(absl::IsDataLoss(decode(With(table, 32 * entry + 16, other)))) << entry << " length bit " << bit;
     }
@@ -251,7 +251,7 @@ TEST(BlockDirectory, EveryRule) {
             "block directory: reserved bytes of block 1 are not zero");
 }
 
-// All decoders of the footer with bytes changed at random and the checksum before them right.
+// All decoders of the footer, with bytes changed at random and a correct checksum.
 TEST(Footer, RandomDamage) {
   Random random(10);
   const Schema schema = *Schema::Create({{.name = "x", .type = Type::kF32}});
@@ -320,8 +320,8 @@ TEST(IndexHeader, RandomOnesComeBackAndEveryBitMatters) {
       ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(changed, header.file_length()).status()));
       StoreLittle(changed.data() + 184, Hash64(changed.data(), 184));
       const auto other = DecodeIndexHeader(changed, header.file_length());
-      // The minor version and the checksums of other things say nothing about the header; a count may be that
-      // of an empty table.
+      // The header does not depend on the minor version and on the checksums of other parts. A count may be that of an
+      // empty table.
       if (other.ok()) {
         ASSERT_EQ(other->file_length(), header.file_length());
       } else {

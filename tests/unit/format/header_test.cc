@@ -11,7 +11,7 @@
 namespace shardkit::format {
 namespace {
 
-// Puts the checksum right again, so that the checks behind it are reached.
+// Repairs the checksum, so that the checks behind it are reached.
 std::string Repaired(std::string bytes) {
   StoreLittle(bytes.data() + bytes.size() - 8, Hash64(bytes.data(), bytes.size() - 8));
   return bytes;
@@ -66,7 +66,7 @@ TEST(FileHeader, RandomOnesComeBack) {
     ASSERT_EQ(decoded->minor, header.minor);
     ASSERT_EQ(decoded->compatible_flags, header.compatible_flags);
     ASSERT_EQ(decoded->dictionaries.size(), header.dictionaries.size());
-    // One header has one form.
+    // A header has only one form.
     ASSERT_EQ(EncodeFileHeader(*decoded), bytes);
   }
 }
@@ -137,7 +137,7 @@ TEST(FileHeader, EveryTypeCodecAndAlignment) {
   for (int value = 0; value < 256; ++value) {
     const auto decoded = DecodeFileHeader(WithByte(bytes, 44, static_cast<char>(value)));
     const bool known = TypeName(static_cast<Type>(value)) != "?";
-    // An ndarray needs a dtype besides.
+    // An ndarray also needs a dtype.
     EXPECT_EQ(decoded.ok(), known && value != static_cast<int>(Type::kNdarray)) << value;
     if (!known) {
       EXPECT_TRUE(absl::IsUnimplemented(decoded.status())) << decoded.status();
@@ -197,7 +197,7 @@ TEST(FileHeader, DictionaryRules) {
   EXPECT_TRUE(absl::IsDataLoss(decode({{2, "x"}})));
 }
 
-// Bytes changed at random with the checksum put right: refused, or another header that has this form.
+// Bytes changed at random, with a repaired checksum: refused, or a different header in its only form.
 TEST(FileHeader, RandomDamage) {
   Random random(2);
   int accepted = 0;

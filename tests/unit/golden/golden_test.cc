@@ -1,4 +1,4 @@
-// Every valid golden shard and dataset, in every read mode and by every way of access, against its JSON twin.
+// Every valid golden shard and dataset, in every read mode and by every kind of access, compared with its JSON twin.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::string ModeName(const testing::TestParamInfo<ReadMode>& mode) {
 }
 INSTANTIATE_TEST_SUITE_P(AllModes, GoldenTest, testing::ValuesIn(kReadModes), ModeName);
 
-// The value at each sample and column, as the other accessors than ReadBlock give it. The dumps are compared:
-// equality of JSON values would take -0.0 for 0.0 and an integer for a float.
+// The value at each sample and column, read with every accessor except ReadBlock. Compares the dumped text, because
+// equality of JSON values would not distinguish -0.0 from 0.0 or an integer from a float.
 void CheckSingleValues(const NativeShardReader& shard, const json& samples) {
   BlockBuffer buffer, batch_buffer;
   const std::vector<Column>& columns = shard.schema().columns();
@@ -139,7 +139,7 @@ TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
   }
 }
 
-// Values that claim to be pictures are only as long as a twin may be and do not decode.
+// Values of picture types are only as long as a twin may be, so they do not decode.
 TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
   std::vector<std::string> paths;
   for (const std::string& name : GoldenNames("valid", ".shard")) paths.push_back(Valid(name + ".shard"));

@@ -1,5 +1,5 @@
-// Every invalid golden file gives the class and the fragments of its NAME.error.json, no later than it says,
-// and the same in every read mode.
+// Every invalid golden file gives the error class and the fragments of its NAME.error.json, at the latest at the level
+// named there, and the same in every read mode.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ absl::Status ReadAll(const ShardReader& shard) {
   return absl::OkStatus();
 }
 
-// The first record of every blob column in every block has a place.
+// Looks up the place of the first record of every blob column in every block.
 absl::Status ReadPlaces(const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto index, IndexReader::Open(*PosixFileSystem(), JoinPath(directory, kIndexName)));
   for (uint64_t k = 0; k < index->header().block_count; ++k) {
@@ -57,8 +57,8 @@ absl::Status ReadPlaces(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Which of kLevels failed first, and how. `status` is OK when none did. A reader that finds the offset index
-// unusable goes on without it: for these files that counts as noticing.
+// Which of kLevels failed first, and how. `status` is OK when none failed. A reader that cannot use the offset index
+// works without it. For these files that counts as noticing.
 struct Outcome {
   size_t level = 0;
   absl::Status status;
@@ -118,9 +118,9 @@ TEST(InvalidGolden, EachGivesItsError) {
       } else {
         EXPECT_GE(latest, 2u) << "not noticed by reading";
       }
-      // Validation comes upon everything, and says it in the same words.
+      // Validation finds all of these errors, with the same words.
       const auto report = Validate(*PosixFileSystem(), path, {.deep = latest == 3, .mode = mode});
-      // There is nothing to validate.
+      // There is no dataset to validate.
       if (absl::IsNotFound(report.status()) && wanted["class"] == "NotFound") continue;
       EXPECT_TRUE(report.ok()) << report.status();
       if (!report.ok()) continue;

@@ -1,5 +1,4 @@
-// The JSON twins of golden shards and datasets (format-spec/golden/README.md), made from what the readers
-// return.
+// The JSON twins of golden shards and datasets (format-spec/golden/README.md), made from the results of the readers.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// One conversion over memory that is watched.
+// Runs one conversion over guarded memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct Converted {
   std::vector<uint8_t> bytes;
 };
 
-// Fails the test when there is an error or when memory beside the output or the scratch is written.
+// The test fails on an error, or when memory outside the output or the scratch is written.
 inline Converted Convert(const ColumnConversion& conversion, const BatchColumn& column, Backend& backend) {
   Converted converted;
   auto plan = conversion.Prepare(column);
@@ -35,7 +35,7 @@ inline Converted Convert(const ColumnConversion& conversion, const BatchColumn& 
   return converted;
 }
 
-// The same by the twins and, all equal, by the kernels' bodies.
+// The same with the twins (kernels_host.cc) and with the kernels' bodies. All results are equal.
 inline Converted ConvertEveryWay(const ColumnConversion& conversion, const BatchColumn& column) {
   KernelBackend twin;
   Converted converted = Convert(conversion, column, twin);

@@ -1,5 +1,5 @@
-// Conversions, by the twins and by the kernels' bodies, against the functions of image.h and rle.h, which do the same
-// one by one.
+// Conversions by the twins (kernels_host.cc) and by the kernels' bodies, compared with the functions of image.h and
+// rle.h, which do the same one by one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace shardkit::gpu::test {
 namespace {
 
-// Any geometry of these sizes. The output is fixed, or follows from the content when it is 0.
+// Any geometry of these sizes. An output size of 0 means that the size follows from the content.
 Geometry AnyGeometry(Random& random, uint32_t stored_width, uint32_t stored_height, uint32_t output_width,
                      uint32_t output_height) {
   Geometry geometry = FullImage({stored_width, stored_height, static_cast<int>(random.Between(1, 8))});
@@ -277,7 +277,7 @@ PixelOutput AnyOutput(Random& random) {
   return output;
 }
 
-// What `output` makes of interleaved pixels.
+// Applies `output` to interleaved pixels.
 std::vector<uint8_t> Through(const PixelOutput& output, const std::vector<uint8_t>& pixels, uint64_t plane,
                              int channels) {
   std::vector<uint8_t> result(pixels.size() * ScalarSize(output.type));

@@ -1,4 +1,4 @@
-// A loader that defers geometries, and the conversions behind it, give what a loader that does not defer them gives.
+// A loader that defers geometries, with the conversions after it, gives the same as a loader that does not defer them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

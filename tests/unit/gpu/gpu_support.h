@@ -1,4 +1,4 @@
-// Memory whose surroundings are watched, a grid run on the host, and a device made of these.
+// Guarded memory, a grid run on the host, and a device made of both.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Bytes that begin `misalignment` behind a multiple of 256. Writes beside them are seen.
+// Bytes that begin `misalignment` after a multiple of 256. Writes outside of them are noticed.
 class Guarded {
  public:
   explicit Guarded(uint64_t bytes, uint32_t misalignment = 0)
@@ -65,8 +65,8 @@ class Guarded {
   std::unique_ptr<uint8_t[], Delete> memory_;
 };
 
-// The threads of a block one after the other. What depends on their order within a phase comes out different when it is
-// turned.
+// Runs the threads of a block one after the other. When their order is reversed, results that depend on the order
+// within a phase change.
 struct HostThreads {
   bool backward = false;
 
@@ -76,13 +76,13 @@ struct HostThreads {
   }
 };
 
-// How a grid is run: as large as on a device, or with at most so many blocks each way.
+// The size of the grid: as on a device, or with a limit on the blocks in each dimension.
 struct Emulation {
   uint32_t most_blocks = UINT32_MAX;
   bool backward = false;
 };
 
-// block(place, shared) for each block, with garbage in what its threads share.
+// Calls block(place, shared) for each block, with garbage in the shared memory of its threads.
 template <typename Shared, typename Block>
 void RunGrid(GridSize grid, const Emulation& emulation, const Block& block) {
   grid = {std::min(grid.x, emulation.most_blocks), std::min(grid.y, emulation.most_blocks),
@@ -140,7 +140,8 @@ inline void Emulate(const RasterizeMasks& arguments, const Emulation& emulation)
   });
 }
 
-// Runs kernels at once: the twins, or the bodies over their grids. Of a device it has nothing else.
+// Runs kernels immediately: the twins (kernels_host.cc), or the bodies over their grids. It has no other function of a
+// device.
 class KernelBackend : public Backend {
  public:
   KernelBackend() = default;

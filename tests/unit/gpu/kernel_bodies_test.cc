@@ -1,5 +1,5 @@
-// The bodies of the kernels over whole grids against the twins: equal to the bit, and nothing written beside the
-// output.
+// The bodies of the kernels over whole grids, compared with the twins (kernels_host.cc): equal to the bit, and nothing
+// is written outside the output.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ struct MaskArguments {
     return mask.height * (packed ? PackedRowBytes(mask.width) : mask.width);
   }
 
-  // With `gap` bytes that belong to no mask in front of it.
+  // Adds a mask, after `gap` bytes that belong to no mask.
   void Add(RasterizeMask mask, const std::vector<uint32_t>& mask_runs, uint32_t gap) {
     mask.runs = runs.size();
     mask.run_count = mask_runs.size();
@@ -129,7 +129,7 @@ void ExpectEqualsTwin(MaskArguments& masks, uint32_t misalignment) {
     Emulate(arguments, emulation);
     ASSERT_TRUE(out.Untouched() && ends.Untouched());
     ASSERT_TRUE(std::ranges::equal(ends.content(), expected_ends.content()));
-    // Gaps between masks hold what they held: both began with the same bytes.
+    // Gaps between masks keep their contents: both outputs began with the same bytes.
     ASSERT_TRUE(std::ranges::equal(out.content(), expected.content()));
   }
 }
@@ -226,12 +226,12 @@ TEST(RasterizeBody, Corners) {
   }
 }
 
-// Positions beyond 2^31, as the largest mask has them; of the output only the last tiles are looked at.
+// Positions beyond 2^31, as in the largest mask. Only the last tiles of the output are examined.
 TEST(RasterizeBody, PositionsUpTo32Bits) {
   const uint32_t height = 65537, width = 65535;  // 2^32 - 1 pixels
   for (const bool packed : {false, true}) {
     for (const uint32_t content : {3u, 200u}) {
-      // The lower right corner by tables: the output is small, the stored mask is not.
+      // Tables select the lower right corner: the output is small, the stored mask is large.
       MaskArguments masks;
       masks.packed = packed;
       RasterizeMask mask;
@@ -248,7 +248,7 @@ TEST(RasterizeBody, PositionsUpTo32Bits) {
   }
 }
 
-// A native mask of nearly 4 GiB, one tile at a time: no output is needed where nothing is written.
+// A native mask of nearly 4 GiB, one tile at a time. Tiles that are not written need no output memory.
 TEST(RasterizeBody, TilesOfTheLargestMasks) {
   const uint32_t height = 65537, width = 65535;
   const std::vector<uint32_t> runs = {1000, 0x7ffffc18, 70, 0x7fff0000, 30000, 35464, 0, 1};

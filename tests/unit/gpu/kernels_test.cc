@@ -1,4 +1,4 @@
-// Number formats and normalisation against what arithmetic says, without the code under test.
+// Number formats and normalisation compared with arithmetic that does not use the tested code.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace {
 using test::Guarded;
 using test::Random;
 
-// The value of a 16-bit number with so many bits of fraction.
+// The value of a 16-bit number with `fraction_bits` bits of fraction.
 double Value(uint16_t bits, int fraction_bits) {
   const int exponent_bits = 15 - fraction_bits;
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -29,12 +29,12 @@ double Value(uint16_t bits, int fraction_bits) {
   return sign * std::ldexp(whole, std::max(exponent, 1) - bias - fraction_bits);
 }
 
-// By comparing distances; `below` and `below` + 1 are the numbers around the magnitude.
+// Compares distances. `below` and `below` + 1 are the numbers around the magnitude.
 uint16_t Nearest(float value, int fraction_bits, uint16_t below) {
   const double magnitude = std::fabs(static_cast<double>(value));
   const auto infinity = static_cast<uint16_t>(((1 << (15 - fraction_bits)) - 1) << fraction_bits);
   const uint16_t above = static_cast<uint16_t>(below + 1);
-  // Beyond the largest number stands the one that the next exponent would have.
+  // After the largest number, the next value is the first of the next exponent.
   const double low = Value(below, fraction_bits);
   const double high = above == infinity ? low + (low - Value(static_cast<uint16_t>(below - 1), fraction_bits))
                                         : Value(above, fraction_bits);

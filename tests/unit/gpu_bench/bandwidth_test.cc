@@ -1,4 +1,4 @@
-// Measurements on the host device: that there are figures and what they may be, not how large.
+// Measurements on the host device: tests that there are figures and that they are possible, not how large they are.
 #include "shardkit/gpu/bandwidth.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(BandwidthTest, CopiesOfEveryKind) {
 
 TEST(BandwidthTest, Uploads) {
   const Cancellation none;
-  // Also sizes that a ring may round up.
+  // Also sizes that a ring may have to round up.
   for (const uint64_t bytes : {kSmall, 5 * kSmall + 1, 700 * kSmall - 4096}) {
     const auto figures = MeasureUploads(Host(), bytes, none);
     ASSERT_TRUE(figures.ok()) << figures.status();

@@ -1,4 +1,4 @@
-// Streams and events, on whatever device: what is queued is done in order, and waits for what it is told to wait for.
+// Streams and events on any device: queued work runs in order, and waits for the given events.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -70,7 +70,7 @@ TEST_F(BackendTest, EventsOrderStreams) {
   constexpr uint64_t kSize = 1 << 20;
   DeviceBytes memory(device_, kSize), copy(device_, kSize);
   for (uint8_t round = 1; round < 40; ++round) {
-    // The second stream would overtake the first by far.
+    // Without waiting, the second stream would be much faster than the first.
     ASSERT_TRUE(device_->Spin(20000, first).ok());
     ASSERT_TRUE(device_->Fill(memory.data(), round, kSize, first).ok());
     ASSERT_TRUE(device_->Record(done, first).ok());
@@ -103,7 +103,7 @@ TEST_F(BackendTest, EventsTellTime) {
   EXPECT_GT(both, first);
 }
 
-// Memory is freed only once the stream has ended, so that this needs no wait.
+// The memory is freed only after the stream has ended, so that no wait is needed.
 TEST_F(BackendTest, StreamsEndTheirWorkWhenDestroyed) {
   constexpr uint64_t kSize = 1 << 16;
   DeviceBytes memory(device_, kSize);
@@ -165,7 +165,7 @@ TEST(OpenDevice, NamesAndWhatIsNotThere) {
     EXPECT_TRUE(absl::IsNotFound(gpu::OpenDevice("cuda:" + std::to_string(count)).status()));
     return;
   }
-  // Compiled out, or no driver, or no device: it says what to do.
+  // Without CUDA, without a driver, or without a device: the message says what to do.
   const absl::Status status = gpu::OpenDevice("cuda").status();
   EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsNotFound(status)) << status;
   EXPECT_EQ(gpu::DeviceForRank(0).status().code(), status.code());

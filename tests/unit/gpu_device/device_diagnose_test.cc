@@ -8,8 +8,7 @@ namespace {
 using gpu::DeviceReport;
 using gpu::Diagnose;
 
-// A run of ten seconds in which the consumer waited for half of the time, and the device and the upload stage did
-// little.
+// A run of ten seconds. The consumer waited for half of the time; the device and the upload stage did little.
 DeviceReport Waiting() {
   DeviceReport report;
   report.batches = report.loader.batches = 100;
@@ -50,7 +49,7 @@ TEST(DeviceDiagnose, NamesTheStageThatBounds) {
   EXPECT_NE(Diagnose(report).advice.find("device_bytes"), std::string::npos);
 }
 
-// What is said of the loader is said of the wait of this consumer.
+// The diagnosis of the loader refers to the waits of this consumer.
 TEST(DeviceDiagnose, TheLoadersStages) {
   DeviceReport report = Waiting();
   report.loader.step_seconds = 10;

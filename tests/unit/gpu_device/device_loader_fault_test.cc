@@ -1,4 +1,4 @@
-// A device that fails: the error is that of its batch, nothing hangs and nothing is leaked.
+// A device that fails: its batch gives the error, nothing hangs and nothing leaks.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -68,7 +68,8 @@ TEST_F(DeviceLoaderFaultTest, EveryCallOfTheDeviceFailedInTurn) {
     failed = !device->failed().empty();
     if (failed) calls.insert(device->failed());
     if (status.ok()) {
-      // Not every call matters: without page-locked memory a batch takes another way, the end of one waits for no one.
+      // Not every failed call matters: without page-locked memory a batch is staged, and at the end nobody waits any
+      // more.
       EXPECT_EQ(delivered, expected.size()) << device->failed();
     } else {
       EXPECT_NE(status.message().find("injected fault: " + device->failed()), absl::string_view::npos) << status;
@@ -175,7 +176,7 @@ TEST_F(DeviceLoaderFaultTest, CancelWakesAWaitingConsumer) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
-// The consumer reads late, in a stream of its own: the memory is not used again before it has.
+// The consumer reads late, in its own stream. The memory is not used again before that.
 TEST_F(DeviceLoaderFaultTest, MemoryWaitsForTheConsumersStream) {
   const auto device = std::make_shared<FaultBackend>();
   gpu::DeviceLoaderOptions options = Options();

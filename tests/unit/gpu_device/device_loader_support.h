@@ -1,4 +1,4 @@
-// Batches on a device, shown as loader_support.h shows those of a loader.
+// Batches on a device, shown in the same way as loader_support.h shows a loader's batches.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 
 namespace shardkit::test {
 
-// The batch's arrays, which are there, are fetched from the device; those it has on the host as well are the same.
+// Fetches the batch's arrays, which are complete, from the device. Arrays that the batch also has on the host are the
+// same.
 inline std::string ShowEnded(gpu::Backend& device, const gpu::DeviceBatch& batch) {
   std::string text = "epoch " + std::to_string(batch.epoch()) + " step " + std::to_string(batch.step()) + ":";
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -64,7 +65,7 @@ inline std::unique_ptr<gpu::DeviceLoader> OpenDeviceLoader(std::shared_ptr<gpu::
   return loader.ok() ? *std::move(loader) : nullptr;
 }
 
-// Every batch, and the error at the end if there is one. `hold` batches are kept before the first one is looked at.
+// Every batch, and the error at the end if there is one. Keeps `hold` batches before it examines the first one.
 inline std::vector<std::string> Deliver(gpu::Backend& device, gpu::DeviceLoader& loader, size_t hold = 0) {
   std::vector<std::string> shown;
   std::vector<std::shared_ptr<const gpu::DeviceBatch>> held;

@@ -1,4 +1,4 @@
-// A device's batches are those of a loader with the same options, whatever is done where.
+// A device's batches equal those of a loader with the same options, wherever the work is done.
 #include "shardkit/gpu/device_loader.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST_F(DeviceLoaderTest, GeometryOnTheDevice) {
   }
 }
 
-// Planar floats from the u8 pixels that a loader delivers, computed once more here.
+// Planar floats, computed here again from the u8 pixels that a loader delivers.
 template <typename T>
 std::vector<T> Normalized(const BatchColumn& images, const gpu::PixelOutput& output, T (*round)(float)) {
   const uint64_t count = images.shape[0], pixels = images.shape[1] * images.shape[2], channels = images.shape[3];
@@ -211,7 +211,7 @@ TEST_F(DeviceLoaderTest, RanksAndResuming) {
         ASSERT_EQ(Show(*device_, **batch), whole[i]);
         EXPECT_EQ(loader->steps_left(), (*batch)->epoch() == 0 && i + 1 < left ? left - i - 1 : loader->steps_left());
       }
-      // What has been read ahead and not taken is not lost.
+      // Batches that were read ahead and not taken are not lost.
       cursor = loader->cursor();
     }
     gpu::DeviceLoaderOptions rest = options;

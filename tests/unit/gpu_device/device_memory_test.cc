@@ -1,4 +1,4 @@
-// Device memory that is used again by whoever waits for its last use.
+// Device memory that is used again after waiting for its last use.
 #include "gpu/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(DeviceMemory, KeepsNoMoreThanItMay) {
   }
   EXPECT_EQ(returned, 3);
   EXPECT_TRUE(memory->HasRoom(4 * kMiB));
-  // Kept blocks, of other sizes or too many, give way.
+  // Kept blocks of other sizes, or too many of them, are freed.
   const auto other = memory->Take(3 * kMiB, nullptr);
   ASSERT_TRUE(other.ok());
   EXPECT_LE(memory->held(), 4 * kMiB);
@@ -87,7 +87,8 @@ TEST(DeviceMemory, ADeviceWithoutMemoryGetsKeptBlocksBack) {
   EXPECT_EQ(device->alive(), 1);
 }
 
-// The blocks that a ragged run keeps are bounded by those it uses at once, not by the sizes it has seen.
+// The blocks kept in a run with changing sizes are limited by the blocks in use at once, not by the number of sizes
+// seen.
 TEST(DeviceMemory, ARaggedRunDoesNotGrow) {
   const auto device = std::make_shared<FaultBackend>();
   const auto memory = std::make_shared<DeviceMemory>(device, UINT64_MAX, nullptr);
@@ -116,17 +117,17 @@ TEST(DeviceMemory, ARaggedRunDoesNotGrow) {
   run(10'000, 26);
   EXPECT_GT(taken, 60 * kMiB);
   EXPECT_LE(memory->peak(), 2 * peak_used);
-  // It gives back what later batches do not need.
+  // Frees the blocks that later batches do not need.
   run(200, 18);
   EXPECT_LE(memory->held(), 4 * kMiB);
-  // Where sizes do not differ, nothing is allocated any more.
+  // When sizes stay the same, nothing more is allocated.
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(memory->Take(kMiB, nullptr).ok());
   const uint64_t allocations = device->call_count("AllocateDevice");
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(memory->Take(kMiB, nullptr).ok());
   EXPECT_EQ(device->call_count("AllocateDevice"), allocations);
 }
 
-// Whoever is done with a block neither waits for the device nor frees anything, however much is kept.
+// Giving back a block neither waits for the device nor frees anything, however much is kept.
 TEST(DeviceMemory, GivingBackCallsNoDevice) {
   const auto device = std::make_shared<FaultBackend>();
   const auto events = std::make_shared<EventPool>(device);
@@ -149,14 +150,14 @@ TEST(DeviceMemory, GivingBackCallsNoDevice) {
   }
   EXPECT_TRUE(memory->HasRoom(4 * kMiB));
   device->Release();
-  // The next one that asks pays for it.
+  // The next call of Take does that work.
   ASSERT_TRUE(memory->Take(kMiB, *stream).ok());
   EXPECT_LE(memory->held(), 4 * kMiB);
   device->DestroyStream(*stream);
 }
 
-// A block taken and given back without having been used, because something else went wrong, is still in use by those
-// who had it before.
+// A block that is taken and given back unused, because something else failed, still has the uses of its previous
+// owners.
 TEST(DeviceMemory, ATakeThatFailsKeepsTheUses) {
   const auto device = std::make_shared<FaultBackend>();
   const auto events = std::make_shared<EventPool>(device);
@@ -186,7 +187,7 @@ TEST(DeviceMemory, ATakeThatFailsKeepsTheUses) {
       EXPECT_FALSE(memory->Take(4 * kMiB, *writer).ok());
       EXPECT_EQ(device->failed(), "AllocateDevice");
     }
-    // The next one waits for the copy.
+    // The next owner waits for the copy.
     const uint64_t waits = device->call_count("Wait");
     const auto next = memory->Take(kMiB, *writer);
     ASSERT_TRUE(next.ok());
@@ -198,7 +199,7 @@ TEST(DeviceMemory, ATakeThatFailsKeepsTheUses) {
     EXPECT_EQ(seen, std::vector<uint8_t>(kMiB, 5));
     (*next)->UsedUntil(*events->Record(*writer));
   }
-  // And so does whoever frees it.
+  // Freeing the block waits, too.
   {
     device->HoldCopies();
     auto block = memory->Take(kMiB, *reader);

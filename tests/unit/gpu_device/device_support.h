@@ -42,7 +42,7 @@ class DeviceBytes {
   uint8_t* data_ = nullptr;
 };
 
-// Bytes of the device, which has done its work on them.
+// Copies bytes from the device, which has finished its work on them.
 inline std::vector<uint8_t> Fetch(gpu::Backend& device, const void* memory, uint64_t size) {
   std::vector<uint8_t> bytes(size);
   if (size == 0) return bytes;

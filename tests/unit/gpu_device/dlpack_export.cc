@@ -61,7 +61,7 @@ std::string error;
 
 }  // namespace
 
-// A tensor, versioned or not, or null; then shardkit_test_error says why.
+// A tensor, versioned or not, or null. Then shardkit_test_error gives the reason.
 extern "C" __attribute__((visibility("default"))) void* shardkit_test_dlpack(const char* column, int array,
                                                                              int versioned) {
   static const auto batch = LoadBatch();

@@ -64,7 +64,7 @@ TEST(Dlpack, TensorsOfEveryArray) {
   EXPECT_TRUE(absl::IsInvalidArgument(gpu::ToDlpack(batch, 2, DeviceArray::kValues, *stream).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(gpu::ToDlpack(batch, 0, DeviceArray::kOffsets, *stream).status()));
 
-  // The tensors keep the batch, beyond the loader's life, and no longer than they live.
+  // The tensors keep the batch alive after the loader's end, but only as long as they exist.
   ASSERT_TRUE(batch->Synchronize().ok());
   const std::vector<uint8_t> before = Fetch(*device, images.values, images.bytes);
   batch.reset();

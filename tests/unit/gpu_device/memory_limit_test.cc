@@ -54,7 +54,7 @@ TEST_F(MemoryLimitTest, Version2TakesTheLeastOfTheGroupsAround) {
   Expect(536870912, "/sys/fs/cgroup/jobs/train/memory.max");
   Write("/sys/fs/cgroup/jobs/train/rank0/memory.max", "4096\n");
   Expect(4096, "/sys/fs/cgroup/jobs/train/rank0/memory.max");
-  // More than the machine has is no limit.
+  // A limit above the machine's memory does not count.
   Write("/sys/fs/cgroup/jobs/train/rank0/memory.max", "99999999999\n");
   Write("/sys/fs/cgroup/jobs/train/memory.max", "99999999999\n");
   fs::remove(root_ + "/sys/fs/cgroup/jobs/memory.max");
@@ -62,12 +62,12 @@ TEST_F(MemoryLimitTest, Version2TakesTheLeastOfTheGroupsAround) {
 }
 
 TEST_F(MemoryLimitTest, Version2InAContainer) {
-  // With a namespace of its own the group is called /, and the limit stands in the mounted folder itself.
+  // With its own namespace, the group is called /, and the limit is in the mounted folder itself.
   Write("/proc/self/mountinfo", "30 25 0:27 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
   Write("/proc/self/cgroup", "0::/\n");
   Write("/sys/fs/cgroup/memory.max", "1000000\n");
   Expect(1000000, "/sys/fs/cgroup/memory.max");
-  // Without one, the group's full name is seen, of which only the last part is mounted.
+  // Without its own namespace, the group's full name is visible, but only the last part of it is mounted.
   Write("/proc/self/mountinfo", "30 25 0:27 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
   Write("/proc/self/cgroup", "0::/docker/abc\n");
   Expect(1000000, "/sys/fs/cgroup/memory.max");

@@ -48,7 +48,8 @@ TEST(PinnedPool, SlabsAreUsedAgain) {
   void* const again = pool->Allocate(3 * kMiB);
   EXPECT_EQ(again, first);
   EXPECT_EQ(pool->allocations(), 1u);
-  // Another size is taken from the device while there is room; then a kept one that is larger serves, or makes room.
+  // For another size, the pool allocates from the device while there is room. After that it uses a larger kept block,
+  // or frees kept blocks.
   void* const second = pool->Allocate(4 * kMiB);
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(pool->allocations(), 2u);
@@ -87,7 +88,7 @@ TEST(PinnedPool, StaysWithinItsBudgetWhateverIsAsked) {
           EXPECT_LE(device->pinned_bytes(), 16 * kMiB);
           if (!held.empty() && random() % 2 == 0) {
             std::swap(held[random() % held.size()], held.back());
-            // Nobody else has had it.
+            // No other owner has written to it.
             EXPECT_EQ(static_cast<uint8_t*>(held.back().first)[held.back().second - 1], seed);
             pool->Free(held.back().first, held.back().second);
             held.pop_back();
@@ -114,7 +115,7 @@ TEST(PinnedPool, RefusesMoreThanHalfOfTheMemory) {
                                   std::string("lower pinned_bytes")}) {
     EXPECT_NE(refused.status().message().find(part), absl::string_view::npos) << part << ": " << refused.status();
   }
-  // Budgets count together, and no longer than their pools live.
+  // Budgets are counted together, but only while their pools exist.
   {
     const auto half = PinnedPool::Create(device, {.bytes = limit->bytes / 3});
     ASSERT_TRUE(half.ok()) << half.status();

@@ -1,4 +1,4 @@
-// Copies to the device: what a ring and an uploader hold, how long, and what becomes of errors.
+// Copies to the device: what a ring and an uploader hold, for how long, and how errors are reported.
 #include "shardkit/gpu/uploader.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::vector<uint8_t> RandomBytes(uint64_t size, uint64_t seed) {
   return bytes;
 }
 
-// Says when it has gone.
+// Records when it is destroyed.
 std::shared_ptr<const void> Hold(std::atomic<int>* gone) {
   return std::shared_ptr<const void>(gone, [](std::atomic<int>* counter) { ++*counter; });
 }
@@ -124,7 +124,7 @@ TEST(Uploader, DepthAndRingBoundWhatIsUnderWay) {
   std::atomic<int> gone = 0;
   ASSERT_TRUE(uploader->Upload({&piece, 1}, Hold(&gone)).ok());
   ASSERT_TRUE(uploader->Upload({&piece, 1}, Hold(&gone)).ok());
-  // The third waits, and can be called off.
+  // The third waits, and can be cancelled.
   Cancellation cancellation;
   absl::Status status;
   std::thread third([&] { status = uploader->Upload({&piece, 1}, Hold(&gone), &cancellation).status(); });
@@ -141,7 +141,7 @@ TEST(Uploader, DepthAndRingBoundWhatIsUnderWay) {
   while (uploader->Report().under_way != 0) std::this_thread::yield();
   EXPECT_EQ(gone, 3);
 
-  // The ring is full: 2 MiB pass through 1 MiB of it only as copies end.
+  // The ring is full: 2 MiB pass through its 1 MiB only when copies end.
   device->HoldCopies();
   std::vector<uint8_t> large(2 * kMiB, 6);
   DeviceBytes more(device, large.size());
@@ -157,7 +157,7 @@ TEST(Uploader, DepthAndRingBoundWhatIsUnderWay) {
   device->Release();
   const auto last = uploader->Upload({&staged, 1}, nullptr);
   ASSERT_TRUE(last.ok());
-  // Also the end of what the one before had queued.
+  // Also waits for the work that the previous one had queued.
   ASSERT_TRUE((*last)->Synchronize().ok());
   EXPECT_EQ(Fetch(*device, more.data(), large.size()), large);
 }
@@ -180,7 +180,7 @@ TEST(StagingRing, ASlotIsUsedAgainOnlyAfterItsLastUse) {
     ASSERT_TRUE(next.ok());
     EXPECT_EQ((*next)->data(), address);
     acquired = true;
-    std::memset((*next)->data(), 2, kMiB);  // a data race if the copy were not over
+    std::memset((*next)->data(), 2, kMiB);  // a data race if the copy had not finished
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(acquired);
@@ -233,7 +233,7 @@ TEST(Uploader, AnErrorOfACopyIsThatOfItsTransfer) {
   EXPECT_EQ(gone, 1);
 }
 
-// Every call of the device failed in turn: an error or success, what was held is let go, nothing is leaked.
+// Every call of the device fails in turn: an error or success, held memory is released, nothing leaks.
 TEST(Uploader, EveryCallFailedInTurn) {
   const std::vector<uint8_t> bytes = RandomBytes(3 * kMiB, 9);
   bool failed = true;

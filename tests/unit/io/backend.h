@@ -1,4 +1,4 @@
-// The file systems and read modes that all keep one contract, and a directory of each to test in.
+// The file systems and read modes that have the same contract, and a test directory for each.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline auto AllBackends() {
 }
 inline std::string BackendName(const testing::TestParamInfo<Backend>& info) { return info.param.name; }
 
-// A new directory of the operating system, removed at the end with all that is in it.
+// A new directory of the operating system, removed with its contents at the end.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -50,7 +50,7 @@ class BackendTest : public testing::TestWithParam<Backend> {
     return file_system_->OpenForReading(path, GetParam().mode);
   }
 
-  // Creates the file Path(name), failing the test when that does not work, and returns its path.
+  // Creates the file Path(name) and returns its path. The test fails when that does not work.
   std::string Write(std::string_view name, std::string_view content);
 
  private:

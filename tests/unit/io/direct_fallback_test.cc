@@ -1,5 +1,5 @@
-// Direct reads where the kernel or the file system refuses. The refusals are made with seccomp filters, in
-// child processes because nothing takes a filter off again.
+// Direct reads that the kernel or the file system refuses. seccomp filters cause the refusals, in child processes
+// because a filter cannot be removed.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,8 +19,8 @@
 namespace shardkit {
 namespace {
 
-// From now on `system_call` fails with `error_number`, where its argument `argument` has one of the bits of
-// `mask`; a mask of 0 means always. False when the system does not allow filters.
+// From now on `system_call` fails with `error_number` if its argument number `argument` has one of the bits of `mask`.
+// A mask of 0 means always. False when the system does not allow filters.
 bool Refuse(int system_call, int error_number, int argument = 0, unsigned mask = 0) {
   const auto load = [](size_t offset) {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset));
@@ -50,7 +50,7 @@ class DirectFallbackTest : public testing::Test {
     ASSERT_TRUE(file.ok() && (*file)->Append(content_).ok());
   }
 
-  // Reads everything in a child after `refuse`, and expects these words in the reason.
+  // Reads everything in a child process after `refuse`, and expects these words in the reason.
   template <typename Function>
   void ExpectFallback(Function refuse, const std::vector<std::string>& words) {
     const pid_t child = fork();

@@ -1,4 +1,4 @@
-// Cutting: every byte once, every piece as O_DIRECT wants it.
+// Division into pieces: every byte once, every piece as O_DIRECT requires.
 #include "io/direct_pieces.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kDirectLength = size_t{1} << 20;
 
-// The alignment that a piece must have; the memory is never touched, so any address will do.
+// An address `shift` bytes after an aligned one. The memory is never accessed, so any address works.
 char* Address(size_t shift) { return reinterpret_cast<char*>(uintptr_t{0x7000000000} + shift); }
 
 std::vector<DirectPiece> Cut(std::span<const ReadRequest> requests) {

@@ -179,7 +179,7 @@ TEST(PosixDirectoryTest, TellsLinksAndPipesApart) {
     EXPECT_EQ(entry.type, entry.name == "link" ? FileType::kSymbolicLink : FileType::kOther) << entry.name;
   }
   EXPECT_TRUE(file_system.CreateDirectory(link).ok());
-  // None of these waits for somebody at the other end.
+  // None of these opens waits for a process at the other end.
   for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped, ReadMode::kDirect}) {
     EXPECT_TRUE(Says(file_system.OpenForReading(pipe, mode).status(), absl::StatusCode::kFailedPrecondition, pipe,
                      "not a regular file"));

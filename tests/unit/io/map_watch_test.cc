@@ -1,4 +1,4 @@
-// Files that are cut while they are mapped, and SIGBUS of others.
+// Files that are truncated while they are mapped, and SIGBUS with other causes.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -63,7 +63,7 @@ TEST_F(MapWatchTest, WhatHasGrownAgainIsNotBelieved) {
   EXPECT_TRUE(std::string(status.message()).starts_with(path + ": cannot read at offset 36864")) << status;
 }
 
-// More maps than one table of watches has room for; the others are left alone.
+// More maps than one table of watches can hold. The other maps are not affected.
 TEST_F(MapWatchTest, EachMapForItself) {
   const std::string bytes = Pattern(20000, 3);
   std::vector<std::unique_ptr<RandomAccessFile>> files;
@@ -134,7 +134,7 @@ class MapWatchDeathTest : public MapWatchTest {
     theirs_ = Write("theirs", Pattern(8192, 6));
   }
 
-  // As a reader of ours would; then the handler is there.
+  // As one of Shardkit's readers would. The handler is installed then.
   void SurviveACut() {
     const auto file = Map(ours_);
     Cut(ours_, 0);
@@ -192,7 +192,7 @@ TEST_F(MapWatchDeathTest, AnIgnoredOneIsIgnored) {
         _exit(5);
       },
       testing::ExitedWithCode(5), "");
-  // Not even then can a bad access be passed over.
+  // Even then a bad access is not ignored.
   EXPECT_EXIT(
       {
         Install(SIG_IGN);

@@ -1,4 +1,4 @@
-// The helpers built on the interface.
+// The helper functions on top of the interface.
 #include <unistd.h>
 
 #include <string>

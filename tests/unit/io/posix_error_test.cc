@@ -54,7 +54,7 @@ TEST(PosixLimitsTest, AFullDeviceIsResourceExhausted) {
   EXPECT_EQ((*file)->size(), 0u);
 }
 
-// Runs the checks in a child process, whose limits are its own.
+// Runs the checks in a child process with its own limits.
 template <typename Function>
 void InChild(Function checks) {
   const pid_t child = fork();
@@ -86,7 +86,7 @@ TEST(PosixLimitsTest, TheFileSizeLimitIsResourceExhausted) {
     const std::string_view pieces[] = {piece, piece};
     EXPECT_TRUE(absl::IsResourceExhausted((*file)->AppendPieces(pieces)));
     EXPECT_EQ((*file)->size(), 90000u);
-    EXPECT_TRUE((*file)->Append(Pattern(10000)).ok());  // what still fits, over the remains
+    EXPECT_TRUE((*file)->Append(Pattern(10000)).ok());  // the part that still fits, over the bytes left from before
     auto content = PosixFileSystem()->ReadFile(path, 100000);
     ASSERT_TRUE(content.ok()) << content.status();
     EXPECT_TRUE(*content == Pattern(90000) + Pattern(10000));
@@ -114,7 +114,7 @@ TEST(PosixLimitsTest, TooManyOpenFilesSaysWhichLimit) {
     EXPECT_TRUE(absl::IsResourceExhausted(PosixFileSystem()->List(directory.path()).status()));
     EXPECT_TRUE(absl::IsResourceExhausted(PosixFileSystem()->Create(path + "2").status()));
     EXPECT_TRUE(absl::IsResourceExhausted(PosixFileSystem()->Lock(path).status()));
-    // UndefinedBehaviorSanitizer needs a pipe of its own to look at the objects now destroyed.
+    // UndefinedBehaviorSanitizer needs its own pipe to examine the objects that are destroyed now.
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   });
 }
@@ -181,7 +181,7 @@ TEST(PosixLimitsTest, FilesAreClosedInProgramsStartedLater) {
     if (length <= 0 || std::string_view(target, static_cast<size_t>(length)) != path) continue;
     ++found;
     EXPECT_TRUE(fcntl(number, F_GETFD) & FD_CLOEXEC);
-    // Through the page cache the flag means nothing; io_uring would give up instead of waiting.
+    // With the page cache the flag has no effect. io_uring would give up instead of waiting.
     const int flags = fcntl(number, F_GETFL);
     if ((flags & O_DIRECT) != 0) {
       EXPECT_FALSE(flags & O_NONBLOCK);

@@ -1,4 +1,4 @@
-// What every way of reading a file has in common.
+// The common behaviour of all ways to read a file.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ struct FreeMemory {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-// A buffer `shift` bytes behind an aligned address, because direct reads take other ways for each.
+// A buffer `shift` bytes after an aligned address, because direct reads treat each shift differently.
 class Buffer {
  public:
   Buffer(size_t length, size_t shift)
@@ -96,7 +96,7 @@ TEST_P(ReadTest, BatchesFillEveryRequest) {
     uint64_t random = 12345;
     for (size_t i = 0; i < 300; ++i) {
       random = random * 6364136223846793005u + 1442695040888963407u;
-      // Aligned ones of a page, some of any place and length, a few long ones, and empty ones.
+      // Aligned reads of a page, reads of any place and length, a few long ones, and empty ones.
       const size_t length = i % 50 == 0 ? 1300000 : i % 3 == 0 ? 4096 : (random >> 33) % 20000;
       const uint64_t offset = (random >> 20) % (content.size() - length);
       buffers.emplace_back(i % 7 == 0 ? 0 : length, i % 5);

@@ -1,4 +1,4 @@
-// Files written past the page cache hold what files written through it hold.
+// Files written without the page cache have the same contents as files written through it.
 #include <stdlib.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ std::string Pattern(size_t length, uint32_t seed) {
 class StreamingTest : public testing::Test {
  protected:
   void SetUp() override {
-    // In the build folder, which lies on a disk more often than the folder for temporary files does.
+    // In the build folder, because it is on a disk more often than the folder for temporary files.
     char name[] = "streaming_test.XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);
     directory_ = name;

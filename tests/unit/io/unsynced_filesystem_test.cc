@@ -10,7 +10,7 @@ namespace {
 
 class UnsyncedFileSystemTest : public testing::Test {
  protected:
-  // Creates or continues a file; its bytes are synced when asked.
+  // Creates or extends a file. Syncs its bytes if `sync` is true.
   void Write(const std::string& path, std::string_view bytes, bool sync) {
     auto file = files_.OpenForAppending(path);
     ASSERT_TRUE(file.ok()) << file.status();
@@ -131,7 +131,7 @@ TEST_F(UnsyncedFileSystemTest, SeedsGiveManyOutcomesButTheSameEachTime) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const std::string content = Content(*files_.Crash(seed), "/file");
     EXPECT_EQ(Content(*files_.Crash(seed), "/file"), content);
-    EXPECT_EQ(content.substr(0, 2), "AB");  // what was synced is there whatever the seed
+    EXPECT_EQ(content.substr(0, 2), "AB");  // synced bytes exist with every seed
     outcomes.insert(content);
   }
   for (const std::string& expected : {std::string("AB"), std::string("ABC"), std::string("ABCD"), std::string("ABCDE"),

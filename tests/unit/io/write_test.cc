@@ -1,4 +1,4 @@
-// What every way of writing a file has in common.
+// The common behaviour of all ways to write a file.
 #include <limits>
 #include <string>
 #include <vector>

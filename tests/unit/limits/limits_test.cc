@@ -1,5 +1,5 @@
-// What decompresses to more than the limit is refused with an error that names the limit, before memory is taken, and
-// raising the limit reads it.
+// Data that decompresses to more than the limit is refused with an error that names the limit, before memory is
+// allocated. With a higher limit it is read.
 #include <gtest/gtest.h>
 #include <png.h>
 
@@ -81,7 +81,7 @@ class LimitsTest : public ::testing::Test {
     ASSERT_TRUE(written.ok()) << written.status();
   }
 
-  // The one problem that a deep check finds with so much memory for an image.
+  // The only problem that a deep check finds with this memory limit for an image.
   std::string DeepProblem(const std::string& directory, uint64_t image_memory) {
     ValidateOptions options;
     options.deep = true;
@@ -112,7 +112,7 @@ TEST_F(LimitsTest, BlocksOfShards) {
   EXPECT_TRUE(repaired->lossless());
 }
 
-// The sum over a block's columns counts, and only of those that are wanted.
+// The sum over a block's requested columns counts.
 TEST_F(LimitsTest, ColumnsAddUp) {
   std::vector<Column> columns;
   for (const char* const name : {"a", "b", "c"}) {
@@ -135,7 +135,7 @@ TEST_F(LimitsTest, ColumnsAddUp) {
   EXPECT_TRUE(two.ok()) << two;
 }
 
-// A loader reads no block of more than its budget, whatever it lies in; max_block_memory says so by itself.
+// A loader reads no block larger than its budget, in any container. max_block_memory alone has the same effect.
 TEST_F(LimitsTest, BlocksOfALoader) {
   std::string noise(3 * kLong, '\0');
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i * 2654435761U >> 13);
@@ -169,7 +169,7 @@ TEST_F(LimitsTest, BlocksOfALoader) {
   }
 }
 
-// Compression that the default limit would refuse is not used.
+// Compression that the default limit would refuse is not used for writing.
 TEST_F(LimitsTest, WritersStayWithinTheDefault) {
   const std::string text(kDefaultMaxDecompression + kLong, 'x');
   {
@@ -199,7 +199,7 @@ TEST_F(LimitsTest, CompressedMdsShards) {
   ExpectLimit("/data", "value", listed.zip_name, payload);
 }
 
-// A raw hash that only decompressing can check is subject to the limit, too.
+// A raw hash that can be checked only after decompression is subject to the limit, too.
 TEST_F(LimitsTest, HashesOfCompressedMdsShards) {
   const MdsFields fields = {{"value", "bytes", {}}};
   const std::string raw = MdsShardBytes(fields, {{std::string(kLong, 'x')}});
@@ -226,7 +226,7 @@ TEST_F(LimitsTest, ValuesOfCompressedTars) {
   ExpectLimit("/data.tar.zst", "bin", "/data.tar.zst", payload);
 }
 
-// A plain tar has its bytes: no limit but that of a block.
+// A plain tar stores its bytes uncompressed: only the limit for a block applies.
 TEST_F(LimitsTest, PlainTarsHaveTheirBytes) {
   const std::string payload(kLong, 'x');
   WriteFile(*files_, "/data.tar", MakeTar({{"one.bin", payload}}));
@@ -265,7 +265,7 @@ TEST_F(LimitsTest, PackingCompressedTars) {
   EXPECT_TRUE(packed.ok()) << packed;
 }
 
-// By their frame header alone: the file has no pixels.
+// The frame header alone decides: the file has no pixels.
 TEST_F(LimitsTest, JpegsOfManyPixels) {
   const auto frame = [](char marker) {
     std::string jpeg("\xff\xd8\xff\xe0\x00\x04zz\xff", 9);
@@ -285,12 +285,12 @@ TEST_F(LimitsTest, JpegsOfManyPixels) {
     EXPECT_TRUE(absl::IsResourceExhausted(decoded)) << decoded;
     DecodedRegion region;
     EXPECT_TRUE(absl::IsResourceExhausted(decoder.DecodeRegion(jpeg, {}, &region)));
-    // Row by row a sequential file needs no memory, so that it is what it is: cut short.
+    // A sequential file is decoded row by row and needs no memory, so the error is that it is truncated.
     const absl::Status checked = decoder.Check(jpeg);
     EXPECT_EQ(checked.code(), progressive ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kDataLoss)
         << checked;
   }
-  // Arithmetic coding goes on past the end of the file, for as many pixels as are announced.
+  // Arithmetic coding continues past the end of the file, for all announced pixels.
   const std::string arithmetic = frame('\xc9');
   ASSERT_TRUE(ProbeJpeg(arithmetic)->arithmetic);
   EXPECT_TRUE(absl::IsResourceExhausted(decoder.Check(arithmetic)));
@@ -325,7 +325,7 @@ TEST_F(LimitsTest, ImagesInADeepCheck) {
     EXPECT_NE(DeepProblem(StrCat("/png", length), 0).find("PNG: "), std::string::npos) << length;
   }
 
-  // The same in a column of images. Of other formats there is but the beginning to look at.
+  // The same in a column of images. Of other formats only the beginning is checked.
   WriteOne("/image", Type::kImage, png);
   EXPECT_EQ(DeepProblem("/image", 0), "");
   WriteOne("/cut", Type::kImage, png.substr(0, png.size() - 1));

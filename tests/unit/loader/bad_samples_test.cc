@@ -1,4 +1,4 @@
-// Samples that cannot be used: what is said of them, what is left out, and what is not.
+// Samples that cannot be used: the messages, the samples left out, and the others.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -83,8 +83,8 @@ class BadSamplesTest : public testing::Test {
     return steps;
   }
 
-  // Both policies, over some orders and numbers of threads, with exactly these samples bad. `words` are in each
-  // message.
+  // Tests both policies with some orders and numbers of threads. Exactly these samples are bad. Each message contains
+  // `words`.
   void Expect(bool images, const std::set<uint64_t>& bad, const std::vector<std::string>& words,
               absl::StatusCode code = absl::StatusCode::kDataLoss) {
     for (const SampleOrder order : {SampleOrder::kSequential, SampleOrder::kShuffled, SampleOrder::kWindow}) {
@@ -230,7 +230,7 @@ TEST_F(BadSamplesTest, ImagesThatAreNotSupported) {
   Expect(true, {40}, {"column \"image\""}, absl::StatusCode::kUnimplemented);
 }
 
-// In whatever column of files: what it says of them does not decide how they are decoded.
+// In any column of files: the column's type does not decide how its images are decoded.
 TEST_F(BadSamplesTest, ImagesOfOtherFormats) {
   for (const Type type : {Type::kImage, Type::kJpeg, Type::kPng, Type::kBytes}) {
     files_ = NewMemoryFileSystem();

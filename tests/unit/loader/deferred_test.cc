@@ -1,5 +1,5 @@
-// Columns whose geometry is left to the consumer: what comes instead, and that the consumer gets to the same pixels
-// with it.
+// Columns whose geometry is left to the consumer: what the loader delivers instead, and that the consumer gets the same
+// pixels from it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ LoaderOptions Options(const GeometryOptions& geometry, bool packed, bool padded,
 
 class DeferredTest : public testing::Test {
  protected:
-  // `whole` is the stored image, `done` sample i of the column that has been through the geometry.
+  // `whole` is the stored image, `done` is sample i of the column after the geometry.
   static void ExpectImage(const BatchColumn& whole, const BatchColumn& done, size_t i, const Stored& stored,
                           int channels) {
     const auto samples = static_cast<uint64_t>(channels);
@@ -128,7 +128,7 @@ TEST_F(DeferredTest, GeometriesLeadToWhatTheLoaderMakes) {
   }
 }
 
-// Without an image every mask has a geometry of its own.
+// Without an image every mask has its own geometry.
 TEST_F(DeferredTest, MasksOfOneSampleMayDifferInSize) {
   RleList list;
   for (const auto& [height, width] : {std::pair{5u, 9u}, {5u, 9u}, {7u, 3u}, {1u, 40u}}) {
@@ -150,7 +150,7 @@ TEST_F(DeferredTest, MasksOfOneSampleMayDifferInSize) {
   }
 }
 
-// Bad in the same way as without deferring, so that both give the same batches.
+// The same samples are bad as without deferring, so that both give the same batches.
 TEST_F(DeferredTest, BadSamplesAreTheSame) {
   std::mt19937_64 random(2);
   std::vector<Values> rows;

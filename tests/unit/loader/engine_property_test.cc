@@ -1,5 +1,5 @@
-// Random datasets, options, world sizes, threads and budgets: the ranks deliver what the plan says, with the values
-// that DatasetReader gives.
+// Random datasets, options, world sizes, threads and budgets: the ranks deliver the samples of the plan, with the
+// values of DatasetReader.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -87,7 +87,7 @@ void ExpectRow(const Batch& batch, size_t i, const Row& row, bool keys) {
 
 class EnginePropertyTest : public testing::Test {
  protected:
-  // One rank from its cursor to the end, or as far as `most` batches.
+  // Runs one rank from its cursor to the end, or for at most `most` batches.
   void RunRank(const LoaderOptions& options, uint64_t most,
                std::map<std::pair<uint64_t, uint64_t>, BatchSample>* delivered, Cursor* cursor) {
     const auto opened = Loader::Open(*files_, datasets_, options);
@@ -132,7 +132,7 @@ TEST_F(EnginePropertyTest, RanksTogetherDeliverThePlan) {
     if (!plan.ok() || (*plan)->StepsFrom(0) == 0) continue;  // no sample left by `repeat`, or a dropped remainder
     ++run;
     std::map<std::pair<uint64_t, uint64_t>, BatchSample> delivered;
-    // The run is interrupted after some steps, and goes on at another world size.
+    // The run is interrupted after some steps, and resumes with another world size.
     const uint64_t stop = random() % 3 == 0 ? random() % 10 : 0;
     std::optional<Cursor> cursor;
     if (stop > 0) {

@@ -1,4 +1,4 @@
-// Images and the masks on them, through every geometry: each equals what the functions of image.h make of it alone.
+// Images and their masks through every geometry. Each equals the result of image.h's functions for it alone.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -34,9 +34,9 @@ class GeometryColumnsTest : public testing::Test {
     return options;
   }
 
-  // What image.h says the options come to, for one sample in one epoch.
+  // The geometry that the options give according to image.h, for one sample in one epoch.
   static Geometry Expected(const GeometryOptions& options, const Stored& stored, uint64_t epoch, uint64_t ordinal) {
-    // The masks of a sample without image have nothing that says how they are turned.
+    // Without an image, nothing says how the masks are turned.
     const int orientation = options.apply_orientation && stored.image ? stored.orientation : 1;
     const StoredSize size{stored.width, stored.height, orientation};
     AugmentationRandom random(kSeed, epoch, ordinal);
@@ -176,7 +176,7 @@ TEST_F(GeometryColumnsTest, ImagesAndMasksThroughEveryGeometry) {
   }
 }
 
-// The identity of a sample and its epoch alone decide what becomes of it.
+// The augmentation depends only on the identity of a sample and its epoch.
 TEST_F(GeometryColumnsTest, AugmentationDependsOnNeitherThreadsNorRanksNorResuming) {
   GeometryOptions geometry = Geometries()[3];
   geometry.flip_probability = 0.5;
@@ -219,7 +219,7 @@ TEST_F(GeometryColumnsTest, AugmentationDependsOnNeitherThreadsNorRanksNorResumi
   }
 }
 
-// A mask of another size than its image is no mask on it.
+// A mask whose size differs from its image does not belong to the image.
 TEST_F(GeometryColumnsTest, MasksOfAnotherSizeAreBad) {
   std::mt19937_64 random(2);
   std::vector<Values> rows;
@@ -249,7 +249,7 @@ TEST_F(GeometryColumnsTest, MasksOfAnotherSizeAreBad) {
   }
 }
 
-// A few bytes of runs that stand for 80 GiB of pixels: neither they, nor those before them, are laid out.
+// A few bytes of runs stand for 80 GiB of pixels. No memory is allocated for them or for the masks before them.
 TEST_F(GeometryColumnsTest, MasksOfMorePixelsThanMemoryAreBad) {
   std::vector<Values> rows;
   for (uint32_t i = 0; i < 4; ++i) {

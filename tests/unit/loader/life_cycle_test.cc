@@ -1,4 +1,4 @@
-// Loaders that come and go: nothing of them is left.
+// Loaders that are opened and destroyed leave nothing behind.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -47,7 +47,7 @@ TEST_F(LifeCycleTest, AThousandCyclesLeaveMemoryAndThreadsAsTheyWere) {
     for (uint64_t i = random() % 6; i > 0; --i) held = *loader->Next();
     if (random() % 4 == 0) loader->Cancel();
   };
-  for (int i = 0; i < 100; ++i) cycle();  // what is allocated once and for all
+  for (int i = 0; i < 100; ++i) cycle();  // things that are allocated only once
   malloc_trim(0);
   const uint64_t threads = ProcessStatus::Read("Threads");
   const uint64_t memory = ProcessStatus::Read("VmRSS");
@@ -60,8 +60,8 @@ TEST_F(LifeCycleTest, AThousandCyclesLeaveMemoryAndThreadsAsTheyWere) {
 #endif
 }
 
-// Destroyed while user functions, which stand for decodes, are at work and blocks are being read. They are counted, so
-// that the loader must have waited for those begun, and begins no more.
+// Destroyed while user functions, which stand for decoders, are running and blocks are being read. The functions are
+// counted: the loader must wait for those that have begun, and begin no more.
 TEST_F(LifeCycleTest, DestroyingWaitsForWorkBegunAndBeginsNoMore) {
   std::atomic<int> begun = 0, ended = 0;
   LoaderColumn column{.name = "blob", .decode = ColumnDecode::kFunction};
@@ -105,7 +105,7 @@ TEST_F(LifeCycleTest, CancelWakesAWaitingConsumer) {
   go = true;
 }
 
-// A consumer that keeps every batch gets them all the same: the oldest one is always given room.
+// A consumer that keeps every batch still gets all of them: the oldest batch is always given memory.
 TEST_F(LifeCycleTest, AConsumerMayKeepMoreThanTheMemory) {
   LoaderOptions options = Options();
   options.epochs = 4;

@@ -1,5 +1,5 @@
-// A loader over a file system that fails at each call in turn: it reports the error, and delivers nothing wrong before
-// it.
+// A loader over a file system that fails at each call in turn. The loader reports the error, and delivers nothing wrong
+// before it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -22,13 +22,13 @@ class LoaderFaultTest : public testing::Test {
     return options;
   }
 
-  // What is said of a bad value depends on whether it was found through the offset index.
+  // The message about a bad value depends on whether it was found through the offset index.
   static std::string WithoutReasons(const std::string& shown) {
     const size_t bad = shown.find("\n bad ");
     return bad == std::string::npos ? shown : shown.substr(0, shown.find(' ', bad + 7));
   }
 
-  // Delivers until the end or an error; what comes before is the beginning of `expected`.
+  // Delivers until the end or an error. The batches before it are the beginning of `expected`.
   static absl::Status Follow(Loader& loader, const std::vector<std::string>& expected) {
     for (size_t step = 0;; ++step) {
       auto batch = loader.Next();
@@ -61,11 +61,11 @@ class LoaderFaultTest : public testing::Test {
         EXPECT_TRUE(status.ok()) << status;
         break;
       }
-      // The offset index can be done without; all else is missed.
+      // The loader works without the offset index, but not without the other files.
       if (failed->path == "/data/dataset.idx") continue;
       ASSERT_FALSE(status.ok()) << failed->operation << " " << failed->path;
       EXPECT_EQ(status.code(), fault.status.code()) << status;
-      // Where all that follows fails too, another failure may be the first to be delivered.
+      // When all following calls fail too, another failure may be delivered first.
       if (!fault.all_following) {
         EXPECT_NE(Message(status).find(failed->path), std::string::npos) << status;
       }
@@ -100,7 +100,7 @@ TEST_F(LoaderFaultTest, SomeColumnsOnly) {
   FailEachCall(options, {.status = absl::UnavailableError("the cable is out")});
 }
 
-// While the values of a damaged block are read one by one, an error of the device is no damage.
+// The values of a damaged block are read one by one. An error of the device then is not damage.
 TEST_F(LoaderFaultTest, ErrorsWhileADamagedBlockIsRead) {
   const auto dataset = DatasetReader::Open(*files_, "/data");
   ASSERT_TRUE(dataset.ok());

@@ -1,4 +1,4 @@
-// Datasets for tests of the loader, and what a loader makes of them.
+// Datasets for tests of the loader, and the batches that a loader makes of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace shardkit::test {
 
-// Opens, or fails the test.
+// Opens a loader. The test fails when that does not work.
 inline std::unique_ptr<Loader> OpenLoader(FileSystem& files, const LoaderOptions& options,
                                           const std::string& path = "/data") {
   auto loader = Loader::Open(files, {{.path = path}}, options);
@@ -23,7 +23,7 @@ inline std::unique_ptr<Loader> OpenLoader(FileSystem& files, const LoaderOptions
   return loader.ok() ? *std::move(loader) : nullptr;
 }
 
-// Rows of values by column, the first of which is the key.
+// Rows of values by column. The first column is the key.
 using Values = std::vector<std::optional<std::string>>;
 
 inline void WriteRows(FileSystem& files, const std::string& path, const std::vector<Column>& columns,
@@ -50,7 +50,7 @@ std::string Bytes(T number) {
   return std::string(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
-// All that can be seen of a batch, as text.
+// All visible contents of a batch, as text.
 inline std::string Show(const Batch& batch) {
   std::string text = "epoch " + std::to_string(batch.epoch()) + " step " + std::to_string(batch.step()) + ":";
   for (size_t i = 0; i < batch.size(); ++i) {

@@ -138,7 +138,7 @@ TEST_F(LoaderTest, ResumesFromItsCursor) {
     const std::vector<std::string> rest = Deliver(*OpenLoader(*files_, again));
     ASSERT_EQ(rest.size(), 60 - stop) << stop;
     for (size_t i = 0; i < rest.size(); ++i) {
-      // Steps count from where the run began.
+      // Steps count from the beginning of the run.
       const auto body = [](const std::string& text) { return text.substr(text.find(':')); };
       ASSERT_EQ(body(rest[i]), body(whole[stop + i])) << stop << " " << i;
     }
@@ -264,7 +264,7 @@ TEST_F(LoaderTest, ViewsShowTheStoredBytesAndOutliveTheLoader) {
     LoaderOptions options = Small();
     options.read.mode = mode;
     options.epochs = 2;
-    // So little that blocks would be dropped if the batches did not hold them.
+    // So little memory that blocks would be dropped if the batches did not hold them.
     options.memory_bytes = 1 << 20;
     for (const char* name : {"image", "label", "text"})
       options.columns.push_back({.name = name, .decode = ColumnDecode::kViews});

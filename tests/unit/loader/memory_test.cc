@@ -20,7 +20,7 @@ constexpr uint64_t kBudget = 192 * kMiB;
 constexpr uint64_t kSlack = 64 * kMiB;
 constexpr uint64_t kProcess = 16 * kMiB;  // of the slack: a fresh process; tests before this may have left more
 
-// Bytes of the blob of a sample: from 1 byte to 8 MiB, all magnitudes alike, and some of 64 MiB.
+// Bytes of a sample's blob: from 1 byte to 8 MiB, evenly over all magnitudes, and some of 64 MiB.
 uint64_t LengthOf(uint64_t ordinal) {
   if (ordinal % 200 == 0) return 1;
   if (ordinal % 200 == 100) return kLargest;
@@ -79,7 +79,7 @@ class LoaderMemoryTest : public testing::Test {
     return column;
   }
 
-  // Goes through an epoch and expects the peak to stay in bounds. Every blob has its length, and its last bytes.
+  // Reads an epoch and expects the peak to stay within bounds. Checks the length and the last bytes of every blob.
   static void Run(const LoaderOptions& options) {
     malloc_trim(0);
     ASSERT_TRUE(ProcessStatus::ResetPeak());
@@ -112,7 +112,7 @@ class LoaderMemoryTest : public testing::Test {
     EXPECT_LE(peak - before, options.memory_bytes + kSlack - kProcess);
   }
 
-  // What a step cannot do without: its blocks, its batch, and the batch before, which the consumer still holds.
+  // The least memory for a step: its blocks, its batch, and the previous batch, which the consumer still holds.
   static uint64_t LargestStep(const LoaderOptions& options) {
     const auto plan = PlanDatasets(*PosixFileSystem(), std::vector<LoaderDataset>{{.path = Path()}}, options.plan);
     EXPECT_TRUE(plan.ok()) << plan.status();

@@ -1,4 +1,4 @@
-// What plan.h promises, over thousands of random configurations.
+// The promises of plan.h, over thousands of random configurations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ Configuration Random(std::mt19937_64& random) {
   return made;
 }
 
-// What one rank gets of an epoch from `position` on, step by step.
+// The samples that one rank gets of an epoch from `position` on, step by step.
 std::vector<std::vector<Identity>> Deliver(const Plan& plan, uint64_t epoch, uint64_t position, uint64_t rank,
                                            uint64_t world_size) {
   const auto order = plan.Epoch(epoch);
@@ -150,7 +150,7 @@ TEST(PlanProperty, ResumesAtAnyStepAtAnyWorldSize) {
     const auto rest = DeliverAll(**plan, cursor->epoch, cursor->position, 1 + random() % 9);
     ASSERT_TRUE(std::ranges::equal(std::span(whole).subspan(step), rest));
 
-    // With another batch size the samples left are the same ones, in the same order.
+    // With another batch size, the remaining samples are the same, in the same order.
     if (made.options.remainder != Remainder::kKeep) continue;
     made.options.batch_size = 1 + random() % 50;
     const auto other = Plan::Create(made.datasets, made.options);

@@ -27,7 +27,8 @@ TEST(Permutation, IsABijection) {
   }
 }
 
-// Every image of every point about equally often, over keys: chi-square of 99 degrees of freedom, far out at 200.
+// Over many keys, a point goes to each position about equally often: chi-square with 99 degrees of freedom, for which
+// 200 is very unlikely.
 TEST(Permutation, IsEven) {
   for (const uint64_t point : {0u, 1u, 42u, 99u}) {
     std::vector<int> images(100);
@@ -38,7 +39,7 @@ TEST(Permutation, IsEven) {
   }
 }
 
-// Cursors are only worth something when the order never changes.
+// Cursors are useful only if the order never changes.
 TEST(Plan, OrderIsFixedForEver) {
   const auto plan = MakePlan({EqualBlocks(10, 5, 100)}, {.seed = 7, .batch_size = 4, .shuffle_buffer_bytes = 800});
   EXPECT_EQ(plan->lanes(), 2u);

@@ -1,4 +1,4 @@
-// What the system says of this process.
+// The system's information about this process.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace shardkit::test {
 
 struct ProcessStatus {
-  // A number of /proc/self/status, in bytes where that is in kB; 0 when it is not there.
+  // A number of /proc/self/status, in bytes if the file has kB. 0 when it does not exist.
   static uint64_t Read(const std::string& name) {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {

@@ -7,7 +7,7 @@
 namespace shardkit::loader {
 namespace {
 
-// Runs the tuner against a storage that gives `rate` bytes per second with so many threads, from time `now` on.
+// Runs the tuner with a storage that gives `rate` bytes per second for a number of threads, from time `now` on.
 template <typename Rate>
 int Settle(ReaderTuner& tuner, bool starving, bool device, Rate rate, double now = 0, uint64_t bytes = 0) {
   constexpr int blocks = 5000;
@@ -24,7 +24,7 @@ TEST(ReaderTuner, ClimbsWhileADeviceGivesMore) {
   ReaderTuner tuner(true, 1, 2, 16);
   const int threads = Settle(tuner, true, true, [](int t) { return Scaling(t, 6); });
   EXPECT_GE(threads, 6);
-  EXPECT_LE(threads, 7);  // now and then one more is tried
+  EXPECT_LE(threads, 7);  // sometimes one more is tried
 }
 
 TEST(ReaderTuner, StaysWithinTheProcessorsForMemory) {

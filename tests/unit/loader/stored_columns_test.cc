@@ -1,4 +1,4 @@
-// Columns delivered as they are stored: every layout, absent values, empty batches of them.
+// Columns delivered as stored: every layout, absent values, empty batches of them.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -140,7 +140,7 @@ TEST_F(StoredColumnsTest, ArraysOfTheirOwnShapes) {
     ASSERT_EQ(got.offsets.size(), n + 1);
     ASSERT_EQ(got.shapes.size(), n * got.shape_rank);
     EXPECT_EQ(Slice(got, got.offsets[i], got.offsets[i + 1], 2), data[ordinal]);
-    // The product of the shape is the number of elements, and it ends with the array's own shape behind 1s.
+    // The product of the shape is the number of elements. The shape is 1s followed by the array's own shape.
     const auto shape = got.shapes.subspan(i * got.shape_rank, got.shape_rank);
     uint64_t product = got.shape_rank == 0 ? got.offsets[i + 1] - got.offsets[i] : 1;
     for (const uint64_t size : shape) product *= size;

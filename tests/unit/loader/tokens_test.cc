@@ -10,7 +10,7 @@
 namespace shardkit::test {
 namespace {
 
-// Documents whose tokens are all different as far as the type allows.
+// Documents whose tokens are all different, as far as the type allows.
 template <typename T>
 std::vector<std::vector<T>> Documents(const std::vector<uint64_t>& lengths) {
   std::vector<std::vector<T>> documents;
@@ -57,7 +57,7 @@ LoaderOptions Options(uint32_t context, int64_t padding, uint64_t batch_size) {
   return options;
 }
 
-// Every token of every document is where its piece says, pieces do not overlap, and all else is padding.
+// Every token of every document is in the place that its piece names, pieces do not overlap, and all else is padding.
 template <typename T>
 void ExpectPacked(const Batch& batch, const std::vector<std::vector<T>>& documents, uint64_t context, T padding) {
   const BatchColumn& column = batch.column(0);
@@ -76,7 +76,7 @@ void ExpectPacked(const Batch& batch, const std::vector<std::vector<T>>& documen
                      length = column.shapes[3 * piece + 2];
       ASSERT_LT(row, column.shape[0]);
       ASSERT_LE(begin + length, context);
-      // Only a document longer than a row is cut, into whole rows first.
+      // Only a document longer than a row is divided, first into whole rows.
       ASSERT_EQ(length, std::min<uint64_t>(context, document.size() - next));
       for (uint64_t t = 0; t < length; ++t, ++next) {
         ASSERT_FALSE(std::exchange(filled[row * context + begin + t], 1));
@@ -150,7 +150,7 @@ TEST(TokensTest, PackingIsFirstFitDecreasing) {
     std::vector<uint64_t> lengths;
     for (uint64_t i = random() % 60; i > 0; --i) lengths.push_back(random() % (2 * context));
     const loader::Packing packing = loader::PackSequences(lengths, context);
-    // The plain way: rows in a list.
+    // The simple way: rows in a list.
     std::vector<std::pair<uint64_t, size_t>> pieces;
     for (size_t i = 0, piece = 0; i < lengths.size(); ++i) {
       for (uint64_t left = lengths[i]; left > 0; left -= std::min(left, context))

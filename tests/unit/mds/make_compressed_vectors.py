@@ -2,7 +2,7 @@
 
     make_compressed_vectors.py > compressed_vectors.h
 
-Needs Python's modules brotli, zstd, snappy (python-snappy) and xxhash, which mosaicml-streaming brings along.
+Needs Python's modules brotli, zstd, snappy (python-snappy) and xxhash, which mosaicml-streaming installs.
 """
 import bz2
 import gzip

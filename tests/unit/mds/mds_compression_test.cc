@@ -97,7 +97,7 @@ TEST_P(MdsCompressionTest, Dataset) {
     ASSERT_NE(part, nullptr);
     EXPECT_EQ(*part->ReadValue(3, 0, &buffer), "sample 3...");
   }
-  // With the raw shard beside it that one is read.
+  // When the raw shard lies beside it, the raw shard is read.
   WriteFile(*files_, "/data/shard.00000.mds", Shard());
   const auto dataset = OpenDataset(*files_, "/data");
   EXPECT_EQ(dataset->manifest().shards[0].name, "shard.00000.mds");
@@ -139,7 +139,7 @@ TEST_P(MdsCompressionTest, Damage) {
   }
 }
 
-// Where none of the file is listed that can be computed.
+// When none of the listed hashes of the file can be computed.
 TEST_P(MdsCompressionTest, HashOfTheRawBytesIsCheckedAtOnce) {
   MdsListed listed = listed_;
   listed.zip_hashes = {{"newest", "00"}};
@@ -201,7 +201,7 @@ TEST(MdsHashes, FilesAreComparedWithTheIndex) {
   EXPECT_TRUE(absl::IsDataLoss(CheckMdsHashes(*files, "/data")));
   EXPECT_TRUE(Message(CheckMdsHashes(*files, "/data")).starts_with("/data/a.mds: xxh32 is "))
       << CheckMdsHashes(*files, "/data");
-  // One that is not known does not hide a difference in another.
+  // An unknown hash does not hide a difference in another hash.
   listed.raw_hashes.insert(listed.raw_hashes.begin(), {"newest", "00"});
   write(damaged);
   EXPECT_TRUE(absl::IsDataLoss(CheckMdsHashes(*files, "/data")));
@@ -211,7 +211,7 @@ TEST(MdsHashes, FilesAreComparedWithTheIndex) {
   EXPECT_TRUE(absl::IsNotFound(CheckMdsHashes(*files, "/data")));
 }
 
-// By every way of reading: blocks, single values, copies, statistics.
+// Every way of reading fails: blocks, single values, copies, statistics.
 void ExpectEachReadFails(FileSystem& files, const std::string& path, ReadMode mode, const std::string& message) {
   DatasetOptions options;
   options.mode = mode;
@@ -235,7 +235,8 @@ void ExpectEachReadFails(FileSystem& files, const std::string& path, ReadMode mo
   EXPECT_EQ(copied, "");
 }
 
-// The first of the xxHash family is, wherever it stands; without one the first that can be computed.
+// The first hash of the xxHash family is compared, wherever it is listed. Without one, the first hash that can be
+// computed.
 TEST(MdsHashes, OneIsComparedBeforeTheFirstValue) {
   const std::string zstd = FromHex(kCompressedShards[4].text);
   const std::string sha256 = std::string(64, '0'), right = *HexDigestOf("xxh3_64", Shard());

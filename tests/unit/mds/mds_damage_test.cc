@@ -1,4 +1,4 @@
-// Shards that are damaged, cut short, missing, or not those of the index.
+// Shards that are damaged, truncated, missing, or do not match the index.
 #include "mds/mds_maker.h"
 
 namespace shardkit::test {
@@ -6,7 +6,7 @@ namespace {
 
 class MdsDamageTest : public testing::Test {
  protected:
-  // A dataset of this one shard, of which the index says what is true but for the shard's inner bytes.
+  // A dataset of this one shard. The index is right except for the shard's inner bytes.
   absl::Status Read(const std::string& shard, uint64_t samples, const MdsFields& fields = TextFields(),
                     ReadMode mode = ReadMode::kBuffered) {
     const auto files = NewMemoryFileSystem();
@@ -91,7 +91,7 @@ TEST_F(MdsDamageTest, Arrays) {
 
 TEST_F(MdsDamageTest, EveryLength) {
   for (size_t length = 0; length < sound_.size(); ++length) {
-    // Known to the index, which reaches the checks inside, and unknown to it.
+    // First the index has the shorter length, so that the inner checks are reached. Then it has the original length.
     const absl::Status status = Read(sound_.substr(0, length), 3);
     EXPECT_TRUE(absl::IsDataLoss(status)) << length << ": " << status;
     const auto files = NewMemoryFileSystem();
@@ -114,7 +114,7 @@ TEST_F(MdsDamageTest, MissingShardsAndOthersInTheirPlace) {
   const absl::Status missing = ReadEverything(*files, "/missing");
   EXPECT_TRUE(absl::IsNotFound(missing));
   EXPECT_EQ(Message(missing), "/missing/shard.00001.mds: shard 1 of index.json is missing");
-  // Those before can be read.
+  // The shards before it can be read.
   const auto dataset = OpenDataset(*files, "/missing");
   BlockBuffer buffer;
   EXPECT_TRUE(dataset->ReadValue(2, 0, &buffer).ok());
@@ -130,7 +130,7 @@ TEST_F(MdsDamageTest, MissingShardsAndOthersInTheirPlace) {
   EXPECT_TRUE(absl::IsNotFound(DatasetReader::Open(*files, "/nothing/index.json").status()));
 }
 
-// The other samples of the block are read, and of that one the other values.
+// The block's other samples, and the other values of the damaged sample, are readable.
 TEST_F(MdsDamageTest, IsOfOneSampleWhereItCanBeTold) {
   const MdsFields fields = {{"a", "ndarray:uint8", std::nullopt}, {"key", "str", std::nullopt}};
   std::vector<MdsRow> rows;

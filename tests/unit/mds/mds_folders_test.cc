@@ -58,7 +58,7 @@ TEST_F(MdsFoldersTest, AShardAloneIsADataset) {
   ASSERT_NE(empty, nullptr);
   EXPECT_EQ(empty->sample_count(), 0u);
   EXPECT_EQ(empty->columns().size(), 2u);
-  // An index beside it says nothing of it.
+  // An index beside the shard is ignored.
   Write({{"index.json", "nonsense"}, {"a.mds", MdsShardBytes(TextFields(), TextRows(2))}});
   EXPECT_NE(OpenDataset(*files_, "/data/a.mds"), nullptr);
 }
@@ -96,7 +96,7 @@ TEST_F(MdsFoldersTest, FoldersAreReadInTheOrderOfTheirNames) {
   EXPECT_EQ(dataset->manifest().shards.at(0).name, "B/shard.00000.mds");
   ExpectRows(*dataset, TextFields(), {Text(1, "B"), Text(2, "b"), Text(3, "umlaut"), Text(4, "again")});
   EXPECT_EQ(ValidateText(*files_, "/data", true), "");
-  // An index of its own goes before.
+  // An index in the folder itself has priority.
   Write({{"index.json", MdsIndexText(TextFields(), {})}});
   EXPECT_EQ(OpenDataset(*files_, "/data")->sample_count(), 0u);
 }
@@ -113,7 +113,7 @@ TEST_F(MdsFoldersTest, FoldersThatAreNoDatasetTogether) {
             "no one dataset: open one of them");
   ASSERT_TRUE(RemoveTree(*files_, "/data/b").ok());
   ASSERT_TRUE(OpenStatus("/data").ok());
-  // One whose index was never written.
+  // A dataset whose index was never written.
   Write({{"c/shard.00000.mds.zstd", "x"}});
   status = OpenStatus("/data");
   EXPECT_TRUE(absl::IsDataLoss(status));
@@ -122,7 +122,7 @@ TEST_F(MdsFoldersTest, FoldersThatAreNoDatasetTogether) {
   status = OpenStatus("/data");
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_TRUE(Message(status).starts_with("/data/c/index.json: ")) << status;
-  // A shard that is missing is named with its folder.
+  // The name of a missing shard includes its folder.
   ASSERT_TRUE(RemoveTree(*files_, "/data/c").ok());
   ASSERT_TRUE(files_->RemoveFile("/data/a/shard.00000.mds").ok());
   status = ReadEverything(*files_, "/data");
@@ -149,7 +149,7 @@ TEST_F(MdsFoldersTest, MergingWritesTheIndexThatMergeIndexWrites) {
   Write(Stream("x\xc3\xa4", {Text(2, "b")}));
   Write(Stream("deep/er", {Text(3, "c")}));
   Write({{"empty/index.json", R"({"shards": [], "version": 2})"}});
-  // As the peer writes a part: keys sorted. What is not known stays.
+  // A part as the peer writes it, with sorted keys. Unknown members stay.
   const std::string shard =
       R"({"column_encodings": ["int", "str"], "column_names": ["id", "text"], "column_sizes": [8, null], "compression": null, )"
       R"("format": "mds", "hashes": [], "raw_data": {"basename": "%", "bytes": @, "hashes": {}}, "samples": 1, "size_limit": 67108864, )"
@@ -173,7 +173,7 @@ TEST_F(MdsFoldersTest, MergingWritesTheIndexThatMergeIndexWrites) {
   const auto dataset = OpenDataset(*files_, "/data");
   ASSERT_NE(dataset, nullptr);
   ExpectRows(*dataset, TextFields(), {Text(1, "a"), Text(2, "b"), Text(3, "c")});
-  // Again, of other parts, in its place.
+  // Again, with other parts, in the same place.
   Merge({"/data/y"});
   EXPECT_EQ(OpenDataset(*files_, "/data")->sample_count(), 1u);
   EXPECT_EQ(Merge({"/data/empty"}), R"({"version": 2, "shards": []})");
@@ -198,7 +198,7 @@ TEST_F(MdsFoldersTest, WhatCannotBeMerged) {
   Write({{"dataset.json", "{}"}});
   EXPECT_TRUE(Refused({"/data/a"}).starts_with("/data: is a dataset already"));
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());
-  // Shards are looked for first, and what is written is never deeper than it can be read.
+  // The shards are checked first, and the written index is never nested deeper than it can be read.
   const std::string index = ReadAll(*files_, "/data/a/index.json");
   const std::string deep = std::string(100, '[') + std::string(100, ']');
   WriteFile(*files_, "/data/a/index.json",

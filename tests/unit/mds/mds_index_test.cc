@@ -1,4 +1,4 @@
-// index.json that is not as it should be.
+// Wrong index.json files.
 #include "format/foreign/mds_index.h"
 #include "mds/mds_maker.h"
 
@@ -30,7 +30,7 @@ void ExpectError(const std::string& text, absl::StatusCode code, const std::stri
   EXPECT_NE(Message(index.status()).find(message), std::string::npos) << index.status();
 }
 
-// One bit of a name may make it another shard's.
+// A flipped bit of a name may give another shard's name.
 TEST(MdsIndex, AFileThatIsListedTwice) {
   ExpectError(Replaced("\"basename\": \"a.mds\"", "\"basename\": \"b/c.mds\""), absl::StatusCode::kDataLoss,
               "shard 1: its file \"b/c.mds\" is also that of shard 0: a name was damaged");

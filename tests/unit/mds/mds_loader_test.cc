@@ -74,7 +74,7 @@ TEST(MdsLoader, ArraysOfEveryKind) {
                     MdsArray({1 + i % 5, 2}, 0, std::string(2 + 2 * (i % 5), static_cast<char>(i))), "x"});
   }
   WriteTree(*files, "/data", MdsTree(fields, rows, 30));
-  // A pickled column does not matter when others are named.
+  // A pickled column does not matter when other columns are named.
   EXPECT_TRUE(absl::IsUnimplemented(Loader::Open(*files, {{.path = "/data"}}, Options()).status()));
   const auto loader = OpenLoader(*files, Options({{.name = "free"}, {.name = "fixed"}}));
   ASSERT_NE(loader, nullptr);

@@ -23,7 +23,7 @@ std::string FileText(const std::string& name, uint64_t bytes,
   return "{\"basename\": " + Quoted(name) + ", \"bytes\": " + std::to_string(bytes) + ", \"hashes\": {" + list + "}}";
 }
 
-// The keys that index and header have in common, sorted, up to where those of the index alone come.
+// The members that index and header share, sorted, up to the first member that only the index has.
 std::string Description(const MdsFields& fields, const std::string& compression) {
   return "\"column_encodings\": " + List(fields, [](const MdsField& field) { return Quoted(field.encoding); }) +
          ", \"column_names\": " + List(fields, [](const MdsField& field) { return Quoted(field.name); }) +
@@ -142,7 +142,7 @@ std::vector<MdsRow> EveryRow(size_t count) {
         row.push_back(
             MdsArray({height, width}, width > 255 ? 1 : static_cast<int>(random() % 4), noise(4 * height * width)));
       } else {
-        // Bytes that are no UTF-8 and no picture: they may come under any encoding.
+        // Bytes that are neither UTF-8 nor a picture, but are allowed in every encoding.
         row.push_back(noise(field.size ? *field.size : random() % 50));
       }
     }
@@ -227,7 +227,7 @@ absl::Status ReadEverything(FileSystem& files, const std::string& path, const Da
     if (first.ok()) first = status;
   };
   BlockBuffer buffer;
-  uint64_t sum = 0;  // of all bytes, so that all of them are looked at
+  uint64_t sum = 0;  // the sum of all bytes, so that all bytes are read
   const auto look = [&](std::string_view value) {
     for (const char byte : value) sum += static_cast<uint8_t>(byte);
   };

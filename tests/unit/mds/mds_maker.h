@@ -1,4 +1,4 @@
-// Makes MDS datasets for tests, byte by byte after format-spec/interop.md and without the library's help.
+// Makes MDS datasets for tests, byte by byte according to format-spec/interop.md and without the library's code.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,11 +50,11 @@ std::string MdsIndexText(const MdsFields& fields, const std::vector<MdsListed>& 
 // Shards of `shard_samples` each, and their index.
 Tree MdsTree(const MdsFields& fields, const std::vector<MdsRow>& rows, size_t shard_samples);
 
-// An array as MDS stores it, with dimensions of 1 << width bytes, and as Shardkit does.
+// An array as MDS stores it, with dimensions of 1 << width bytes, and as Shardkit stores it.
 std::string MdsArray(const std::vector<uint64_t>& shape, int width, std::string_view elements);
 std::string OurArray(const std::vector<uint64_t>& shape, std::string_view elements);
 
-// Fields of every encoding that is read, and samples for them. What is read of a payload is `Expected`.
+// Fields of every readable encoding, and samples for them. `Expected` gives the value that is read for a payload.
 MdsFields EveryField();
 std::vector<MdsRow> EveryRow(size_t count);
 std::string Expected(const MdsField& field, const std::string& payload);
@@ -73,10 +73,10 @@ inline std::unique_ptr<DatasetReader> OpenDataset(FileSystem& files, const std::
 // Fails unless every way of reading gives the rows: blocks, single values, copies.
 void ExpectRows(const DatasetReader& dataset, const MdsFields& fields, const std::vector<MdsRow>& rows);
 
-// The hashes of all shards compared; a difference goes before a hash that is not known.
+// Compares the hashes of all shards. A difference has priority over an unknown hash.
 absl::Status CheckMdsHashes(FileSystem& files, const std::string& path);
 
-// Reads all there is to read and returns the first error.
+// Reads everything and returns the first error.
 absl::Status ReadEverything(FileSystem& files, const std::string& path, const DatasetOptions& options = {});
 
 }  // namespace shardkit::test

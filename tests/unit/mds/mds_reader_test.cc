@@ -1,4 +1,4 @@
-// Reading sound MDS datasets.
+// Reading valid MDS datasets.
 #include <filesystem>
 #include <random>
 
@@ -104,7 +104,7 @@ TEST_F(MdsReaderTest, SomeColumnsInAnotherOrder) {
 }
 
 TEST_F(MdsReaderTest, ValuesOfOneSampleStayWhileAnotherColumnIsRead) {
-  // A held block's arrays must not be taken for those of a value read later.
+  // The arrays of a held block must not be mistaken for those of a value read later.
   WriteTree(*files_, "/data", MdsTree(EveryField(), EveryRow(9), 9));
   const auto dataset = OpenDataset(*files_, "/data");
   BlockBuffer buffer;
@@ -138,7 +138,7 @@ TEST_F(MdsReaderTest, MergedIndexNamesFolders) {
   const std::vector<MdsRow> rows = TextRows(9);
   const std::string first = MdsShardBytes(TextFields(), {rows.begin(), rows.begin() + 5});
   const std::string second = MdsShardBytes(TextFields(), {rows.begin() + 5, rows.end()});
-  // Bytes after the last sample are nobody's, and fields that are not known are skipped.
+  // Bytes after the last sample are ignored, and unknown fields are skipped.
   std::string index =
       MdsIndexText(TextFields(), {{.name = "26/shard.00000.mds", .bytes = first.size(), .samples = 5},
                                   {.name = "25/shard.00000.mds", .bytes = second.size() + 3, .samples = 4}});
@@ -238,7 +238,7 @@ TEST_F(MdsReaderTest, MemoryIsBounded) {
   EXPECT_TRUE(absl::IsResourceExhausted(dataset->ReadBlock(0, 0, &buffer, &view)));
   EXPECT_TRUE(absl::IsResourceExhausted(dataset->ReadValue(3, 1, &buffer).status()));
   EXPECT_LT(buffer.memory(), 100000u);
-  // In pieces it can be had.
+  // It can be read in pieces.
   uint64_t length = 0;
   const auto copied = dataset->CopyValue(3, 1, [&](std::string_view piece) {
     length += piece.size();

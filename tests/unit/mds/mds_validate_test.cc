@@ -1,4 +1,4 @@
-// Validating MDS datasets: all that is damaged is named, shard by shard.
+// Validating MDS datasets: all damage is named, shard by shard.
 #include <gtest/gtest.h>
 
 #include "base/named_hash.h"
@@ -36,7 +36,7 @@ TEST(MdsValidate, NamesWhatIsDamagedAndGoesOn) {
   }
   EXPECT_TRUE(Validate(*files, "/good/index.json").ok());
 
-  // The last byte of a text, which only the file's hash covers; no file; a file cut short.
+  // Damages the last byte of a text, which only the file's hash covers; removes a file; truncates a file.
   tree["a.mds"].back() ^= 1;
   tree.erase("b.mds");
   tree["c.mds"].pop_back();

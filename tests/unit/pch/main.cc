@@ -1,2 +1,2 @@
-// Nothing of its own: this program exists so that its precompiled header does.
+// This program is empty. It exists only for its precompiled header.
 int main() { return 0; }

@@ -1,5 +1,5 @@
-// Random trees, packed with random options and unpacked again, must come back as they were; packed in parts
-// and merged they must give the same samples.
+// Random trees, packed with random options and unpacked again, must come back unchanged. Packed in parts and merged,
+// they must give the same samples.
 #include <algorithm>
 
 #include "convert/synth/synth_random.h"
@@ -74,7 +74,7 @@ class Generator {
     return Pick<std::string>({"s", "S", "-", " ", "\xc3\xbc", "~", "image_", "%", "a+b", "\xf0\x9f\x90\x8e"}) + number;
   }
 
-  // Not where there is a directory of that name, nor below a file.
+  // Adds nothing where a directory of that name exists, and nothing below a file.
   void Add(const std::string& name, Tree* tree) {
     const auto after = tree->lower_bound(name + "/");
     if (after != tree->end() && after->first.starts_with(name + "/")) return;
@@ -82,7 +82,7 @@ class Generator {
       if (tree->contains(name.substr(0, slash))) return;
     }
     std::string bytes;
-    // What is named as an image is one, or nothing at all.
+    // A file with an image's name begins like an image, or is empty.
     const bool image = name.ends_with("jpg") || name.ends_with("JPG") || name.ends_with("png");
     if (image) bytes = Pick<std::string>({"\xff\xd8\xff", "\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "GIF89a", "BM", ""});
     if (name.ends_with("json") && Chance(70)) bytes = "{\"a\": 1}";
@@ -125,7 +125,7 @@ void CheckConfiguration(uint64_t seed) {
   std::erase_if(back, [](const auto& entry) { return entry.first.ends_with('/'); });
   ASSERT_TRUE(back == tree) << Describe(back) << "\nis not\n" << Describe(tree);
 
-  // Other ways through the same samples.
+  // Other ways to read the same samples.
   const std::vector<Row> rows = ScanRows(**dataset);
   ASSERT_EQ(rows.size(), report->samples);
   BlockBuffer buffer;
@@ -141,7 +141,7 @@ void CheckConfiguration(uint64_t seed) {
     }
   }
 
-  // In parts, merged: the same samples, whose columns may stand in shards of their own types.
+  // In parts, merged: the same samples. Their columns may have other types in each shard.
   const uint64_t parts = 1 + generator.Below(4);
   std::vector<std::string> directories;
   for (uint64_t part = 0; part < parts; ++part) {
@@ -159,7 +159,7 @@ void CheckConfiguration(uint64_t seed) {
   ASSERT_EQ(merged->metadata, report->manifest.metadata);
 }
 
-// In groups, so that they may run next to each other and a failure is found soon.
+// In groups, so that they can run in parallel and a failure is found quickly.
 TEST_P(PackPropertyTest, ComesBackAsItWas) {
   for (uint64_t i = 0; i < 50; i += TestStep()) {
     const uint64_t seed = GetParam() * 50 + i;

@@ -1,4 +1,4 @@
-// Copying blocks, and reading those that no directory leads to.
+// Copying blocks, and reading blocks without a directory.
 #include "container/native_shard_reader.h"
 #include "container/shard_file_writer.h"
 #include "unit/repair/repair_support.h"
@@ -41,7 +41,7 @@ TEST(RepairCopy, BlocksAreReadWhereTheyAre) {
   const auto files = NewMemoryFileSystem();
   const std::string front = "7 bytes";
   WriteWhole(*files, "/s.shard", original.bytes);
-  // Without padding behind the last one.
+  // Without padding after the last one.
   WriteWhole(*files, "/moved", front + original.bytes.substr(0, original.blocks[3].offset + original.blocks[3].length));
   const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
   ASSERT_TRUE(shard.ok()) << shard.status();

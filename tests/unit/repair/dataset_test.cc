@@ -1,4 +1,4 @@
-// Repairing datasets, and mending one whose shard was repaired.
+// Repairing datasets, and completing a dataset whose shard was repaired.
 #include <set>
 
 #include "dataset/dataset_support.h"
@@ -58,7 +58,7 @@ TEST(RepairDataset, DamagedShardsAreRepairedAndMissingOnesLost) {
   const auto files = NewDataset();
   Overwrite(*files, "/in/00000000.shard", PlaceOfBlock(*files, "/in/00000000.shard", 3), 100);
   ASSERT_TRUE(files->RemoveFile("/in/00000001.shard").ok());
-  // Without its header, which the manifest makes up for.
+  // Without its header, which the manifest replaces.
   Overwrite(*files, "/in/00000002.shard", 0, 64);
   const auto report = RepairDataset(*files, "/in", "/out");
   ASSERT_TRUE(report.ok()) << report.status();
@@ -92,7 +92,7 @@ TEST(RepairDataset, AShardThatReplacesADamagedOneIsIndexedAgain) {
   EXPECT_EQ(ScanRows(*files, "/in"), RowsWithout({10, 11}));
 }
 
-// What a killed pack leaves: a finished shard, one it was writing, and no manifest.
+// The leftovers of a killed pack: a finished shard, an unfinished one, and no manifest.
 TEST(RepairDataset, OfAPackThatDidNotFinish) {
   const auto files = NewDataset();
   const uint64_t cut = PlaceOfBlock(*files, "/in/00000001.shard", 2) + 100;
@@ -143,7 +143,7 @@ TEST(RepairDataset, NeedsADatasetAndAnEmptyPlace) {
   EXPECT_EQ(ValidateText(*files, "/in"), "");
 }
 
-// Padding that is not zero, which no block misses.
+// Padding that is not zero. No block needs it.
 TEST(RepairDataset, DamageBetweenBlocksIsMended) {
   const auto files = NewDataset();
   const auto shard = ShardReader::Open(*files, "/in/00000001.shard");

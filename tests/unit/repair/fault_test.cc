@@ -1,11 +1,11 @@
-// Repair where any one call to the file system fails.
+// Repair when one call to the file system fails.
 #include "fault/fault_support.h"
 #include "shardkit/repair.h"
 
 namespace shardkit::test {
 namespace {
 
-// A dataset with a damaged shard, one without a header, and one that is whole.
+// A dataset with a damaged shard, a shard without a header, and a whole shard.
 std::unique_ptr<FileSystem> NewDamaged() {
   auto files = NewMemoryFileSystem();
   WriteTree(*files, "/in", ExpectedDataset());
@@ -32,7 +32,7 @@ TEST(RepairFault, EveryCallOfAShard) {
       run.operate = [&](FileSystem& files) { return RepairShard(files, JoinPath("/in", name), "/out.shard").status(); };
       run.check = [](FileSystem& files, const absl::Status& status) {
         EXPECT_FALSE(Exists(files, "/out.shard.tmp"));
-        // Whole, or not there at all: what came after the renaming may have failed.
+        // The output is whole, or missing: a call after the renaming may have failed.
         const bool there = Exists(files, "/out.shard");
         EXPECT_TRUE(there || !status.ok());
         EXPECT_EQ(there ? ValidateText(files, "/out.shard") : "", "");
@@ -47,7 +47,7 @@ TEST(RepairFault, EveryCallOfADataset) {
   FaultRun run;
   run.prepare = NewDamaged;
   run.operate = [](FileSystem& files) { return RepairDataset(files, "/in", "/out").status(); };
-  // A copy does where a link does not.
+  // When a link fails, the file is copied.
   run.may_succeed = [](const FileSystemCall& call) { return call.operation == "link"; };
   run.check = [](FileSystem& files, const absl::Status&) {
     EXPECT_EQ(Exists(files, "/out/dataset.json") ? ValidateText(files, "/out") : "", "");

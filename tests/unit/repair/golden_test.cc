@@ -1,4 +1,4 @@
-// What is whole stays as it is, byte for byte.
+// Whole shards stay the same, byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ TEST(RepairGolden, WholeShardsAreRepairedToThemselves) {
     EXPECT_TRUE(report->written);
     EXPECT_TRUE(report->lossless());
     EXPECT_TRUE(report->problems.empty()) << report->problems[0];
-    // A section that this version does not know cannot be made anew.
+    // A section that is unknown to this version cannot be made again.
     if (entry.name == "ignorable-section.shard") {
       EXPECT_EQ(report->notes.size(), 1u);
     } else {

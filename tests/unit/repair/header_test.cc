@@ -1,4 +1,4 @@
-// Shards without a header of their own, and what the footer still tells of others.
+// Shards without a header, and what the footer still says about others.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -22,7 +22,7 @@ bool Mentions(const std::vector<std::string>& texts, std::string_view part) {
   return std::ranges::any_of(texts, [&](const std::string& text) { return text.find(part) != text.npos; });
 }
 
-// A dataset.json in /d that lists the damaged shard, and one at /good that lists the whole one.
+// A dataset.json in /d that lists the damaged shard, and another at /good that lists the whole shard.
 void WriteManifests(FileSystem& files, const Original& original, const Schema& schema) {
   Manifest manifest;
   manifest.schema = schema;
@@ -56,7 +56,7 @@ TEST(RepairHeader, TheManifestBesideItIsProvedByTheTrailer) {
     WriteManifests(*files, original, original.schema);
     const auto report = Repair(*files, WithoutHeader(original));
     ASSERT_TRUE(report.ok()) << report.status();
-    // Down to the alignment the header is the one that was lost.
+    // The header equals the lost one, including the alignment.
     EXPECT_EQ(ReadWhole(*files, "/out.shard"), original.bytes) << original.name;
     EXPECT_TRUE(report->lossless());
   }
@@ -73,7 +73,7 @@ TEST(RepairHeader, WithoutATrailerItIsProvedByTheFirstBlock) {
   const auto shard = ShardReader::Open(*files, "/out.shard");
   ASSERT_TRUE(shard.ok()) << shard.status();
   EXPECT_EQ((*shard)->alignment(), original.options.alignment);
-  // The manifest knows how much there was, and the metadata of all shards.
+  // The manifest has the number of samples, and the metadata of all shards.
   EXPECT_TRUE(report->end_known);
   EXPECT_EQ(report->samples_lost, 1u);
   ASSERT_EQ(report->losses.size(), 1u);
@@ -81,7 +81,7 @@ TEST(RepairHeader, WithoutATrailerItIsProvedByTheFirstBlock) {
   EXPECT_EQ((*shard)->ReadMetadata()->at("from"), "manifest");
 }
 
-// The shard was written again since.
+// The shard was written again after the manifest.
 TEST(RepairHeader, AManifestThatTellsOfFewerSamplesIsNotBelieved) {
   const Original& original = Kinds()[0];
   const auto files = NewFiles(original);
@@ -95,7 +95,7 @@ TEST(RepairHeader, AManifestThatTellsOfFewerSamplesIsNotBelieved) {
   EXPECT_FALSE(report->end_known);
 }
 
-// Two columns of one kind that changed places would give the values of one for the other's.
+// If two columns of one kind were swapped, each would get the values of the other.
 TEST(RepairHeader, AManifestThatNothingProvesIsRefused) {
   const Original& original = Kinds()[0];
   const auto files = NewFiles(original);
@@ -105,7 +105,7 @@ TEST(RepairHeader, AManifestThatNothingProvesIsRefused) {
   const auto report = Repair(*files, WithoutHeader(original));
   EXPECT_TRUE(absl::IsDataLoss(report.status())) << report.status();
   EXPECT_NE(report.status().message().find("proves"), std::string::npos) << report.status();
-  // One who says so takes the responsibility.
+  // With an explicit --schema-from, the user takes the responsibility.
   const auto forced = Repair(*files, WithoutHeader(original), {.schema_from = "/d/dataset.json"});
   ASSERT_TRUE(forced.ok()) << forced.status();
   EXPECT_EQ(forced->samples_recovered, original.rows.size());
@@ -142,10 +142,10 @@ TEST(RepairHeader, WithTheDictionaryGoBlocksThatUseIt) {
   EXPECT_NE(report.losses[0].reason.find("dictionary"), std::string::npos) << report.losses[0].reason;
 }
 
-// A dictionary of another shard might decode to something else.
+// With another shard's dictionary, values might decode to something else.
 TEST(RepairHeader, ANeighboursDictionaryIsNotTaken) {
   Original original = Kinds().back();
-  // Noise, which no dictionary makes shorter.
+  // Noise, which no dictionary can compress.
   Random random(8);
   for (int i = 0; i < 12; ++i) original.rows.push_back({random.Bytes(300), random.Bytes(4)});
   const auto files = NewFiles(original);
@@ -234,7 +234,7 @@ TEST(RepairPaths, NothingIsEverWrittenOver) {
   EXPECT_TRUE(absl::IsNotFound(repair("/d/missing.shard", "/out.shard")));
   EXPECT_TRUE(absl::IsNotFound(repair("/d/damaged.shard", "/missing/out.shard")));
   EXPECT_TRUE(absl::IsInvalidArgument(repair("/d", "/out.shard")));
-  // The temporary file's name is the input's.
+  // The temporary file's name is the same as the input's.
   WriteWhole(*files, "/d/x.shard.tmp", original.bytes);
   EXPECT_TRUE(absl::IsInvalidArgument(repair("/d/x.shard.tmp", "/d/x.shard")));
   WriteWhole(*files, "/d/y.shard.tmp", "of another repair");
@@ -272,7 +272,7 @@ TEST(RepairCancelled, LeavesNothing) {
   for (uint64_t at = 1; at + 2 < calls; ++at) EXPECT_FALSE(run(at)) << at;
 }
 
-// Block headers with right checksums everywhere, each claiming all the rest of the file.
+// Block headers with correct checksums everywhere. Each claims the rest of the file.
 TEST(RepairHostile, OverlappingBlocksAreNotReadAgainAndAgain) {
   const Original original = MakeOriginal("one", {{.name = "data", .type = Type::kBytes}}, 1, 10, {.alignment = 64});
   std::string bytes = original.bytes.substr(0, original.blocks[0].offset);

@@ -1,4 +1,4 @@
-// Blocks that lie elsewhere than they should, twice, or within values.
+// Blocks in wrong places, in two places, or inside values.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -16,7 +16,7 @@ std::string_view BlockBytes(const Original& original, size_t k) {
   return std::string_view(original.bytes).substr(block.offset, end - block.offset);
 }
 
-// Header, then these blocks, then, with `footer`, the original's.
+// A header, then these blocks. With `footer`, also the original's footer.
 std::string Compose(const Original& original, const std::vector<size_t>& order, bool footer) {
   std::string bytes = original.bytes.substr(0, original.blocks[0].offset);
   for (const size_t k : order) bytes += BlockBytes(original, k);
@@ -97,7 +97,7 @@ TEST_P(RepairLayout, GarbageBetweenBlocks) {
   }
 }
 
-// A directory tells where to look, even where no block could stand.
+// The directory gives the places of blocks, even places where no block may begin.
 TEST(RepairMoved, UnalignedBlocksAreFoundByTheDirectory) {
   const Original& original = Kinds()[0];
   for (const uint64_t length : {1, 7, 63, 100}) {
@@ -109,18 +109,19 @@ TEST(RepairMoved, UnalignedBlocksAreFoundByTheDirectory) {
   }
 }
 
-// Without one they are lost, which is known of the first alone.
+// Without a directory they are lost, but only the loss of the first is known.
 TEST(RepairMoved, BlocksWithinADamagedOneNeedTheChain) {
   const Original& original = Kinds()[1];
   std::string bytes = Compose(original, {0, 1, 2, 3, 4, 5, 6, 7, 8}, false);
-  // The block after it moves into the bytes that the damaged one claims.
+  // The next block moves into the bytes that the damaged block claims.
   bytes.erase(original.blocks[3].offset + BlockBytes(original, 3).size() - 64, 64);
   std::vector<bool> whole(original.blocks.size(), true);
   whole[3] = false;
   ExpectRepair(original, bytes, whole, false);
 }
 
-// The front of a long block was copied over others. It claims them, but the block itself is whole elsewhere.
+// The front of a long block was copied over other blocks. The copy claims them, but the block itself is whole
+// elsewhere.
 TEST(RepairMoved, WhatADamagedCopyClaimsIsNotItsOwn) {
   const Original& original = Kinds()[2];
   const uint32_t alignment = original.options.alignment;
@@ -176,8 +177,8 @@ TEST(RepairPrepended, GarbageBeforeTheShard) {
   }
 }
 
-// A whole shard with the same columns in a value of every block of another, at a place where blocks may
-// stand.
+// Every block of a shard has a value that contains a whole shard with the same columns, at a place where blocks may
+// begin.
 Original Embedding(uint32_t alignment) {
   Original inner = MakeOriginal("inner", {{.name = "data", .type = Type::kBytes}}, 6, 40,
                                 {.max_block_samples = 1, .alignment = alignment});
@@ -190,7 +191,7 @@ Original Embedding(uint32_t alignment) {
   const auto shard = ShardReader::Open(*files, "/s.shard");
   EXPECT_TRUE(shard.ok()) << shard.status();
   outer.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
-  // What BlocksIn could not do: the blocks' places within values.
+  // BlocksIn cannot find the blocks' places inside values.
   EXPECT_EQ(outer.bytes.find(inner.bytes) % 64, 0u);
   return outer;
 }
@@ -221,7 +222,7 @@ TEST(RepairEmbedded, NoBlockIsTakenFromADamagedOne) {
   }
 }
 
-// No header before it tells that it belongs to another shard.
+// No header before it shows that it belongs to another shard.
 TEST(RepairEmbedded, ALoneBlockInAValueStaysAValue) {
   const Original inner =
       MakeOriginal("inner", {{.name = "data", .type = Type::kBytes}}, 9, 40, {.max_block_samples = 1, .alignment = 64});

@@ -1,5 +1,5 @@
-// Random damage, held against a model that knows which blocks it left whole. SHARDKIT_REPAIR_ROUNDS says how
-// often.
+// Random damage, compared with a model that knows which blocks are still whole. SHARDKIT_REPAIR_ROUNDS is the number of
+// rounds.
 #include <cstdlib>
 
 #include "base/checked.h"
@@ -15,7 +15,7 @@ uint64_t Rounds() {
   return text == nullptr ? Thinned(4000) : std::strtoull(text, nullptr, 10);
 }
 
-// Damages a shard, and remembers what the model needs to know.
+// Damages a shard, and records what the model needs.
 class Damage {
  public:
   Damage(const Original& original, Random& random) : original_(original), random_(random), bytes_(original.bytes) {}
@@ -46,7 +46,7 @@ class Damage {
   }
 
   const std::string& bytes() const { return bytes_; }
-  // Blocks may then lie in others that are damaged, where they are found only with a directory.
+  // True when blocks may lie inside damaged ones, where they are found only with a directory.
   bool may_nest() const { return may_nest_; }
   const std::string& description() const { return description_; }
 
@@ -83,7 +83,7 @@ class Damage {
     bytes_.resize(length);
   }
 
-  // With the padding, so that what lies between the two moves.
+  // Includes the padding, so that the bytes between the two blocks move.
   void Swap() {
     size_t a = random_.Below(original_.blocks.size()), b = random_.Below(original_.blocks.size());
     if (a > b) std::swap(a, b);
@@ -98,7 +98,7 @@ class Damage {
     bytes_.replace(begin, end - begin, last + between + first);
   }
 
-  // A copy of one block where another begins, over what is there.
+  // Copies one block over the beginning of another one.
   void CopyBlockOver() {
     const size_t from = random_.Below(original_.blocks.size()), to = random_.Below(original_.blocks.size());
     const uint64_t begin = original_.blocks[from].offset, length = original_.blocks[from].length;
@@ -137,11 +137,11 @@ class Damage {
   Random& random_;
   std::string bytes_;
   std::string description_;
-  bool moved_ = false;  // blocks no longer stand where the original has them
+  bool moved_ = false;  // blocks are no longer at the original's places
   bool may_nest_ = false;
 };
 
-// Whether the header, or what proves one made anew to be the shard's, is left.
+// True when the header is left, or the data that proves a new header right.
 bool HeaderCertain(const Original& original, std::string_view damaged) {
   const std::string_view bytes = original.bytes;
   if (damaged.substr(0, original.header_length) == bytes.substr(0, original.header_length)) return true;
@@ -163,7 +163,7 @@ TEST(RepairModel, EveryWholeBlockComesBack) {
     SCOPED_TRACE(StrCat("round ", round, ", ", original.name, ": ", damage.description()));
     const std::vector<bool> whole = BlocksIn(original, damage.bytes());
     const bool exact = DirectoryIn(original, damage.bytes());
-    // What decodes with a dictionary needs the header.
+    // Data compressed with a dictionary needs the header.
     if (!HeaderCertain(original, damage.bytes()) && original.has_dictionary) continue;
     if (damage.may_nest() && !exact) continue;
     const RepairReport report = ExpectRepair(original, damage.bytes(), whole, exact);

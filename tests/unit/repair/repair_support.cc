@@ -30,7 +30,7 @@ std::vector<Column> Sa1bColumns() {
           {.name = "source_json", .type = Type::kJson, .codec = Codec::kZstd, .nullable = true}};
 }
 
-// Of thousands of damages to one shard most leave the same blocks: each such outcome is validated once.
+// Of thousands of damaged versions of one shard, most leave the same blocks. Each such result is validated once.
 void ExpectValid(FileSystem& files, const std::string& path) {
   static std::set<std::string> valid_shards;
   const std::string bytes = ReadWhole(files, path);
@@ -93,7 +93,7 @@ const std::vector<Original>& Kinds() {
                                 {{.name = "data", .type = Type::kBytes}, {.name = "n", .type = Type::kU8}}, 5, 1500,
                                 {.block_size = 64, .alignment = 512}));
     made.push_back(MakeOriginal("sa1b", Sa1bColumns(), 4, 200, {.max_block_samples = 2, .alignment = 64}));
-    // Texts that are alike, so that the dictionary is worth its while.
+    // Similar texts, so that a dictionary helps.
     Original dictionary;
     std::vector<Column> columns = {{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd},
                                    {.name = "id", .type = Type::kU32}};

@@ -1,4 +1,4 @@
-// What the tests of repair share: shards of several kinds, and what must come back of a damaged one.
+// Shared by the tests of repair: shards of several kinds, and what must be recovered from a damaged shard.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace shardkit::test {
 
-// A whole shard and what is in it.
+// A whole shard and its contents.
 struct Original {
   std::string name;
   Schema schema;
@@ -28,32 +28,32 @@ struct Original {
   uint64_t header_length = 0;
   bool has_dictionary = false;
 
-  // [begin, end) of what a directory needs to be found: the section and the table behind it.
+  // [begin, end) of the bytes needed to find a directory: the section and the table behind it.
   uint64_t directory_begin = 0;
   uint64_t table_end = 0;
 };
 
-// With and without a key, with a dictionary, with values above the block's size, and SA-1B's columns. Small,
-// and always the same.
+// With and without a key, with a dictionary, with values above the block's size, and with SA-1B's columns. Small, and
+// the same in every run.
 const std::vector<Original>& Kinds();
 
 Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest, ShardOptions options);
 
-// Of which blocks all bytes stand somewhere in `damaged` where repair must look: at a multiple of the
+// For each block, whether `damaged` has all its bytes in a place that repair must search: at a multiple of the
 // alignment.
 std::vector<bool> BlocksIn(const Original& original, std::string_view damaged);
 
-// Whether block directory and section table stand where repair must find them.
+// True when the block directory and the section table are in places where repair must find them.
 bool DirectoryIn(const Original& original, std::string_view damaged);
 
 std::vector<Row> ReadRows(FileSystem& file_system, const std::string& path);
 
-// Files "/good/whole.shard", another shard of the same schema, to take the columns from.
+// Makes "/good/whole.shard", another shard of the same schema, as a source of the columns.
 std::unique_ptr<FileSystem> NewFiles(const Original& original);
 
-// Repairs `damaged` and holds the outcome against `whole`, the blocks that must come back: the output is
-// valid and has exactly their samples, in order and in blocks like the original's, and the losses are the
-// others. `exact` says that the directory is there, so that every loss is known. No key of a lost sample is
+// Repairs `damaged` and checks the result. `whole` says which blocks must be recovered. The output is valid and has
+// exactly the samples of these blocks, in order and in blocks like the original's. All other blocks are reported as
+// losses. `exact` says that the directory exists, so that every loss is known. No reported key of a lost sample is
 // wrong. Returns the report.
 RepairReport ExpectRepair(const Original& original, std::string_view damaged, const std::vector<bool>& whole,
                           bool exact, RepairOptions options = {.schema_from = "/good/whole.shard"});

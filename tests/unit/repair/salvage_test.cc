@@ -42,7 +42,7 @@ std::vector<Row> Without(const Original& original, const std::set<uint64_t>& los
   return rows;
 }
 
-// Every bit: at most the samples whose own bytes were hit are lost, and what is left is as it was.
+// For every flipped bit: at most the samples with damaged bytes are lost, and all others are unchanged.
 TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
   const Original& original = Kinds()[0];
   uint64_t single = 0;
@@ -68,7 +68,7 @@ TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
 TEST(RepairKeepSamples, NeighboursAreOneLoss) {
   const Original original =
       MakeOriginal("blobs", {{.name = "data", .type = Type::kBytes}}, 6, 0, {.max_block_samples = 6, .alignment = 64});
-  // Six empty values: their checksums are all there is of them.
+  // Six empty values: only their checksums are stored.
   const uint64_t values = original.blocks[0].offset + original.blocks[0].front_length;
   std::string damaged = original.bytes;
   for (const uint64_t sample : {1, 2, 3, 5}) damaged[values + 8 * sample] ^= 1;

@@ -1,4 +1,4 @@
-// Which blocks are taken for the shard's when no directory tells.
+// Which blocks are accepted as the shard's when there is no directory.
 #include "dataset/repair/repair_select.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,7 @@ class Blocks {
     return *this;
   }
 
-  // "1[0,4) gap[4,6) 3[6,8)": checksums or gaps with their samples, "?" where the block's ordinal is not
-  // known.
+  // "1[0,4) gap[4,6) 3[6,8)": checksums or gaps with their samples, and "?" when the block's ordinal is unknown.
   std::string Select(ShardBounds bounds = {kHeader, 64, {}, {}}) const {
     const Selection selection = SelectByChain(found_, bounds);
     std::string text;
@@ -71,7 +70,7 @@ TEST(RepairSelect, DamagedBlocksTieOthersTogether) {
 TEST(RepairSelect, BlocksWithinADamagedOneNeedATie) {
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4, false).Add(9, 8, 20, 2).Nested().Add(10, 9, 22, 2).Nested().Select(),
             "1[0,4) strangers 2");
-  // One block of the chain stands outside.
+  // One block of the chain is outside.
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4, false).Add(9, 8, 20, 2).Nested().Add(10, 9, 22, 2).Select(),
             "1[0,4) gap[4,20) 9[20,22)? 10[22,24)?");
 }
@@ -103,9 +102,9 @@ TEST(RepairSelect, BlocksOfOtherHeadersAreLeft) {
   EXPECT_EQ(Blocks().Add(1, 999, 0, 4).Select(), "strangers 1");
   EXPECT_EQ(Blocks().Add(1, kHeader, 3, 4).Select(), "strangers 1");
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Foreign().Add(2, 1, 4, 4).Select(), "strangers 2");
-  // Nothing can be said without knowing the header.
+  // Without the header nothing is known.
   EXPECT_EQ(Blocks().Add(1, 999, 0, 4).Select({}), "1[0,4)");
-  // A copy that stands on its own proves the block.
+  // A separate copy proves the block.
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(1, kHeader, 0, 4).Foreign().Select(), "1[0,4) copies 1");
 }
 

@@ -1,4 +1,4 @@
-// Shards cut off at every length, and with every line of 64 bytes zeroed.
+// Shards truncated to every length, and shards with each group of 64 bytes set to zero.
 #include "support/effort.h"
 #include "unit/repair/repair_support.h"
 
@@ -12,7 +12,7 @@ TEST(RepairTruncated, AtEveryLength) {
       const std::string_view damaged = std::string_view(original.bytes).substr(0, length);
       const RepairReport report =
           ExpectRepair(original, damaged, BlocksIn(original, damaged), DirectoryIn(original, damaged));
-      // The trailer does not hold what the table does not.
+      // The trailer has nothing that the table does not have.
       EXPECT_EQ(report.end_known, length >= original.table_end);
       if (length < original.bytes.size()) {
         EXPECT_FALSE(report.problems.empty());
@@ -31,7 +31,7 @@ TEST(RepairZeroed, EveryLine) {
       damaged.replace(begin, length, length, '\0');
       std::vector<bool> whole = BlocksIn(original, damaged);
       const bool exact = DirectoryIn(original, damaged);
-      // Without the header its dictionary is gone, and what was encoded with it.
+      // Without the header its dictionary is lost, and the data compressed with it.
       if (original.has_dictionary && begin < original.header_length) whole.assign(whole.size(), false);
       const RepairReport report = ExpectRepair(original, damaged, whole, exact);
       const bool trailer_left = damaged.ends_with(original.bytes.substr(original.table_end));

@@ -1,4 +1,4 @@
-// Damaging a dataset, and what must be left of it.
+// Damages a dataset, and checks what must be left of it.
 #include <algorithm>
 #include <set>
 
@@ -95,7 +95,7 @@ void SoakRound::DamageAndRepair() {
     if (!original.contains(name) || damaged[name].empty()) continue;
     Damage(generator_, &damaged[name]);
   }
-  // One damage may undo another.
+  // One change may undo another one.
   for (const auto& [name, bytes] : damaged) {
     if (bytes != original.at(name)) touched.insert(name);
   }
@@ -110,7 +110,7 @@ void SoakRound::DamageAndRepair() {
   if (report.ok()) {
     for (const Problem& problem : report->problems) found.insert(problem.path);
   }
-  // Without its manifest a directory is none.
+  // Without its manifest, a directory is not a dataset.
   const bool manifest_damaged = touched.contains("dataset.json");
   if (!report.ok() || manifest_damaged) {
     Expect(!report.ok() || !report->ok(), "damage was not found");
@@ -123,8 +123,7 @@ void SoakRound::DamageAndRepair() {
   }
   if (!manifest_damaged) ReadDamaged();
 
-  // Of each shard all whole blocks, or, where neither its header nor what could prove one made anew is left,
-  // nothing.
+  // All whole blocks of each shard, or nothing, when neither its header nor the proof for a new header is left.
   bool header_lost = false;
   std::vector<Samples> parts;
   std::vector<bool> may_be_gone;
@@ -144,7 +143,7 @@ void SoakRound::DamageAndRepair() {
   }
   const auto repaired = RepairDataset(*files_, "/damaged", "/repaired");
   if (!repaired.ok()) {
-    // A version number that was damaged is that of a later version, which repair does not touch.
+    // A damaged version number looks like a later version, which repair does not change.
     Expect(absl::IsUnimplemented(repaired.status())
                ? header_lost || manifest_damaged
                : header_lost && (absl::IsDataLoss(repaired.status()) || absl::IsInvalidArgument(repaired.status())),

@@ -1,5 +1,5 @@
-// One round of the soak command: a random dataset goes through everything that this library does with
-// datasets, and is held against a model all the way. The same seed gives the same round.
+// One round of the soak command. A random dataset goes through all operations of this library on datasets, and is
+// compared with a model at each step. The same seed gives the same round.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class SoakRound {
  public:
   SoakRound(uint64_t seed, SoakCounts* counts);
 
-  // What contradicts the model or a promise, or empty.
+  // The contradiction with the model or a promise, or empty.
   std::string Run();
 
  private:
@@ -44,7 +44,7 @@ class SoakRound {
   void Convert();
   void DamageAndRepair();
 
-  // What a reader says of /damaged without an error must be the original's.
+  // Everything that a reader returns for /damaged without an error must be the original's.
   void ReadDamaged();
 
   DatasetGenerator generator_;

@@ -1,4 +1,4 @@
-// Rounds of random datasets for as long as is asked for. Started by tests/soak, which says how.
+// Runs rounds of random datasets for a given time. tests/soak starts it and documents it.
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   shardkit::test::SoakCounts counts;
   for (uint64_t round = 0; round < rounds && (round == 0 || elapsed() < seconds); ++round, ++seed) {
     std::string contradiction = shardkit::test::SoakRound(seed, &counts).Run();
-    // The makers of the tests say what goes wrong in them through GoogleTest.
+    // The helper functions of the tests report their errors through GoogleTest.
     if (contradiction.empty() && testing::UnitTest::GetInstance()->Failed()) contradiction = "see above";
     if (!contradiction.empty()) {
       Report(report, counts.Text());

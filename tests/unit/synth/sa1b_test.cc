@@ -68,8 +68,8 @@ TEST(SynthSa1b, APairDependsOnItsNumberAndTheSeedAlone) {
   for (const auto& [name, bytes] : Make(options)) EXPECT_NE(all.at(name), bytes) << name;
 }
 
-// Holds every machine, compiler and release to the same output. A deliberate change of what is drawn changes
-// these numbers; nothing else may.
+// The output must be the same on every machine, with every compiler and in every release. Only a deliberate change of
+// the drawing changes these numbers.
 TEST(SynthSa1b, PixelsAndTextAreTheSameEverywhere) {
   const NoiseTiles tiles(1);
   SynthPairMaker maker(Small(), tiles);

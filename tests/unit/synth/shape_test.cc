@@ -9,8 +9,8 @@
 namespace shardkit {
 namespace {
 
-// Whether a pixel's centre is inside, straight from the definition: crossings of a ray that goes up from it,
-// compared as exact fractions.
+// Whether a pixel's centre is inside, by definition: counts the crossings of an upward ray from it, compared as exact
+// fractions.
 bool Inside(const Shape& shape, int64_t x, int64_t y) {
   const int64_t center_x = x * kShapeUnit + kShapeUnit / 2;
   const int64_t center_y = y * kShapeUnit + kShapeUnit / 2;

@@ -1,4 +1,4 @@
-// A file system that passes all calls to another one, under other names, and tells of files made.
+// A file system that passes all calls to another one, under other names, and reports created files.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Unpacking datasets whose keys and columns are names that somebody else chose.
+// Unpacking datasets whose keys and columns are names chosen by somebody else.
 #include <array>
 
 #include "convert/sources/source_names.h"
@@ -25,7 +25,7 @@ std::unique_ptr<DatasetReader> MakeDataset(FileSystem& files, const std::vector<
   return dataset.ok() ? *std::move(dataset) : nullptr;
 }
 
-// Unpacks a good sample, then this one: the error, when nothing at all was left behind.
+// Unpacks a good sample, then this one. Returns the error, if nothing at all was left behind.
 absl::Status UnpackOne(const std::string& key, const std::string& column = "txt", const std::string& source = "files") {
   const auto files = NewMemoryFileSystem();
   const auto dataset = MakeDataset(*files, {"a/good", key}, column, source);
@@ -42,7 +42,7 @@ TEST(UnpackNames, ThatLeadElsewhereAreRefused) {
   for (const std::string key : {"/etc/passwd", "//x", "../x", "a/../../x", "a/..", "..", "a//x", "./x", "a/./x", "a/",
                                 "/", "../../../../../../../../tmp/x"}) {
     for (const std::string column : {"/", "txt"}) {
-      // "..txt" and "a/.txt" are names of files as any other.
+      // "..txt" and "a/.txt" are ordinary file names.
       if (column == "txt" && (key == ".." || key == "a/.." || key == "a/")) continue;
       const absl::Status status = UnpackOne(key, column);
       EXPECT_TRUE(absl::IsDataLoss(status)) << key << " " << status;
@@ -91,7 +91,7 @@ TEST(UnpackNames, OfOtherContainersNeedNotBeText) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_NE(Message(status).find("UTF-8"), std::string::npos) << status;
   }
-  // A message never ends within a character.
+  // A message never cuts a character.
   const absl::Status status = CheckOutputName("/", "x" + std::string(40, '\xc3') + std::string(300, '\xa4'));
   EXPECT_FALSE(status.ok());
   std::string umlauts = "x";
@@ -99,7 +99,7 @@ TEST(UnpackNames, OfOtherContainersNeedNotBeText) {
   EXPECT_NE(Message(CheckOutputName("/", umlauts)).find("\xc3\xa4…'"), std::string::npos);
 }
 
-// They are names of files, and whoever packed them wants them back.
+// They are file names, and users want them back.
 TEST(UnpackNames, WithControlCharactersComeBack) {
   const auto files = NewMemoryFileSystem();
   const auto dataset = MakeDataset(*files, {"a\nb", "c\x1b[31m", "d\\e", "C:f", "~", " ", "con"});
@@ -135,7 +135,7 @@ TEST(UnpackNames, ThatComeTwice) {
   EXPECT_FALSE(Exists(*files, "/out"));
 }
 
-// As on the usual file systems of other systems, and of memory cards.
+// As in the usual file systems of other operating systems, and on memory cards.
 std::string Lower(std::string path) {
   for (char& c : path) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return path;
@@ -151,7 +151,7 @@ TEST(UnpackNames, ThatAFileSystemTakesForTheSame) {
   EXPECT_NE(Message(status).find("sample 2 of "), std::string::npos) << status;
   EXPECT_NE(Message(status).find("as A and a may be"), std::string::npos) << status;
   EXPECT_FALSE(Exists(*files, "/out"));
-  // Where they differ all come back.
+  // Where the names differ, all files come back.
   ASSERT_TRUE(Unpack(*files, *dataset, "/out").ok());
   EXPECT_EQ(ReadAll(*files, "/out/d/PHOTO.txt"), "text of d/PHOTO");
 }

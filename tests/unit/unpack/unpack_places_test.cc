@@ -1,4 +1,4 @@
-// Unpacking onto a disk where links, pipes and devices are in the way, from the beginning or since.
+// Unpacking to a disk with links, pipes and devices in the way, from the beginning or later.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ class UnpackPlaces : public testing::Test {
 
   std::string Path(const std::string& name) const { return JoinPath(folder_, name); }
 
-  // `disturb` is called when the first file was made, and nothing else but its folder.
+  // `disturb` is called when only the first file and its folder have been made.
   absl::Status UnpackTo(const std::string& output, const std::function<void()>& disturb = {}) {
     ForwardingFileSystem files(files_, {}, [&](const std::string& path) {
       if (disturb && path == JoinPath(output, "a/x.image")) disturb();
@@ -78,7 +78,7 @@ TEST_F(UnpackPlaces, WhatIsThereBeforeIsRefused) {
 TEST_F(UnpackPlaces, ALinkToAnEmptyDirectoryIsTheOutput) {
   ASSERT_TRUE(files_.CreateDirectory(Path("real")).ok());
   ASSERT_EQ(symlink(Path("real").c_str(), Path("out").c_str()), 0);
-  // After a failure both are as they were.
+  // After a failure both are unchanged.
   EXPECT_FALSE(UnpackTo(Path("out"), [&] { ASSERT_EQ(mkfifo(Path("out/b").c_str(), 0600), 0); }).ok());
   EXPECT_EQ(files_.Stat(Path("out"), false)->type, FileType::kSymbolicLink);
   EXPECT_EQ(Describe(ReadTree(files_, Path("real"))), "");

@@ -1,4 +1,4 @@
-// Indexes for DALI: the bytes written, opening through them, and what they must not be believed.
+// Indexes for DALI: the bytes written, opening through them, and contents that must not be trusted.
 #include <gtest/gtest.h>
 
 #include "base/status_macros.h"
@@ -50,7 +50,7 @@ class DaliIndexTest : public testing::Test {
     }
   }
 
-  // The tar and an index of it that was changed: the error that opening or reading gives.
+  // The error of opening or reading the tar with a changed index.
   std::string ErrorWith(const std::string& tar, const std::string& index) {
     WriteFile(*files_, "/x.tar", tar);
     WriteFile(*files_, "/x.idx", index);
@@ -91,7 +91,7 @@ TEST_F(DaliIndexTest, HasTheBytesThatWds2idxWrites) {
   EXPECT_EQ(report->values, 6u);
   ASSERT_EQ(report->problems.size(), 1u);
   EXPECT_EQ(report->problems[0].member, "README");
-  // Without a dot all but the last character counts, however odd that is.
+  // Without a dot, everything except the last character counts, although that is odd.
   WriteFile(*files_, "/y.tar", MakeTar({{"ab", "1"}, {"ac", "2"}, {"a.x", "3"}, {"d/e", "4"}, {"R", "5"}}));
   ASSERT_TRUE(BuildDaliIndex(*files_, "/y.tar").ok());
   EXPECT_EQ(ReadAll(*files_, "/y.idx"), "v1.2 1\nab 512 1 ab ac 1536 1 ac x 2560 1 a.x\n");
@@ -123,7 +123,7 @@ TEST_F(DaliIndexTest, OpeningDoesNotLookThroughTheTar) {
   EXPECT_GT(ReadsToOpen("/x.tar"), 90u);
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
   EXPECT_LT(ReadsToOpen("/x.tar"), 10u);
-  // Our own index goes before, and an index of a version that has no names is passed over.
+  // Shardkit's own index has priority. An index of a version without names is ignored.
   ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
   WriteFile(*files_, "/x.idx", "v1.2 nonsense");
   EXPECT_TRUE(Read("/x.tar").ok());
@@ -136,7 +136,7 @@ TEST_F(DaliIndexTest, OpeningDoesNotLookThroughTheTar) {
   }
 }
 
-// Whatever is changed in an index: the samples that are there, or an error; nothing else.
+// For any change of an index: the tar's samples, or an error, and nothing else.
 TEST_F(DaliIndexTest, EveryTruncationAndEveryFlippedBit) {
   WriteFile(*files_, "/x.tar", MakeTar(kMembers));
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
@@ -209,7 +209,7 @@ TEST_F(DaliIndexTest, ErrorsNameTheLine) {
   EXPECT_EQ(error(" cls 6144 1 c.cls", ""), "/x.idx: does not have member 'c.cls', which is at byte 5632 of /x.tar");
   EXPECT_EQ(error("6144 1 c.cls", "6144 1 c.cls zzz 7168 0 c.zzz"),
             "/x.idx: says that 'c.zzz' has data at byte 7168, but /x.tar ends before");
-  // In the middle, where nobody looks before the bytes are wanted.
+  // In the middle, where nothing is checked before the bytes are requested.
   EXPECT_EQ(error("jpg 4608 0 b.jpg", "jpg 4608 0 B.jpg"),
             "/x.idx: has 'B.jpg', 0 bytes at byte 4608, where /x.tar has member 'b.jpg', 0 bytes at byte "
             "4608: it is of another tar, or "
@@ -220,7 +220,7 @@ TEST_F(DaliIndexTest, ErrorsNameTheLine) {
             "tar, or the tar was changed");
 }
 
-// First and last member are the same; only those between differ.
+// First and last member are the same; only the members between them differ.
 TEST_F(DaliIndexTest, AnIndexOfAnotherTarGivesNoBytes) {
   std::vector<TarMember> members = {{"a.x", "1"}, {"b.x", "22"}, {"c.x", "3"}};
   WriteFile(*files_, "/x.tar", MakeTar(members));
@@ -250,7 +250,7 @@ TEST_F(DaliIndexTest, AnIndexOfAnotherTarGivesNoBytes) {
   EXPECT_NE(Message(cut.status()).find("ends without an end mark"), std::string::npos) << cut.status();
 }
 
-// Members that are no part of a sample are in the index too, and only validating looks at them.
+// The index also lists members that belong to no sample. Only validation checks them.
 TEST_F(DaliIndexTest, ValidateComparesAllOfIt) {
   WriteFile(*files_, "/x.tar", MakeTar(kMembers));
   ASSERT_TRUE(BuildDaliIndex(*files_, "/x.tar").ok());
@@ -263,7 +263,7 @@ TEST_F(DaliIndexTest, ValidateComparesAllOfIt) {
             "/x.tar, or remove it");
   WriteFile(*files_, "/x.idx", Replaced(Replaced(index, "README 3584 12 README\n", ""), "v1.2 4", "v1.2 3"));
   EXPECT_NE(ValidateText(*files_, "/x.tar"), "");
-  // Also when our own index is the one that is used.
+  // Also when Shardkit's own index is used.
   ASSERT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
   EXPECT_NE(ValidateText(*files_, "/x.tar"), "");
   WriteFile(*files_, "/x.idx", index);

@@ -1,4 +1,4 @@
-// Reading a compressed tar in order decompresses it once, however many threads read.
+// Reading a compressed tar in order decompresses it once, with any number of threads.
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
@@ -18,7 +18,7 @@ constexpr int kSamples = 40;
 
 class ForwardScanTest : public testing::Test {
  protected:
-  // Two tars of several blocks each, and bytes that do not shrink to nothing.
+  // Two tars of several blocks each, with bytes that do not compress much.
   void SetUp() override {
     ASSERT_TRUE(files_->CreateDirectory("/data").ok());
     uint64_t state = 1;
@@ -36,7 +36,7 @@ class ForwardScanTest : public testing::Test {
     }
   }
 
-  // How often the tars are read from while `use` runs.
+  // How often the tars are read while `use` runs.
   template <typename Use>
   uint64_t CountReads(const Use& use) {
     FaultFileSystem counting(files_.get());
@@ -109,7 +109,7 @@ TEST_F(ForwardScanTest, Loading) {
   for (int turn = 0; turn < 3; ++turn) EXPECT_EQ(load(8), once);
 }
 
-// A scan that ends early, and one that fails in the middle, do not leave anybody waiting.
+// After a scan that ends early, or fails in the middle, no thread is left waiting.
 TEST_F(ForwardScanTest, EndingEarly) {
   const auto dataset = DatasetReader::Open(*files_, "/data");
   ASSERT_TRUE(dataset.ok());

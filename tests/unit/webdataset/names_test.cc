@@ -16,7 +16,7 @@ struct Case {
   Parts wids;
 };
 
-// What Python says of the two expressions.
+// The results of Python for the two regular expressions.
 const Case kCases[] = {
     {"a.jpg", WebDatasetName{"a", "jpg"}, WebDatasetName{"a", ".jpg"}},
     {"d/a.b.jpg", WebDatasetName{"d/a", "b.jpg"}, WebDatasetName{"d/a", ".b.jpg"}},
@@ -57,7 +57,7 @@ TEST(WebDatasetNames, AreDividedAsWebdatasetDoes) {
   }
 }
 
-// The expressions themselves, which std::regex has too, over names of the few letters that matter.
+// Compares with the regular expressions themselves in std::regex, over names of the few important letters.
 TEST(WebDatasetNames, AgreeWithTheExpressions) {
   const std::regex rule("^((?:.*/|)[^.]+)[.]([^/]*)$"), wids("^((?:.*/)?.*?)(\\..*)$"), meta("^__[^/]*__($|/)");
   std::mt19937 random(7);

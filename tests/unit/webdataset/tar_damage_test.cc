@@ -1,4 +1,4 @@
-// Tars and sidecars that were damaged: the right error, or the bytes that were there; never anything else.
+// Damaged tars and sidecars: the right error, or the original bytes; never anything else.
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
@@ -16,7 +16,7 @@ const std::vector<TarMember> kMembers = {
 
 class TarDamageTest : public testing::Test {
  protected:
-  // Opens and reads all there is; the first error.
+  // Opens and reads everything. Returns the first error.
   absl::Status ReadEverything(const std::string& path, const ReadOptions& options = {}) {
     const auto reader = TarShardReader::Open(*files_, path, options);
     if (!reader.ok()) return reader.status();
@@ -55,7 +55,7 @@ TEST_F(TarDamageTest, EveryTruncation) {
     for (size_t length = 0; length < tar.size(); length += TestStep()) {
       WriteFile(*files_, "/x.tar", tar.substr(0, length));
       const absl::Status status = ReadEverything("/x.tar");
-      // One block of the end mark is enough. The last member is empty: its header ends the members.
+      // One block of the end mark is enough. The last member is empty, so its header is the end of the members.
       const size_t needed = (end_of_members + 511) / 512 * 512 + 512;
       if (length >= needed && length % 512 == 0) {
         EXPECT_TRUE(status.ok()) << length << ": " << status;
@@ -78,7 +78,7 @@ TEST_F(TarDamageTest, MissingEndMarkNamesThePlace) {
             "ends before: it was cut off; get it again");
 }
 
-// tests/unit/damage has the plain tar. A header of its own kind in front of each member's says more than that does.
+// tests/unit/damage tests the plain tar. Here each member has an extra header, which says more than the member's own.
 TEST_F(TarDamageTest, EveryFlippedBitOfAPaxTar) {
   const std::string tar = WriteTar({{"a.txt", "first value"}, {std::string(120, 'b') + ".cls", "7"}}, "pax");
   for (size_t bit = 0; bit < 8 * (tar.size() - 1024); bit += TestStep()) {
@@ -91,9 +91,9 @@ TEST_F(TarDamageTest, EveryFlippedBitOfAPaxTar) {
   }
 }
 
-// With one, every bit of a value and of the sidecar counts.
+// With a sidecar, every bit of a value and of the sidecar counts.
 TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
-  // Values further from either end than what the identity is made of.
+  // Values further from both ends than the bytes that make up the identity.
   std::vector<TarMember> members = {{"0.bin", std::string(70000, '0')}};
   members.insert(members.end(), kMembers.begin(), kMembers.end());
   members.push_back({"z.bin", std::string(70000, 'z')});

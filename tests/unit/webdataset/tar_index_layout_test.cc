@@ -24,7 +24,7 @@ TarIndex Example() {
   return index;
 }
 
-// As if whoever damaged it had made the checksums right again.
+// Repairs the checksums after damage.
 std::string Repaired(std::string bytes) {
   StoreLittle<uint64_t>(bytes.data() + 56, bytes.size());
   StoreLittle<uint64_t>(bytes.data() + 64, Hash64(std::string_view(bytes).substr(128)));
@@ -75,7 +75,7 @@ TEST(TarIndexLayout, EveryFlippedBitIsRefused) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     EXPECT_TRUE(absl::IsDataLoss(DecodeTarIndex(damaged).status())) << bit;
-    (void)DecodeTarIndex(Repaired(damaged));  // refused, or something else that is well formed: the sanitizers look on
+    (void)DecodeTarIndex(Repaired(damaged));  // refused, or another valid index; the sanitizers watch
   }
 }
 

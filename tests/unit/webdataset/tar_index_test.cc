@@ -43,7 +43,7 @@ class TarIndexTest : public testing::Test {
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
 };
 
-// The rule of what is kept is that of packing tars (tests/unit/convert/tar_source_test.cc).
+// The rule for kept samples is the same as for packing tars (tests/unit/convert/tar_source_test.cc).
 TEST_F(TarIndexTest, KeepsWhatStandsBeforeACut) {
   const std::string tar =
       MakeTar({{"a.x", std::string(600, '1')}, {"a.y", "2"}, {"b.z", "3"}, {"b.x", ""}, {"c.w", "4"}});
@@ -102,7 +102,7 @@ TEST_F(TarIndexTest, KnowsLongNames) {
     EXPECT_EQ(Show(tar), StrCat("short: a=1; ", folder, word, ": jpg=", std::string(1000, 'j'), " json={}; last: b=2"))
         << format;
   }
-  // The bytes of a ustar name are what they are.
+  // The bytes of a ustar name are not changed.
   EXPECT_EQ(Show(MakeTar({{word + ".x", "1"}})), word + ": x=1");
 }
 
@@ -140,7 +140,7 @@ TEST_F(TarIndexTest, TellsProblems) {
   ASSERT_EQ(repeated.size(), 1u);
   EXPECT_EQ(repeated[0].member, "a.y");
   EXPECT_EQ(repeated[0].offset, 2560u);
-  // What stands behind the end mark is not read, as webdataset does not read it, but told.
+  // Data after the end mark is not read, as in webdataset, but it is reported.
   ASSERT_TRUE(Scan(tar + MakeTar({{"c.x", "4"}}), &problems).ok());
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].offset, tar.size());
@@ -185,7 +185,7 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   scanned->index.identity = (*loaded)->index.identity;
   EXPECT_EQ(scanned->index, (*loaded)->index);
 
-  // Of another length, of another content, of nothing at all.
+  // A tar with another length, another content, and an empty one.
   WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));
   EXPECT_EQ(Message(LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression).status()),
             StrCat("/x.tar.shardidx: is of a tar of ", tar.size(), " bytes, but /x.tar has ", tar.size() + 512,
@@ -209,7 +209,7 @@ TEST_F(TarIndexTest, CompressedTarsHaveNone) {
   EXPECT_FALSE(Exists(*files_, "/x.tar.gz.shardidx"));
 }
 
-// Whatever fails, there is the old index, or the new one, and nothing else.
+// Whatever call fails, there is the old index or the new one, and nothing else.
 TEST_F(TarIndexTest, SurvivesEveryFailure) {
   const std::string tar = MakeTar({{"a.x", "1"}, {"b.x", "2"}});
   WriteFile(*files_, "/x.tar", tar);
@@ -232,7 +232,7 @@ TEST_F(TarIndexTest, SurvivesEveryFailure) {
     EXPECT_FALSE(Exists(*files_, "/x.tar.shardidx.tmp")) << n << " " << faults.failed_call()->operation;
   }
   EXPECT_GT(failures, 8u);
-  // One that a run left behind when it was killed.
+  // A temporary file that a killed run left behind.
   WriteFile(*files_, "/x.tar.shardidx.tmp", "half");
   EXPECT_TRUE(BuildTarIndex(*files_, "/x.tar").ok());
 }

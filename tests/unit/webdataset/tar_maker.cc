@@ -55,7 +55,7 @@ std::string WriteTar(const std::vector<TarMember>& members, const std::string& f
   if (filter != "none") {
     EXPECT_EQ(archive_write_add_filter_by_name(writer, filter.c_str()), ARCHIVE_OK);
   }
-  // GNU's form takes bytes as they are; for a pax header libarchive would convert them from the locale's.
+  // GNU's form stores the bytes unchanged. For a pax header libarchive would convert them from the locale's encoding.
   if (format == "pax") {
     archive_write_set_options(writer, "hdrcharset=UTF-8");
   }

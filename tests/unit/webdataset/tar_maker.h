@@ -27,13 +27,13 @@ std::string MakeTar(const std::vector<TarMember>& members);
 std::string WriteTar(const std::vector<TarMember>& members, const std::string& format,
                      const std::string& filter = "none");
 
-// What a dataset says of each of its samples, by column, in order; read block by block.
+// The values of each of a dataset's samples, by column, in order; read block by block.
 std::vector<std::map<std::string, std::string>> AllRows(const DatasetReader& dataset);
 
 // The same value by value: ReadValue and CopyValue, which must agree.
 std::vector<std::map<std::string, std::string>> AllRowsByValue(const DatasetReader& dataset);
 
-// By webdataset's rule, written down anew: the samples of these members in a row.
+// The samples of these members in a row, by webdataset's rule, implemented again here.
 std::vector<std::map<std::string, std::string>> Expected(const std::vector<TarMember>& members);
 
 }  // namespace shardkit::test

@@ -1,4 +1,4 @@
-// Reading samples of one tar, in every way there is.
+// Reading samples of one tar in every way.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string RandomBytes(std::mt19937& random, size_t length) {
   return bytes;
 }
 
-// A few hundred samples, some of which lack members or have more than others; more than one block.
+// A few hundred samples in more than one block. Some samples lack members or have more than others.
 std::vector<TarMember> Members(size_t samples = 300, size_t largest = 60000) {
   std::mt19937 random(3);
   std::vector<TarMember> members;
@@ -67,7 +67,7 @@ TEST_F(TarShardTest, EveryWayOfReadingGivesTheSame) {
   }
 }
 
-// Past the page cache reads go from one aligned place to another.
+// Reads without the page cache go from one aligned place to another.
 TEST_F(TarShardTest, DirectReadsGiveTheSame) {
   char folder[] = "/tmp/shardkit-tar-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
@@ -145,7 +145,7 @@ TEST_F(TarShardTest, OpeningReadsHeadersAlone) {
   std::vector<TarMember> members;
   for (int i = 0; i < 20; ++i) members.push_back({StrCat(i, ".bin"), std::string(1 << 20, 'x')});
   WriteFile(*files_, "/x.tar", MakeTar(members));
-  FaultFileSystem counted(files_.get());  // nothing fails: it counts
+  FaultFileSystem counted(files_.get());  // without faults: used only to count
   const auto reader = TarShardReader::Open(counted, "/x.tar", {});
   ASSERT_TRUE(reader.ok()) << reader.status();
   uint64_t reads = 0;
@@ -190,7 +190,7 @@ TEST_F(TarShardTest, CompressedTarsAreReadToo) {
     EXPECT_GT(dataset->manifest().blocks(), 1u);
     EXPECT_EQ(AllRows(*dataset), expected);
     EXPECT_NE(dataset->fallback_reason().find("compressed"), std::string::npos) << dataset->fallback_reason();
-    // Backwards, which begins anew again and again.
+    // Backwards: each read starts again from the beginning.
     BlockBuffer buffer;
     for (uint64_t sample = expected.size(); sample > 0; sample -= 30) {
       const auto value = dataset->ReadValue(sample - 1, 1, &buffer);
@@ -224,7 +224,7 @@ TEST_F(TarShardTest, ThreadsDoNotDisturbEachOther) {
   }
 }
 
-// Thousands of columns and samples in one stretch of a tar must not multiply.
+// Thousands of columns must not multiply with the thousands of samples in one stretch of a tar.
 TEST_F(TarShardTest, WideTarsTakeLittleMemory) {
   std::string tar;
   for (int i = 0; i < 8000; ++i) tar += TarHeaderBlock(StrCat(i, ".", i % 4000), 0);

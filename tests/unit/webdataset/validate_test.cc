@@ -1,4 +1,4 @@
-// Validating tars: what does not stand together, what is cut off, and, with an index, what was changed.
+// Validating tars: separated members of a sample, truncation, and, with an index, changes.
 #include <gtest/gtest.h>
 
 #include "dataset/dataset_support.h"
@@ -25,14 +25,14 @@ TEST(WebDatasetValidate, GroupingAndDamage) {
   EXPECT_EQ(report.shards, 2u);
   EXPECT_EQ(report.samples, 4u);
 
-  // Parts of one sample that are not neighbours.
+  // Members of one sample that are not next to each other.
   WriteTree(*files, "/apart", {{"0.tar", MakeTar({{"a.txt", "one"}, {"b.txt", "two"}, {"a.cls", "1"}})}});
   report = Check(*files, "/apart/0.tar");
   ASSERT_EQ(report.problem_count, 1u);
   EXPECT_NE(report.problems[0].message.find("/apart/0.tar: member \"a.cls\" at byte 2560: "), std::string::npos)
       << report.problems[0].message;
 
-  // One extension twice, and a tar that was cut off: it cannot be opened, which is damage and no error.
+  // One extension twice, and a truncated tar. The tar cannot be opened, which is damage and not an error.
   WriteTree(*files, "/twice", {{"0.tar", MakeTar({{"a.txt", "one"}, {"a.TXT", "two"}})}});
   report = Check(*files, "/twice");
   ASSERT_EQ(report.problem_count, 1u);
@@ -40,7 +40,7 @@ TEST(WebDatasetValidate, GroupingAndDamage) {
   WriteTree(*files, "/cut", {{"0.tar", good.substr(0, 1600)}});
   EXPECT_EQ(Check(*files, "/cut").problem_count, 1u);
 
-  // A changed value is found by the checksums of an index alone.
+  // Only the checksums of an index show a changed value.
   std::string changed = good;
   changed[512] ^= 1;
   WriteTree(*files, "/changed", {{"0.tar", good}});

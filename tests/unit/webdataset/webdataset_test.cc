@@ -1,4 +1,4 @@
-// Tars as a dataset: directories, the loader, genuine ones.
+// Tars as a dataset: directories, the loader, real tars.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 class WebDatasetTest : public testing::Test {
  protected:
-  // Tars of different extensions, one of them compressed and one empty; what they hold in the order of their
+  // Writes tars with different extensions, one compressed and one empty. Returns their contents in the order of their
   // names.
   std::vector<Row> WriteTars() {
     EXPECT_TRUE(files_->CreateDirectory("/data").ok());

@@ -1,4 +1,4 @@
-// Lists of tars for wids: what is written, what is opened, and what is refused.
+// Lists of tars for wids: what is written, opened and refused.
 #include <gtest/gtest.h>
 
 #include "base/named_hash.h"
@@ -77,7 +77,7 @@ TEST_F(WidsTest, WrittenAsPythonWrites) {
                    "      \"nsamples\": 2,\n      \"filesize\": 4096\n    }\n  ],\n  \"name\": \"n\\u00e4me\"\n}"));
   EXPECT_EQ(Keys(ReadAll(*files_, "/data/all.json")), (std::vector<std::string>{"3", "1", "2"}));
   EXPECT_EQ(ValidateText(*files_, "/data/all.json", true), "");
-  // Written anew in its place; but not in that of anything else.
+  // An existing list is replaced, but no other file is.
   EXPECT_TRUE(WriteWidsIndex(*files_, {"/data/a.tar"}, "/data/all.json", options).ok());
   WriteFile(*files_, "/data/notes.json", "{}");
   for (const std::string output : {"/data/notes.json", "/data/index.json", "/data/a.tar", "/data/all"}) {
@@ -120,7 +120,7 @@ TEST_F(WidsTest, PathsThatAnIndexMayName) {
       Keys(Index(plain, R"(, "base": "file://localhost/data/sub", "name": null, "info": {"a": [1]}, "datasets": [])")),
       one);
   EXPECT_EQ(Keys(Index(plain), "/data/sub/all.json"), one);
-  // One tar twice is two shards.
+  // The same tar twice gives two shards.
   EXPECT_EQ(Keys(Index(R"({"url": "sub/b.tar", "nsamples": 1}, {"url": "sub/b.tar", "nsamples": 1})")).size(), 2u);
 }
 
@@ -162,7 +162,7 @@ TEST_F(WidsTest, TarsThatAreNotWhatTheIndexSays) {
   }
 }
 
-// Of tars as they are, and of compressed ones, whose bytes as they lie in the file are hashed.
+// For plain tars and for compressed ones. For a compressed tar, the bytes of the compressed file are hashed.
 TEST_F(WidsTest, TheHashIsComparedBeforeTheFirstValue) {
   if (!HexDigestOf("md5", "").ok()) GTEST_SKIP() << "no OpenSSL";
   WriteFile(*files_, "/data/a.tar.gz", WriteTar(a_, "ustar", "gzip"));
@@ -179,14 +179,14 @@ TEST_F(WidsTest, TheHashIsComparedBeforeTheFirstValue) {
       const size_t text = *(*dataset)->FindColumn("txt"), key = *(*dataset)->FindColumn("key");
       BlockBuffer buffer;
       BlockView view;
-      EXPECT_EQ(*(*dataset)->ReadValue(1, key, &buffer), "2");  // of a header, which has a checksum
+      EXPECT_EQ(*(*dataset)->ReadValue(1, key, &buffer), "2");  // in a header, which has a checksum
       each((*dataset)->ReadBlock(0, 0, &buffer, &view));
       each((*dataset)->ReadValue(0, text, &buffer).status());
       each((*dataset)->CopyValue(0, text, [](std::string_view) { return absl::OkStatus(); }).status());
     };
     const auto sound = [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; };
     read(ReadMode::kBuffered, true, sound);
-    // Of the plain tar a value; of the other one the time in the header of gzip, which nothing reads.
+    // In the plain tar, a value is damaged. In the other tar, it is the time in the gzip header, which nothing reads.
     std::string damaged = bytes;
     damaged[tar == "a.tar" ? 512 : 4] ^= 1;
     WriteFile(*files_, "/data/" + tar, damaged);
@@ -230,7 +230,7 @@ TEST_F(WidsTest, DamagedIndexes) {
   EXPECT_TRUE(absl::IsDataLoss(ErrorOf(Index(""))));
   EXPECT_TRUE(
       absl::IsUnimplemented(ErrorOf(R"({"__kind__": "wids-shard-index-v1", "wids_version": 2, "shardlist": []})")));
-  // Other JSON is not ours to judge.
+  // Other JSON is not checked here.
   EXPECT_FALSE(*format::ParseWidsIndex("{}"));
   EXPECT_FALSE(*format::ParseWidsIndex(R"({"text": "wids-shard-index-v1"})"));
 }
@@ -247,11 +247,11 @@ TEST_F(WidsTest, TarsThatWidsReadsOtherwiseAreNotListed) {
   EXPECT_EQ(Refused(MakeTar({{"a.x", "1"}, {"a\n.x", "1"}})), after("a\n.x", 1024, "is passed over by wids"));
   const std::string twice = "has the name of a member before, which wids takes for the same";
   EXPECT_EQ(Refused(MakeTar({{"a.x", "1"}, {"b.x", "2"}, {"a.x", "3"}})), after("a.x", 2048, twice));
-  // Names that wids reads the beginning of: here without the extension.
+  // Names of which wids reads only the beginning, here without the extension.
   const std::string long_name = std::string(110, 'n');
   EXPECT_NE(Refused(WriteTar({{long_name + ".x", "1"}}, "gnutar")).find("is passed over by wids"), std::string::npos);
   EXPECT_NE(Refused(WriteTar({{"a.x", "1"}}, "ustar", "gzip")).find("is compressed"), std::string::npos);
-  // What both rules pass over, or take alike, does not matter.
+  // It does not matter when both rules skip a name, or treat it alike.
   WriteFile(*files_, "/data/x.tar",
             MakeTar({{"d/", "", '5'}, {"README", "1"}, {"d/.h.x", "2"}, {"a..b", "3"}, {"a.", "4"}, {"l.x", "", '2'}}));
   const auto report = WriteWidsIndex(*files_, {"/data/x.tar"}, "/data/x.json", {.md5 = false});
@@ -260,7 +260,7 @@ TEST_F(WidsTest, TarsThatWidsReadsOtherwiseAreNotListed) {
   EXPECT_TRUE(DatasetReader::Open(*files_, "/data/x.json").ok());
 }
 
-// An index by wids itself counts what webdataset does not: the error says so.
+// An index made by wids itself also counts samples that webdataset does not count. The error says so.
 TEST_F(WidsTest, CountsByTheRuleOfWidsAreExplained) {
   WriteFile(*files_, "/data/x.tar", MakeTar({{"a.x", "1"}, {".hidden", "2"}}));
   EXPECT_EQ(Message(ErrorOf(Index(R"({"url": "x.tar", "nsamples": 2})"))),
