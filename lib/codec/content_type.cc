@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/endian.h"
+#include "base/utf8.h"
 #include "shardkit/image.h"
 
 namespace shardkit {
@@ -75,8 +76,6 @@ std::string_view ImageFormatName(ImageFormat format) {
   return kNames[static_cast<size_t>(format)];
 }
 
-bool IsValidUtf8(std::string_view bytes) { return simdjson::validate_utf8(bytes.data(), bytes.size()); }
-
 bool IsValidJson(std::string_view bytes) {
   // simdjson's On-Demand front end would not check the parts that are not read.
   thread_local simdjson::dom::parser parser;
@@ -106,9 +105,9 @@ Type GuessType(std::string_view bytes, std::string_view extension) {
   if (image && format != ImageFormat::kUnknown) return Type::kImage;
   if (lower == "json") {
     if (IsValidJson(bytes)) return Type::kJson;
-    return IsValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
+    return ValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
   }
-  return IsTextExtension(lower) && IsValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
+  return IsTextExtension(lower) && ValidUtf8(bytes) ? Type::kUtf8 : Type::kBytes;
 }
 
 bool FitsType(std::string_view bytes, Type type) {
@@ -116,7 +115,7 @@ bool FitsType(std::string_view bytes, Type type) {
     case Type::kBytes:
       return true;
     case Type::kUtf8:
-      return IsValidUtf8(bytes);
+      return ValidUtf8(bytes);
     case Type::kJson:
       return IsValidJson(bytes);
     case Type::kJpeg:

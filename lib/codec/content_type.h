@@ -22,7 +22,6 @@ bool IsImageExtension(std::string_view extension);
 // valid JSON document; kJpeg, kPng and kImage a value with such a signature, or an empty value.
 bool FitsType(std::string_view bytes, Type type);
 
-bool IsValidUtf8(std::string_view bytes);
 bool IsValidJson(std::string_view bytes);
 
 }  // namespace shardkit

@@ -9,6 +9,7 @@
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "codec/jpeg_pixels.h"
 
 namespace shardkit {
@@ -125,6 +126,8 @@ absl::StatusOr<PngInfo> ProbePng(std::string_view bytes) {
 }
 
 absl::Status CheckPng(std::string_view bytes) {
+  // libpng also takes files in which another chunk comes before the header.
+  SHARDKIT_RETURN_IF_ERROR(ProbePng(bytes).status());
   PngReader reader(bytes);
   return reader.Run(0, 0, nullptr) ? absl::OkStatus() : DataLoss("PNG: ", reader.message());
 }

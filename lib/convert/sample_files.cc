@@ -1,7 +1,6 @@
 #include "convert/sample_files.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <utility>
 
@@ -85,8 +84,7 @@ class WholeFiles : public SampleFiles {
 
 class Sa1bFiles : public SampleFiles {
  public:
-  Sa1bFiles(const Schema& schema, const std::array<size_t, kSa1bColumnCount>& positions)
-      : schema_(schema), positions_(positions) {
+  Sa1bFiles(const Schema& schema, const Sa1bPositions& positions) : schema_(schema), positions_(positions) {
     for (size_t i = 0; i < kSa1bColumnCount; ++i) {
       if (i != kSa1bImage) needed_.push_back(positions_[i]);
     }
@@ -95,24 +93,8 @@ class Sa1bFiles : public SampleFiles {
 
   absl::Status List(const BlockView& block, uint32_t i, uint64_t ordinal, std::vector<SampleFile>* files) override {
     const std::string key = KeyOf(schema_, block, i, ordinal);
-    const auto value = [&](Sa1bColumn column) {
-      return block.column(positions_[column]).value(i).value_or(std::string_view());
-    };
     files->push_back({StrCat(key, ".jpg"), positions_[kSa1bImage], {}});
-    Sa1bValues values;
-    values.image_id = value(kSa1bImageId);
-    values.width = value(kSa1bWidth);
-    values.height = value(kSa1bHeight);
-    values.file_name = value(kSa1bFileName);
-    values.masks = value(kSa1bMasks);
-    values.annotation_id = value(kSa1bAnnotationId);
-    values.area = value(kSa1bArea);
-    values.bbox = value(kSa1bBbox);
-    values.predicted_iou = value(kSa1bPredictedIou);
-    values.stability_score = value(kSa1bStabilityScore);
-    values.crop_box = value(kSa1bCropBox);
-    values.point_coords = value(kSa1bPointCoords);
-    values.source_json = value(kSa1bSourceJson);
+    const Sa1bValues values = Sa1bValuesOf(block, positions_, i);
     SampleFile json{StrCat(key, ".json"), SIZE_MAX, {}};
     if (absl::Status status = RegenerateSa1bJson(values, &json.bytes); !status.ok()) return Annotate(status, key);
     files->push_back(std::move(json));
@@ -121,7 +103,7 @@ class Sa1bFiles : public SampleFiles {
 
  private:
   const Schema schema_;
-  const std::array<size_t, kSa1bColumnCount> positions_;
+  const Sa1bPositions positions_;
   std::vector<size_t> needed_;
 };
 
@@ -151,7 +133,7 @@ absl::StatusOr<std::unique_ptr<SampleFiles>> SampleFiles::Create(const Schema& s
   // In other containers SA-1B's samples are files already.
   const bool has_files = schema.Find("jpg") && schema.Find("json");
   if (source == "sa1b" && !has_files) {
-    std::array<size_t, kSa1bColumnCount> positions;
+    Sa1bPositions positions;
     for (size_t i = 0; i < kSa1bColumnCount; ++i) {
       const std::string& name = Sa1bColumns()[i].name;
       const std::optional<size_t> position = schema.Find(name);

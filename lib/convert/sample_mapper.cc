@@ -1,6 +1,5 @@
 #include "convert/sample_mapper.h"
 
-#include <array>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -92,19 +91,7 @@ class Sa1bFilesMapper final : public SampleMapper {
     const auto value = [&](Sa1bColumn column) {
       return block.column(positions_[column]).value(i).value_or(std::string_view());
     };
-    const Sa1bValues values = {.image_id = value(kSa1bImageId),
-                               .width = value(kSa1bWidth),
-                               .height = value(kSa1bHeight),
-                               .file_name = value(kSa1bFileName),
-                               .masks = value(kSa1bMasks),
-                               .annotation_id = value(kSa1bAnnotationId),
-                               .area = value(kSa1bArea),
-                               .bbox = value(kSa1bBbox),
-                               .predicted_iou = value(kSa1bPredictedIou),
-                               .stability_score = value(kSa1bStabilityScore),
-                               .crop_box = value(kSa1bCropBox),
-                               .point_coords = value(kSa1bPointCoords),
-                               .source_json = value(kSa1bSourceJson)};
+    const Sa1bValues values = Sa1bValuesOf(block, positions_, i);
     sample->key = value(kSa1bKey);
     SHARDKIT_RETURN_IF_ERROR(RegenerateSa1bJson(values, &json_));
     sample->fields = {{&plan_.written[1], Value(value(kSa1bImage))}, {&plan_.written[2], Value(arena->Copy(json_))}};
@@ -113,7 +100,7 @@ class Sa1bFilesMapper final : public SampleMapper {
 
  private:
   const ConversionPlan& plan_;
-  std::array<size_t, kSa1bColumnCount> positions_;
+  Sa1bPositions positions_;
   std::string json_;
 };
 

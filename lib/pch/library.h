@@ -1,5 +1,4 @@
 // Precompiled for the library (lib/meson.build). No source relies on it: each includes what it uses.
-#pragma once
 
 #include <algorithm>
 #include <atomic>

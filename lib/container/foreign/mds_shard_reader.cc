@@ -87,31 +87,36 @@ absl::Status MdsShardReader::Initialise(const Schema& schema, const ReadOptions&
   return absl::OkStatus();
 }
 
-// Checks everything before the samples and returns the offsets of the samples.
-absl::StatusOr<std::vector<uint32_t>> MdsShardReader::ReadHeader(const ReadBytes& read) const {
-  const uint64_t length = described_.raw_bytes;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view head, read(0, std::min(length, format::kMdsCountBytes)));
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t table_length, format::MdsTableLength(head, length));
+absl::StatusOr<MdsHead> ReadMdsHead(uint64_t length, const ReadMdsBytes& read) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view count, read(0, std::min(length, format::kMdsCountBytes)));
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t table_length, format::MdsTableLength(count, length));
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view table, read(0, table_length));
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<uint32_t> offsets, format::DecodeMdsOffsets(table, length));
-  if (offsets.size() - 1 != sample_count_) {
-    return DataLoss("header: byte 0 announces ", offsets.size() - 1, " samples, but index.json says ", sample_count_);
-  }
-  const uint64_t json_length = offsets[0] - table_length;
-  const auto place = [&] { return StrCat("header: byte ", table_length, ": "); };
+  MdsHead head;
+  SHARDKIT_ASSIGN_OR_RETURN(head.offsets, format::DecodeMdsOffsets(table, length));
+  head.place = StrCat("header: byte ", table_length);
+  const uint64_t json_length = head.offsets[0] - table_length;
   if (json_length > format::kMaxMdsHeaderBytes) {
-    return DataLoss(place(), "a description of ", json_length, " bytes; at most ", format::kMaxMdsHeaderBytes,
+    return DataLoss(head.place, ": a description of ", json_length, " bytes; at most ", format::kMaxMdsHeaderBytes,
                     " are read");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view json, read(table_length, json_length));
-  const auto columns = format::ParseMdsHeader(json);
-  if (!columns.ok())
-    return absl::Status(columns.status().code(), ToAbsl(StrCat(place(), ToStd(columns.status().message()))));
-  if (*columns != *columns_) {
-    return DataLoss(place(),
-                    "the shard has other columns, encodings or sizes than index.json says: it is of another dataset");
+  auto columns = format::ParseMdsHeader(json);
+  if (!columns.ok()) return Annotate(columns.status(), head.place);
+  head.columns = *std::move(columns);
+  return head;
+}
+
+absl::StatusOr<std::vector<uint32_t>> MdsShardReader::ReadHeader(const ReadMdsBytes& read) const {
+  SHARDKIT_ASSIGN_OR_RETURN(MdsHead head, ReadMdsHead(described_.raw_bytes, read));
+  if (head.offsets.size() - 1 != sample_count_) {
+    return DataLoss("header: byte 0 announces ", head.offsets.size() - 1, " samples, but index.json says ",
+                    sample_count_);
   }
-  return offsets;
+  if (head.columns != *columns_) {
+    return DataLoss(head.place,
+                    ": the shard has other columns, encodings or sizes than index.json says: it is of another dataset");
+  }
+  return std::move(head.offsets);
 }
 
 // Makes block_count() blocks with about equal numbers of bytes.

@@ -31,6 +31,19 @@ struct MdsShardFile {
   uint64_t block_count() const;
 };
 
+// Returns bytes [offset, offset + length), which must lie in the file. They stay valid until the next call.
+using ReadMdsBytes = std::function<absl::StatusOr<std::string_view>(uint64_t offset, uint64_t length)>;
+
+// What comes before the samples of an uncompressed shard.
+struct MdsHead {
+  std::vector<uint32_t> offsets;  // of the samples, and the end of the last one
+  std::vector<format::MdsColumn> columns;
+  std::string place;  // of the description of the columns, for messages
+};
+
+// Checks all of it against the shard's `length` in bytes. DataLoss on damage.
+absl::StatusOr<MdsHead> ReadMdsHead(uint64_t length, const ReadMdsBytes& read);
+
 // The shard's columns are those of `columns` that have no refusal, in the same order. A compressed shard is
 // decompressed into the caller's buffer, so it takes no memory while nobody holds a block of it.
 class MdsShardReader : public ForeignShardReader {
@@ -49,11 +62,8 @@ class MdsShardReader : public ForeignShardReader {
                     BlockDamage* damage) const override;
 
  private:
-  // Returns bytes [offset, offset + length), which must lie in the file. They stay valid until the next call.
-  using ReadBytes = std::function<absl::StatusOr<std::string_view>(uint64_t offset, uint64_t length)>;
-
   absl::Status Initialise(const Schema& schema, const ReadOptions& options);
-  absl::StatusOr<std::vector<uint32_t>> ReadHeader(const ReadBytes& read) const;
+  absl::StatusOr<std::vector<uint32_t>> ReadHeader(const ReadMdsBytes& read) const;
   void CutByBytes();
   void CutByCount();
   absl::StatusOr<std::optional<std::string_view>> ReadPlainValue(uint64_t ordinal, size_t column,

@@ -221,28 +221,19 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
   BlockDamage damage;
   const absl::Status read = ReadPiece(part, piece, batch->block.get(), &view, &damage);
   std::unique_ptr<SampleMapper> mapper = TakeMapper(part);
-  for (size_t i = 0; i < unit.sample_count; ++i) {
-    const auto place = static_cast<uint32_t>(wanted.first_sample + i);
-    const uint64_t ordinal = piece.block.first_sample + place;
-    if (!read.ok()) {
-      AddFailure(i, piece.key, read, batch);
-      continue;
-    }
-    Sample sample;
-    absl::Status status = damage.OfSample(place);
-    if (status.ok()) {
-      status = mapper->Map(view, place, ordinal, &batch->arena, &sample);
-      if (status.ok()) {
-        batch->samples.push_back(std::move(sample));
-        batch->indexes.push_back(i);
-        continue;
-      }
-      status = Annotate(status, StrCat(dataset.path(), ": sample ", ordinal));
-    }
-    std::string_view key = sample.key;
-    if (key_column && !damage.Has(place, *key_column)) key = view.column(*key_column).value(place).value_or(key);
-    AddFailure(i, key, std::move(status), batch);
-  }
+  const auto place = [&](size_t i) { return static_cast<uint32_t>(wanted.first_sample + i); };
+  const auto load = [&](size_t i, Sample* sample) -> absl::Status {
+    SHARDKIT_RETURN_IF_ERROR(read);
+    SHARDKIT_RETURN_IF_ERROR(damage.OfSample(place(i)));
+    const uint64_t ordinal = piece.block.first_sample + place(i);
+    absl::Status status = mapper->Map(view, place(i), ordinal, &batch->arena, sample);
+    return status.ok() ? status : Annotate(status, StrCat(dataset.path(), ": sample ", ordinal));
+  };
+  LoadEach(unit, batch, load, [&](size_t i, const Sample& sample) -> std::string_view {
+    if (!read.ok()) return piece.key;
+    if (!key_column || damage.Has(place(i), *key_column)) return sample.key;
+    return view.column(*key_column).value(place(i)).value_or(sample.key);
+  });
   std::lock_guard lock(part.mutex);
   part.idle.push_back(std::move(mapper));
 }

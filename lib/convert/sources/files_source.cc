@@ -232,18 +232,13 @@ void FilesSource::Load(WorkUnit& unit, SampleBatch* batch) {
   TarUnit* const tar = dynamic_cast<TarUnit*>(&unit);
   // The data read from a tar moves to the batch without a copy.
   if (tar != nullptr) std::swap(batch->arena, tar->arena);
-  for (size_t i = 0; i < unit.sample_count; ++i) {
-    Sample sample;
-    absl::Status status = tree != nullptr ? LoadTreeSample(*tree, i, &batch->arena, &sample)
-                                          : LoadTarSample(tar->path, tar->samples[i], &sample);
-    if (status.ok()) {
-      batch->samples.push_back(std::move(sample));
-      batch->indexes.push_back(i);
-      continue;
-    }
-    AddFailure(i, tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : std::string(tar->samples[i].key),
-               std::move(status), batch);
-  }
+  const auto load = [&](size_t i, Sample* sample) {
+    return tree != nullptr ? LoadTreeSample(*tree, i, &batch->arena, sample)
+                           : LoadTarSample(tar->path, tar->samples[i], sample);
+  };
+  LoadEach(unit, batch, load, [&](size_t i, const Sample&) {
+    return tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : std::string(tar->samples[i].key);
+  });
 }
 
 absl::StatusOr<uint64_t> FilesSource::Count() {
@@ -260,12 +255,8 @@ absl::StatusOr<uint64_t> FilesSource::Count() {
         arena.Clear();
       }
     } else {
-      TreeWalk walk(options_.file_system, input.path, split_);
-      WalkedGroup group;
-      for (;; ++count) {
-        SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
-        if (!more) break;
-      }
+      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input.path, split_));
+      count += groups;
     }
   }
   count_ = count;

@@ -144,26 +144,16 @@ absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteA
 void ImageFolderSource::Load(WorkUnit& work, SampleBatch* batch) {
   batch->Clear();
   const auto& unit = static_cast<const TreeUnit&>(work);
-  for (size_t i = 0; i < unit.size(); ++i) {
-    Sample sample;
-    if (absl::Status status = LoadSample(unit, i, &batch->arena, &sample); !status.ok()) {
-      AddFailure(i, unit.RelativePath(i, unit.files(i)[0]), std::move(status), batch);
-      continue;
-    }
-    batch->samples.push_back(std::move(sample));
-    batch->indexes.push_back(i);
-  }
+  LoadEach(
+      unit, batch, [&](size_t i, Sample* sample) { return LoadSample(unit, i, &batch->arena, sample); },
+      [&](size_t i, const Sample&) { return unit.RelativePath(i, unit.files(i)[0]); });
 }
 
 absl::StatusOr<uint64_t> ImageFolderSource::Count() {
   uint64_t count = 0;
   for (const std::string& input : inputs_) {
-    TreeWalk walk(options_.file_system, input, NameSplit::kNever);
-    WalkedGroup group;
-    for (;; ++count) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
-      if (!more) break;
-    }
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input, NameSplit::kNever));
+    count += groups;
   }
   return count;
 }

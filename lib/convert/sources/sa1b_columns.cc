@@ -49,4 +49,23 @@ const std::vector<Column>& Sa1bColumns() {
   return *columns;
 }
 
+Sa1bValues Sa1bValuesOf(const BlockView& block, const Sa1bPositions& positions, uint32_t i) {
+  const auto value = [&](Sa1bColumn column) {
+    return block.column(positions[column]).value(i).value_or(std::string_view());
+  };
+  return {.image_id = value(kSa1bImageId),
+          .width = value(kSa1bWidth),
+          .height = value(kSa1bHeight),
+          .file_name = value(kSa1bFileName),
+          .masks = value(kSa1bMasks),
+          .annotation_id = value(kSa1bAnnotationId),
+          .area = value(kSa1bArea),
+          .bbox = value(kSa1bBbox),
+          .predicted_iou = value(kSa1bPredictedIou),
+          .stability_score = value(kSa1bStabilityScore),
+          .crop_box = value(kSa1bCropBox),
+          .point_coords = value(kSa1bPointCoords),
+          .source_json = value(kSa1bSourceJson)};
+}
+
 }  // namespace shardkit

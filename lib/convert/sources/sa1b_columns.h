@@ -1,7 +1,12 @@
-// Positions of the columns of Sa1bColumns().
+// Positions of the columns of Sa1bColumns(), and the values there.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+
+#include "shardkit/block.h"
+#include "shardkit/sa1b.h"
 
 namespace shardkit {
 
@@ -23,5 +28,11 @@ enum Sa1bColumn : size_t {
   kSa1bSourceJson,
   kSa1bColumnCount,
 };
+
+// Where the columns are in a schema that has them all.
+using Sa1bPositions = std::array<size_t, kSa1bColumnCount>;
+
+// The annotation columns of sample `i`, an absent value being empty. Borrows the block's memory.
+Sa1bValues Sa1bValuesOf(const BlockView& block, const Sa1bPositions& positions, uint32_t i);
 
 }  // namespace shardkit

@@ -164,18 +164,13 @@ void Sa1bSource::Load(WorkUnit& unit, SampleBatch* batch) {
   std::unique_ptr<Worker> worker = TakeWorker();
   const auto* const tree = dynamic_cast<const TreeUnit*>(&unit);
   auto* const tar = dynamic_cast<PairUnit*>(&unit);
-  for (size_t i = 0; i < unit.sample_count; ++i) {
-    Sample sample;
-    absl::Status status = tree != nullptr ? LoadFromTree(*tree, i, *worker, &batch->arena, &sample)
-                                          : LoadFromTar(tar->path, tar->pairs[i], *worker, &batch->arena, &sample);
-    if (status.ok()) {
-      batch->samples.push_back(std::move(sample));
-      batch->indexes.push_back(i);
-      continue;
-    }
-    AddFailure(i, tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : tar->pairs[i].key, std::move(status),
-               batch);
-  }
+  const auto load = [&](size_t i, Sample* sample) {
+    return tree != nullptr ? LoadFromTree(*tree, i, *worker, &batch->arena, sample)
+                           : LoadFromTar(tar->path, tar->pairs[i], *worker, &batch->arena, sample);
+  };
+  LoadEach(unit, batch, load, [&](size_t i, const Sample&) {
+    return tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : tar->pairs[i].key;
+  });
   ReturnWorker(std::move(worker));
 }
 

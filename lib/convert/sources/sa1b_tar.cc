@@ -17,14 +17,8 @@ Sa1bRole RoleOfName(std::string_view base_name) {
 
 absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bTar::Open(const std::string& path, const Options& options) {
   std::unique_ptr<Sa1bTar> tar(new Sa1bTar(path, options));
-  auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
-  if (opened.ok()) {
-    tar->reader_ = *std::move(opened);
-  } else {
-    tar->damage_ = opened.status();
-    const bool tolerated = options.skip_errors && absl::IsInvalidArgument(opened.status());
-    if (!tolerated && !absl::IsDataLoss(opened.status())) return opened.status();
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(tar->reader_, TarReader::OpenDamaged(options.file_system, path, options.max_decompression,
+                                                                 options.skip_errors, &tar->damage_));
   return tar;
 }
 
@@ -117,8 +111,7 @@ absl::Status Sa1bTar::EndHere(const absl::Status& status, std::string key, Sa1bP
   at_end_ = true;
   *pair = {};
   pair->key = std::move(key);
-  pair->status =
-      DataLoss(ToStd(status.message()), "; ", pairs_, pairs_ == 1 ? " sample" : " samples", " before it can be read");
+  pair->status = CutAfter(status, pairs_);
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "codec/content_type.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
@@ -86,12 +87,12 @@ bool HasImageExtension(std::string_view name) {
 }
 
 absl::Status CheckKey(std::string_view key) {
-  if (IsValidUtf8(key)) return absl::OkStatus();
+  if (ValidUtf8(key)) return absl::OkStatus();
   return InvalidArgument("the name is not valid UTF-8, which a key must be: rename the file");
 }
 
 absl::Status CheckColumnName(std::string_view column) {
-  if (!IsValidUtf8(column)) {
+  if (!ValidUtf8(column)) {
     return InvalidArgument("the extension is not valid UTF-8, which a column name must be: rename the file");
   }
   if (column.size() > kMaxColumnNameBytes) {
@@ -117,7 +118,7 @@ absl::Status CheckMemberName(std::string_view name) {
 
 absl::Status CheckOutputName(std::string_view directory, std::string_view name) {
   SHARDKIT_RETURN_IF_ERROR(CheckMemberName(name));
-  if (!IsValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
+  if (!ValidUtf8(name)) return InvalidArgument("the name is not valid UTF-8");
   if (name.find('\0') != std::string_view::npos) return InvalidArgument("the name holds a NUL byte");
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('/', begin), name.size());

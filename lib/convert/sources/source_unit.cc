@@ -209,10 +209,6 @@ absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path,
   return value;
 }
 
-void AddFailure(size_t index, std::string_view key, absl::Status status, SampleBatch* batch) {
-  batch->failures.push_back({index, std::string(key), std::move(status)});
-}
-
 absl::Status ReadWholeFile(FileSystem* file_system, const std::string& path, std::string* bytes) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
   bytes->resize(file->size());

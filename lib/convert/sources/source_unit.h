@@ -112,8 +112,20 @@ std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, s
 absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path, uint64_t stream_above,
                                ByteArena* arena);
 
-// Notes a sample that cannot be loaded. The status names the file.
-void AddFailure(size_t index, std::string_view key, absl::Status status, SampleBatch* batch);
+// Fills the batch with the samples of a unit: load(i, &sample) gives a status, which names the file. For a sample that
+// cannot be loaded, key(i, sample) says what to call it.
+template <typename Load, typename Key>
+void LoadEach(const WorkUnit& unit, SampleBatch* batch, Load load, Key key) {
+  for (size_t i = 0; i < unit.sample_count; ++i) {
+    Sample sample;
+    if (absl::Status status = load(i, &sample); !status.ok()) {
+      batch->failures.push_back({i, std::string(key(i, sample)), std::move(status)});
+      continue;
+    }
+    batch->samples.push_back(std::move(sample));
+    batch->indexes.push_back(i);
+  }
+}
 
 // Whole file into *bytes, whatever its size.
 absl::Status ReadWholeFile(FileSystem* file_system, const std::string& path, std::string* bytes);

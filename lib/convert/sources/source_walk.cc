@@ -174,4 +174,13 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
   return false;
 }
 
+absl::StatusOr<uint64_t> CountGroups(FileSystem* file_system, const std::string& root, NameSplit split) {
+  TreeWalk walk(file_system, root, split);
+  WalkedGroup group;
+  for (uint64_t count = 0;; ++count) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+    if (!more) return count;
+  }
+}
+
 }  // namespace shardkit

@@ -99,4 +99,7 @@ class TreeWalk {
   std::vector<Level> levels_;
 };
 
+// The number of groups of a tree.
+absl::StatusOr<uint64_t> CountGroups(FileSystem* file_system, const std::string& root, NameSplit split);
+
 }  // namespace shardkit

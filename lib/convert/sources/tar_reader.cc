@@ -104,6 +104,21 @@ absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_syst
   return error;
 }
 
+absl::StatusOr<std::unique_ptr<TarReader>> TarReader::OpenDamaged(FileSystem* file_system, const std::string& path,
+                                                                  uint64_t max_decompression, bool skip_errors,
+                                                                  absl::Status* damage) {
+  auto opened = Open(file_system, path, max_decompression);
+  if (opened.ok()) return opened;
+  *damage = opened.status();
+  if (absl::IsDataLoss(*damage) || (skip_errors && absl::IsInvalidArgument(*damage))) return nullptr;
+  return *damage;
+}
+
+absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples) {
+  return DataLoss(ToStd(damage.message()), "; ", whole_samples, whole_samples == 1 ? " sample" : " samples",
+                  " before it can be read");
+}
+
 absl::StatusOr<bool> TarReader::Next(TarMember* member) {
   archive* const reader = state_->reader.get();
   const std::string where = state_->members == 0

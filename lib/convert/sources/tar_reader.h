@@ -28,6 +28,10 @@ class TarReader {
   // InvalidArgument when the file is not a tar.
   static absl::StatusOr<std::unique_ptr<TarReader>> Open(FileSystem* file_system, const std::string& path,
                                                          uint64_t max_decompression);
+  // The same, but null for a damaged tar, and with `skip_errors` for a file that is not a tar: then *damage says why.
+  static absl::StatusOr<std::unique_ptr<TarReader>> OpenDamaged(FileSystem* file_system, const std::string& path,
+                                                                uint64_t max_decompression, bool skip_errors,
+                                                                absl::Status* damage);
   ~TarReader();
 
   // False at the end. Skips what was not read of the previous member.
@@ -46,5 +50,8 @@ class TarReader {
 
   std::unique_ptr<State> state_;
 };
+
+// `damage` of a tar, and how many samples before it are whole.
+absl::Status CutAfter(const absl::Status& damage, uint64_t whole_samples);
 
 }  // namespace shardkit

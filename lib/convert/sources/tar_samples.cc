@@ -35,14 +35,9 @@ absl::StatusOr<std::unique_ptr<TarSamples>> TarSamples::Open(const std::string& 
   samples->stream_above_ = options.stream_above;
   samples->headers_only_ = headers_only;
   samples->split_ = SplitOf(options);
-  auto opened = TarReader::Open(options.file_system, path, options.max_decompression);
-  if (opened.ok()) {
-    samples->reader_ = *std::move(opened);
-  } else {
-    samples->damage_ = opened.status();
-    const bool tolerated = options.skip_errors && absl::IsInvalidArgument(opened.status());
-    if (!tolerated && !absl::IsDataLoss(opened.status())) return opened.status();
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(samples->reader_,
+                            TarReader::OpenDamaged(options.file_system, path, options.max_decompression,
+                                                   options.skip_errors, &samples->damage_));
   return samples;
 }
 
@@ -103,8 +98,7 @@ absl::Status TarSamples::Take(ByteArena* arena, TarSample* sample) {
 
 absl::Status TarSamples::EndHere(const absl::Status& status, TarSample* sample) {
   if (!absl::IsDataLoss(status) && damage_.ok()) return status;
-  sample->status =
-      DataLoss(ToStd(status.message()), "; ", whole_, whole_ == 1 ? " sample" : " samples", " before it can be read");
+  sample->status = CutAfter(status, whole_);
   member_.reset();
   return absl::OkStatus();
 }

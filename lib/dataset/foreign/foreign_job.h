@@ -11,6 +11,15 @@
 
 namespace shardkit {
 
+class ForeignJobFiles : public JobFiles {
+ public:
+  // A shard is flushed before its entry is written, so a later loss shows in its length.
+  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
+                               JournalEntry* entry) const override {
+    return HasLength(file_system, path, entry->shard.bytes);
+  }
+};
+
 class ForeignJob : public DatasetJob {
  protected:
   ForeignJob(FileSystem& file_system, std::string directory, const ForeignWriterOptions& options)

@@ -9,17 +9,11 @@
 #include "base/status_macros.h"
 #include "container/foreign/mds_shard_reader.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/job_directory.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
-
-absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
-  const auto info = file_system.Stat(path);
-  if (absl::IsNotFound(info.status())) return false;
-  if (!info.ok()) return info.status();
-  return true;
-}
 
 class MdsDataset : public ForeignDataset {
  public:
@@ -36,7 +30,7 @@ class MdsDataset : public ForeignDataset {
       // If both files of a shard exist, the raw one is read: mosaicml-streaming keeps it after decompressing.
       bool compressed = false;
       if (shard.zip) {
-        SHARDKIT_ASSIGN_OR_RETURN(const bool raw, IsThere(file_system_, JoinPath(directory_, shard.raw.name)));
+        SHARDKIT_ASSIGN_OR_RETURN(const bool raw, Exists(file_system_, JoinPath(directory_, shard.raw.name)));
         compressed = !raw;
       }
       const format::MdsFile& file = compressed ? *shard.zip : shard.raw;

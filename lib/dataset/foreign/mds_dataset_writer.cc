@@ -37,7 +37,7 @@ std::optional<size_t> NumberOfShard(std::string_view name) {
   return number;
 }
 
-class MdsJobFiles final : public JobFiles {
+class MdsJobFiles final : public ForeignJobFiles {
  public:
   explicit MdsJobFiles(std::string suffix) : suffix_(std::move(suffix)) {}
 
@@ -50,12 +50,6 @@ class MdsJobFiles final : public JobFiles {
     if (name == kIndexJson || name == kOriginName) return {true, {}};
     const std::optional<size_t> number = NumberOfShard(name);
     return {number.has_value(), temporary ? std::nullopt : number};
-  }
-
-  // A shard is flushed before its entry is written, so a later loss shows in its length.
-  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
-                               JournalEntry* entry) const override {
-    return HasLength(file_system, path, entry->shard.bytes);
   }
 
  private:

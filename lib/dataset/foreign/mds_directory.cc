@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "container/foreign/mds_shard_reader.h"
 #include "dataset/foreign/mds_dataset.h"
 #include "format/foreign/mds_layout.h"
 #include "io/publish_file.h"
@@ -36,26 +37,16 @@ absl::StatusOr<std::vector<std::string>> ListFolders(FileSystem& file_system, co
 }
 
 absl::Status DescribeAlone(const RandomAccessFile& file, format::MdsIndex* index) {
-  const auto read = [&file](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string> {
-    std::string bytes(length, '\0');
+  std::string bytes;
+  const auto read = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string_view> {
+    bytes.resize(length);
     SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, bytes));
     return bytes;
   };
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string head, read(0, std::min(file.size(), format::kMdsCountBytes)));
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t table_length, format::MdsTableLength(head, file.size()));
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string table, read(0, table_length));
-  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint32_t> offsets, format::DecodeMdsOffsets(table, file.size()));
-  const uint64_t json_length = offsets[0] - table_length;
-  if (json_length > format::kMaxMdsHeaderBytes) {
-    return DataLoss("header: byte ", table_length, ": a description of ", json_length, " bytes; at most ",
-                    format::kMaxMdsHeaderBytes, " are read");
-  }
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string json, read(table_length, json_length));
-  auto columns = format::ParseMdsHeader(json);
-  if (!columns.ok()) return Annotate(columns.status(), StrCat("header: byte ", table_length));
-  index->columns = *std::move(columns);
+  SHARDKIT_ASSIGN_OR_RETURN(MdsHead head, ReadMdsHead(file.size(), read));
+  index->columns = std::move(head.columns);
   format::MdsShard shard;
-  shard.samples = offsets.size() - 1;
+  shard.samples = head.offsets.size() - 1;
   shard.raw.name = BaseName(file.path());
   shard.raw.bytes = file.size();
   index->shards.push_back(std::move(shard));

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_dataset.h"
+#include "dataset/job_directory.h"
 #include "dataset/job_record.h"
 #include "io/publish_file.h"
 
@@ -23,13 +24,6 @@ constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
 
 // More than any index needs. Bounds the stack that copying unknown keys takes.
 constexpr size_t kMostDepth = 64;
-
-absl::StatusOr<bool> IsThere(FileSystem& file_system, const std::string& path) {
-  const auto info = file_system.Stat(path);
-  if (absl::IsNotFound(info.status())) return false;
-  if (!info.ok()) return info.status();
-  return true;
-}
 
 // The part's path relative to the output.
 absl::StatusOr<std::string> PathBelow(const std::string& part, const std::string& output) {
@@ -118,11 +112,11 @@ absl::Status AppendShards(std::string_view index, const std::string& folder, std
 }
 
 absl::Status CheckOutput(FileSystem& file_system, const std::string& output) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsThere(file_system, JoinPath(output, kManifestName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool native, Exists(file_system, JoinPath(output, kManifestName)));
   if (native)
     return InvalidArgument(output,
                            ": is a dataset already, which an index of MDS would not change: choose another directory");
-  SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, IsThere(file_system, JoinPath(output, kMdsIndexName)));
+  SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, Exists(file_system, JoinPath(output, kMdsIndexName)));
   if (!indexed) return absl::OkStatus();
   SHARDKIT_ASSIGN_OR_RETURN(const MdsDirectory old, ReadMdsIndex(file_system, JoinPath(output, kMdsIndexName)));
   for (const format::MdsShard& shard : old.index.shards) {
@@ -151,8 +145,8 @@ absl::StatusOr<Manifest> Describe(FileSystem& file_system, const std::string& ou
 absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std::string>& parts) {
   std::string mds, other;
   for (const std::string& part : parts) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsThere(file_system, JoinPath(part, kManifestName)));
-    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, IsThere(file_system, JoinPath(part, kMdsIndexName)));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool native, Exists(file_system, JoinPath(part, kManifestName)));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, Exists(file_system, JoinPath(part, kMdsIndexName)));
     (indexed && !native ? mds : other) = part;
   }
   if (mds.empty() || other.empty()) return !mds.empty();

@@ -28,7 +28,7 @@ std::string TarName(size_t number) {
   return name;
 }
 
-class WebDatasetJobFiles final : public JobFiles {
+class WebDatasetJobFiles final : public ForeignJobFiles {
  public:
   std::string_view manifest_name() const override { return kOriginName; }
   std::string NameOfShard(size_t number) const override { return TarName(number); }
@@ -42,12 +42,6 @@ class WebDatasetJobFiles final : public JobFiles {
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error != std::errc() || end != name.data() + kDigits || name.substr(kDigits) != kTarSuffix) return {};
     return {true, temporary ? std::nullopt : std::optional(number)};
-  }
-
-  // A tar is flushed before its entry is written, so a later loss shows in its length.
-  absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view /*content_hash*/,
-                               JournalEntry* entry) const override {
-    return HasLength(file_system, path, entry->shard.bytes);
   }
 };
 

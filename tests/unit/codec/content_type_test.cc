@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.h"
 #include "shardkit/image.h"
 
 namespace shardkit {
@@ -64,15 +65,15 @@ TEST(ContentType, Signatures) {
 }
 
 TEST(ContentType, Utf8) {
-  EXPECT_TRUE(IsValidUtf8(""));
+  EXPECT_TRUE(ValidUtf8(""));
   EXPECT_TRUE(
-      IsValidUtf8("Gr\xc3\xbc\xc3\x9f"
-                  "e \xf0\x9f\x98\x80"));
-  EXPECT_TRUE(IsValidUtf8(std::string_view("a\0b", 3)));
-  EXPECT_FALSE(IsValidUtf8("\xc3"));
-  EXPECT_FALSE(IsValidUtf8("\xc0\x80"));          // overlong
-  EXPECT_FALSE(IsValidUtf8("\xed\xa0\x80"));      // surrogate
-  EXPECT_FALSE(IsValidUtf8("\xf4\x90\x80\x80"));  // beyond U+10FFFF
+      ValidUtf8("Gr\xc3\xbc\xc3\x9f"
+                "e \xf0\x9f\x98\x80"));
+  EXPECT_TRUE(ValidUtf8(std::string_view("a\0b", 3)));
+  EXPECT_FALSE(ValidUtf8("\xc3"));
+  EXPECT_FALSE(ValidUtf8("\xc0\x80"));          // overlong
+  EXPECT_FALSE(ValidUtf8("\xed\xa0\x80"));      // surrogate
+  EXPECT_FALSE(ValidUtf8("\xf4\x90\x80\x80"));  // beyond U+10FFFF
 }
 
 TEST(ContentType, Json) {

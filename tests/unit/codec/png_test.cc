@@ -93,6 +93,11 @@ TEST(Png, ManyPixelsNeedNoMemory) {
   EXPECT_TRUE(CheckPng(large).ok()) << CheckPng(large);
   EXPECT_TRUE(absl::IsDataLoss(CheckPng("")));
   EXPECT_TRUE(absl::IsDataLoss(CheckPng("not a png at all")));
+  std::string late_header = png;
+  late_header.insert(8, std::string_view("\0\0\0\0ddNG"
+                                         "\x5c\x9c\x6a\x0c",
+                                         12));  // with a right CRC: libpng takes it
+  EXPECT_TRUE(absl::IsDataLoss(CheckPng(late_header)));
   png.resize(33);  // signature and header alone
   EXPECT_EQ(CheckPng(png).message(), "PNG: the file ends too early");
 }

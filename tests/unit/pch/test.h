@@ -1,5 +1,4 @@
 // Precompiled for the tests (tests/unit/meson.build). No source relies on it: each includes the headers that it uses.
-#pragma once
 
 #include <gtest/gtest.h>
 
