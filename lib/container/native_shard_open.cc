@@ -56,7 +56,7 @@ absl::Status NativeShardReader::Initialise() {
     SHARDKIT_ASSIGN_OR_RETURN(head, ReadRange(*file_, 0, header_length));
   }
   SHARDKIT_ASSIGN_OR_RETURN(header_, format::DecodeFileHeader(std::string_view(head).substr(0, header_length)));
-  SHARDKIT_RETURN_IF_ERROR(LoadDictionaries());
+  LoadDictionaries();
 
   if (size < format::kTrailerBytes) return DataLoss("trailer: the file is too short to be a shard");
   const uint64_t tail_length = std::min(size, kTailRead);
@@ -86,13 +86,19 @@ absl::Status NativeShardReader::Initialise() {
   return absl::OkStatus();
 }
 
-absl::Status NativeShardReader::LoadDictionaries() {
-  dictionaries_.resize(header_.schema.size());
+void NativeShardReader::LoadDictionaries() {
+  dictionaries_.resize(header_.schema.size(), DataLoss("encoded with a dictionary that the header does not have"));
   for (const format::Dictionary& dictionary : header_.dictionaries) {
-    SHARDKIT_ASSIGN_OR_RETURN(dictionaries_[dictionary.column],
-                              ZstdDictionary::Create(dictionary.bytes, kDefaultZstdLevel));
+    dictionaries_[dictionary.column] = ZstdDictionary::CreateForReading(dictionary.bytes);
   }
-  return absl::OkStatus();
+}
+
+std::vector<std::pair<size_t, absl::Status>> NativeShardReader::damaged_dictionaries() const {
+  std::vector<std::pair<size_t, absl::Status>> damaged;
+  for (const size_t column : dictionary_columns()) {
+    if (!dictionaries_[column].ok()) damaged.emplace_back(column, dictionaries_[column].status());
+  }
+  return damaged;
 }
 
 absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks(std::unique_ptr<RandomAccessFile> file,
@@ -109,7 +115,7 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks
   if (!blocks.empty()) reader->trailer_.sample_count = blocks.back().first_sample + blocks.back().sample_count;
   reader->trailer_.block_count = blocks.size();
   reader->blocks_ = std::move(blocks);
-  if (absl::Status status = reader->LoadDictionaries(); !status.ok()) return Annotate(status, reader->path());
+  reader->LoadDictionaries();
   return reader;
 }
 

@@ -232,8 +232,8 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   } else if (entry.encoding != Encoding::kRaw) {
     const ZstdDictionary* dictionary = nullptr;
     if (entry.encoding == Encoding::kZstdDictionary) {
-      dictionary = dictionaries_[i].get();
-      if (dictionary == nullptr) return damaged(DataLoss("encoded with a dictionary that the header does not have"));
+      if (!dictionaries_[i].ok()) return damaged(dictionaries_[i].status());
+      dictionary = dictionaries_[i]->get();
     }
     absl::Status status = state.decompressor.Decompress(head, dictionary, {raw.data(), entry.raw_length});
     if (!status.ok()) return damaged(status);

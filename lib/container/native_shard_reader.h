@@ -55,6 +55,10 @@ class NativeShardReader : public ShardReader {
   const std::vector<format::Section>& sections() const { return sections_; }
   const RandomAccessFile& file() const { return *file_; }
 
+  // The columns whose dictionary is malformed, each with the DataLoss that reading a chunk with it gives. Chunks that
+  // do not need it can be read.
+  std::vector<std::pair<size_t, absl::Status>> damaged_dictionaries() const;
+
   // Reads the heads of all columns of block `index`, without the values of blob columns. Leaves the decoded header in
   // buffer->state().header.
   absl::Status ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const;
@@ -74,7 +78,7 @@ class NativeShardReader : public ShardReader {
 
   NativeShardReader() = default;
   absl::Status Initialise();
-  absl::Status LoadDictionaries();
+  void LoadDictionaries();
   absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                     BlockDamage* damage) const;
   // Loads what state.wanted asks for. With `damage`, damaged columns and values are recorded there and are no error.
@@ -97,7 +101,7 @@ class NativeShardReader : public ShardReader {
   ReadOptions options_;
   std::unique_ptr<RandomAccessFile> file_;
   format::FileHeader header_;
-  std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries_;  // per column
+  std::vector<absl::StatusOr<std::shared_ptr<const ZstdDictionary>>> dictionaries_;  // per column
   format::Trailer trailer_;
   std::vector<format::Section> sections_;
   std::vector<BlockInfo> blocks_;

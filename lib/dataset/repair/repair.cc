@@ -205,6 +205,15 @@ class ShardRepair {
     }
   }
 
+  // Blocks that need such a dictionary are lost. Without it the output is whole.
+  void DropDamagedDictionaries() {
+    for (const auto& [column, status] : shard_->damaged_dictionaries()) {
+      std::erase_if(header_.header.dictionaries, [&](const auto& dictionary) { return dictionary.column == column; });
+      report_.problems.push_back(StrCat("header: column \"", header_.header.schema[column].name,
+                                        "\": ", ToStd(status.message()), "; the dictionary is left out"));
+    }
+  }
+
   absl::Status Write() {
     const bool nothing = std::ranges::none_of(selection_.pieces, [&](const ShardPiece& piece) {
       return piece.found && MayYield(scan_.blocks[*piece.found]);
@@ -223,6 +232,7 @@ class ShardRepair {
     SHARDKIT_ASSIGN_OR_RETURN(shard_,
                               NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
     if (!nothing || was_empty) {
+      DropDamagedDictionaries();
       ShardOptions shard_options;
       shard_options.metadata = ChooseMetadata();
       shard_options.sync = options_.sync;

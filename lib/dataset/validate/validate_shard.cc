@@ -232,6 +232,10 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     report(StrCat(shard_.path(), ": padding between the header and ",
                   shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero"));
   }
+  for (const auto& [column, status] : shard_.damaged_dictionaries()) {
+    report(StrCat(shard_.path(), ": header: column ", column, " \"", shard_.schema()[column].name,
+                  "\": ", ToStd(status.message())));
+  }
   SHARDKIT_RETURN_IF_ERROR(CheckKeyIndex(report));
   for (const format::Section& section : shard_.sections()) {
     if (section.kind <= static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) continue;
