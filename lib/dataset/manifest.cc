@@ -63,7 +63,8 @@ using simdjson::ondemand::value;
 
 std::string_view ToString(simdjson::simdjson_result<value> element) { return element.get_string().value(); }
 
-Column ParseColumn(object fields) {
+// Sets *newer to an error when the column has a type or codec that this version does not know.
+Column ParseColumn(object fields, absl::Status* newer) {
   Column column;
   std::string type, dtype, codec;
   for (auto field : fields) {
@@ -85,14 +86,20 @@ Column ParseColumn(object fields) {
       for (auto dimension : field.value().get_array()) column.shape->push_back(dimension.get_uint64().value());
     }
   }
-  const auto parse = [&](const std::string& name) {
-    const std::optional<Type> found = TypeFromName(name);
-    if (!found) throw simdjson::simdjson_error(simdjson::INCORRECT_TYPE);
-    return *found;
-  };
-  column.type = parse(type);
-  if (column.type == Type::kNdarray) column.dtype = parse(dtype);
-  if (codec != "none" && codec != "zstd") throw simdjson::simdjson_error(simdjson::INCORRECT_TYPE);
+  if (type.empty() || codec.empty()) throw simdjson::simdjson_error(simdjson::NO_SUCH_FIELD);
+  const std::optional<Type> known = TypeFromName(type);
+  const bool known_codec = codec == "none" || codec == "zstd";
+  if (!known || !known_codec) {
+    newer->Update(Unimplemented("manifest: column ", Quote(column.name), " has unknown ", known ? "codec " : "type ",
+                                Quote(known ? codec : type), "; a newer version of Shardkit may read it"));
+    return column;
+  }
+  column.type = *known;
+  if (column.type == Type::kNdarray) {
+    const std::optional<Type> element = TypeFromName(dtype);
+    if (!element) throw simdjson::simdjson_error(simdjson::INCORRECT_TYPE);
+    column.dtype = *element;
+  }
   column.codec = codec == "zstd" ? Codec::kZstd : Codec::kNone;
   return column;
 }
@@ -131,7 +138,8 @@ bool IsSafeName(std::string_view name) {
 
 absl::Status CheckChecksum(std::string_view text) {
   const size_t line = text.rfind(kChecksumKey);
-  if (line == text.npos) return DataLoss("manifest: has no checksum");
+  if (line == text.npos)
+    return DataLoss("manifest: has no checksum: it is cut short, or this is no dataset of Shardkit");
   const std::string_view end = text.substr(line + kChecksumKey.size());
   if (end == StrCat(Hex64(Hash64(text.substr(0, line + 1))), "\"\n}\n")) return absl::OkStatus();
   return DataLoss("manifest checksum is wrong, or bytes follow it: the file was damaged or edited; run shardctl index ",
@@ -193,8 +201,11 @@ std::string FormatManifest(const Manifest& manifest) {
 absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   Manifest manifest;
   std::vector<Column> columns;
+  absl::Status newer;
   uint64_t version = 0, samples = 0, bytes = 0, blocks = 0;
   bool is_dataset = false;
+  // First, so that a damaged version number or name is damage, not a newer format.
+  SHARDKIT_RETURN_IF_ERROR(CheckChecksum(text));
   try {
     // On-demand parsing looks at each byte once and builds no tree: a manifest of 100,000 shards opens in milliseconds.
     simdjson::ondemand::parser parser;
@@ -214,7 +225,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
       } else if (key == "blocks") {
         blocks = field.value().get_uint64().value();
       } else if (key == "columns") {
-        for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
+        for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object(), &newer));
       } else if (key == "metadata") {
         for (auto entry : field.value().get_object()) {
           std::string name(entry.unescaped_key().value());
@@ -234,7 +245,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   if (version != kManifestVersion) {
     return Unimplemented("manifest: version ", version, " is not supported (this version reads 1)");
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckChecksum(text));
+  SHARDKIT_RETURN_IF_ERROR(newer);
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return DataLoss("manifest: columns: ", ToStd(schema.status().message()));
   manifest.schema = *std::move(schema);
