@@ -180,17 +180,25 @@ class Dataset:
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
         self.columns = self.manifest.columns
         self.blobs = [column.name for column in self.columns if column.is_blob]
+        self.index, self.index_problem = None, None
         try:
-            self.index = Index(map_file(os.path.join(directory, "dataset.idx")))
+            self.index = self.open_index()
+        except ShardError as error:  # the samples can be read without it
+            self.index_problem = error
+        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
+        self.opened = None
+
+    def open_index(self):
+        try:
+            index = Index(map_file(os.path.join(self.directory, "dataset.idx")))
         except FileNotFoundError:
             raise ShardError("index is missing; it can be rebuilt from the shards") from None
         hashes = b"".join(shard.content_hash for shard in self.manifest.shards)
-        check(self.index.dataset_hash == xxh3(hashes), "index is of other shards than the manifest's", 0)
-        check((self.index.blob_count, self.index.shard_count, self.index.block_count, self.index.sample_count) ==
+        check(index.dataset_hash == xxh3(hashes), "index is of other shards than the manifest's", 0)
+        check((index.blob_count, index.shard_count, index.block_count, index.sample_count) ==
               (len(self.blobs), len(self.manifest.shards), self.manifest.json["blocks"], self.manifest.json["samples"]),
               "index counts differ from the manifest", 0)
-        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
-        self.opened = None
+        return index
 
     def shard(self, s):
         if self.opened is None or self.opened[0] != s:
@@ -216,8 +224,8 @@ class Dataset:
                 check(column.nullable, f"{here} is missing and not nullable")
                 continue
             check(mine.type == column.type or mine.type in NARROWER.get(column.type, ()), f"{here}: type differs")
-            check((mine.codec, mine.key, mine.dtype, mine.shape) == (column.codec, column.key, column.dtype, column.shape),
-                  f"{here} differs from the dataset's")
+            for field in ("codec", "key", "dtype", "shape"):
+                check(getattr(mine, field) == getattr(column, field), f"{here}: {field} differs")
             check(column.nullable or not mine.nullable, f"{here} is nullable")
         check(not have, f"{what}: columns {list(have)} are not the dataset's")
         return shard
@@ -240,6 +248,8 @@ class Dataset:
 
     def read_blob(self, ordinal, name):
         """One blob value through the offset index. Whether its bytes mean what they seem to is for the header to say."""
+        if self.index_problem:
+            raise self.index_problem
         s = bisect.bisect_right(self.first_samples, ordinal) - 1
         entry = self.index.shard(s)
         k = max((k for k in range(entry.first_block, entry.first_block + entry.block_count)
@@ -254,6 +264,8 @@ class Dataset:
         return bytes(record[:-8])
 
     def validate(self, deep=False):
+        if self.index_problem:
+            raise self.index_problem
         k = first_sample = ends_begin = name_offset = 0
         for s, entry in enumerate(self.manifest.shards):
             shard, name = self.shard(s), entry.name.encode()

@@ -25,7 +25,7 @@ import sys
 from typing import NamedTuple
 
 from reference_parts import (BOOL, FLOATS, MAX_BLOCK_SAMPLES, SCALARS, Block, Cursor, Header, Ndarray, ShardError, check,
-                             check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
+                             check_dictionary, check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
 TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY = 104, 32, 48, 584
@@ -247,6 +247,8 @@ class Shard:
             position = begin + (self.directory[k].block_length if k < self.block_count else 0)
         for kind in self.sections:
             self.section(kind)
+        for c in self.header.dictionaries:
+            check_dictionary(self.header, c)
         metadata, statistics, keys = self.metadata, self.statistics, []
         content = xxhash.xxh3_128(self.data[:self.header.length])
         previous, tallies = self.header.checksum, [Tally(column) for column in self.columns]

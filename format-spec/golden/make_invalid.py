@@ -9,6 +9,14 @@ SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
 OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
 LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
 
+# A dictionary in Zstandard's own format with the ID 7: entropy tables that a version of the library has trained, then
+# content. MALFORMED has its magic and no tables.
+TRAINED = bytes.fromhex(
+    "37a430ec 07000000 1c10d84a92030cc3300c831f504c1c284f0638c98a8808ec8cecacb501b303000000922c7901000004800300c090110d00a6"
+    "84861200c04715a28811000000000000000000000000000000f49365fb0200000000000000000000000000000100000004000000080000"
+    "00") + b'{"label": "cat", "score": 0.5, "source": "camera"}'
+MALFORMED = TRAINED[:8] + b"\xff" * 24
+
 
 def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), **options):
     return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": "2"},
@@ -79,6 +87,18 @@ def shards():
     add("flip-major", flipped(none.data, 9), OPEN, ["header checksum"], "header")
     add("flip-schema", flipped(none.data, 45), OPEN, ["header checksum"], "header")
     add("major-2", patched("header", 8, u16(2), **bare), OPEN, ["major version 2"], "header", NEWER)
+    # Of two defects the earlier one of section 11.1 decides.
+    add("major-2-short", reseal(none.data[:8] + u16(2) + u16(0) + u32(24) + bytes(8)), OPEN, ["major version 2"], 0, NEWER)
+    add("major-2-and-more", patched("header", 8, u16(2) + u16(0) + none.data[12:16] + b"\xff" * 24, **bare), OPEN, ["major version 2"], 0,
+        NEWER)
+    add("header-length-24", reseal(none.data[:12] + u32(24) + bytes(8)), OPEN, ["header", "length 24"], 0)
+    add("incompatible-and-alignment", patched("header", 16, u32(96) + u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], 0, NEWER)
+    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 16, b"\x63") if n == "schema" else d,
+                                  **bare), OPEN, ["header", "reserved"], 0)
+    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:56] + b"\x63", **bare), OPEN,
+        ["schema", "column 1", "unknown type 99"], 0, NEWER)
+    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 8, b"\x42"), 16, b"\x63") if n == "schema" else d, **bare), OPEN,
+        ["schema", "column 0", "reserved flag"], 0)
     add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
     add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
     add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
@@ -171,6 +191,19 @@ def shards():
     add("zstd-trailing-bytes", zstd(lambda raw: handmade_frame(raw) + b"\0"), READ, ["block 0", "column 0", "zstd"], "head 0 0")
     add("zstd-two-frames", zstd(lambda raw: handmade_frame(raw[:9], 24) + handmade_frame(raw[9:])), READ,
         ["block 0", "column 0", "zstd"], "head 0 0")
+    for name, form, words in (("window", dict(window=(17 << 3) + 1), ["window"]), ("checksum", dict(checksum=1), []),
+                              ("dictionary-id", dict(dictionary_id=7), [])):
+        add(f"zstd-{name}", zstd(lambda raw, form=form: handmade_frame(raw, **form)), READ, ["block 0", "column 0", "zstd", *words], "head 0 0")
+    add("zstd-skippable", zstd(lambda raw: b"\x50\x2a\x4d\x18" + bytes(4) + handmade_frame(raw)), READ,
+        ["block 0", "column 0", "zstd"], "head 0 0")
+    add("zstd-other-dictionary", base(encoders=dict(t=lambda raw: (2, handmade_frame(raw, dictionary_id=8))), dictionaries=dict(t=TRAINED),
+                                      **text), READ, ["block 0", "column 0", "zstd"], "head 0 0")
+    add("zstd-of-nothing", build([Col("t", "ndarray", "zstd", dtype="u8", shape=[0])], [dict(t=Array([0], []))],
+                                 encoders=dict(t=lambda raw: (1, handmade_frame(raw)))), READ, ["block 0", "column 0", "raw length"], "block 0")
+    add("dictionary-malformed", base(encoders=dict(t=lambda raw: (2, handmade_frame(raw))), dictionaries=dict(t=MALFORMED), **text),
+        READ, ["block 0", "column 0", "zstd"], "head 0 0")
+    add("dictionary-malformed-unused", base(encoders=dict(t=lambda raw: (1, handmade_frame(raw))), dictionaries=dict(t=MALFORMED), **text),
+        VALIDATE, ["column 0", "dictionary", "malformed"], 0)
     bomb = zstd(lambda raw: handmade_frame(raw, 1 << 40), lambda n, d: patch(d, 16, u64(1 << 40)) if n == "entry 0 0" else d)
     add("zstd-bomb", bomb, READ, ["block 0", "column 0", "raw length", "limit"], "block 0")
     big = (1 << 26) + 1
@@ -224,6 +257,10 @@ def shards():
     masks = bytes.fromhex("01000000 00 000000 02000000 02000000 02000000")
     for name, col, value, contains in (
             ("utf8-invalid", Col("v", "utf8"), b"ab\xc3(", ["utf-8"]), ("json-invalid", Col("v", "json"), b"{1}", ["json"]),
+            ("json-bom", Col("v", "json"), b"\xef\xbb\xbf{}", ["json"]), ("json-two-texts", Col("v", "json"), b"1 2", ["json"]),
+            ("json-too-deep", Col("v", "json"), b"[" * 1025 + b"]" * 1025, ["json"]),
+            ("json-not-utf8", Col("v", "json"), b'"\xed\xa0\x80"', []), ("json-empty", Col("v", "json"), b"", ["json"]),
+            ("jpeg-no-jpeg", Col("v", "jpeg"), b"\x89PNG\r\n\x1a\n", ["jpeg"]), ("png-no-png", Col("v", "png"), b"\xff\xd8\xff", ["png"]),
             ("bool-2", Col("v", "bool"), b"\2", ["bool"]),
             ("image-no-format", Col("v", "image"), b"\0\0\0\x14ftypheic\0\0\0\0mif1avif", ["image"]),
             ("rle-sum", Col("v", "rle"), masks + b"\1\2", ["rle", "sum"]),
@@ -248,6 +285,11 @@ def shards():
 
 def bool_2(name, data):
     return b"\2" if name == "values 0 0" else patch(data, 48, u64(2) * 2) if name == "section 3" else data
+
+
+def reseal(data):
+    """A header that is the whole file, with a right checksum."""
+    return data[:-8] + u64(xxh3(data[:-8]))
 
 
 def header_of(built):
@@ -284,6 +326,11 @@ def datasets():
     short += f'  "checksum": "{xxh3(short):016x}"\n}}\n'.encode()
     add("dataset-manifest-object-after", error(OPEN, ["manifest"]), dataset_json=short, **no_shards)
     add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
+    add("dataset-version-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"version": 1', b'"version": 3'))
+    add("dataset-type-unknown", error(OPEN, ["manifest", "column", "unknown type"], kind=NEWER),
+        dataset_json=manifest([], {}, pair, columns=[columns[0].describe() | dict(type="video")]))
+    add("dataset-codec-unknown", error(OPEN, ["manifest", "column", "unknown codec"], kind=NEWER),
+        dataset_json=manifest([], {}, pair, columns=[columns[0].describe() | dict(codec="lz4")]))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
     add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
     add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"))
@@ -296,6 +343,18 @@ def datasets():
     add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
         dataset_json=manifest([Col("key", "json")], {}, pair))
+    # What may not differ between the columns of a dataset and of a shard, besides the type.
+    key, number = columns[0], Col("n", "ndarray", dtype="u8", shape=[2])
+    array = base(columns=[key, number], samples=[dict(key="k", n=b"\1\2")])
+    for name, dataset_columns, built, words in (
+            ("codec", [Col("key", "utf8", "zstd", key=True)], shard, ["key", "codec"]), ("key", [Col("key", "utf8")], shard, ["key", "differs"]),
+            ("nullable", [COLUMNS[0], Col("data", "bytes")], base(), ["data", "nullable"]), ("missing", [key, Col("x", "u8")], shard, ["column", "x"]),
+            ("extra", [key], array, ["column", "n"]), ("wider", [COLUMNS[0], Col("data", "json", nullable=True)], base(), ["data", "type"]),
+            ("shape", [key, Col("n", "ndarray", dtype="u8")], array, ["n", "shape"]),
+            ("dtype", [key, Col("n", "ndarray", dtype="i8", shape=[2])], array, ["n", "dtype"])):
+        one = [("a.shard", built)]
+        add(f"dataset-column-{name}", error(READ, ["shard 0", *words]), a_shard=built.data,
+            dataset_json=manifest(dataset_columns, {}, one), dataset_idx=index(dataset_columns, one))
     add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)
     add("dataset-index-header-flipped", error(OPEN, ["index", "header checksum"], 0), dataset_idx=patch(idx, 16, b"\2"))
     add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 192), dataset_idx=patch(idx, 192 + 8, b"\0"))

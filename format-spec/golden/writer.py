@@ -168,13 +168,18 @@ def frame(raw, level=3, dictionary=None):
                                     dict_data=dictionary).compress(raw)
 
 
-def handmade_frame(raw, content_size=None):
-    """A Zstandard frame of raw and run-length blocks, the same under every version of the library."""
+def handmade_frame(raw, content_size=None, window=None, dictionary_id=None, checksum=None):
+    """A Zstandard frame of raw and run-length blocks, the same under every version of the library: of a single segment,
+    or with the window descriptor `window`; with `dictionary_id` in one byte; with a checksum, changed by `checksum`."""
     size = len(raw) if content_size is None else content_size
-    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, size)  # single segment, 8-byte content size
+    descriptor = 0xC0 | (window is None) << 5 | (checksum is not None) << 2 | (dictionary_id is not None)
+    out = struct.pack("<IB", 0xFD2FB528, descriptor)
+    out += b"".join(bytes([field]) for field in (window, dictionary_id) if field is not None) + struct.pack("<Q", size)
     if len(set(raw)) == 1:
-        return out + (1 | 1 << 1 | len(raw) << 3).to_bytes(3, "little") + raw[:1]
-    return out + (1 | len(raw) << 3).to_bytes(3, "little") + raw
+        out += (1 | 1 << 1 | len(raw) << 3).to_bytes(3, "little") + raw[:1]
+    else:
+        out += (1 | len(raw) << 3).to_bytes(3, "little") + raw
+    return out if checksum is None else out + struct.pack("<I", (xxhash.xxh64_intdigest(raw) ^ checksum) & 0xFFFFFFFF)
 
 
 def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
