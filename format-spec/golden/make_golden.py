@@ -13,7 +13,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
-from writer import Array, Col, Masks, build, frame, handmade_frame, index, manifest, twin  # noqa: E402
+from writer import (Array, Col, Masks, build, frame, handmade_frame, index, manifest, manifest_text, shard_row,  # noqa: E402
+                    twin)
 
 NAN, INF = float("nan"), float("inf")
 F16_MAX, F32_MAX, F64_MAX = 65504.0, (2 - 2**-23) * 2.0**127, 1.7976931348623157e308
@@ -222,21 +223,40 @@ def dataset_empty():
     return DATASET_COLUMNS, {}, [], []
 
 
-DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images}
+def dataset_small():
+    columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
+    samples = [dict(key=f"k{i}", data=noise(9 * i, i)) for i in range(3)]
+    return columns, {"note": "small"}, [("a.shard", build(columns, samples[:2])), ("part/b.shard", build(columns, samples[2:]))], samples
 
 
-def dataset_files(columns, metadata, shards):
-    return {name: built.data for name, built in shards} | {"dataset.json": manifest(columns, metadata, shards),
-                                                           "dataset.idx": index(columns, shards)}
+def other_order(columns, metadata, shards):
+    """The manifest with its keys in another order, and with keys that are not known yet."""
+    def turned(row):
+        return dict(reversed(row.items())) | {"later": {"a": [1, {"b": None}], "c": 1.5}}
+    fields = dict(later={"shards": [], "format": "another"}, shards=[turned(shard_row(name, built)) for name, built in shards],
+                  metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
+                  bytes=sum(len(built.data) for _, built in shards), features=[], version=1, format="shardkit-dataset")
+    return manifest_text(fields.items())
 
 
-def dataset_twin(columns, metadata, shards, samples):
+# After a merge, some shards may have a sha256 and others not.
+HASHED = {"sha256": ("a.shard",)}
+DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
+            "other-order": dataset_small}
+
+
+def dataset_files(name, columns, metadata, shards):
+    made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
+        columns, metadata, shards, hashed=HASHED.get(name, ()))
+    return {path: built.data for path, built in shards} | {"dataset.json": made, "dataset.idx": index(columns, shards)}
+
+
+def dataset_twin(name, columns, metadata, shards, samples):
     return {
         "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
         "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
         "columns": [col.describe() for col in columns], "metadata": metadata,
-        "shards": [dict(name=name, bytes=len(built.data), samples=built.twin["sample_count"], blocks=len(built.entries),
-                        content_hash=built.hash.hex()) for name, built in shards],
+        "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
     }
 
@@ -264,8 +284,8 @@ def all_files():
         out[f"valid/{name}.json"] = dump(built.twin)
     for name, make in DATASETS.items():
         columns, metadata, shards, samples = make()
-        out |= {f"valid/{name}/{path}": data for path, data in dataset_files(columns, metadata, shards).items()}
-        out[f"valid/{name}.json"] = dump(dataset_twin(columns, metadata, shards, samples))
+        out |= {f"valid/{name}/{path}": data for path, data in dataset_files(name, columns, metadata, shards).items()}
+        out[f"valid/{name}.json"] = dump(dataset_twin(name, columns, metadata, shards, samples))
     for name, (files, error) in make_invalid.all_invalid().items():
         for path, data in files.items():
             out[f"invalid/{name}{path}"] = data

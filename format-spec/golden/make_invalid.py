@@ -1,7 +1,7 @@
 """The invalid golden files: each has one defect and right checksums everywhere else. See make_golden.py."""
 import struct
 
-from writer import Array, Col, Masks, build, handmade_frame, index, manifest, xxh3
+from writer import Array, Col, Masks, build, handmade_frame, index, manifest, manifest_text, shard_row, xxh3
 
 COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
 VALUES = [b"zero", b"one", None, b"three", b""]
@@ -10,8 +10,8 @@ OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
 LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
 
 
-def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), **options):
-    return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": "2"},
+def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), footnote="2", **options):
+    return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": footnote},
                  **options)
 
 
@@ -268,7 +268,7 @@ def datasets():
         out[name] = ({f"/{path}": data for path, data in whole.items() if data is not None}, error_)
 
     text, idx = manifest(columns, {}, pair), index(columns, pair)
-    row = dict(name="a.shard", bytes=len(shard.data), samples=5, blocks=2, content_hash=shard.hash.hex())
+    row = shard_row("a.shard", shard)
 
     def with_shard(**changes):
         totals = {key: value for key, value in changes.items() if key in ("bytes", "samples", "blocks")}
@@ -284,6 +284,51 @@ def datasets():
     short += f'  "checksum": "{xxh3(short):016x}"\n}}\n'.encode()
     add("dataset-manifest-object-after", error(OPEN, ["manifest"]), dataset_json=short, **no_shards)
     add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
+    # Without samples, for what is refused before any shard is looked at.
+    bare = build(columns, [], [])
+    bare_pair, none = [("a.shard", bare)], shard_row("a.shard", bare)
+
+    def add_bare(name, error_, **fields):
+        add(name, error_, a_shard=bare.data, dataset_idx=index(columns, bare_pair), dataset_json=manifest(columns, {}, bare_pair, **fields))
+
+    def add_edited(name, contains, old, new):
+        """The manifest with other text in one place."""
+        body = manifest(columns, {"a": "1"}, bare_pair)
+        body = body[:body.rindex(b'  "checksum"')].replace(old.encode(), new.encode(), 1)
+        body += f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
+        add(name, error(OPEN, ["manifest", *contains]), a_shard=bare.data, dataset_idx=index(columns, bare_pair), dataset_json=body)
+
+    # The shards would not be understood either, but that is not looked at before the features are known.
+    unknown = error(OPEN, ["manifest", "feature", "remapped-values"], kind=NEWER)
+    add_bare("dataset-feature-unknown", unknown, features=["remapped-values"], shards=[{"name": 7}])
+    add("dataset-feature-unknown-last", unknown, a_shard=None, dataset_idx=None, dataset_json=manifest_text(
+        [("shards", [{"name": 7}]), ("metadata", []), ("version", 1), ("features", ["remapped-values"]), ("format", "shardkit-dataset")]))
+    add_bare("dataset-feature-and-version", error(OPEN, ["version 2"], kind=NEWER), version=2, features=7)
+    add_bare("dataset-features-no-array", error(OPEN, ["manifest"]), features="remapped-values")
+    add_bare("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
+    add_bare("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
+    add_bare("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
+    for key in ("features", "shards"):
+        add_edited(f"dataset-no-{key}", [key], f'  "{key}":', '  "other":')
+    for name, before, inserted in (("manifest", '  "samples"', '  "features": [],\n'), ("metadata", '"a": "1"', '"a": "2", '),
+                                   ("column", '"type"', '"name": "key", '), ("shard", '"content_hash"', '"name": "a.shard", ')):
+        add_edited(f"dataset-key-twice-in-{name}", ["twice"], before, inserted + before)
+    add_edited("dataset-shard-lacks-key", ["blocks"], '"blocks": 0, "content', '"content')
+    add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
+    for name, col in (("type", Col("key", "utf9")), ("codec", Col("key", "utf8", "lz5"))):
+        add_bare(f"dataset-column-unknown-{name}", error(OPEN, ["manifest", "column", col.type if name == "type" else col.codec], kind=NEWER),
+                 columns=[col.describe()])
+    add("dataset-shard-twice", error(OPEN, ["manifest", "twice"]), a_shard=bare.data, dataset_json=manifest(columns, {}, bare_pair * 2))
+    large = (1 << 62) + 1
+    add_bare("dataset-count-over-limit", error(OPEN, ["manifest", "count"]), shards=[none | dict(samples=large)], samples=large)
+    digits = shard_row("a.shard", bare, True)["sha256"]
+    for name, wrong in (("short", digits[:-1]), ("long", digits + "0"), ("upper-case", "A" + digits[1:])):
+        add_bare(f"dataset-sha256-{name}", error(OPEN, ["manifest", "sha256"]), shards=[none | dict(sha256=wrong)])
+    add_bare("dataset-sha256-null", error(OPEN, ["manifest"]), shards=[none | dict(sha256=None)])
+    # Metadata are not part of the content hash: all that the manifest says of this shard is true but the sha256.
+    forged = base(columns=columns, footnote="3")
+    add("dataset-sha256-differs", error(VALIDATE, ["sha256"]), a_shard=forged.data,
+        dataset_json=manifest(columns, {}, pair, hashed=("a.shard",)))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
     add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
     add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"))

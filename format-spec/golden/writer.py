@@ -5,6 +5,7 @@ damage is reached behind right checksums.
 """
 import base64
 import dataclasses
+import hashlib
 import json
 import math
 import struct
@@ -293,15 +294,26 @@ def line(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-def manifest(columns, metadata, shards, /, **changes):
-    """dataset.json of shards: (name, Built). `changes` replace fields before the checksum is made."""
-    fields = dict(format="shardkit-dataset", version=1, samples=sum(b.twin["sample_count"] for _, b in shards),
+def shard_row(name, built, hashed=False):
+    row = dict(name=name, bytes=len(built.data), samples=built.twin["sample_count"], blocks=len(built.entries),
+               content_hash=built.hash.hex())
+    return row | (dict(sha256=hashlib.sha256(built.data).hexdigest()) if hashed else {})
+
+
+def manifest(columns, metadata, shards, /, hashed=(), **changes):
+    """dataset.json of shards: (name, Built). Those named in `hashed` have a sha256. `changes` replace fields before the
+    checksum is made."""
+    fields = dict(format="shardkit-dataset", version=1, features=[], samples=sum(b.twin["sample_count"] for _, b in shards),
                   bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
                   columns=[col.describe() for col in columns], metadata=metadata,
-                  shards=[dict(name=name, bytes=len(b.data), samples=b.twin["sample_count"], blocks=len(b.entries),
-                               content_hash=b.hash.hex()) for name, b in shards]) | changes
+                  shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
+    return manifest_text(fields.items())
+
+
+def manifest_text(fields):
+    """Of (key, value), in their order."""
     rows = []
-    for name, value in fields.items():
+    for name, value in fields:
         if isinstance(value, list) and value:
             rows.append(f'  "{name}": [\n' + ",\n".join("    " + line(item) for item in value) + "\n  ],\n")
         elif isinstance(value, dict) and value:

@@ -95,9 +95,12 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   }
   AddBlocks(seeds);
   std::vector<std::pair<size_t, std::string>> sections;
-  for (size_t i = 0; i < kDatasetFiles.size(); ++i)
-    sections.emplace_back(i, ReadFile(valid / "two-shards" / kDatasetFiles[i]));
-  seeds.Add("dataset", "two-shards", JoinSections(sections));
+  for (const char* name : {"sha256", "other-order", "two-shards"}) {
+    sections.clear();
+    for (size_t i = 0; i < kDatasetFiles.size(); ++i)
+      sections.emplace_back(i, ReadFile(valid / name / kDatasetFiles[i]));
+    seeds.Add("dataset", name, JoinSections(sections));
+  }
   sections.erase(sections.begin() + kIndex);
   seeds.Add("dataset", "without-index", JoinSections(sections));
   seeds.Add("dataset", "no-shards",

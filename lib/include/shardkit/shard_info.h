@@ -14,8 +14,12 @@ namespace shardkit {
 // XXH3-128 in canonical byte order, as printed by `xxh128sum`.
 using ContentHash = std::array<uint8_t, 16>;
 
-// 32 hexadecimal digits.
+// SHA-256 of a shard's file, as printed by `sha256sum`.
+using Sha256 = std::array<uint8_t, 32>;
+
+// Lower-case hexadecimal digits, two for each byte.
 std::string ToHex(const ContentHash& hash);
+std::string ToHex(const Sha256& hash);
 
 // Names to values, both UTF-8. Names beginning "shardkit." are Shardkit's own.
 using Metadata = std::map<std::string, std::string>;

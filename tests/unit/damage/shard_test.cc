@@ -2,6 +2,7 @@
 // error with its place. All other values read are the original's.
 #include <algorithm>
 
+#include "base/named_hash.h"
 #include "base/strings.h"
 #include "shardkit/rle.h"
 #include "unit/container/shard_maker.h"
@@ -94,6 +95,7 @@ TEST(DatasetDamage, OfManifestAndIndex) {
   DatasetWriterOptions options = SmallShards(2, 1);
   options.shard.alignment = 64;
   options.shard.metadata = {{"made", "here"}};
+  options.sha256 = NamedHash::Create("sha256").ok();  // not without OpenSSL
   const auto files = NewMemoryFileSystem();
   const auto written = WriteDataset(*files, "/d", samples, options);
   ASSERT_TRUE(written.ok()) << written.status();

@@ -234,7 +234,8 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
                               {"bytes", shard.bytes},
                               {"samples", shard.samples},
                               {"blocks", shard.blocks},
-                              {"content_hash", ToHex(shard.content_hash)}});
+                              {"content_hash", ToHex(shard.content_hash)},
+                              {"sha256", shard.sha256 ? json(ToHex(*shard.sha256)) : json()}});
   }
   twin["samples"] = json::array();
   SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, dataset.Scan());
