@@ -43,7 +43,8 @@ class JsonTest(CliTest):
         self.small_sa1b()
         self.shardctl("pack", "sa1b", "-o", "out")
         document = self.shardctl("inspect", "out", "--json").json()
-        self.keys(document, "path", "kind", "samples", "bytes", "shards", "blocks", "columns", "metadata", "index")
+        self.keys(document, "path", "kind", "samples", "bytes", "shards", "blocks", "shards_with_sha256", "columns", "metadata",
+                  "index")
         self.assertEqual((document["samples"], document["shards"], document["blocks"]), (3, 1, 1))
         self.assertIsInstance(document["bytes"], int)
         self.assertEqual(document["index"], {"used": True, "problem": None})
@@ -100,7 +101,7 @@ class JsonTest(CliTest):
         lengths = document["entries"][0]["lengths"]
         self.assertEqual((lengths["txt"], lengths["jpg"]), (10, None))
         shards = self.shardctl("ls", "out", "--json", "--shards").json()["shards"]
-        self.keys(shards[0], "name", "bytes", "samples", "blocks", "content_hash")
+        self.keys(shards[0], "name", "bytes", "samples", "blocks", "content_hash", "sha256")
 
     def test_validate(self):
         self.pack_small_files()
