@@ -362,11 +362,12 @@ class Entry(NamedTuple):
 class Block:
     """A block header, checked against its own checksum and for the canonical layout."""
 
-    def __init__(self, data, header, offset, index):
+    def __init__(self, data, header, offset, index, head=None):
+        """`head`: the copy of the block's header in the footer, to be used in its place."""
         self.data, self.header, self.offset, self.index = data, header, offset, index
         what, columns = f"block {index}", header.columns
         self.header_length = 64 * (len(columns) + 1)
-        head = data[offset:offset + self.header_length]
+        head = data[offset:offset + self.header_length] if head is None else head
         check(head[:8] == BLOCK_MAGIC, f"{what}: magic is wrong", offset)
         check(len(head) == self.header_length, f"{what}: header is cut short", offset)
         self.checksum, = struct.unpack_from("<Q", head, self.header_length - 8)

@@ -172,6 +172,16 @@ def simple(**options):
     return build(columns, [dict(key=f"k{i}", data=noise(i, i)) for i in range(3)], [2, 1], **options)
 
 
+def block_ranges(**options):
+    """Blocks whose ranges lie apart, overlap, are of absent values or of NaN alone, and are of zeros with a sign."""
+    columns = [Col("time", "i64"), Col("text", "utf8", "zstd"), Col("score", "f32", "zstd", nullable=True), Col("count", "u16", nullable=True),
+               Col("vector", "ndarray", dtype="f64", shape=[2]), Col("seen", "bool")]
+    scores = [0.5, -2.5, 0.0, -0.0, NAN, NAN, None, INF, -INF, NAN, 1.5]
+    return build(columns, [dict(time=1000 * i - 3000, text=f"{i}", score=score, count=None if i < 6 else 9 * i,
+                                vector=Array([2], [i + 0.5, i - 0.5]), seen=i % 4 == 1)
+                           for i, score in enumerate(scores)], [2, 2, 3, 3, 1], **options)
+
+
 VALID = {
     "empty": lambda: build([Col("key", "utf8", key=True), Col("x", "i32")], [], []),
     "one-sample": one_sample, "every-type": every_type, "scalar-extremes": scalar_extremes, "nullable": nullable,
@@ -183,6 +193,10 @@ VALID = {
     "unused-flag": lambda: simple(compatible=1 << 9),
     "ignorable-section": lambda: simple(extra_sections=[(77, 1, b"from the future")]),
     "minor-7": lambda: simple(minor=7),
+    "without-block-headers": lambda: simple(without=(5,)),
+    "without-block-ranges": lambda: block_ranges(without=(6,)),
+    "only-needed-sections": lambda: block_ranges(without=(5, 6)),
+    "block-ranges": block_ranges,
 }
 
 

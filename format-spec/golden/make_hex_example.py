@@ -31,12 +31,13 @@ def rows():
         ("Head chunk of key", key),
         ("Head chunk of data", [(8, "ends: the record ends at#"), (56, "zero")]),
         ("Values chunk of data", [(13, 'value: "Hello, shard!"'), (8, "its checksum"), (43, "zero")]),
-        ("Key index", [(8, 'hash of "a/b"'), (4, "ordinal#"), (4, "zero, to a multiple of#")]),
-        ("Metadata", [(4, "count#"), (4, "zero, to a multiple of#")]),
+        ("Block headers", [(192, "the block's header again, byte for byte")]),
+        ("Key index", [(8, 'hash of "a/b"'), (4, "ordinal#"), (4, "zero, to a multiple of 8")]),
+        ("Metadata", [(4, "count#"), (4, "zero, to a multiple of 8")]),
         ("Statistics", [(n, "key: " + what) for n, what in statistics] + [(n, "data: " + what) for n, what in statistics]),
         ("Block directory", [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"),
                              (4, "sample_count#"), (4, "reserved"), (8, "header_checksum")]),
-        ("Section table", [(n, f"{name}: {what}") for name in ("key index", "metadata", "statistics", "block directory")
+        ("Section table", [(n, f"{name}: {what}") for name in ("block headers", "key index", "metadata", "statistics", "block directory")
                            for n, what in ((8, "kind, flags"), (8, "offset"), (8, "length"), (8, "checksum"))]),
         ("Trailer", [(8, "footer_offset#"), (8, "footer_length#"), (4, "section_count#"), (4, "reserved"),
                      (8, "table_checksum"), (8, "sample_count#"), (8, "block_count#"), (16, "content_hash"),
@@ -45,8 +46,10 @@ def rows():
 
 
 def dump(data):
-    """Hex of a field: long runs of zero bytes and long fields of zeros are shortened."""
+    """Hex of a field: long ones are shortened, those of zeros to what is in them."""
     words = [data[i:i + 8] for i in range(0, len(data), 8)]
+    if len(data) > 16 and all(map(any, words[:2])):
+        return f"{words[0].hex(' ').upper()} … {words[-1].hex(' ').upper()}"
     if not any(data) and len(data) > 16:
         return f"00 × {len(data)}"
     if len(data) > 16:

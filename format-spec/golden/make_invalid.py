@@ -7,6 +7,7 @@ COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=T
 VALUES = [b"zero", b"one", None, b"three", b""]
 SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
 OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
+NAN = float("nan")
 LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
 
 
@@ -106,11 +107,11 @@ def shards():
     add("block-column-count", patched("block 1", 12, u32(3), **lean), READ, ["block 1", "column count"], "block 1")
     length = good.entries[1][1]
     short = base(lambda n, d: patch(d, 16, u64(length - 64)) if n == "block 1" else
-                 patch(d, 48 + 8, u64(length)) if n == "section 4" else d)
+                 patch(d, 48 + 8, u64(length)) if n == "section 1" else d)
     add("block-length", short, READ, ["block 1"], "block 1")
-    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count"], "section 4")
+    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count"], "section 1")
     add("block-sample-count-over-limit", patched("block 1", 40, u32((1 << 20) + 1), **lean), OPEN,
-        ["block 1", "sample count"], "section 4")
+        ["block 1", "sample count"], "section 1")
     add("chunk-offset-misplaced", patched("entry 1 1", 0, u64(192 + 128)), READ,
         ["block 1", "column 1", "chunk offset"], "block 1")
     add("chunk-overlap", patched("entry 1 1", 0, u64(192)), READ, ["block 1", "column 1", "chunk offset"], "block 1")
@@ -121,7 +122,7 @@ def shards():
     add("encoding-without-dictionary", patched("entry 1 0", 56, b"\2", **lean), READ, ["block 1", "column 0", "dictionary"], "block 1")
     add("encoding-of-blob", patched("entry 1 1", 56, b"\1"), READ, ["block 1", "column 1", "codec"], "block 1")
     add("raw-length", patched("entry 1 0", 16, u64(21), **lean), READ, ["block 1", "column 0", "raw length"], "block 1")
-    add("directory-disagrees", replaced("section 4", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
+    add("directory-disagrees", replaced("section 1", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
         ["block 1", "directory"], "block 1")
     stranger = base(samples=[dict(SAMPLES[0], data=b"ZERO"), *SAMPLES[1:]])
     add("block-foreign", replaced("whole block 1", lambda d: stranger.data[at["block 1"]:at["end 1"]]), VALIDATE,
@@ -141,7 +142,7 @@ def shards():
     add("padding-after-chunk", patched("chunk 1 0", -1, b"\1"), VALIDATE, ["block 1", "column 0", "padding"], "head 1 0")
     add("padding-after-values", patched("values chunk 1 1", -1, b"\1"), VALIDATE,
         ["block 1", "column 1", "padding"], "values 1 1")
-    add("padding-after-section", patched("padded section 1", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 1")
+    add("padding-after-section", patched("padded section 4", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 4")
     # Chunks.
     flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
     flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
@@ -179,27 +180,60 @@ def shards():
     # Footer and trailer, in a shard of one column.
     two_columns, good = (good, data, at, size), base(**lean)
     data, at, size = good.data, good.at, len(good.data)
-    for kind, name, level in ((1, "key index", VALIDATE), (2, "metadata", VALIDATE), (3, "statistics", VALIDATE),
-                              (4, "block directory", OPEN)):
+    for kind, name, level in ((1, "block directory", OPEN), (2, "statistics", VALIDATE), (3, "metadata", VALIDATE),
+                              (4, "key index", VALIDATE), (5, "block headers", VALIDATE)):
         flip("section-" + name.replace(" ", "-"), at[f"section {kind}"] + 9, level, [name, "checksum"], f"section {kind}")
     flip("section-table", at["table"] + 9, OPEN, ["section table", "checksum"], "table")
-    add("section-kinds-descend", replaced("table", lambda d: patch(patch(d, 32, u32(3)), 64, u32(2)), **lean), OPEN,
-        ["section", "ascend"], "table")
-    add("section-offset", patched("table", 32 + 8, u64(at["section 2"] + 8), **lean), OPEN, ["section", "offset"], "table")
+    add("section-kinds-ascend", replaced("table", lambda d: patch(patch(d, 64, u32(2)), 96, u32(3)), **lean), OPEN,
+        ["section", "descend"], "table")
+    add("section-kind-twice", patched("table", 96, u32(3), **lean), OPEN, ["section", "descend"], "table")
+    add("section-kind-0", patched("table", 128, u32(0), **lean), OPEN, ["section", "kind 0"], "table")
+    add("section-offset", patched("table", 64 + 8, u64(at["section 3"] + 8), **lean), OPEN, ["section", "offset"], "table")
+    add("section-flag-missing", patched("table", 4, u32(0), **lean), OPEN, ["block headers", "flags"], "table")
+    add("section-flag-too-many", patched("table", 36, u32(1), **lean), OPEN, ["key index", "flags"], "table")
     add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flag"], "table")
     add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
-    add("section-missing", patched("table", 0, u32(1), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
-    add("key-index-unsorted", replaced("section 1", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
-        VALIDATE, ["key index", "ascend"], "section 1")
-    add("key-index-wrong-hash", replaced("section 1", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 1")
-    add("key-index-wrong-ordinal", replaced("section 1", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
-        ["key index"], "section 1")
-    add("metadata-unsorted", replaced("section 2", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 2")
-    add("metadata-cut-short", patched("section 2", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 2")
-    add("statistics-present-count", patched("section 3", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 3")
-    add("statistics-histogram", patched("section 3", 64, u64(2), **lean), VALIDATE, ["statistics", "length_histogram"], "section 3")
-    add("directory-gap", patched("section 4", 48, u64(at["block 1"] + 64), **lean), OPEN, ["block 1", "offset"], "section 4")
-    add("directory-first-sample", patched("section 4", 48 + 24, u64(4), **lean), OPEN, ["block 1", "first sample"], "section 4")
+    add("section-missing", patched("table", 64, u32(4), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
+    add("key-index-unsorted", replaced("section 4", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
+        VALIDATE, ["key index", "ascend"], "section 4")
+    add("key-index-wrong-hash", replaced("section 4", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 4")
+    add("key-index-wrong-ordinal", replaced("section 4", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
+        ["key index"], "section 4")
+    add("metadata-unsorted", replaced("section 3", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 3")
+    add("metadata-cut-short", patched("section 3", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 3")
+    add("statistics-present-count", patched("section 2", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 2")
+    add("statistics-histogram", patched("section 2", 64, u64(2), **lean), VALIDATE, ["statistics", "length_histogram"], "section 2")
+    # Block headers and ranges: one defect each in a section that says the rest rightly.
+    head = 64 * 2
+    add("block-headers-swapped", replaced("section 5", lambda d: d[head:] + d[:head], **lean), VALIDATE,
+        ["block headers", "block 0"], "section 5")
+    add("block-headers-differ", replaced("section 5", lambda d: patch(d, head + 32, u64(7)), **lean), VALIDATE,
+        ["block headers", "block 1"], "section 5")
+    add("block-headers-forged", replaced("section 5", forged_header, **lean), VALIDATE, ["block headers", "block 1"], "section 5")
+    add("block-headers-short", replaced("section 5", lambda d: d[:head], **lean), VALIDATE, ["block headers", "length"], "section 5")
+    add("block-headers-long", replaced("section 5", lambda d: d + bytes(head), **lean), VALIDATE, ["block headers", "length"], "section 5")
+    number = dict(columns=[Col("text", "utf8"), Col("n", "i16", nullable=True), Col("x", "f32")],
+                  samples=[dict(text="", n=n, x=x) for n, x in ((-5, 0.0), (7, 1.5), (None, NAN), (9, NAN), (None, 2.0))])
+    ranged, word = base(**number), struct.pack
+    flip_at = ranged.at["section 6"]
+    add("flip-section-block-ranges", flipped(ranged.data, flip_at + 9), VALIDATE, ["block ranges", "checksum"], flip_at)
+
+    def ranges(name, change, contains):  # block 0: n, x; block 1: n, x
+        add("block-ranges-" + name, replaced("section 6", change, **number), VALIDATE, ["block ranges", *contains], flip_at)
+
+    ranges("contradict-statistics", lambda d: patch(d, 48 + 8, word("<qq", 8, 8)), ["column 1"])
+    # Together the blocks still have the range that the statistics say.
+    ranges("of-other-values", lambda d: patch(d, 48 + 8, word("<q", 0)), ["block 1", "column 1"])
+    ranges("present-count", lambda d: patch(patch(d, 0, u32(1)), 48, u32(2)), ["block 0", "column 1"])
+    ranges("present-count-over-limit", lambda d: patch(d, 24, u32(4)), ["block 0", "column 2", "present_count"])
+    ranges("flags", lambda d: patch(d, 4, u32(3)), ["block 0", "column 1", "flag"])
+    ranges("flag-missing", lambda d: patch(d, 4, u32(0)), ["block 0", "column 1", "flag"])
+    ranges("of-none", lambda d: patch(d, 48, u32(0)), ["block 1", "column 1", "present_count"])
+    ranges("reversed", lambda d: patch(d, 8, word("<qq", 7, -5)), ["block 0", "column 1", "minimum"])
+    ranges("of-nan", lambda d: patch(d, 24 + 8, word("<dd", NAN, NAN)), ["block 0", "column 2", "minimum"])
+    ranges("short", lambda d: d[:-24], ["length"])
+    add("directory-gap", patched("section 1", 48, u64(at["block 1"] + 64), **lean), OPEN, ["block 1", "offset"], "section 1")
+    add("directory-first-sample", patched("section 1", 48 + 24, u64(4), **lean), OPEN, ["block 1", "first sample"], "section 1")
     # Trailer and length.
     flip("trailer", at["trailer"] + 33, OPEN, ["trailer checksum"], "trailer")
     add("trailer-magic", patch(data, size - 1, b"\0"), OPEN, ["trailer magic"], "trailer")
@@ -209,7 +243,7 @@ def shards():
     add("trailer-footer-offset", patched("trailer", 0, u64(1 << 40), **lean), OPEN, ["trailer", "footer offset"], "trailer")
     add("trailer-section-count", patched("trailer", 16, u32(1 << 20), **lean), OPEN, ["trailer"], "trailer")
     add("trailer-sample-count", patched("trailer", 32, u64(6), **lean), OPEN, ["trailer", "sample"], "trailer")
-    add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 4")
+    add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 1")
     add("trailer-content-hash", patched("trailer", 48, bytes(16), **lean), VALIDATE, ["trailer", "content hash"], "trailer")
     add("trailing-byte", data + b"\0", OPEN, ["trailer magic"])
     good, data, at, size = two_columns
@@ -247,7 +281,14 @@ def shards():
 
 
 def bool_2(name, data):
-    return b"\2" if name == "values 0 0" else patch(data, 48, u64(2) * 2) if name == "section 3" else data
+    at = {"section 2": 48, "section 6": 8}.get(name)
+    return b"\2" if name == "values 0 0" else patch(data, at, u64(2) * 2) if at else data
+
+
+def forged_header(copies):
+    """The copy of block 1 with another `previous`, and a checksum that is right."""
+    block = patch(copies[128:-8], 48, u64(7))
+    return copies[:128] + block + u64(xxh3(block))
 
 
 def header_of(built):

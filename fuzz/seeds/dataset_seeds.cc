@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "dataset_files.h"
 #include "format/block_header.h"
@@ -39,8 +40,9 @@ void AddStructures(const std::string& name, const std::string& shard, SeedWriter
   for (uint64_t entry = trailer->table_offset(); entry < shard.size() - format::kTrailerBytes;
        entry += format::kSectionEntryBytes) {
     const uint32_t kind = Load<uint32_t>(shard, entry);
-    if (kind < 1 || kind > 3) continue;
-    const std::string which = {static_cast<char>(std::array{0, 2, 0, 1}[kind]), '\0'};
+    const std::map<uint32_t, char> choices = {{2, 1}, {3, 0}, {4, 2}, {6, 3}};
+    if (!choices.contains(kind)) continue;
+    const std::string which = {choices.at(kind), kind == 6 ? '\x08' : '\0'};  // of a column of f64, or of bytes
     seeds.Add(
         "format", "section-" + std::to_string(kind) + "-" + name,
         Chosen(kSections, which + shard.substr(Load<uint64_t>(shard, entry + 8), Load<uint64_t>(shard, entry + 16))));

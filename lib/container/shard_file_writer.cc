@@ -185,6 +185,8 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
     }
   }
   for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(block.statistics[i]);
+  block_headers_ += header_bytes_;
+  format::AppendBlockRanges(schema_, block.statistics, &block_ranges_);
   key_hashes_.insert(key_hashes_.end(), block.key_hashes.begin(), block.key_hashes.end());
   previous_ = header.checksum;
   sample_count_ += header.sample_count;
@@ -195,6 +197,10 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
 
 absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   format::FooterBuilder footer(position_);
+  const bool ranged = std::ranges::any_of(
+      schema_.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
+  if (ranged) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
+  footer.Add(format::SectionKind::kBlockHeaders, block_headers_);
   if (schema_.key_column()) footer.Add(format::SectionKind::kKeyIndex, format::EncodeKeyIndex(std::move(key_hashes_)));
   footer.Add(format::SectionKind::kMetadata, format::EncodeMetadata(options_.metadata));
   footer.Add(format::SectionKind::kStatistics, format::EncodeStatistics(statistics_));

@@ -82,7 +82,9 @@ class ShardFileWriter {
   ShardIndexPart index_;
   std::vector<ColumnStatistics> statistics_;
   std::vector<uint64_t> key_hashes_;
-  std::string header_bytes_;
+  std::string header_bytes_;   // of the last block
+  std::string block_headers_;  // of all blocks
+  std::string block_ranges_;
 };
 
 }  // namespace shardkit

@@ -90,6 +90,15 @@ bool Less(RangeKind kind, uint64_t a, uint64_t b) {
 
 }  // namespace
 
+// The type of a value decides, not the value, except that NaN has no range. Zero is never NaN.
+RangeKind RangeKindOf(Type type) {
+  const char zero[16] = {};
+  RangeKind kind = RangeKind::kNone;
+  uint64_t bits = 0;
+  Widen(type, zero, &kind, &bits);
+  return kind;
+}
+
 std::string ToHex(const ContentHash& hash) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
