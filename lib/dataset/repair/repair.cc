@@ -13,6 +13,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
 #include "dataset/repair/repair_footer.h"
+#include "dataset/repair/repair_headers.h"
 #include "dataset/repair/repair_salvage.h"
 #include "dataset/repair/repair_scan.h"
 #include "dataset/repair/repair_select.h"
@@ -118,6 +119,7 @@ class ShardRepair {
     }
     // A whole trailer may point to a wrong place, when bytes were inserted before it.
     if (!footer_.directory && !footer_.metadata) SHARDKIT_RETURN_IF_ERROR(FindSections());
+    SHARDKIT_RETURN_IF_ERROR(RestoreHeaders(header_, options_.cancellation, &footer_, &scan_, &file_));
     if (!footer_.directory) report_.problems.emplace_back("block directory: it is damaged or gone");
     Append(std::move(footer_.problems), &report_.problems);
     Append(std::move(footer_.notes), &report_.notes);

@@ -77,7 +77,7 @@ TEST(RepairSelect, BlocksWithinADamagedOneNeedATie) {
 
 TEST(RepairSelect, ACopyIsTakenOnceAndTheWholeOne) {
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4, false).Add(1, kHeader, 0, 4).Add(1, kHeader, 0, 4).Select(),
-            "1[0,4) copies 2");
+            "1[0,4) copies 1");
 }
 
 // Bytes of another shard of the same columns over the front of this one.
