@@ -1,5 +1,7 @@
 """Datasets: manifest and offset index (section 9 of spec.md). Part of reference_reader.py, which see."""
 import bisect
+import collections
+import hashlib
 import itertools
 import json
 import os
@@ -12,6 +14,8 @@ from reference_reader import map_file, read_shard, sample_json
 
 INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
 INDEX_HEADER, PAGE = 192, 65536
+FEATURES = ()  # of the manifest, those known
+MANIFEST_KEYS = ("format", "version", "features", "samples", "bytes", "blocks", "columns", "metadata", "shards", "checksum")
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
@@ -23,10 +27,37 @@ class ManifestShard(NamedTuple):
     samples: int
     blocks: int
     content_hash: bytes
+    sha256: bytes | None = None  # of the whole file
 
 
 def is_count(value):
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1 << 62
+
+
+class Object(dict):
+    """A JSON object that remembers which of its keys stood twice: unknown ones are ignored, as is what stands in them."""
+    def __init__(self, pairs):
+        super().__init__(pairs)
+        self.twice = [key for key, count in collections.Counter(key for key, _ in pairs).items() if count > 1]
+
+
+def check_object(value, what):
+    check(isinstance(value, Object), f"{what} is not an object")
+    check(not value.twice, f"{what}: the key {value.twice[:1]} stands twice")
+
+
+def parse_json(data):
+    def no_number(text):
+        raise ValueError(f"{text} is no number")
+    parsed = json.loads(str(data, "utf-8"), object_pairs_hook=Object, parse_constant=no_number)
+    json.dumps(parsed, ensure_ascii=False).encode()  # no half of a surrogate pair
+    return parsed
+
+
+def from_hex(value, count, what):
+    check(isinstance(value, str) and len(value) == 2 * count and set(value) <= set("0123456789abcdef"),
+          f"{what} is not {2 * count} lower-case hexadecimal digits")
+    return bytes.fromhex(value)
 
 
 class Manifest:
@@ -36,53 +67,67 @@ class Manifest:
         except FileNotFoundError:
             raise ShardError("not a dataset: dataset.json is missing", kind="NotFound") from None
         self.size = len(data)
-        try:
-            self.json = json.loads(str(data, "utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ShardError(f"manifest is not JSON: {error}") from None
-        check(isinstance(self.json, dict), "manifest is not a JSON object")
         at = data.rfind(b'\n  "checksum": "') + 1
         check(at > 0, "manifest has no checksum line")
         check(data[at:] == f'  "checksum": "{xxh3(data[:at]):016x}"\n}}\n'.encode(),
               "manifest checksum does not match, or bytes follow its line", at)
+        try:
+            self.json = parse_json(data)
+        except (ValueError, RecursionError) as error:
+            raise ShardError(f"manifest is not JSON: {error}") from None
+        check(isinstance(self.json, Object), "manifest is not a JSON object")
         check(self.json.get("format") == "shardkit-dataset", "manifest format is not shardkit-dataset")
-        check(self.json.get("version") == 1, f"manifest version {self.json.get('version')} is not supported",
-              kind="Unimplemented")
+        version, features = self.json.get("version"), self.json.get("features")
+        check(is_count(version), f"manifest version {version!r} is not a count")
+        check(version == 1, f"manifest version {version} is not supported", kind="Unimplemented")
+        check(isinstance(features, list) and all(isinstance(feature, str) for feature in features),
+              "manifest features are not an array of strings")
+        check(features == sorted(set(features)), "manifest features do not ascend")
+        for feature in features:
+            check(feature in FEATURES, f"manifest feature {feature!r} is not known", kind="Unimplemented")
+        check_object(self.json, "manifest")
+        for key in MANIFEST_KEYS:
+            check(key in self.json, f"manifest has no {key!r}")
         try:
             self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
             self.metadata = self.json["metadata"]
             self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
-        check(isinstance(self.metadata, dict) and all(isinstance(value, str) for value in self.metadata.values()),
+        check_object(self.metadata, "manifest metadata")
+        check(all(isinstance(value, str) for value in self.metadata.values()),
               "manifest metadata is not an object of strings")
         names = [shard.name for shard in self.shards]
         check(len(set(names)) == len(names), "manifest names a shard twice")
         check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
         for field in ("samples", "bytes", "blocks"):
             total = sum(getattr(shard, field) for shard in self.shards)
-            check(self.json.get(field) == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
+            check(is_count(self.json[field]) and self.json[field] == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
 
     @staticmethod
     def parse_shard(k, entry):
-        name, content_hash = entry["name"], entry["content_hash"]
+        check_object(entry, f"manifest: shard {k}")
+        name = entry["name"]
         check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
               and "\0" not in name, f"manifest: shard {k}: name {name!r} is not allowed")
         for field in ("bytes", "samples", "blocks"):
             check(is_count(entry[field]), f"manifest: shard {k}: {field} is not a count")
-        check(len(content_hash) == 32 and set(content_hash) <= set("0123456789abcdef"),
-              f"manifest: shard {k}: content_hash is not 32 hexadecimal digits")
-        return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"], bytes.fromhex(content_hash))
+        sha256 = from_hex(entry["sha256"], 32, f"manifest: shard {k}: sha256") if "sha256" in entry else None
+        return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"],
+                             from_hex(entry["content_hash"], 16, f"manifest: shard {k}: content_hash"), sha256)
 
 
 def parse_column(c, entry):
+    check_object(entry, f"manifest: column {c}")
     what = f"manifest: column {c} {entry['name']!r}"
     check(isinstance(entry["name"], str) and 1 <= len(entry["name"].encode()) <= 255, f"{what}: name is malformed")
+    check(isinstance(entry["type"], str) and isinstance(entry["codec"], str), f"{what}: type or codec is no string")
     check(entry["type"] in TYPE_NUMBERS, f"{what}: unknown type {entry['type']!r}", kind="Unimplemented")
     check(entry["codec"] in CODECS, f"{what}: unknown codec {entry['codec']!r}", kind="Unimplemented")
     check(isinstance(entry["nullable"], bool) and isinstance(entry["key"], bool), f"{what}: flags are not boolean")
     dtype, shape = 0, None
     if entry["type"] == "ndarray":
+        check(entry["dtype"] in TYPE_NUMBERS, f"{what}: unknown dtype {entry['dtype']!r}", kind="Unimplemented")
         dtype, shape = TYPE_NUMBERS[entry["dtype"]], entry["shape"]
         check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
         shape = None if shape is None else tuple(shape)
@@ -180,17 +225,25 @@ class Dataset:
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
         self.columns = self.manifest.columns
         self.blobs = [column.name for column in self.columns if column.is_blob]
+        self.index, self.index_problem = None, None
         try:
-            self.index = Index(map_file(os.path.join(directory, "dataset.idx")))
+            self.index = self.open_index()
+        except ShardError as error:  # the samples can be read without it
+            self.index_problem = error
+        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
+        self.opened = None
+
+    def open_index(self):
+        try:
+            index = Index(map_file(os.path.join(self.directory, "dataset.idx")))
         except FileNotFoundError:
             raise ShardError("index is missing; it can be rebuilt from the shards") from None
         hashes = b"".join(shard.content_hash for shard in self.manifest.shards)
-        check(self.index.dataset_hash == xxh3(hashes), "index is of other shards than the manifest's", 0)
-        check((self.index.blob_count, self.index.shard_count, self.index.block_count, self.index.sample_count) ==
+        check(index.dataset_hash == xxh3(hashes), "index is of other shards than the manifest's", 0)
+        check((index.blob_count, index.shard_count, index.block_count, index.sample_count) ==
               (len(self.blobs), len(self.manifest.shards), self.manifest.json["blocks"], self.manifest.json["samples"]),
               "index counts differ from the manifest", 0)
-        self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
-        self.opened = None
+        return index
 
     def shard(self, s):
         if self.opened is None or self.opened[0] != s:
@@ -206,7 +259,7 @@ class Dataset:
             raise ShardError(f"{what} is missing", kind="NotFound") from None
         except ShardError as error:
             raise ShardError(f"{what}: {error}", kind=error.kind) from None
-        check((len(shard.data), shard.sample_count, shard.block_count, shard.content_hash) == entry[1:],
+        check((len(shard.data), shard.sample_count, shard.block_count, shard.content_hash) == entry[1:5],
               f"{what} is not the one in the manifest: bytes, samples, blocks or content hash differ")
         have = {column.name: column for column in shard.columns}
         for column in self.columns:
@@ -216,8 +269,8 @@ class Dataset:
                 check(column.nullable, f"{here} is missing and not nullable")
                 continue
             check(mine.type == column.type or mine.type in NARROWER.get(column.type, ()), f"{here}: type differs")
-            check((mine.codec, mine.key, mine.dtype, mine.shape) == (column.codec, column.key, column.dtype, column.shape),
-                  f"{here} differs from the dataset's")
+            for field in ("codec", "key", "dtype", "shape"):
+                check(getattr(mine, field) == getattr(column, field), f"{here}: {field} differs")
             check(column.nullable or not mine.nullable, f"{here} is nullable")
         check(not have, f"{what}: columns {list(have)} are not the dataset's")
         return shard
@@ -240,6 +293,8 @@ class Dataset:
 
     def read_blob(self, ordinal, name):
         """One blob value through the offset index. Whether its bytes mean what they seem to is for the header to say."""
+        if self.index_problem:
+            raise self.index_problem
         s = bisect.bisect_right(self.first_samples, ordinal) - 1
         entry = self.index.shard(s)
         k = max((k for k in range(entry.first_block, entry.first_block + entry.block_count)
@@ -254,6 +309,8 @@ class Dataset:
         return bytes(record[:-8])
 
     def validate(self, deep=False):
+        if self.index_problem:
+            raise self.index_problem
         k = first_sample = ends_begin = name_offset = 0
         for s, entry in enumerate(self.manifest.shards):
             shard, name = self.shard(s), entry.name.encode()
@@ -261,6 +318,8 @@ class Dataset:
                 shard.validate(deep)
             except ShardError as error:
                 raise ShardError(f"shard {s} {entry.name!r}: {error}", kind=error.kind) from None
+            check(entry.sha256 in (None, hashlib.sha256(shard.data).digest()),
+                  f"shard {s} {entry.name!r}: sha256 is not the one in the manifest, although every other checksum fits")
             for key, value in shard.metadata.items():
                 check(self.manifest.metadata.get(key, value) == value,
                       f"manifest: metadata {key!r} differs from that of shard {s} {entry.name!r}")
@@ -304,6 +363,7 @@ def dataset_json(dataset):
         "sample_count": manifest.json["samples"], "bytes": manifest.json["bytes"], "blocks": manifest.json["blocks"],
         "columns": [column.describe() for column in dataset.columns],
         "metadata": manifest.metadata,
-        "shards": [entry._asdict() | {"content_hash": entry.content_hash.hex()} for entry in manifest.shards],
+        "shards": [entry._asdict() | {"content_hash": entry.content_hash.hex(), "sha256": entry.sha256 and entry.sha256.hex()}
+                   for entry in manifest.shards],
         "samples": [sample_json(dataset.columns, raws) for raws in dataset.raw_samples()],
     }

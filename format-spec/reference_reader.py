@@ -25,13 +25,13 @@ import sys
 from typing import NamedTuple
 
 from reference_parts import (BOOL, FLOATS, MAX_BLOCK_SAMPLES, SCALARS, Block, Cursor, Header, Ndarray, ShardError, check,
-                             check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
+                             check_dictionary, check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
-TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY = 104, 32, 48, 584
+TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY, RANGE_ENTRY = 104, 32, 48, 584, 24
 MAX_SHARD_SAMPLES, MAX_FOOTER, MAX_METADATA = (1 << 32) - 1, 1 << 40, 1 << 26
-KEY_INDEX, METADATA, STATISTICS, DIRECTORY = 1, 2, 3, 4
-SECTION_NAMES = {1: "key index", 2: "metadata", 3: "statistics", 4: "block directory"}
+DIRECTORY, STATISTICS, METADATA, KEY_INDEX, BLOCK_HEADERS, BLOCK_RANGES = range(1, 7)
+SECTION_NAMES = {1: "block directory", 2: "statistics", 3: "metadata", 4: "key index", 5: "block headers", 6: "block ranges"}
 
 
 class Section(NamedTuple):
@@ -52,6 +52,12 @@ class DirectoryEntry(NamedTuple):
     header_checksum: int
 
 
+class BlockRange(NamedTuple):
+    present_count: int
+    minimum: object  # int, float, or None
+    maximum: object
+
+
 class ColumnStatistics(NamedTuple):
     present_count: int
     value_bytes: int
@@ -62,6 +68,21 @@ class ColumnStatistics(NamedTuple):
     minimum: object  # int, float, or None
     maximum: object
     length_histogram: tuple
+
+
+def range_kind(column):
+    """The kind of a range of the column's values, 0 when they have none."""
+    if column.type not in SCALARS:
+        return 0
+    return 3 if column.type in FLOATS else 1 if column.type < 20 else 2
+
+
+def unpack_range(kind, *ends):
+    return tuple(struct.unpack("<" + "qQd"[kind - 1], end)[0] if kind else None for end in ends)
+
+
+def sign_order(number):
+    return number, math.copysign(1, number)  # -0 before +0
 
 
 def map_file(path):
@@ -106,23 +127,25 @@ class Shard:
         at = self.trailer_offset - TABLE_ENTRY * self.section_count
         table = self.data[at:self.trailer_offset]
         check(xxh3(table) == self.table_checksum, "section table checksum does not match", at)
-        self.sections, position, last_kind = {}, self.footer_offset, 0
+        self.sections, position, last_kind = {}, self.footer_offset, 1 << 32
         for fields in struct.iter_unpack("<IIQQQ", table):
             section = Section(*fields)
             kind = section.kind
             name = f"section {SECTION_NAMES.get(kind, kind)}"
-            check(kind > last_kind, f"{name}: section kinds do not ascend", at)
+            check(kind < last_kind, f"{name}: section kinds do not descend", at)
+            check(kind != 0, f"{name}: kind 0 is never given", at)
             check(section.flags < 2, f"{name}: reserved flags are set", at)
             check(section.offset == position, f"{name}: section offset {section.offset} is not {position}", at)
             position, last_kind = round_up(position + section.length, 8), kind
             check(position <= at, f"{name}: passes the section table", at)
             check(kind in SECTION_NAMES or section.flags & 1, f"unknown section kind {kind}", at, "Unimplemented")
+            check(kind not in SECTION_NAMES or section.flags == (kind >= BLOCK_HEADERS), f"{name}: flags are wrong", at)
             self.sections[kind] = section
         check(position == at, "sections do not reach the section table", at)
         has_key = any(column.key for column in self.columns)
-        for kind, name in SECTION_NAMES.items():
+        for kind in (DIRECTORY, STATISTICS, METADATA, KEY_INDEX):
             check((kind in self.sections) == (has_key or kind != KEY_INDEX),
-                  f"section {name} is missing or not wanted", at)
+                  f"section {SECTION_NAMES[kind]} is missing or not wanted", at)
 
     def section(self, kind):
         """A section's bytes, its checksum and the zero bytes after it checked."""
@@ -155,10 +178,10 @@ class Shard:
         check(sample == self.sample_count, f"trailer: sample count {self.sample_count} is not that of the blocks",
               self.trailer_offset)
 
-    def block(self, k):
-        """Step 4 of section 7: the block's header, checked against itself and the directory."""
+    def block(self, k, head=None):
+        """Step 4 of section 7: the block's header, or its copy, checked against itself and the directory."""
         entry = self.directory[k]
-        block = Block(self.data, self.header, entry.offset, k)
+        block = Block(self.data, self.header, entry.offset, k, head)
         check((block.length, block.front_length, block.first_sample, block.sample_count, block.checksum) ==
               (*entry[1:5], entry.header_checksum), f"block {k}: header differs from the block directory", entry.offset)
         return block
@@ -167,6 +190,24 @@ class Shard:
         """All columns of a block, every chunk checked."""
         block = self.block(k)
         return [block.column(c) for c in range(len(self.columns))]
+
+    def block_headers(self):
+        """The copies of the blocks' headers, or None."""
+        if BLOCK_HEADERS not in self.sections:
+            return None
+        data, length = self.section(BLOCK_HEADERS), 64 * (len(self.columns) + 1)
+        check(len(data) == length * self.block_count, "block headers: length is wrong", self.sections[BLOCK_HEADERS].offset)
+        return [data[length * k:length * (k + 1)] for k in range(self.block_count)]
+
+    def project(self, names):
+        """{"column": value or None} of each sample, for these columns alone: reads only their chunks."""
+        wanted = [c for c, column in enumerate(self.columns) if column.name in names]
+        copies = self.block_headers() or [None] * self.block_count
+        for k, head in enumerate(copies):
+            block = self.block(k, head)
+            columns = [block.column(c) for c in wanted]
+            for i in range(block.sample_count):
+                yield {data.column.name: data.value(i) for data in columns}
 
     def locate(self, ordinal):
         """The columns of the block of a sample, and its place in them."""
@@ -229,16 +270,42 @@ class Shard:
         check(len(data) == STATISTICS_ENTRY * len(self.columns), "statistics length is wrong", at)
         out = {}
         for column, fields in zip(self.columns, struct.iter_unpack("<5QII8s8s65Q", data)):
-            range_kind, reserved, low, high = fields[5:9]
-            check(range_kind <= 3 and reserved == 0, f'statistics of column "{column.name}" are malformed', at)
-            check(range_kind or low + high == bytes(16), f'statistics of column "{column.name}": range not zero', at)
-            low, high = (struct.unpack("<" + "qQd"[range_kind - 1], field)[0] if range_kind else None
-                         for field in (low, high))
-            out[column.name] = ColumnStatistics(*fields[:5], range_kind, low, high, fields[9:])
+            kind, reserved, low, high = fields[5:9]
+            check(kind <= 3 and reserved == 0, f'statistics of column "{column.name}" are malformed', at)
+            check(kind or low + high == bytes(16), f'statistics of column "{column.name}": range not zero', at)
+            out[column.name] = ColumnStatistics(*fields[:5], kind, *unpack_range(kind, low, high), fields[9:])
+        return out
+
+    @property
+    def block_ranges(self):
+        """For each block {"column": BlockRange} of the columns with a range, compared with the statistics; or None."""
+        if BLOCK_RANGES not in self.sections:
+            return None
+        data, at = self.section(BLOCK_RANGES), self.sections[BLOCK_RANGES].offset
+        ranged, out = [(c, column) for c, column in enumerate(self.columns) if range_kind(column)], []
+        check(len(data) == RANGE_ENTRY * len(ranged) * self.block_count, "block ranges: length is wrong", at)
+        entries = struct.iter_unpack("<II8s8s", data)
+        for k, block in enumerate(self.directory):
+            out.append({})
+            for (c, column), (present, flags, low, high) in zip(ranged, entries):
+                what = f'block ranges: block {k}, column {c} "{column.name}"'
+                check(flags <= 1, f"{what}: reserved flags are set", at)
+                check(flags or low + high == bytes(16), f"{what}: flag says no range, but it is not zero", at)
+                check(flags <= present <= block.sample_count, f"{what}: present_count is wrong", at)
+                low, high = unpack_range(flags and range_kind(column), low, high)
+                check(not flags or low <= high and sign_order(low) <= sign_order(high), f"{what}: minimum is over maximum", at)
+                out[-1][column.name] = BlockRange(present, low, high)
+        for c, column in ranged:
+            entries, whole = [block[column.name] for block in out], self.statistics[column.name]
+            ends = [end for entry in entries for end in entry[1:] if end is not None]
+            merged = (sum(entry.present_count for entry in entries), min(ends, key=sign_order, default=None),
+                      max(ends, key=sign_order, default=None))
+            check(repr(merged) == repr((whole.present_count, whole.minimum, whole.maximum)),
+                  f'block ranges: column {c} "{column.name}": together they are not what the statistics say', at)
         return out
 
     def validate(self, deep=False):
-        """Everything: every checksum, every zero byte, chain, key index, statistics; with deep, every value."""
+        """Everything: every checksum, every zero byte, chain, every section; with deep, every value."""
         position = self.header.length
         for k in range(self.block_count + 1):
             begin = self.directory[k].offset if k < self.block_count else self.footer_offset
@@ -247,7 +314,9 @@ class Shard:
             position = begin + (self.directory[k].block_length if k < self.block_count else 0)
         for kind in self.sections:
             self.section(kind)
-        metadata, statistics, keys = self.metadata, self.statistics, []
+        for c in self.header.dictionaries:
+            check_dictionary(self.header, c)
+        metadata, statistics, keys, copies, ranges = self.metadata, self.statistics, [], self.block_headers(), self.block_ranges
         content = xxhash.xxh3_128(self.data[:self.header.length])
         previous, tallies = self.header.checksum, [Tally(column) for column in self.columns]
         for k, entry in enumerate(self.directory):
@@ -255,10 +324,16 @@ class Shard:
             check(block.previous == previous, f"block {k}: previous is not the checksum of the header before it",
                   entry.offset)
             previous = block.checksum
-            content.update(self.data[entry.offset:entry.offset + block.header_length])
+            head = self.data[entry.offset:entry.offset + block.header_length]
+            content.update(head)
+            check(copies is None or copies[k] == head, f"block headers: the copy of block {k} is not its header",
+                  copies and self.sections[BLOCK_HEADERS].offset)
             for c, tally in enumerate(tallies):
                 data = block.column(c)
-                tally.add(data, deep)
+                found = tally.add(data, deep)
+                check(ranges is None or repr(ranges[k].get(data.column.name, found)) == repr(found),
+                      f'block ranges: block {k}, column {c} "{data.column.name}": the range is not that of the values',
+                      ranges and self.sections[BLOCK_RANGES].offset)
                 if data.column.key:
                     keys += [(xxh3(data.raw(i)), entry.first_sample + i) for i in range(entry.sample_count)]
         check(content.digest() == self.content_hash, "trailer: content hash does not match", self.trailer_offset)
@@ -279,6 +354,7 @@ class Tally:
         self.column, self.lengths, self.stored, self.numbers = column, [], 0, []
 
     def add(self, data, deep):
+        """Counts the values of a block; returns their BlockRange."""
         entry = data.block.entries[data.c]
         self.stored += entry.stored_length + entry.values_length
         raws = [data.raw(i) for i in range(data.block.sample_count)]
@@ -286,17 +362,16 @@ class Tally:
         if deep:
             for i in range(len(raws)):
                 data.value(i, check_value)
-        if self.column.type in SCALARS:
-            joined = b"".join(raw for raw in raws if raw is not None)
-            numbers = joined if self.column.type == BOOL else scalars(self.column.type, joined)
-            numbers = [number for number in numbers if number == number]  # NaN is not itself
-            self.numbers = sorted(self.numbers + numbers, key=lambda n: (n, math.copysign(1, n)))  # -0 before +0
+        numbers, raws = [], [raw for raw in raws if raw is not None]
+        if range_kind(self.column):
+            numbers = b"".join(raws) if self.column.type == BOOL else scalars(self.column.type, b"".join(raws))
+            numbers = sorted((number for number in numbers if number == number), key=sign_order)  # NaN is not itself
+            self.numbers = sorted(self.numbers + numbers, key=sign_order)
             del self.numbers[1:-1]
+        return BlockRange(len(raws), numbers[0] if numbers else None, numbers[-1] if numbers else None)
 
     def result(self):
-        kind = 0
-        if self.numbers:
-            kind = 3 if self.column.type in FLOATS else 1 if self.column.type < 20 else 2
+        kind = range_kind(self.column) if self.numbers else 0
         histogram = [0] * 65
         for length in self.lengths:
             histogram[length.bit_length()] += 1
@@ -376,8 +451,12 @@ def statistics_json(entry):
     return out
 
 
+def ranges_json(ranges):
+    return {name: {field: plain_number(value) for field, value in entry._asdict().items()} for name, entry in ranges.items()}
+
+
 def shard_json(shard):
-    header = shard.header
+    header, ranges = shard.header, shard.block_ranges
     return {
         "format": {"major": 1, "minor": header.minor, "alignment": header.alignment,
                    "compatible_flags": header.compatible_flags},
@@ -387,6 +466,7 @@ def shard_json(shard):
         "metadata": shard.metadata,
         "statistics": {name: statistics_json(entry) for name, entry in shard.statistics.items()},
         "blocks": [dict(zip(DirectoryEntry._fields[:5], entry)) for entry in shard.directory],
+        "block_ranges": None if ranges is None else [ranges_json(block) for block in ranges],
         "samples": [sample_json(shard.columns, raws) for raws in shard.raw_samples()],
     }
 

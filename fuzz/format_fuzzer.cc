@@ -89,9 +89,19 @@ void CheckFooter(Input input, bool repair) {
     const std::string_view padded = std::string_view(file).substr(section.offset, format::PaddedLength(section));
     (void)format::CheckSection(section, padded);
     const std::string_view bytes = padded.substr(0, section.length);
-    if (section.kind == 1) (void)format::CheckKeyIndex(bytes);
-    if (section.kind == 2) (void)format::DecodeMetadata(bytes);
-    if (section.kind == 4) (void)format::DecodeBlockDirectory(bytes, *trailer, first_block, 64);
+    switch (static_cast<format::SectionKind>(section.kind)) {
+      case format::SectionKind::kKeyIndex:
+        (void)format::CheckKeyIndex(bytes);
+        break;
+      case format::SectionKind::kMetadata:
+        (void)format::DecodeMetadata(bytes);
+        break;
+      case format::SectionKind::kBlockDirectory:
+        (void)format::DecodeBlockDirectory(bytes, *trailer, first_block, 64);
+        break;
+      default:
+        break;
+    }
   }
 }
 
@@ -99,10 +109,27 @@ void CheckSections(Input input) {
   const uint8_t which = input.Byte();
   const Schema schema = SomeSchema(input.Byte());
   const std::string_view bytes = input.rest();
-  if (which % 3 == 0) {
+  if (which % 4 == 0) {
     const auto metadata = format::DecodeMetadata(bytes);
     if (metadata.ok()) Require(format::EncodeMetadata(*metadata) == bytes, "metadata is encoded as it was");
-  } else if (which % 3 == 1) {
+  } else if (which % 4 == 3) {
+    BlockInfo block;
+    block.sample_count = 1000;
+    const std::vector<BlockInfo> blocks(bytes.size() / 24, block);  // at most one column of these schemas has a range
+    const auto ranges = format::DecodeBlockRanges(schema, blocks, bytes);
+    if (!ranges.ok()) return;
+    std::string written;
+    for (const BlockRange& range : ranges->ranges) {
+      std::vector<ColumnStatistics> statistics(schema.size());
+      ColumnStatistics& column = statistics[ranges->columns[0]];
+      column.present_count = range.present_count;
+      column.range_kind = range.range_kind;
+      column.minimum = range.minimum;
+      column.maximum = range.maximum;
+      format::AppendBlockRanges(schema, statistics, &written);
+    }
+    Require(written == bytes, "ranges are encoded as they were");
+  } else if (which % 4 == 1) {
     const auto statistics = format::DecodeStatistics(schema, bytes);
     if (statistics.ok()) Require(format::EncodeStatistics(*statistics) == bytes, "statistics are encoded as they were");
   } else if (bytes.size() % 12 == 0) {

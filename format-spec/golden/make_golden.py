@@ -13,9 +13,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
-from writer import Array, Col, Masks, build, frame, handmade_frame, index, manifest, twin  # noqa: E402
+from writer import (Array, Col, Masks, build, frame, handmade_frame, index, manifest, manifest_text, shard_row,  # noqa: E402
+                    twin)
 
 NAN, INF = float("nan"), float("inf")
+TRAINED = make_invalid.TRAINED
 F16_MAX, F32_MAX, F64_MAX = 65504.0, (2 - 2**-23) * 2.0**127, 1.7976931348623157e308
 BF16_MAX = (2 - 2**-7) * 2.0**127
 
@@ -117,6 +119,34 @@ def dictionary():
                  encoders=dict(a=with_encoding(2, lambda raw: frame(raw, 19, text))))
 
 
+def frames():
+    """Each form of a frame that is allowed, in a column of its own."""
+    forms = dict(window=dict(window=17 << 3), small_window=dict(window=0), id_zero=dict(window=0, dictionary_id=0),
+                 checksum=dict(checksum=0))
+    encoders = {name: with_encoding(1, lambda raw, form=form: handmade_frame(raw, **form)) for name, form in forms.items()}
+    # A raw block of one byte, an empty one, and a run-length block with the rest; then 1 byte for the size.
+    encoders["blocks"] = with_encoding(1, lambda raw: handmade_frame(b"")[:4] + bytes([0x20, len(raw), 1 << 3, 0, 0]) + raw[:1] +
+                                       bytes([0, 0, 0, 1 | 1 << 1 | len(raw) - 1 << 3, 0, 0]) + raw[1:2])
+    return build([Col(name, "u8", "zstd") for name in encoders],
+                 [{name: 1 + (i > 0 or name == "checksum") for name in encoders} for i in range(9)], encoders=encoders)
+
+
+def trained_dictionary():
+    """A dictionary in Zstandard's own format: frames that name it, that name none, and one that does not use it."""
+    values = ['{"label": "cat", "score": 0.%d, "source": "camera"}' % i for i in range(4)]
+    encoders = dict(named=with_encoding(2, lambda raw: frame(raw, 19, TRAINED)), unnamed=with_encoding(2, handmade_frame),
+                    by_hand=with_encoding(2, lambda raw: handmade_frame(raw, dictionary_id=7)), unused=with_encoding(1, handmade_frame))
+    return build([Col(name, "json", "zstd") for name in encoders], [dict.fromkeys(encoders, value) for value in values], [3, 1],
+                 dictionaries=dict.fromkeys(encoders, TRAINED), encoders=encoders)
+
+
+def json_texts():
+    """What the grammar of RFC 8259 allows and parsers often refuse."""
+    values = ["1e999", "-0", "1" * 40, "0." + "3" * 50 + "e-999", r'"\ud800"', r'["\udc00\ud83d\ude00"]', r'"\u0000\/"', '"\x7f\u2028"',
+              '{"a": 1, "a": [], "": {}}', " \t\r\n[ null ,true, false ]\n", "[" * 1024 + "]" * 1024, '{"a":[' * 512 + "0" + "]}" * 512]
+    return build([Col("json", "json"), Col("small", "json", "zstd")], [dict(json=value, small=value) for value in values], [6, 6])
+
+
 def many_blocks():
     columns = [Col("Schlüssel", "utf8", "zstd", key=True), Col("画像", "bytes"), Col("note", "utf8", nullable=True),
                Col("number", "i16")]
@@ -142,9 +172,8 @@ def ndarrays():
 
 
 def zero_bytes():
-    """A column without bytes, in frames without bytes."""
-    return build([Col("zero", "ndarray", "zstd", dtype="f32", shape=[0])], [dict(zero=Array([0], []))] * 3, [2, 1],
-                 encoders=dict(zero=with_encoding(1, handmade_frame)))
+    """A column without bytes: its chunks are raw, though its codec is zstd."""
+    return build([Col("zero", "ndarray", "zstd", dtype="f32", shape=[0])], [dict(zero=Array([0], []))] * 3, [2, 1])
 
 
 def rle():
@@ -172,17 +201,32 @@ def simple(**options):
     return build(columns, [dict(key=f"k{i}", data=noise(i, i)) for i in range(3)], [2, 1], **options)
 
 
+def block_ranges(**options):
+    """Blocks whose ranges lie apart, overlap, are of absent values or of NaN alone, and are of zeros with a sign."""
+    columns = [Col("time", "i64"), Col("text", "utf8", "zstd"), Col("score", "f32", "zstd", nullable=True), Col("count", "u16", nullable=True),
+               Col("vector", "ndarray", dtype="f64", shape=[2]), Col("seen", "bool")]
+    scores = [0.5, -2.5, 0.0, -0.0, NAN, NAN, None, INF, -INF, NAN, 1.5]
+    return build(columns, [dict(time=1000 * i - 3000, text=f"{i}", score=score, count=None if i < 6 else 9 * i,
+                                vector=Array([2], [i + 0.5, i - 0.5]), seen=i % 4 == 1)
+                           for i, score in enumerate(scores)], [2, 2, 3, 3, 1], **options)
+
+
 VALID = {
     "empty": lambda: build([Col("key", "utf8", key=True), Col("x", "i32")], [], []),
     "one-sample": one_sample, "every-type": every_type, "scalar-extremes": scalar_extremes, "nullable": nullable,
     "empty-values": empty_values, "zstd": zstd, "dictionary": dictionary, "many-blocks": many_blocks,
     "aligned-4096": aligned_4096, "ndarray": ndarrays, "rle": rle, "zero-bytes": zero_bytes, "image": image,
+    "frames": frames, "trained-dictionary": trained_dictionary, "json": json_texts,
     "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
     "signed-zeros": lambda: build([Col("x", "f32")], [dict(x=x) for x in (0.0, -0.0, 0.0)]),
     "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),
     "unused-flag": lambda: simple(compatible=1 << 9),
     "ignorable-section": lambda: simple(extra_sections=[(77, 1, b"from the future")]),
     "minor-7": lambda: simple(minor=7),
+    "without-block-headers": lambda: simple(without=(5,)),
+    "without-block-ranges": lambda: block_ranges(without=(6,)),
+    "only-needed-sections": lambda: block_ranges(without=(5, 6)),
+    "block-ranges": block_ranges,
 }
 
 
@@ -218,25 +262,51 @@ def dataset_images():
     return columns, {}, shards, [sample for part in samples.values() for sample in part]
 
 
+def dataset_tiny():
+    """The one of spec.md, section 12.1."""
+    columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
+    first, second = [dict(key="a", data=b"one"), dict(key="b", data=b"two")], [dict(key="c", data=b"three")]
+    return columns, {}, [("0.shard", build(columns, first, [2])), ("1.shard", build(columns, second, [1]))], first + second
+
+
 def dataset_empty():
     return DATASET_COLUMNS, {}, [], []
 
 
-DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images}
+def dataset_small():
+    columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
+    samples = [dict(key=f"k{i}", data=noise(9 * i, i)) for i in range(3)]
+    return columns, {"note": "small"}, [("a.shard", build(columns, samples[:2])), ("part/b.shard", build(columns, samples[2:]))], samples
 
 
-def dataset_files(columns, metadata, shards):
-    return {name: built.data for name, built in shards} | {"dataset.json": manifest(columns, metadata, shards),
-                                                           "dataset.idx": index(columns, shards)}
+def other_order(columns, metadata, shards):
+    """The manifest with its keys in another order, and with keys that are not known yet."""
+    def turned(row):
+        return dict(reversed(row.items())) | {"later": {"a": [1, {"b": None}], "c": 1.5}}
+    fields = dict(later={"shards": [], "format": "another"}, shards=[turned(shard_row(name, built)) for name, built in shards],
+                  metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
+                  bytes=sum(len(built.data) for _, built in shards), features=[], version=1, format="shardkit-dataset")
+    return manifest_text(fields.items())
 
 
-def dataset_twin(columns, metadata, shards, samples):
+# After a merge, some shards may have a sha256 and others not.
+HASHED = {"sha256": ("a.shard",)}
+DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
+            "other-order": dataset_small, "tiny": dataset_tiny}
+
+
+def dataset_files(name, columns, metadata, shards):
+    made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
+        columns, metadata, shards, hashed=HASHED.get(name, ()))
+    return {path: built.data for path, built in shards} | {"dataset.json": made, "dataset.idx": index(columns, shards)}
+
+
+def dataset_twin(name, columns, metadata, shards, samples):
     return {
         "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
         "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
         "columns": [col.describe() for col in columns], "metadata": metadata,
-        "shards": [dict(name=name, bytes=len(built.data), samples=built.twin["sample_count"], blocks=len(built.entries),
-                        content_hash=built.hash.hex()) for name, built in shards],
+        "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
     }
 
@@ -264,8 +334,8 @@ def all_files():
         out[f"valid/{name}.json"] = dump(built.twin)
     for name, make in DATASETS.items():
         columns, metadata, shards, samples = make()
-        out |= {f"valid/{name}/{path}": data for path, data in dataset_files(columns, metadata, shards).items()}
-        out[f"valid/{name}.json"] = dump(dataset_twin(columns, metadata, shards, samples))
+        out |= {f"valid/{name}/{path}": data for path, data in dataset_files(name, columns, metadata, shards).items()}
+        out[f"valid/{name}.json"] = dump(dataset_twin(name, columns, metadata, shards, samples))
     for name, (files, error) in make_invalid.all_invalid().items():
         for path, data in files.items():
             out[f"invalid/{name}{path}"] = data

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes section 12 of spec.md, the worked example, from the golden file it shows."""
+"""Writes section 12 of spec.md, the worked examples, from the golden files they show."""
 import os
 import struct
 import sys
@@ -7,7 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 SPEC = os.path.join(HERE, "..", "spec.md")
-TITLE = "\n## 12. A shard, byte by byte\n"
+TITLE, NEXT = "\n## 12. A shard, byte by byte\n", "\n## 13. "
 
 
 def rows():
@@ -31,12 +31,13 @@ def rows():
         ("Head chunk of key", key),
         ("Head chunk of data", [(8, "ends: the record ends at#"), (56, "zero")]),
         ("Values chunk of data", [(13, 'value: "Hello, shard!"'), (8, "its checksum"), (43, "zero")]),
-        ("Key index", [(8, 'hash of "a/b"'), (4, "ordinal#"), (4, "zero, to a multiple of#")]),
-        ("Metadata", [(4, "count#"), (4, "zero, to a multiple of#")]),
+        ("Block headers", [(192, "the block's header again, byte for byte")]),
+        ("Key index", [(8, 'hash of "a/b"'), (4, "ordinal#"), (4, "zero, to a multiple of 8")]),
+        ("Metadata", [(4, "count#"), (4, "zero, to a multiple of 8")]),
         ("Statistics", [(n, "key: " + what) for n, what in statistics] + [(n, "data: " + what) for n, what in statistics]),
         ("Block directory", [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"),
                              (4, "sample_count#"), (4, "reserved"), (8, "header_checksum")]),
-        ("Section table", [(n, f"{name}: {what}") for name in ("key index", "metadata", "statistics", "block directory")
+        ("Section table", [(n, f"{name}: {what}") for name in ("block headers", "key index", "metadata", "statistics", "block directory")
                            for n, what in ((8, "kind, flags"), (8, "offset"), (8, "length"), (8, "checksum"))]),
         ("Trailer", [(8, "footer_offset#"), (8, "footer_length#"), (4, "section_count#"), (4, "reserved"),
                      (8, "table_checksum"), (8, "sample_count#"), (8, "block_count#"), (16, "content_hash"),
@@ -44,9 +45,31 @@ def rows():
     ]
 
 
+def index_rows(pages_offset):
+    """Those of the dataset's offset index."""
+    block = [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"), (4, "sample_count#"), (4, "shard#"),
+             (8, "header_checksum"), (8, "ends_begin#"), (8, "zero")]
+    shard = [(8, "first_sample#"), (8, "sample_count#"), (8, "first_block#"), (8, "block_count#"), (8, "file_length#"),
+             (8, "name_offset#"), (4, "name_length#"), (12, "zero")]
+    return [
+        ("Header", [(8, "magic"), (2, "major#"), (2, "minor#"), (4, "blob_column_count#"), (8, "shard_count#"), (8, "block_count#"),
+                    (8, "sample_count#"), (8, "ends_offset#"), (8, "blocks_offset#"), (8, "shards_offset#"), (8, "names_offset#"),
+                    (8, "names_length#"), (8, "pages_offset#"), (8, "file_length#"), (8, "dataset_hash"), (8, "pages_checksum"),
+                    (72, "reserved"), (8, "checksum")]),
+        ("Ends", [(8, "block 0, data: the record of sample 0 ends at#"), (8, "block 0, data: that of sample 1 ends at#"),
+                  (8, "block 1, data: that of sample 2 ends at#")]),
+        ("Blocks", [(n, f"block {k}: {what}") for k in range(2) for n, what in block]),
+        ("Shards", [(n, f"shard {k}: {what}") for k in range(2) for n, what in shard]),
+        ("Names", [(7, 'name "0.shard"'), (7, 'name "1.shard"'), (2, "zero, so that the next field is at a multiple of 8")]),
+        ("Page checksums", [(8, f"of bytes 192 to {pages_offset}")]),
+    ]
+
+
 def dump(data):
-    """Hex of a field: long runs of zero bytes and long fields of zeros are shortened."""
+    """Hex of a field: long ones are shortened, those of zeros to what is in them."""
     words = [data[i:i + 8] for i in range(0, len(data), 8)]
+    if len(data) > 16 and all(map(any, words[:2])):
+        return f"{words[0].hex(' ').upper()} … {words[-1].hex(' ').upper()}"
     if not any(data) and len(data) > 16:
         return f"00 × {len(data)}"
     if len(data) > 16:
@@ -55,20 +78,40 @@ def dump(data):
     return data.hex(" ").upper()
 
 
+def load(path):
+    with open(os.path.join(HERE, "valid", path), "rb") as file:
+        return file.read()
+
+
 def section():
-    with open(os.path.join(HERE, "valid", "one-sample.shard"), "rb") as file:
-        data = file.read()
+    data = load("one-sample.shard")
     header_length, alignment = struct.unpack_from("<H2xI", data, 12)
     out = [TITLE, "\n`golden/valid/one-sample.shard`: "
            f"one sample in {len(data)} bytes, alignment 64. Column\n`key` is utf8 of codec zstd, stored raw since so few "
            "bytes do not shrink; `data` is a blob column. The script\n`golden/make_hex_example.py` writes this section and "
-           "a test compares it with the file.\n"]
-    at = 0
-    for title, fields in rows():
+           "a test compares it with the files.\n", tables(data, rows(), -header_length % alignment)]
+    index, manifest = load("tiny/dataset.idx"), load("tiny/dataset.json").decode()
+    checksum_line = manifest.rindex('  "checksum"')
+    blocks_offset, pages_offset = struct.unpack_from("<Q", index, 48)[0], struct.unpack_from("<Q", index, 80)[0]
+    offset, _, front = struct.unpack_from("<3Q", index, blocks_offset)
+    assert (offset + front) % 64 == 0
+    out += ["\n### 12.1 A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
+            f"the shard\nabove. Its `dataset.json`, of {len(manifest)} bytes, ends with a line feed:\n\n```json\n{manifest}```\n\n"
+            "The checksum is that of all lines before its own, with their line feeds: bytes 0 to "
+            f"{checksum_line}.\nIts `dataset.idx` has {len(index)} bytes. The place of a record is found so: that of sample "
+            f"1 begins where that of sample 0 ends;\nthat of sample 0 begins at the end of the block's front, {offset} + {front} = "
+            f"{offset + front}, since no other blob column's values lie before.\n", tables(index, index_rows(pages_offset))]
+    return "".join(out)
+
+
+def tables(data, pieces, gap=0):
+    """`gap`: bytes of the piece whose length is not in its row."""
+    out, at = [], 0
+    for title, fields in pieces:
         out.append(f"\n{title}\n\n| Offset | Bytes | Meaning |\n|---|---|---|\n")
         for length, meaning in fields:
             if length is None:
-                length, meaning = -header_length % alignment, "zero"
+                length, meaning = gap, "zero"
             if meaning.endswith("#"):
                 meaning = f"{meaning[:-1]} {int.from_bytes(data[at:at + length], 'little')}"
             out.append(f"| {at} | `{dump(data[at:at + length])}` | {meaning} |\n")
@@ -79,9 +122,9 @@ def section():
 
 def main():
     with open(SPEC, encoding="utf-8") as file:
-        text = file.read().split(TITLE)[0].rstrip("\n") + "\n"
+        before, rest = file.read().split(TITLE)
     with open(SPEC, "w", encoding="utf-8") as file:
-        file.write(text + section())
+        file.write(before + section() + NEXT + rest.split(NEXT)[1])
 
 
 if __name__ == "__main__":

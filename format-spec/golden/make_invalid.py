@@ -1,17 +1,26 @@
 """The invalid golden files: each has one defect and right checksums everywhere else. See make_golden.py."""
 import struct
 
-from writer import Array, Col, Masks, build, handmade_frame, index, manifest, xxh3
+from writer import Array, Col, Masks, build, handmade_frame, index, manifest, manifest_text, shard_row, xxh3
 
 COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
 VALUES = [b"zero", b"one", None, b"three", b""]
 SAMPLES = [dict(key=f"k{i}", data=value) for i, value in enumerate(VALUES)]
 OPEN, READ, VALIDATE, DEEP = "open", "read", "validate", "deep"
+NAN = float("nan")
 LOST, NEWER, ABSENT = "DataLoss", "Unimplemented", "NotFound"
 
+# A dictionary in Zstandard's own format with the ID 7: entropy tables that a version of the library has trained, then
+# content. MALFORMED has its magic and no tables.
+TRAINED = bytes.fromhex(
+    "37a430ec 07000000 1c10d84a92030cc3300c831f504c1c284f0638c98a8808ec8cecacb501b303000000922c7901000004800300c090110d00a6"
+    "84861200c04715a28811000000000000000000000000000000f49365fb0200000000000000000000000000000100000004000000080000"
+    "00") + b'{"label": "cat", "score": 0.5, "source": "camera"}'
+MALFORMED = TRAINED[:8] + b"\xff" * 24
 
-def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), **options):
-    return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": "2"},
+
+def base(hook=lambda name, data: data, columns=COLUMNS, samples=SAMPLES, blocks=(3, 2), footnote="2", **options):
+    return build(columns, samples, list(blocks) if len(samples) == 5 else None, hook=hook, metadata={"a": "1", "b": footnote},
                  **options)
 
 
@@ -79,6 +88,18 @@ def shards():
     add("flip-major", flipped(none.data, 9), OPEN, ["header checksum"], "header")
     add("flip-schema", flipped(none.data, 45), OPEN, ["header checksum"], "header")
     add("major-2", patched("header", 8, u16(2), **bare), OPEN, ["major version 2"], "header", NEWER)
+    # Of two defects the earlier one of section 11.1 decides.
+    add("major-2-short", reseal(none.data[:8] + u16(2) + u16(0) + u32(24) + bytes(8)), OPEN, ["major version 2"], 0, NEWER)
+    add("major-2-and-more", patched("header", 8, u16(2) + u16(0) + none.data[12:16] + b"\xff" * 24, **bare), OPEN, ["major version 2"], 0,
+        NEWER)
+    add("header-length-24", reseal(none.data[:12] + u32(24) + bytes(8)), OPEN, ["header", "length 24"], 0)
+    add("incompatible-and-alignment", patched("header", 16, u32(96) + u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], 0, NEWER)
+    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 16, b"\x63") if n == "schema" else d,
+                                  **bare), OPEN, ["header", "reserved"], 0)
+    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:56] + b"\x63", **bare), OPEN,
+        ["schema", "column 1", "unknown type 99"], 0, NEWER)
+    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 8, b"\x42"), 16, b"\x63") if n == "schema" else d, **bare), OPEN,
+        ["schema", "column 0", "reserved flag"], 0)
     add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
     add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
     add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
@@ -106,11 +127,11 @@ def shards():
     add("block-column-count", patched("block 1", 12, u32(3), **lean), READ, ["block 1", "column count"], "block 1")
     length = good.entries[1][1]
     short = base(lambda n, d: patch(d, 16, u64(length - 64)) if n == "block 1" else
-                 patch(d, 48 + 8, u64(length)) if n == "section 4" else d)
+                 patch(d, 48 + 8, u64(length)) if n == "section 1" else d)
     add("block-length", short, READ, ["block 1"], "block 1")
-    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count"], "section 4")
+    add("block-sample-count-0", patched("block 1", 40, u32(0), **lean), OPEN, ["block 1", "sample count"], "section 1")
     add("block-sample-count-over-limit", patched("block 1", 40, u32((1 << 20) + 1), **lean), OPEN,
-        ["block 1", "sample count"], "section 4")
+        ["block 1", "sample count"], "section 1")
     add("chunk-offset-misplaced", patched("entry 1 1", 0, u64(192 + 128)), READ,
         ["block 1", "column 1", "chunk offset"], "block 1")
     add("chunk-overlap", patched("entry 1 1", 0, u64(192)), READ, ["block 1", "column 1", "chunk offset"], "block 1")
@@ -121,7 +142,7 @@ def shards():
     add("encoding-without-dictionary", patched("entry 1 0", 56, b"\2", **lean), READ, ["block 1", "column 0", "dictionary"], "block 1")
     add("encoding-of-blob", patched("entry 1 1", 56, b"\1"), READ, ["block 1", "column 1", "codec"], "block 1")
     add("raw-length", patched("entry 1 0", 16, u64(21), **lean), READ, ["block 1", "column 0", "raw length"], "block 1")
-    add("directory-disagrees", replaced("section 4", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
+    add("directory-disagrees", replaced("section 1", lambda d: patch(d, 48 + 40, u64(7)), **lean), READ,
         ["block 1", "directory"], "block 1")
     stranger = base(samples=[dict(SAMPLES[0], data=b"ZERO"), *SAMPLES[1:]])
     add("block-foreign", replaced("whole block 1", lambda d: stranger.data[at["block 1"]:at["end 1"]]), VALIDATE,
@@ -141,7 +162,7 @@ def shards():
     add("padding-after-chunk", patched("chunk 1 0", -1, b"\1"), VALIDATE, ["block 1", "column 0", "padding"], "head 1 0")
     add("padding-after-values", patched("values chunk 1 1", -1, b"\1"), VALIDATE,
         ["block 1", "column 1", "padding"], "values 1 1")
-    add("padding-after-section", patched("padded section 1", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 1")
+    add("padding-after-section", patched("padded section 4", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 4")
     # Chunks.
     flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
     flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
@@ -171,6 +192,19 @@ def shards():
     add("zstd-trailing-bytes", zstd(lambda raw: handmade_frame(raw) + b"\0"), READ, ["block 0", "column 0", "zstd"], "head 0 0")
     add("zstd-two-frames", zstd(lambda raw: handmade_frame(raw[:9], 24) + handmade_frame(raw[9:])), READ,
         ["block 0", "column 0", "zstd"], "head 0 0")
+    for name, form, words in (("window", dict(window=(17 << 3) + 1), ["window"]), ("checksum", dict(checksum=1), []),
+                              ("dictionary-id", dict(dictionary_id=7), [])):
+        add(f"zstd-{name}", zstd(lambda raw, form=form: handmade_frame(raw, **form)), READ, ["block 0", "column 0", "zstd", *words], "head 0 0")
+    add("zstd-skippable", zstd(lambda raw: b"\x50\x2a\x4d\x18" + bytes(4) + handmade_frame(raw)), READ,
+        ["block 0", "column 0", "zstd"], "head 0 0")
+    add("zstd-other-dictionary", base(encoders=dict(t=lambda raw: (2, handmade_frame(raw, dictionary_id=8))), dictionaries=dict(t=TRAINED),
+                                      **text), READ, ["block 0", "column 0", "zstd"], "head 0 0")
+    add("zstd-of-nothing", build([Col("t", "ndarray", "zstd", dtype="u8", shape=[0])], [dict(t=Array([0], []))],
+                                 encoders=dict(t=lambda raw: (1, handmade_frame(raw)))), READ, ["block 0", "column 0", "raw length"], "block 0")
+    add("dictionary-malformed", base(encoders=dict(t=lambda raw: (2, handmade_frame(raw))), dictionaries=dict(t=MALFORMED), **text),
+        READ, ["block 0", "column 0", "zstd"], "head 0 0")
+    add("dictionary-malformed-unused", base(encoders=dict(t=lambda raw: (1, handmade_frame(raw))), dictionaries=dict(t=MALFORMED), **text),
+        VALIDATE, ["column 0", "dictionary", "malformed"], 0)
     bomb = zstd(lambda raw: handmade_frame(raw, 1 << 40), lambda n, d: patch(d, 16, u64(1 << 40)) if n == "entry 0 0" else d)
     add("zstd-bomb", bomb, READ, ["block 0", "column 0", "raw length", "limit"], "block 0")
     big = (1 << 26) + 1
@@ -179,27 +213,60 @@ def shards():
     # Footer and trailer, in a shard of one column.
     two_columns, good = (good, data, at, size), base(**lean)
     data, at, size = good.data, good.at, len(good.data)
-    for kind, name, level in ((1, "key index", VALIDATE), (2, "metadata", VALIDATE), (3, "statistics", VALIDATE),
-                              (4, "block directory", OPEN)):
+    for kind, name, level in ((1, "block directory", OPEN), (2, "statistics", VALIDATE), (3, "metadata", VALIDATE),
+                              (4, "key index", VALIDATE), (5, "block headers", VALIDATE)):
         flip("section-" + name.replace(" ", "-"), at[f"section {kind}"] + 9, level, [name, "checksum"], f"section {kind}")
     flip("section-table", at["table"] + 9, OPEN, ["section table", "checksum"], "table")
-    add("section-kinds-descend", replaced("table", lambda d: patch(patch(d, 32, u32(3)), 64, u32(2)), **lean), OPEN,
-        ["section", "ascend"], "table")
-    add("section-offset", patched("table", 32 + 8, u64(at["section 2"] + 8), **lean), OPEN, ["section", "offset"], "table")
+    add("section-kinds-ascend", replaced("table", lambda d: patch(patch(d, 64, u32(2)), 96, u32(3)), **lean), OPEN,
+        ["section", "descend"], "table")
+    add("section-kind-twice", patched("table", 96, u32(3), **lean), OPEN, ["section", "descend"], "table")
+    add("section-kind-0", patched("table", 128, u32(0), **lean), OPEN, ["section", "kind 0"], "table")
+    add("section-offset", patched("table", 64 + 8, u64(at["section 3"] + 8), **lean), OPEN, ["section", "offset"], "table")
+    add("section-flag-missing", patched("table", 4, u32(0), **lean), OPEN, ["block headers", "flags"], "table")
+    add("section-flag-too-many", patched("table", 36, u32(1), **lean), OPEN, ["key index", "flags"], "table")
     add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flag"], "table")
     add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
-    add("section-missing", patched("table", 0, u32(1), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
-    add("key-index-unsorted", replaced("section 1", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
-        VALIDATE, ["key index", "ascend"], "section 1")
-    add("key-index-wrong-hash", replaced("section 1", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 1")
-    add("key-index-wrong-ordinal", replaced("section 1", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
-        ["key index"], "section 1")
-    add("metadata-unsorted", replaced("section 2", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 2")
-    add("metadata-cut-short", patched("section 2", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 2")
-    add("statistics-present-count", patched("section 3", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 3")
-    add("statistics-histogram", patched("section 3", 64, u64(2), **lean), VALIDATE, ["statistics", "length_histogram"], "section 3")
-    add("directory-gap", patched("section 4", 48, u64(at["block 1"] + 64), **lean), OPEN, ["block 1", "offset"], "section 4")
-    add("directory-first-sample", patched("section 4", 48 + 24, u64(4), **lean), OPEN, ["block 1", "first sample"], "section 4")
+    add("section-missing", patched("table", 64, u32(4), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
+    add("key-index-unsorted", replaced("section 4", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
+        VALIDATE, ["key index", "ascend"], "section 4")
+    add("key-index-wrong-hash", replaced("section 4", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 4")
+    add("key-index-wrong-ordinal", replaced("section 4", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
+        ["key index"], "section 4")
+    add("metadata-unsorted", replaced("section 3", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 3")
+    add("metadata-cut-short", patched("section 3", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 3")
+    add("statistics-present-count", patched("section 2", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 2")
+    add("statistics-histogram", patched("section 2", 64, u64(2), **lean), VALIDATE, ["statistics", "length_histogram"], "section 2")
+    # Block headers and ranges: one defect each in a section that says the rest rightly.
+    head = 64 * 2
+    add("block-headers-swapped", replaced("section 5", lambda d: d[head:] + d[:head], **lean), VALIDATE,
+        ["block headers", "block 0"], "section 5")
+    add("block-headers-differ", replaced("section 5", lambda d: patch(d, head + 32, u64(7)), **lean), VALIDATE,
+        ["block headers", "block 1"], "section 5")
+    add("block-headers-forged", replaced("section 5", forged_header, **lean), VALIDATE, ["block headers", "block 1"], "section 5")
+    add("block-headers-short", replaced("section 5", lambda d: d[:head], **lean), VALIDATE, ["block headers", "length"], "section 5")
+    add("block-headers-long", replaced("section 5", lambda d: d + bytes(head), **lean), VALIDATE, ["block headers", "length"], "section 5")
+    number = dict(columns=[Col("text", "utf8"), Col("n", "i16", nullable=True), Col("x", "f32")],
+                  samples=[dict(text="", n=n, x=x) for n, x in ((-5, 0.0), (7, 1.5), (None, NAN), (9, NAN), (None, 2.0))])
+    ranged, word = base(**number), struct.pack
+    flip_at = ranged.at["section 6"]
+    add("flip-section-block-ranges", flipped(ranged.data, flip_at + 9), VALIDATE, ["block ranges", "checksum"], flip_at)
+
+    def ranges(name, change, contains):  # block 0: n, x; block 1: n, x
+        add("block-ranges-" + name, replaced("section 6", change, **number), VALIDATE, ["block ranges", *contains], flip_at)
+
+    ranges("contradict-statistics", lambda d: patch(d, 48 + 8, word("<qq", 8, 8)), ["column 1"])
+    # Together the blocks still have the range that the statistics say.
+    ranges("of-other-values", lambda d: patch(d, 48 + 8, word("<q", 0)), ["block 1", "column 1"])
+    ranges("present-count", lambda d: patch(patch(d, 0, u32(1)), 48, u32(2)), ["block 0", "column 1"])
+    ranges("present-count-over-limit", lambda d: patch(d, 24, u32(4)), ["block 0", "column 2", "present_count"])
+    ranges("flags", lambda d: patch(d, 4, u32(3)), ["block 0", "column 1", "flag"])
+    ranges("flag-missing", lambda d: patch(d, 4, u32(0)), ["block 0", "column 1", "flag"])
+    ranges("of-none", lambda d: patch(d, 48, u32(0)), ["block 1", "column 1", "present_count"])
+    ranges("reversed", lambda d: patch(d, 8, word("<qq", 7, -5)), ["block 0", "column 1", "minimum"])
+    ranges("of-nan", lambda d: patch(d, 24 + 8, word("<dd", NAN, NAN)), ["block 0", "column 2", "minimum"])
+    ranges("short", lambda d: d[:-24], ["length"])
+    add("directory-gap", patched("section 1", 48, u64(at["block 1"] + 64), **lean), OPEN, ["block 1", "offset"], "section 1")
+    add("directory-first-sample", patched("section 1", 48 + 24, u64(4), **lean), OPEN, ["block 1", "first sample"], "section 1")
     # Trailer and length.
     flip("trailer", at["trailer"] + 33, OPEN, ["trailer checksum"], "trailer")
     add("trailer-magic", patch(data, size - 1, b"\0"), OPEN, ["trailer magic"], "trailer")
@@ -209,7 +276,7 @@ def shards():
     add("trailer-footer-offset", patched("trailer", 0, u64(1 << 40), **lean), OPEN, ["trailer", "footer offset"], "trailer")
     add("trailer-section-count", patched("trailer", 16, u32(1 << 20), **lean), OPEN, ["trailer"], "trailer")
     add("trailer-sample-count", patched("trailer", 32, u64(6), **lean), OPEN, ["trailer", "sample"], "trailer")
-    add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 4")
+    add("trailer-block-count", patched("trailer", 40, u64(3), **lean), OPEN, ["block directory"], "section 1")
     add("trailer-content-hash", patched("trailer", 48, bytes(16), **lean), VALIDATE, ["trailer", "content hash"], "trailer")
     add("trailing-byte", data + b"\0", OPEN, ["trailer magic"])
     good, data, at, size = two_columns
@@ -224,6 +291,10 @@ def shards():
     masks = bytes.fromhex("01000000 00 000000 02000000 02000000 02000000")
     for name, col, value, contains in (
             ("utf8-invalid", Col("v", "utf8"), b"ab\xc3(", ["utf-8"]), ("json-invalid", Col("v", "json"), b"{1}", ["json"]),
+            ("json-bom", Col("v", "json"), b"\xef\xbb\xbf{}", ["json"]), ("json-two-texts", Col("v", "json"), b"1 2", ["json"]),
+            ("json-too-deep", Col("v", "json"), b"[" * 1025 + b"]" * 1025, ["json"]),
+            ("json-not-utf8", Col("v", "json"), b'"\xed\xa0\x80"', []), ("json-empty", Col("v", "json"), b"", ["json"]),
+            ("jpeg-no-jpeg", Col("v", "jpeg"), b"\x89PNG\r\n\x1a\n", ["jpeg"]), ("png-no-png", Col("v", "png"), b"\xff\xd8\xff", ["png"]),
             ("bool-2", Col("v", "bool"), b"\2", ["bool"]),
             ("image-no-format", Col("v", "image"), b"\0\0\0\x14ftypheic\0\0\0\0mif1avif", ["image"]),
             ("rle-sum", Col("v", "rle"), masks + b"\1\2", ["rle", "sum"]),
@@ -247,7 +318,19 @@ def shards():
 
 
 def bool_2(name, data):
-    return b"\2" if name == "values 0 0" else patch(data, 48, u64(2) * 2) if name == "section 3" else data
+    at = {"section 2": 48, "section 6": 8}.get(name)
+    return b"\2" if name == "values 0 0" else patch(data, at, u64(2) * 2) if at else data
+
+
+def forged_header(copies):
+    """The copy of block 1 with another `previous`, and a checksum that is right."""
+    block = patch(copies[128:-8], 48, u64(7))
+    return copies[:128] + block + u64(xxh3(block))
+
+
+def reseal(data):
+    """A header that is the whole file, with a right checksum."""
+    return data[:-8] + u64(xxh3(data[:-8]))
 
 
 def header_of(built):
@@ -268,7 +351,7 @@ def datasets():
         out[name] = ({f"/{path}": data for path, data in whole.items() if data is not None}, error_)
 
     text, idx = manifest(columns, {}, pair), index(columns, pair)
-    row = dict(name="a.shard", bytes=len(shard.data), samples=5, blocks=2, content_hash=shard.hash.hex())
+    row = shard_row("a.shard", shard)
 
     def with_shard(**changes):
         totals = {key: value for key, value in changes.items() if key in ("bytes", "samples", "blocks")}
@@ -284,6 +367,52 @@ def datasets():
     short += f'  "checksum": "{xxh3(short):016x}"\n}}\n'.encode()
     add("dataset-manifest-object-after", error(OPEN, ["manifest"]), dataset_json=short, **no_shards)
     add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
+    add("dataset-version-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"version": 1', b'"version": 3'))
+    # Without samples, for what is refused before any shard is looked at.
+    bare = build(columns, [], [])
+    bare_pair, none = [("a.shard", bare)], shard_row("a.shard", bare)
+
+    def add_bare(name, error_, **fields):
+        add(name, error_, a_shard=bare.data, dataset_idx=index(columns, bare_pair), dataset_json=manifest(columns, {}, bare_pair, **fields))
+
+    def add_edited(name, contains, old, new):
+        """The manifest with other text in one place."""
+        body = manifest(columns, {"a": "1"}, bare_pair)
+        body = body[:body.rindex(b'  "checksum"')].replace(old.encode(), new.encode(), 1)
+        body += f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
+        add(name, error(OPEN, ["manifest", *contains]), a_shard=bare.data, dataset_idx=index(columns, bare_pair), dataset_json=body)
+
+    # The shards would not be understood either, but that is not looked at before the features are known.
+    unknown = error(OPEN, ["manifest", "feature", "remapped-values"], kind=NEWER)
+    add_bare("dataset-feature-unknown", unknown, features=["remapped-values"], shards=[{"name": 7}])
+    add("dataset-feature-unknown-last", unknown, a_shard=None, dataset_idx=None, dataset_json=manifest_text(
+        [("shards", [{"name": 7}]), ("metadata", []), ("version", 1), ("features", ["remapped-values"]), ("format", "shardkit-dataset")]))
+    add_bare("dataset-feature-and-version", error(OPEN, ["version 2"], kind=NEWER), version=2, features=7)
+    add_bare("dataset-features-no-array", error(OPEN, ["manifest"]), features="remapped-values")
+    add_bare("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
+    add_bare("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
+    add_bare("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
+    for key in ("features", "shards"):
+        add_edited(f"dataset-no-{key}", [key], f'  "{key}":', '  "other":')
+    for name, before, inserted in (("manifest", '  "samples"', '  "features": [],\n'), ("metadata", '"a": "1"', '"a": "2", '),
+                                   ("column", '"type"', '"name": "key", '), ("shard", '"content_hash"', '"name": "a.shard", ')):
+        add_edited(f"dataset-key-twice-in-{name}", ["twice"], before, inserted + before)
+    add_edited("dataset-shard-lacks-key", ["blocks"], '"blocks": 0, "content', '"content')
+    add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
+    for name, col in (("type", Col("key", "utf9")), ("codec", Col("key", "utf8", "lz5"))):
+        add_bare(f"dataset-column-unknown-{name}", error(OPEN, ["manifest", "column", col.type if name == "type" else col.codec], kind=NEWER),
+                 columns=[col.describe()])
+    add("dataset-shard-twice", error(OPEN, ["manifest", "twice"]), a_shard=bare.data, dataset_json=manifest(columns, {}, bare_pair * 2))
+    large = (1 << 62) + 1
+    add_bare("dataset-count-over-limit", error(OPEN, ["manifest", "count"]), shards=[none | dict(samples=large)], samples=large)
+    digits = shard_row("a.shard", bare, True)["sha256"]
+    for name, wrong in (("short", digits[:-1]), ("long", digits + "0"), ("upper-case", "A" + digits[1:])):
+        add_bare(f"dataset-sha256-{name}", error(OPEN, ["manifest", "sha256"]), shards=[none | dict(sha256=wrong)])
+    add_bare("dataset-sha256-null", error(OPEN, ["manifest"]), shards=[none | dict(sha256=None)])
+    # Metadata are not part of the content hash: all that the manifest says of this shard is true but the sha256.
+    forged = base(columns=columns, footnote="3")
+    add("dataset-sha256-differs", error(VALIDATE, ["sha256"]), a_shard=forged.data,
+        dataset_json=manifest(columns, {}, pair, hashed=("a.shard",)))
     add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
     add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
     add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"))
@@ -296,6 +425,18 @@ def datasets():
     add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
         dataset_json=manifest([Col("key", "json")], {}, pair))
+    # What may not differ between the columns of a dataset and of a shard, besides the type.
+    key, number = columns[0], Col("n", "ndarray", dtype="u8", shape=[2])
+    array = base(columns=[key, number], samples=[dict(key="k", n=b"\1\2")])
+    for name, dataset_columns, built, words in (
+            ("codec", [Col("key", "utf8", "zstd", key=True)], shard, ["key", "codec"]), ("key", [Col("key", "utf8")], shard, ["key", "differs"]),
+            ("nullable", [COLUMNS[0], Col("data", "bytes")], base(), ["data", "nullable"]), ("missing", [key, Col("x", "u8")], shard, ["column", "x"]),
+            ("extra", [key], array, ["column", "n"]), ("wider", [COLUMNS[0], Col("data", "json", nullable=True)], base(), ["data", "type"]),
+            ("shape", [key, Col("n", "ndarray", dtype="u8")], array, ["n", "shape"]),
+            ("dtype", [key, Col("n", "ndarray", dtype="i8", shape=[2])], array, ["n", "dtype"])):
+        one = [("a.shard", built)]
+        add(f"dataset-column-{name}", error(READ, ["shard 0", *words]), a_shard=built.data,
+            dataset_json=manifest(dataset_columns, {}, one), dataset_idx=index(dataset_columns, one))
     add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)
     add("dataset-index-header-flipped", error(OPEN, ["index", "header checksum"], 0), dataset_idx=patch(idx, 16, b"\2"))
     add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 192), dataset_idx=patch(idx, 192 + 8, b"\0"))

@@ -5,6 +5,7 @@ damage is reached behind right checksums.
 """
 import base64
 import dataclasses
+import hashlib
 import json
 import math
 import struct
@@ -133,21 +134,42 @@ def encode_schema(columns):
     return out
 
 
+def numeric(col):
+    """Whether the values have a range."""
+    return col.size() is not None and col.type != "ndarray"
+
+
+def value_range(col, present):
+    """range_kind, minimum and maximum as stored, and the two in the twin."""
+    numbers = [int(v) if v is True or v is False else v for v in present if v == v] if numeric(col) else []
+    kind = 0 if not numbers else 3 if "f" in col.type else 1 if col.type[0] == "i" else 2
+    numbers.sort(key=lambda number: (number, math.copysign(1, number)))  # -0 before +0
+    low, high = (numbers[0], numbers[-1]) if numbers else (None, None)
+    ends = [struct.pack("<" + "qQd"[kind - 1], n) if kind else bytes(8) for n in (low, high)]
+    return kind, b"".join(ends), dict(minimum=number_twin(low), maximum=number_twin(high))
+
+
+def block_ranges(columns, part):
+    """The section's bytes for one block of these samples, and their twin."""
+    data, fields = b"", {}
+    for col in filter(numeric, columns):
+        present = [sample[col.name] for sample in part if sample.get(col.name) is not None]
+        kind, ends, twin_ = value_range(col, present)
+        data += struct.pack("<II", len(present), kind != 0) + ends
+        fields[col.name] = dict(present_count=len(present)) | twin_
+    return data, fields
+
+
 def statistics(col, values, stored):
     """The section's bytes for one column, and their twin."""
     present = [value for value in values if value is not None]
     lengths = [len(encode(col, value)) for value in present]
-    numbers = [int(v) if v is True or v is False else v for v in present if v == v] if col.size() is not None and col.type != "ndarray" else []
     histogram = [sum(length.bit_length() == k for length in lengths) for k in range(65)]
-    kind = 0 if not numbers else 3 if "f" in col.type else 1 if col.type[0] == "i" else 2
-    numbers.sort(key=lambda number: (number, math.copysign(1, number)))  # -0 before +0
-    low, high = (numbers[0], numbers[-1]) if numbers else (None, None)
+    kind, ends, range_twin = value_range(col, present)
     fields = dict(present_count=len(present), value_bytes=sum(lengths), stored_bytes=stored,
                   min_length=min(lengths, default=0), max_length=max(lengths, default=0))
-    ends = [struct.pack("<" + "qQd"[kind - 1], n) if kind else bytes(8) for n in (low, high)]
-    data = struct.pack("<5QII", *fields.values(), kind, 0) + b"".join(ends) + struct.pack("<65Q", *histogram)
-    fields |= dict(minimum=number_twin(low), maximum=number_twin(high),
-                   length_histogram={str(k): count for k, count in enumerate(histogram) if count})
+    data = struct.pack("<5QII", *fields.values(), kind, 0) + ends + struct.pack("<65Q", *histogram)
+    fields |= range_twin | dict(length_histogram={str(k): count for k, count in enumerate(histogram) if count})
     return data, fields
 
 
@@ -168,18 +190,24 @@ def frame(raw, level=3, dictionary=None):
                                     dict_data=dictionary).compress(raw)
 
 
-def handmade_frame(raw, content_size=None):
-    """A Zstandard frame of raw and run-length blocks, the same under every version of the library."""
+def handmade_frame(raw, content_size=None, window=None, dictionary_id=None, checksum=None):
+    """A Zstandard frame of raw and run-length blocks, the same under every version of the library: of a single segment,
+    or with the window descriptor `window`; with `dictionary_id` in one byte; with a checksum, changed by `checksum`."""
     size = len(raw) if content_size is None else content_size
-    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, size)  # single segment, 8-byte content size
+    descriptor = 0xC0 | (window is None) << 5 | (checksum is not None) << 2 | (dictionary_id is not None)
+    out = struct.pack("<IB", 0xFD2FB528, descriptor)
+    out += b"".join(bytes([field]) for field in (window, dictionary_id) if field is not None) + struct.pack("<Q", size)
     if len(set(raw)) == 1:
-        return out + (1 | 1 << 1 | len(raw) << 3).to_bytes(3, "little") + raw[:1]
-    return out + (1 | len(raw) << 3).to_bytes(3, "little") + raw
+        out += (1 | 1 << 1 | len(raw) << 3).to_bytes(3, "little") + raw[:1]
+    else:
+        out += (1 | len(raw) << 3).to_bytes(3, "little") + raw
+    return out if checksum is None else out + struct.pack("<I", (xxhash.xxh64_intdigest(raw) ^ checksum) & 0xFFFFFFFF)
 
 
 def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
-          compatible=0, extra_sections=(), hook=lambda name, data: data):
-    """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored)."""
+          compatible=0, extra_sections=(), without=(), hook=lambda name, data: data):
+    """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored).
+    `without`: kinds of sections to leave out."""
     metadata, dictionaries, encoders, at = metadata or {}, dictionaries or {}, encoders or {}, {}
     blocks = [len(samples)] if blocks is None else blocks
     schema = hook("schema", encode_schema(columns))
@@ -193,7 +221,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     checksum = previous = xxh3(header)
     header += struct.pack("<Q", checksum)
     content, out = header, hook("pad header", pad(header, alignment))
-    at["header"], entries, record_ends, first = 0, [], [], 0
+    at["header"], entries, record_ends, first, copies, ranges = 0, [], [], 0, b"", []
     stored_bytes = {col.name: 0 for col in columns}
     for k, count in enumerate(blocks):
         at[f"block {k}"] = len(out)
@@ -244,6 +272,8 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
         record_ends.append({name: [base + begin + end for end in ends] if length else None
                             for name, (begin, ends, length) in ends_in_file.items()})
         content += block[:head_length]
+        copies += block[:head_length]
+        ranges.append(block_ranges(columns, part))
         at[f"end {k}"] = len(out) + len(block)
         out = hook(f"pad {k}", pad(out + block, alignment))
         first += count
@@ -254,12 +284,15 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     meta = struct.pack("<I", len(metadata))
     for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
         meta += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
-    sections = [(2, 0, meta), (3, 0, b"".join(data for data, _ in tallies.values())),
-                (4, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries))]
+    sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
+                (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies)]
     if key:
-        sections.append((1, 0, b"".join(struct.pack("<Q", h) for h, _ in pairs) +
+        sections.append((4, 0, b"".join(struct.pack("<Q", h) for h, _ in pairs) +
                          b"".join(struct.pack("<I", i) for _, i in pairs)))
-    for kind, flags, data in sorted([*sections, *extra_sections]):
+    if any(map(numeric, columns)):
+        sections.append((6, 1, b"".join(data for data, _ in ranges)))
+    sections = [section for section in sections if section[0] not in without]
+    for kind, flags, data in sorted([*sections, *extra_sections], reverse=True):
         data = hook(f"section {kind}", data)
         padded = hook(f"padded section {kind}", pad(data, 8))
         at[f"section {kind}"] = len(out)
@@ -284,6 +317,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
         "statistics": {name: fields for name, (_, fields) in tallies.items()},
         "blocks": [dict(zip(("offset", "block_length", "front_length", "first_sample", "sample_count"), entry))
                    for entry in entries],
+        "block_ranges": [fields for _, fields in ranges] if any(kind == 6 for kind, _, _ in sections) else None,
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
     }
     return Built(out, at, twin_, entries, content_hash, columns, record_ends)
@@ -293,15 +327,26 @@ def line(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-def manifest(columns, metadata, shards, /, **changes):
-    """dataset.json of shards: (name, Built). `changes` replace fields before the checksum is made."""
-    fields = dict(format="shardkit-dataset", version=1, samples=sum(b.twin["sample_count"] for _, b in shards),
+def shard_row(name, built, hashed=False):
+    row = dict(name=name, bytes=len(built.data), samples=built.twin["sample_count"], blocks=len(built.entries),
+               content_hash=built.hash.hex())
+    return row | (dict(sha256=hashlib.sha256(built.data).hexdigest()) if hashed else {})
+
+
+def manifest(columns, metadata, shards, /, hashed=(), **changes):
+    """dataset.json of shards: (name, Built). Those named in `hashed` have a sha256. `changes` replace fields before the
+    checksum is made."""
+    fields = dict(format="shardkit-dataset", version=1, features=[], samples=sum(b.twin["sample_count"] for _, b in shards),
                   bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
                   columns=[col.describe() for col in columns], metadata=metadata,
-                  shards=[dict(name=name, bytes=len(b.data), samples=b.twin["sample_count"], blocks=len(b.entries),
-                               content_hash=b.hash.hex()) for name, b in shards]) | changes
+                  shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
+    return manifest_text(fields.items())
+
+
+def manifest_text(fields):
+    """Of (key, value), in their order."""
     rows = []
-    for name, value in fields.items():
+    for name, value in fields:
         if isinstance(value, list) and value:
             rows.append(f'  "{name}": [\n' + ",\n".join("    " + line(item) for item in value) + "\n  ],\n")
         elif isinstance(value, dict) and value:

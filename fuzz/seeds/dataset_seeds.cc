@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "dataset_files.h"
 #include "format/block_header.h"
@@ -39,8 +40,9 @@ void AddStructures(const std::string& name, const std::string& shard, SeedWriter
   for (uint64_t entry = trailer->table_offset(); entry < shard.size() - format::kTrailerBytes;
        entry += format::kSectionEntryBytes) {
     const uint32_t kind = Load<uint32_t>(shard, entry);
-    if (kind < 1 || kind > 3) continue;
-    const std::string which = {static_cast<char>(std::array{0, 2, 0, 1}[kind]), '\0'};
+    const std::map<uint32_t, char> choices = {{2, 1}, {3, 0}, {4, 2}, {6, 3}};
+    if (!choices.contains(kind)) continue;
+    const std::string which = {choices.at(kind), kind == 6 ? '\x08' : '\0'};  // of a column of f64, or of bytes
     seeds.Add(
         "format", "section-" + std::to_string(kind) + "-" + name,
         Chosen(kSections, which + shard.substr(Load<uint64_t>(shard, entry + 8), Load<uint64_t>(shard, entry + 16))));
@@ -95,9 +97,12 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   }
   AddBlocks(seeds);
   std::vector<std::pair<size_t, std::string>> sections;
-  for (size_t i = 0; i < kDatasetFiles.size(); ++i)
-    sections.emplace_back(i, ReadFile(valid / "two-shards" / kDatasetFiles[i]));
-  seeds.Add("dataset", "two-shards", JoinSections(sections));
+  for (const char* name : {"sha256", "other-order", "two-shards"}) {
+    sections.clear();
+    for (size_t i = 0; i < kDatasetFiles.size(); ++i)
+      sections.emplace_back(i, ReadFile(valid / name / kDatasetFiles[i]));
+    seeds.Add("dataset", name, JoinSections(sections));
+  }
   sections.erase(sections.begin() + kIndex);
   seeds.Add("dataset", "without-index", JoinSections(sections));
   seeds.Add("dataset", "no-shards",

@@ -7,8 +7,8 @@
 
 namespace shardkit::fuzz {
 
-// A shard (format-spec/spec.md): header, records, chunks, block headers and their chain, sections, content hash,
-// trailer. In the trailer, also sets the lengths of file and footer to their actual values.
+// A shard (format-spec/spec.md): header, records, chunks, block headers, their chain and their copies, sections,
+// content hash, trailer. In the trailer, also sets the lengths of file and footer to their actual values.
 void RepairShard(std::string* shard);
 
 // dataset.idx: pages and header. When the manifest is readable, also its dataset_hash.

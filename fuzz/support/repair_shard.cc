@@ -23,7 +23,10 @@ class Repair {
 
   void Run() {
     if (shard_.size() < format::kFileHeaderPrefix + format::kTrailerBytes || !Header()) return;
-    for (uint64_t at = RoundUp(header_length_, alignment_); Within(at, 64, shard_.size());) {
+    // The footer has copies of block headers, which look like blocks.
+    const auto footer = Load<uint64_t>(shard_, shard_.size() - format::kTrailerBytes);
+    const uint64_t end = footer > header_length_ && footer < shard_.size() ? footer : shard_.size();
+    for (uint64_t at = RoundUp(header_length_, alignment_); Within(at, 64, end);) {
       const uint64_t length = Block(at);
       at = RoundUp(at + std::max<uint64_t>(length, 1), alignment_);
     }
@@ -60,7 +63,7 @@ class Repair {
     Write(at + 48, previous_);
     previous_ = Hash(at, header_length - kChecksum);
     Write(at + header_length - kChecksum, previous_);
-    blocks_[at] = previous_;
+    blocks_[at] = {previous_, header_length};
     content_.append(shard_, at, header_length);
     return Within(at, length, shard_.size()) ? length : 0;
   }
@@ -120,11 +123,24 @@ class Repair {
     if (Load<uint32_t>(shard_, entry) == static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) {
       for (uint64_t block = 0; block + 48 <= length; block += 48) {
         const auto found = blocks_.find(Load<uint64_t>(shard_, offset + block));
-        if (found != blocks_.end()) Write(offset + block + 40, found->second);
+        if (found != blocks_.end()) Write(offset + block + 40, found->second.checksum);
+      }
+    }
+    if (Load<uint32_t>(shard_, entry) == static_cast<uint32_t>(format::SectionKind::kBlockHeaders)) {
+      uint64_t at = offset;
+      for (const auto& [block, header] : blocks_) {
+        if (header.length > offset + length - at) break;
+        shard_.replace(at, header.length, shard_, block, header.length);
+        at += header.length;
       }
     }
     Write(entry + 24, Hash(offset, RoundUp(length, 8)));
   }
+
+  struct BlockHead {
+    uint64_t checksum;  // of the header
+    uint64_t length;    // of the header
+  };
 
   std::string& shard_;
   Schema schema_;
@@ -132,8 +148,8 @@ class Repair {
   uint64_t alignment_ = 0;
   uint64_t header_checksum_ = 0;
   uint64_t previous_ = 0;
-  std::string content_;                  // the bytes that the content hash covers
-  std::map<uint64_t, uint64_t> blocks_;  // offset to checksum of the header
+  std::string content_;                   // the bytes that the content hash covers
+  std::map<uint64_t, BlockHead> blocks_;  // by offset
 };
 
 }  // namespace

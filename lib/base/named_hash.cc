@@ -98,6 +98,17 @@ absl::StatusOr<std::unique_ptr<NamedHash>> NamedHash::Create(std::string_view na
   return internal::NewCryptoHash(name);
 }
 
+bool FromHexDigits(std::string_view digits, std::span<uint8_t> bytes) {
+  if (digits.size() != 2 * bytes.size()) return false;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const char c = digits[i];
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) return false;
+    bytes[i / 2] = static_cast<uint8_t>(bytes[i / 2] << 4 | digit);
+  }
+  return true;
+}
+
 absl::StatusOr<std::string> HexDigestOf(std::string_view name, std::string_view bytes) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::unique_ptr<NamedHash> hash, NamedHash::Create(name));
   hash->Update(bytes);

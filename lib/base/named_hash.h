@@ -1,7 +1,9 @@
 // Hashes chosen by name, for files whose digests other programs have listed.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -31,6 +33,9 @@ bool IsXxHashName(std::string_view name);
 
 // The digest of bytes in memory.
 absl::StatusOr<std::string> HexDigestOf(std::string_view name, std::string_view bytes);
+
+// Turns lower-case hexadecimal digits into bytes. False unless there are exactly two digits for each byte.
+bool FromHexDigits(std::string_view digits, std::span<uint8_t> bytes);
 
 namespace internal {
 

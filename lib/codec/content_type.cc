@@ -1,7 +1,5 @@
 #include "codec/content_type.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -18,9 +16,6 @@ constexpr std::array<std::string_view, 12> kTextExtensions = {"txt", "cls",  "ca
 
 constexpr std::array<std::string_view, 12> kImageExtensions = {"jpg", "jpeg", "jpe", "jfif", "png",  "webp",
                                                                "gif", "bmp",  "tif", "tiff", "avif", "jxl"};
-
-// A parser keeps memory in proportion to the largest document it has parsed. A parser above this capacity is replaced.
-constexpr size_t kKeptParserCapacity = size_t{16} << 20;
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
@@ -74,15 +69,6 @@ std::string_view ImageFormatName(ImageFormat format) {
   constexpr std::array<std::string_view, 9> kNames = {"unknown", "JPEG", "PNG",  "WebP",   "GIF",
                                                       "BMP",     "TIFF", "AVIF", "JPEG XL"};
   return kNames[static_cast<size_t>(format)];
-}
-
-bool IsValidJson(std::string_view bytes) {
-  // simdjson's On-Demand front end would not check the parts that are not read.
-  thread_local simdjson::dom::parser parser;
-  simdjson::dom::element document;
-  const bool valid = parser.parse(bytes.data(), bytes.size()).get(document) == simdjson::SUCCESS;
-  if (parser.capacity() > kKeptParserCapacity) parser = simdjson::dom::parser();
-  return valid;
 }
 
 bool IsImageExtension(std::string_view extension) {

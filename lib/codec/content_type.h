@@ -1,6 +1,7 @@
 // Determines the type of a value from its bytes.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "shardkit/schema.h"
@@ -22,6 +23,12 @@ bool IsImageExtension(std::string_view extension);
 // valid JSON document; kJpeg, kPng and kImage a value with such a signature, or an empty value.
 bool FitsType(std::string_view bytes, Type type);
 
+// The most arrays and objects that may stand within one another (spec.md, "Limits").
+inline constexpr size_t kMaxJsonDepth = 1024;
+
+// Whether the bytes are one JSON text as spec.md, section 4, defines it: any text of RFC 8259's grammar in UTF-8 that
+// keeps to kMaxJsonDepth, with numbers of any size, any escapes, repeated names, and white space around it. Looks at
+// each byte once and allocates nothing.
 bool IsValidJson(std::string_view bytes);
 
 }  // namespace shardkit

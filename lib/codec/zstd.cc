@@ -9,32 +9,56 @@
 
 #include "base/endian.h"
 #include "base/errors.h"
+#include "base/status_macros.h"
 
 namespace shardkit {
 namespace {
 
+// The window of a frame, which a decoder may need as memory, is limited (spec.md, "Limits"). A frame of a single
+// segment has no field for it, because its window is its content (RFC 8878, section 3.1.1.1).
+constexpr uint8_t kSingleSegmentFlag = 1 << 5;
+constexpr uint8_t kMaxWindowDescriptor = 17 << 3;  // 2^(10 + 17) bytes
+
+bool WindowPassesLimit(std::string_view frame) {
+  return (static_cast<uint8_t>(frame[4]) & kSingleSegmentFlag) == 0 &&
+         static_cast<uint8_t>(frame[5]) > kMaxWindowDescriptor;
+}
+
 ZSTD_CCtx* AsCompression(void* context) { return static_cast<ZSTD_CCtx*>(context); }
 ZSTD_DCtx* AsDecompression(void* context) { return static_cast<ZSTD_DCtx*>(context); }
+
+absl::Status MalformedDictionary(const std::string& bytes) {
+  return DataLoss("zstd dictionary: its ", bytes.size(), " bytes are malformed");
+}
 
 }  // namespace
 
 int MinZstdLevel() { return ZSTD_minCLevel(); }
 int MaxZstdLevel() { return ZSTD_maxCLevel(); }
 
-absl::StatusOr<std::shared_ptr<const ZstdDictionary>> ZstdDictionary::Create(std::string bytes, int level) {
-  if (level < MinZstdLevel() || level > MaxZstdLevel()) {
-    return InvalidArgument("zstd level ", level, " is outside ", MinZstdLevel(), " to ", MaxZstdLevel());
-  }
+absl::StatusOr<std::shared_ptr<ZstdDictionary>> ZstdDictionary::Load(std::string bytes) {
   if (bytes.empty()) return DataLoss("zstd dictionary: it is empty");
   std::shared_ptr<ZstdDictionary> dictionary(new ZstdDictionary);
   dictionary->bytes_ = std::move(bytes);
   const std::string& content = dictionary->bytes_;
-  dictionary->compression_ = ZSTD_createCDict(content.data(), content.size(), level);
   dictionary->decompression_ = ZSTD_createDDict(content.data(), content.size());
-  if (dictionary->compression_ == nullptr || dictionary->decompression_ == nullptr) {
-    return DataLoss("zstd dictionary: its ", content.size(), " bytes are malformed");
+  if (dictionary->decompression_ == nullptr) return MalformedDictionary(content);
+  return dictionary;
+}
+
+absl::StatusOr<std::shared_ptr<const ZstdDictionary>> ZstdDictionary::CreateForReading(std::string bytes) {
+  return Load(std::move(bytes));
+}
+
+absl::StatusOr<std::shared_ptr<const ZstdDictionary>> ZstdDictionary::Create(std::string bytes, int level) {
+  if (level < MinZstdLevel() || level > MaxZstdLevel()) {
+    return InvalidArgument("zstd level ", level, " is outside ", MinZstdLevel(), " to ", MaxZstdLevel());
   }
-  return std::shared_ptr<const ZstdDictionary>(std::move(dictionary));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<ZstdDictionary> dictionary, Load(std::move(bytes)));
+  const std::string& content = dictionary->bytes_;
+  dictionary->compression_ = ZSTD_createCDict(content.data(), content.size(), level);
+  if (dictionary->compression_ == nullptr) return MalformedDictionary(content);
+  return dictionary;
 }
 
 ZstdDictionary::~ZstdDictionary() {
@@ -94,6 +118,7 @@ absl::Status ZstdDecompressor::Decompress(std::string_view compressed, const Zst
   if (frame != compressed.size()) {
     return DataLoss("zstd: ", compressed.size() - frame, " bytes follow the frame of ", frame);
   }
+  if (WindowPassesLimit(compressed)) return DataLoss("zstd: the frame's window passes 128 MiB");
   const unsigned long long content = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
   if (content == ZSTD_CONTENTSIZE_UNKNOWN) return DataLoss("zstd: the frame does not say its content size");
   if (content != out.size()) {

@@ -18,11 +18,13 @@ inline constexpr int kDefaultZstdLevel = 3;
 int MinZstdLevel();
 int MaxZstdLevel();
 
-// A digested dictionary. Any number of compressors and decompressors, on any thread, may share it. `level` is the level
-// of the compressors.
+// A digested dictionary. Any number of compressors and decompressors, on any thread, may share it.
 class ZstdDictionary {
  public:
+  // For compressing at `level`, and for decompressing. DataLoss when the bytes are malformed.
   static absl::StatusOr<std::shared_ptr<const ZstdDictionary>> Create(std::string bytes, int level);
+  // For decompressing only.
+  static absl::StatusOr<std::shared_ptr<const ZstdDictionary>> CreateForReading(std::string bytes);
   ~ZstdDictionary();
   const std::string& bytes() const { return bytes_; }
 
@@ -30,6 +32,7 @@ class ZstdDictionary {
   friend class ZstdCompressor;
   friend class ZstdDecompressor;
   ZstdDictionary() = default;
+  static absl::StatusOr<std::shared_ptr<ZstdDictionary>> Load(std::string bytes);
   std::string bytes_;
   void* compression_ = nullptr;
   void* decompression_ = nullptr;

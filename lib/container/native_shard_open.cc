@@ -21,6 +21,10 @@ constexpr uint64_t kTailRead = 16384;
 // Headers without dictionaries or hundreds of columns fit in this.
 constexpr uint64_t kHeadRead = 4096;
 
+// Copies of block headers that pass this are not kept in memory, since many shards may be open at once: blocks are then
+// read with their own headers. 16 MiB are those of 85 GB of blocks with ten columns.
+constexpr uint64_t kMaxHeaderCopies = uint64_t{16} << 20;
+
 absl::StatusOr<std::string> ReadRange(const RandomAccessFile& file, uint64_t offset, uint64_t length) {
   std::string bytes(length, '\0');
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
@@ -56,7 +60,7 @@ absl::Status NativeShardReader::Initialise() {
     SHARDKIT_ASSIGN_OR_RETURN(head, ReadRange(*file_, 0, header_length));
   }
   SHARDKIT_ASSIGN_OR_RETURN(header_, format::DecodeFileHeader(std::string_view(head).substr(0, header_length)));
-  SHARDKIT_RETURN_IF_ERROR(LoadDictionaries());
+  LoadDictionaries();
 
   if (size < format::kTrailerBytes) return DataLoss("trailer: the file is too short to be a shard");
   const uint64_t tail_length = std::min(size, kTailRead);
@@ -86,13 +90,19 @@ absl::Status NativeShardReader::Initialise() {
   return absl::OkStatus();
 }
 
-absl::Status NativeShardReader::LoadDictionaries() {
-  dictionaries_.resize(header_.schema.size());
+void NativeShardReader::LoadDictionaries() {
+  dictionaries_.resize(header_.schema.size(), DataLoss("encoded with a dictionary that the header does not have"));
   for (const format::Dictionary& dictionary : header_.dictionaries) {
-    SHARDKIT_ASSIGN_OR_RETURN(dictionaries_[dictionary.column],
-                              ZstdDictionary::Create(dictionary.bytes, kDefaultZstdLevel));
+    dictionaries_[dictionary.column] = ZstdDictionary::CreateForReading(dictionary.bytes);
   }
-  return absl::OkStatus();
+}
+
+std::vector<std::pair<size_t, absl::Status>> NativeShardReader::damaged_dictionaries() const {
+  std::vector<std::pair<size_t, absl::Status>> damaged;
+  for (const size_t column : dictionary_columns()) {
+    if (!dictionaries_[column].ok()) damaged.emplace_back(column, dictionaries_[column].status());
+  }
+  return damaged;
 }
 
 absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks(std::unique_ptr<RandomAccessFile> file,
@@ -109,7 +119,7 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::OpenBlocks
   if (!blocks.empty()) reader->trailer_.sample_count = blocks.back().first_sample + blocks.back().sample_count;
   reader->trailer_.block_count = blocks.size();
   reader->blocks_ = std::move(blocks);
-  if (absl::Status status = reader->LoadDictionaries(); !status.ok()) return Annotate(status, reader->path());
+  reader->LoadDictionaries();
   return reader;
 }
 
@@ -125,9 +135,12 @@ absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind k
   if (kind == format::SectionKind::kMetadata && section->length > format::kMaxMetadataLength) {
     return DataLoss(path(), ": metadata: over 64 MiB");
   }
-  const uint64_t expected = kind == format::SectionKind::kKeyIndex ? 12 * trailer_.sample_count : section->length;
-  if (section->length != expected) {
+  if (kind == format::SectionKind::kKeyIndex && section->length != 12 * trailer_.sample_count) {
     return DataLoss(path(), ": key index: its length does not fit ", trailer_.sample_count, " samples");
+  }
+  const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
+  if (kind == format::SectionKind::kBlockHeaders && section->length != header_length * trailer_.block_count) {
+    return DataLoss(path(), ": block headers: their length does not fit ", trailer_.block_count, " blocks");
   }
   SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadRange(*file_, section->offset, format::PaddedLength(*section)));
   if (absl::Status status = format::CheckSection(*section, bytes); !status.ok()) {
@@ -151,12 +164,44 @@ absl::StatusOr<std::vector<ColumnStatistics>> NativeShardReader::ReadStatistics(
   return statistics;
 }
 
+absl::StatusOr<BlockRanges> ShardReader::ReadBlockRanges() const {
+  return NotFound(path(), ": has no ranges of its blocks");
+}
+
+absl::StatusOr<BlockRanges> NativeShardReader::ReadBlockRanges() const {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kBlockRanges));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto statistics, ReadStatistics());
+  auto ranges = format::DecodeBlockRanges(header_.schema, blocks_, bytes);
+  const absl::Status status =
+      ranges.ok() ? format::CompareBlockRanges(header_.schema, *ranges, statistics) : ranges.status();
+  if (!status.ok()) return Annotate(status, path());
+  return ranges;
+}
+
+// Does nothing when there are no copies, or too many to keep in memory.
+absl::Status NativeShardReader::LoadHeaderCopies() const {
+  const auto section =
+      std::ranges::find(sections_, static_cast<uint32_t>(format::SectionKind::kBlockHeaders), &format::Section::kind);
+  if (section == sections_.end() || section->length > kMaxHeaderCopies) return absl::OkStatus();
+  std::lock_guard lock(sections_mutex_);
+  if (header_copies_) return absl::OkStatus();
+  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadSection(format::SectionKind::kBlockHeaders));
+  header_copies_ = std::make_shared<const std::string>(std::move(bytes));
+  return absl::OkStatus();
+}
+
+// Null when they are not loaded.
+std::shared_ptr<const std::string> NativeShardReader::LoadedHeaderCopies() const {
+  std::lock_guard lock(sections_mutex_);
+  return header_copies_;
+}
+
 absl::StatusOr<std::optional<uint64_t>> NativeShardReader::FindKey(std::string_view key, BlockBuffer* buffer) const {
   const std::optional<size_t> key_column = header_.schema.key_column();
   if (!key_column) return FailedPrecondition(path(), ": has no key column");
   std::shared_ptr<const std::string> index;
   {
-    std::lock_guard lock(key_index_mutex_);
+    std::lock_guard lock(sections_mutex_);
     if (!key_index_) {
       SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadSection(format::SectionKind::kKeyIndex));
       key_index_ = std::make_shared<const std::string>(std::move(bytes));

@@ -19,10 +19,12 @@ namespace {
 using format::ColumnEntry;
 using format::Encoding;
 
-// Chunks with a gap of at most this are read in one request: reading the gap costs less than another request.
-constexpr uint64_t kCoalesceGap = 4096;
+// Chunks with a gap of at most this are read in one request: 16 KiB take a fast device some microseconds, and another
+// request takes it tens of them.
+constexpr uint64_t kCoalesceGap = 16384;
 
-// A front up to this size is read whole even when not all of it is wanted.
+// Without a copy of its header, a front up to this size is read whole even when not all of it is wanted: this saves the
+// request for the header.
 constexpr uint64_t kSmallFront = 65536;
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
@@ -58,7 +60,8 @@ absl::Status NativeShardReader::CheckHeader(const BlockInfo& info, std::string_v
 }
 
 // Fills state.stored with the wanted chunks, each at its offset in the block.
-absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const {
+absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, BlockBuffer::State& state) const {
+  const BlockInfo& info = blocks_[index];
   bool all_heads = true, any_values = false;
   for (size_t i = 0; i < state.wanted.size(); ++i) {
     all_heads = all_heads && static_cast<Part>(state.wanted[i]) != Part::kNothing;
@@ -66,11 +69,21 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
   }
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
   if (info.front_length < header_length) return DataLoss("block directory: front length is shorter than the header");
-  const uint64_t first = all_heads || info.front_length <= kSmallFront ? info.front_length : header_length;
+  // The heads of all columns lie behind the header: the block's own costs no request then.
+  const auto copies = with_copy && !all_heads ? LoadedHeaderCopies() : nullptr;
+  const bool whole_front = !copies && (all_heads || info.front_length <= kSmallFront);
+  const uint64_t first = whole_front ? info.front_length : header_length;
   SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, first, "its front has"));
   state.stored.resize_discard(first);
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), first}));
-  SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
+  if (copies) {
+    std::memcpy(state.stored.data(), copies->data() + header_length * index, header_length);
+    if (absl::Status status = CheckHeader(info, state.stored.view(), state); !status.ok()) {
+      return Annotate(status, "copy in the block headers section");
+    }
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset, {state.stored.data(), first}));
+    SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
+  }
 
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   uint64_t total = first;
@@ -104,7 +117,8 @@ absl::Status NativeShardReader::ReadWantedParts(const BlockInfo& info, BlockBuff
 
 // Reads what is wanted of the block and checks its header. Returns the address of the block's first byte. If all
 // columns are wanted, this may read only the beginning, and ReadUpTo reads the rest.
-absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuffer::State& state) const {
+absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, bool with_copy,
+                                                          BlockBuffer::State& state) const {
   const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
   const bool everything =
@@ -123,7 +137,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, BlockBuf
   }
   state.mapped = nullptr;
   if (!everything) {
-    SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(info, state));
+    SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(index, with_copy, state));
     state.read_length = padded;  // nothing is left for ReadUpTo to read
     return state.stored.data();
   }
@@ -232,8 +246,8 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   } else if (entry.encoding != Encoding::kRaw) {
     const ZstdDictionary* dictionary = nullptr;
     if (entry.encoding == Encoding::kZstdDictionary) {
-      dictionary = dictionaries_[i].get();
-      if (dictionary == nullptr) return damaged(DataLoss("encoded with a dictionary that the header does not have"));
+      if (!dictionaries_[i].ok()) return damaged(dictionaries_[i].status());
+      dictionary = dictionaries_[i]->get();
     }
     absl::Status status = state.decompressor.Decompress(head, dictionary, {raw.data(), entry.raw_length});
     if (!status.ok()) return damaged(status);
@@ -274,7 +288,8 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
   state.owner = 0;
   state.shown = file_.get();
-  absl::StatusOr<const char*> base = ReadStored(index, state);
+  // What is damaged is read with as few other parts of the file as possible.
+  absl::StatusOr<const char*> base = ReadStored(index, /*with_copy=*/damage == nullptr, state);
   absl::Status status = base.ok() ? ParseColumns(*base, state, damage) : base.status();
   if (status.ok() && damage == nullptr) status = CheckPadding(index, *base, state);
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
@@ -302,6 +317,10 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
     if (column >= state.wanted.size()) return InvalidArgument(path(), ": there is no column ", column);
     state.wanted[column] = static_cast<uint8_t>(Part::kAll);
   }
+  // A map shows the header without a request. A single value is read with the copies if they are loaded, but for it
+  // alone they would be one more request.
+  const bool projected = std::ranges::find(state.wanted, static_cast<uint8_t>(Part::kNothing)) != state.wanted.end();
+  if (projected && damage == nullptr && !file_->Mapped()) SHARDKIT_RETURN_IF_ERROR(LoadHeaderCopies());
   SHARDKIT_RETURN_IF_ERROR(Load(index, state, damage));
   *view = state.view;
   return absl::OkStatus();

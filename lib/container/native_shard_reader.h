@@ -36,6 +36,7 @@ class NativeShardReader : public ShardReader {
   std::vector<size_t> dictionary_columns() const override;
   absl::StatusOr<Metadata> ReadMetadata() const override;
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
+  absl::StatusOr<BlockRanges> ReadBlockRanges() const override;
   absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                          BlockView* view) const override;
   absl::Status SalvageBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
@@ -55,8 +56,12 @@ class NativeShardReader : public ShardReader {
   const std::vector<format::Section>& sections() const { return sections_; }
   const RandomAccessFile& file() const { return *file_; }
 
-  // Reads the heads of all columns of block `index`, without the values of blob columns. Leaves the decoded header in
-  // buffer->state().header.
+  // The columns whose dictionary is malformed, each with the DataLoss that reading a chunk with it gives. Chunks that
+  // do not need it can be read.
+  std::vector<std::pair<size_t, absl::Status>> damaged_dictionaries() const;
+
+  // Reads the heads of all columns of block `index`, without the values of blob columns. Leaves the decoded header,
+  // which is the block's own and not its copy, in buffer->state().header.
   absl::Status ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const;
 
   // Checks a section and its padding, and returns it without the padding. NotFound when the shard has none of that
@@ -74,17 +79,20 @@ class NativeShardReader : public ShardReader {
 
   NativeShardReader() = default;
   absl::Status Initialise();
-  absl::Status LoadDictionaries();
+  void LoadDictionaries();
   absl::Status Read(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
                     BlockDamage* damage) const;
   // Loads what state.wanted asks for. With `damage`, damaged columns and values are recorded there and are no error.
   absl::Status Load(size_t index, BlockBuffer::State& state, BlockDamage* damage = nullptr) const;
-  absl::StatusOr<const char*> ReadStored(size_t index, BlockBuffer::State& state) const;
+  // `with_copy`: the block's header may be taken from the copies, if they are loaded.
+  absl::StatusOr<const char*> ReadStored(size_t index, bool with_copy, BlockBuffer::State& state) const;
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;
   absl::StatusOr<uint64_t> HashValues(const char* base, const format::ColumnEntry& entry,
                                       BlockBuffer::State& state) const;
   absl::Status CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const;
-  absl::Status ReadWantedParts(const BlockInfo& info, BlockBuffer::State& state) const;
+  absl::Status ReadWantedParts(size_t index, bool with_copy, BlockBuffer::State& state) const;
+  absl::Status LoadHeaderCopies() const;
+  std::shared_ptr<const std::string> LoadedHeaderCopies() const;
   absl::Status CheckHeader(const BlockInfo& info, std::string_view bytes, BlockBuffer::State& state) const;
   absl::Status ParseColumns(const char* base, BlockBuffer::State& state, BlockDamage* damage) const;
   absl::Status ParseColumn(size_t i, const char* base, std::span<char> raw, BlockBuffer::State& state,
@@ -97,13 +105,15 @@ class NativeShardReader : public ShardReader {
   ReadOptions options_;
   std::unique_ptr<RandomAccessFile> file_;
   format::FileHeader header_;
-  std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries_;  // per column
+  std::vector<absl::StatusOr<std::shared_ptr<const ZstdDictionary>>> dictionaries_;  // per column
   format::Trailer trailer_;
   std::vector<format::Section> sections_;
   std::vector<BlockInfo> blocks_;
 
-  mutable std::mutex key_index_mutex_;
+  // Sections that are read when they are first needed.
+  mutable std::mutex sections_mutex_;
   mutable std::shared_ptr<const std::string> key_index_;
+  mutable std::shared_ptr<const std::string> header_copies_;
 };
 
 }  // namespace shardkit

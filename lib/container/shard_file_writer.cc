@@ -9,6 +9,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "container/sha256.h"
 #include "format/chunk_checker.h"
 #include "format/footer.h"
 #include "io/publish_file.h"
@@ -26,20 +27,22 @@ constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
 absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(FileSystem& file_system,
                                                                          const std::string& path,
                                                                          const EncodingPlan& plan,
-                                                                         const ShardOptions& options) {
+                                                                         const ShardOptions& options,
+                                                                         std::unique_ptr<NamedHash> sha256) {
   format::FileHeader header;
   header.alignment = options.alignment;
   header.schema = plan.schema;
   for (size_t i = 0; i < plan.schema.size(); ++i) {
     if (plan.dictionaries[i]) header.dictionaries.push_back({static_cast<uint32_t>(i), plan.dictionaries[i]->bytes()});
   }
-  return CreateWithHeader(file_system, path, std::move(header), options);
+  return CreateWithHeader(file_system, path, std::move(header), options, std::move(sha256));
 }
 
 absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHeader(FileSystem& file_system,
                                                                                    const std::string& path,
                                                                                    format::FileHeader header,
-                                                                                   ShardOptions options) {
+                                                                                   ShardOptions options,
+                                                                                   std::unique_ptr<NamedHash> sha256) {
   std::unique_ptr<ShardFileWriter> writer(new ShardFileWriter());
   writer->file_system_ = &file_system;
   writer->path_ = path;
@@ -48,6 +51,7 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
   writer->options_.alignment = header.alignment;
   writer->schema_ = header.schema;
   writer->statistics_.resize(header.schema.size());
+  writer->sha256_ = std::move(sha256);
 
   std::string bytes = format::EncodeFileHeader(header);
   writer->content_hash_.Update(bytes);
@@ -56,7 +60,7 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
   writer->position_ = bytes.size();
 
   SHARDKIT_ASSIGN_OR_RETURN(writer->file_, file_system.CreateForStreaming(writer->temporary_path_));
-  if (absl::Status status = writer->file_->Append(bytes); !status.ok()) {
+  if (absl::Status status = writer->Append(bytes); !status.ok()) {
     (void)writer->Abort();
     return status;
   }
@@ -65,6 +69,11 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
 
 ShardFileWriter::~ShardFileWriter() {
   (void)Guarded("giving up", [this] { return Abort(); });
+}
+
+absl::Status ShardFileWriter::Append(std::string_view bytes) {
+  if (sha256_) sha256_->Update(bytes);
+  return file_->Append(bytes);
 }
 
 absl::Status ShardFileWriter::Write(EncodedBlock block, const Cancellation* cancellation) {
@@ -99,7 +108,7 @@ absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cance
 
 absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const StoredBlock& stored,
                                          const Cancellation* cancellation) {
-  SHARDKIT_RETURN_IF_ERROR(file_->Append(header_bytes_));
+  SHARDKIT_RETURN_IF_ERROR(Append(header_bytes_));
   format::ChunkChecker checker(schema_, block.header);
   Buffer piece;
   for (uint64_t done = header_bytes_.size(); done < block.length(); done += piece.size()) {
@@ -107,14 +116,14 @@ absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const Stored
     piece.resize_discard(std::min(kCopyPiece, block.length() - done));
     SHARDKIT_RETURN_IF_ERROR(stored.source->ReadAt(stored.offset + done, {piece.data(), piece.size()}));
     checker.Update(piece.view());
-    SHARDKIT_RETURN_IF_ERROR(file_->Append(piece.view()));
+    SHARDKIT_RETURN_IF_ERROR(Append(piece.view()));
   }
   if (!checker.damaged_columns().empty()) {
     return DataLoss(stored.source->path(), ": block at byte ", stored.offset, ": column \"",
                     schema_[checker.damaged_columns()[0]].name,
                     "\": other bytes were read than a moment ago; copy the file to a sound disk first");
   }
-  return file_->Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
+  return Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
 }
 
 absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
@@ -129,19 +138,24 @@ absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
     pieces.emplace_back(kZeros, piece);
     padding -= piece;
   }
+  for (const std::string_view piece : pieces) {
+    if (sha256_) sha256_->Update(piece);
+  }
   return file_->AppendPieces(pieces);
 }
 
 // The checksums of a value that does not fit in memory are known only after it has been copied, so the block's header
-// is written last.
+// is written last. A hash of the file in the order of its bytes then takes reading it again.
 absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellation* cancellation) {
+  if (sha256_) hash_again_ = true;
+  sha256_.reset();
   const std::string blank(format::BlockHeaderLength(schema_.size()), '\0');
-  SHARDKIT_RETURN_IF_ERROR(file_->Append(blank));
-  SHARDKIT_RETURN_IF_ERROR(file_->Append(block.heads.view()));
+  SHARDKIT_RETURN_IF_ERROR(Append(blank));
+  SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
   for (size_t k = 0; k < block.values.size(); ++k) {
     const size_t column = schema_.blob_columns()[k];
     if (column != block.file_column) {
-      SHARDKIT_RETURN_IF_ERROR(file_->Append(block.values[k].view()));
+      SHARDKIT_RETURN_IF_ERROR(Append(block.values[k].view()));
       continue;
     }
     StreamingHash64 value_hash, chunk_hash;
@@ -153,7 +167,7 @@ absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellat
       SHARDKIT_RETURN_IF_ERROR(block.file->ReadAt(done, {piece.data(), piece.size()}));
       value_hash.Update(piece.view());
       chunk_hash.Update(piece.view());
-      SHARDKIT_RETURN_IF_ERROR(file_->Append(piece.view()));
+      SHARDKIT_RETURN_IF_ERROR(Append(piece.view()));
       done += piece.size();
     }
     format::ColumnEntry& entry = block.header.columns[column];
@@ -162,10 +176,9 @@ absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellat
     tail.resize(tail.size() + RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length, '\0');
     chunk_hash.Update(tail);
     entry.values_checksum = chunk_hash.Digest();
-    SHARDKIT_RETURN_IF_ERROR(file_->Append(tail));
+    SHARDKIT_RETURN_IF_ERROR(Append(tail));
   }
-  SHARDKIT_RETURN_IF_ERROR(
-      file_->Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0')));
+  SHARDKIT_RETURN_IF_ERROR(Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0')));
   header_bytes_.clear();
   format::EncodeBlockHeader(block.header, &header_bytes_);
   return file_->WriteAt(position_, header_bytes_);
@@ -185,6 +198,8 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
     }
   }
   for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(block.statistics[i]);
+  block_headers_ += header_bytes_;
+  format::AppendBlockRanges(schema_, block.statistics, &block_ranges_);
   key_hashes_.insert(key_hashes_.end(), block.key_hashes.begin(), block.key_hashes.end());
   previous_ = header.checksum;
   sample_count_ += header.sample_count;
@@ -193,8 +208,12 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
   since_writeback_ += length;
 }
 
-absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
+absl::StatusOr<ShardSummary> ShardFileWriter::Finish(const Cancellation* cancellation) {
   format::FooterBuilder footer(position_);
+  const bool ranged = std::ranges::any_of(
+      schema_.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
+  if (ranged) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
+  footer.Add(format::SectionKind::kBlockHeaders, block_headers_);
   if (schema_.key_column()) footer.Add(format::SectionKind::kKeyIndex, format::EncodeKeyIndex(std::move(key_hashes_)));
   footer.Add(format::SectionKind::kMetadata, format::EncodeMetadata(options_.metadata));
   footer.Add(format::SectionKind::kStatistics, format::EncodeStatistics(statistics_));
@@ -205,9 +224,17 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   trailer.content_hash = content_hash_.Digest();
   trailer.header_checksum = header_checksum_;
   const std::string bytes = footer.Finish(trailer);
-  SHARDKIT_RETURN_IF_ERROR(file_->Append(bytes));
+  SHARDKIT_RETURN_IF_ERROR(Append(bytes));
   if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_->Close());
+  if (hash_again_) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto written, file_system_->OpenForReading(temporary_path_));
+    SHARDKIT_ASSIGN_OR_RETURN(digest_, FileSha256(*written, [&] {
+                                return cancellation ? cancellation->Check("hashing a shard") : absl::OkStatus();
+                              }));
+  } else if (sha256_) {
+    SHARDKIT_ASSIGN_OR_RETURN(digest_, DigestOf(*sha256_));
+  }
   SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, path_));
   file_.reset();
   if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_system_->SyncDirectory(ParentDirectory(path_)));

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/hash.h"
+#include "base/named_hash.h"
 #include "container/block_encoder.h"
 #include "container/shard_index_part.h"
 #include "format/file_header.h"
@@ -31,14 +34,17 @@ struct StoredBlock {
 // One thread at a time. Writes to PATH.tmp.
 class ShardFileWriter {
  public:
+  // `sha256`, which may be null, hashes all bytes of the file while they are written.
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> Create(FileSystem& file_system, const std::string& path,
-                                                                 const EncodingPlan& plan, const ShardOptions& options);
+                                                                 const EncodingPlan& plan, const ShardOptions& options,
+                                                                 std::unique_ptr<NamedHash> sha256 = nullptr);
 
   // Like Create, with a header that exists already. The header's alignment is used, not that of the options.
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(FileSystem& file_system,
                                                                            const std::string& path,
                                                                            format::FileHeader header,
-                                                                           ShardOptions options);
+                                                                           ShardOptions options,
+                                                                           std::unique_ptr<NamedHash> sha256 = nullptr);
   ~ShardFileWriter();
 
   // `cancellation` may be null. It is checked between the pieces of a value that is too large for memory.
@@ -53,14 +59,19 @@ class ShardFileWriter {
   // Where the next block would begin.
   uint64_t position() const { return position_; }
 
-  absl::StatusOr<ShardSummary> Finish();
+  // `cancellation` may be null. It is checked while a file is read again for its hash.
+  absl::StatusOr<ShardSummary> Finish(const Cancellation* cancellation = nullptr);
   absl::Status Abort();
+
+  // Of the finished file, if it was asked for.
+  const std::optional<Sha256>& sha256() const { return digest_; }
 
   // What has been written, for the offset index.
   ShardIndexPart TakeIndexPart() { return std::move(index_); }
 
  private:
   ShardFileWriter() = default;
+  absl::Status Append(std::string_view bytes);
   absl::Status WritePieces(EncodedBlock& block);
   absl::Status WriteWithFile(EncodedBlock& block, const Cancellation* cancellation);
   absl::Status CopyPieces(const EncodedBlock& block, const StoredBlock& stored, const Cancellation* cancellation);
@@ -79,10 +90,15 @@ class ShardFileWriter {
   uint64_t previous_ = 0;
   uint64_t since_writeback_ = 0;
   StreamingHash128 content_hash_;
+  std::unique_ptr<NamedHash> sha256_;
+  bool hash_again_ = false;  // the bytes were not written in their order
+  std::optional<Sha256> digest_;
   ShardIndexPart index_;
   std::vector<ColumnStatistics> statistics_;
   std::vector<uint64_t> key_hashes_;
-  std::string header_bytes_;
+  std::string header_bytes_;   // of the last block
+  std::string block_headers_;  // of all blocks
+  std::string block_ranges_;
 };
 
 }  // namespace shardkit

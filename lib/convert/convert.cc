@@ -26,6 +26,14 @@ std::string JobOf(const ConversionInput& input, const ConvertOptions& options) {
   return job;
 }
 
+absl::Status CheckOptions(const ConvertOptions& options) {
+  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.pack.dataset.partition, options.pack.dataset.partition_count));
+  if (!options.pack.dataset.sha256 || options.to == Container::kShard) return absl::OkStatus();
+  return InvalidArgument("--sha256 is only for --to shard", options.to == Container::kMds
+                                                                ? "; --hash sha256 writes hashes into the index of MDS"
+                                                                : "; shardctl index --wids lists the MD5 of tars");
+}
+
 absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_system, const ConversionInput& input,
                                                             const Schema& schema, const std::string& output,
                                                             const ConvertOptions& options) {
@@ -91,7 +99,7 @@ std::string_view ContainerName(Container container) {
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.pack.dataset.partition, options.pack.dataset.partition_count));
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(*source, options.pack));
   auto schema = Schema::Create(std::move(columns));
@@ -102,7 +110,7 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.pack.dataset.partition, options.pack.dataset.partition_count));
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
   return PackNowhere(*source, options.pack);
 }

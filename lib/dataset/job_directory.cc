@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/json.h"
+#include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "io/publish_file.h"
@@ -37,6 +38,9 @@ std::string FormatEntry(const JournalEntry& entry) {
   JsonValue line = JsonValue::Object();
   line.Set("name", entry.shard.name).Set("bytes", entry.shard.bytes).Set("samples", entry.shard.samples);
   line.Set("blocks", entry.shard.blocks).Set("content_hash", ToHex(entry.shard.content_hash));
+  // Kept, and not computed again when the run is resumed: a shard that is damaged meanwhile must not get the hash of
+  // the damage.
+  if (entry.shard.sha256) line.Set("sha256", ToHex(*entry.shard.sha256));
   line.Set("next_position", entry.next_position).Set("skipped", std::move(skipped)).Set("details", entry.details);
   return line.Format() + "\n";
 }
@@ -57,6 +61,10 @@ bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content
     entry->shard.samples = number(json, "samples");
     entry->shard.blocks = number(json, "blocks");
     *content_hash = text(json, "content_hash");
+    if (json.at_key("sha256").error() == simdjson::SUCCESS &&
+        !FromHexDigits(text(json, "sha256"), entry->shard.sha256.emplace())) {
+      return false;
+    }
     entry->next_position = number(json, "next_position");
     entry->details = text(json, "details");
     const simdjson::dom::array list = json["skipped"].get_array();

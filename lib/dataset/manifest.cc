@@ -3,12 +3,18 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <initializer_list>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+#include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/named_hash.h"
 #include "base/status_macros.h"
 
 namespace shardkit {
@@ -17,6 +23,9 @@ namespace {
 constexpr std::string_view kFormatName = "shardkit-dataset";
 constexpr uint64_t kManifestVersion = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
+constexpr uint64_t kMaxCount = uint64_t{1} << 62;  // spec.md, section 10
+// What "features" may hold: names of additions without which a dataset would be read wrong.
+constexpr std::array<std::string_view, 0> kKnownFeatures = {};
 constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
 std::string Quote(std::string_view text) { return JsonValue(text).Format(); }
@@ -25,17 +34,6 @@ std::string Hex64(uint64_t value) {
   std::string out(16, '0');
   for (size_t i = 16; i-- > 0; value >>= 4) out[i] = "0123456789abcdef"[value & 15];
   return out;
-}
-
-bool FromHex(std::string_view text, ContentHash* hash) {
-  if (text.size() != 32) return false;
-  for (size_t i = 0; i < 32; ++i) {
-    const char c = text[i];
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (digit < 0) return false;
-    (*hash)[i / 2] = static_cast<uint8_t>((*hash)[i / 2] << 4 | digit);
-  }
-  return true;
 }
 
 std::string FormatColumn(const Column& column) {
@@ -57,17 +55,58 @@ std::string FormatColumn(const Column& column) {
   return out;
 }
 
-// The parsing functions below throw simdjson_error. ParseManifest turns it into DataLoss.
+// The parsing functions below throw simdjson_error or Malformed, which ParseManifest turns into DataLoss, or Newer,
+// which it turns into Unimplemented.
+using simdjson::ondemand::document;
 using simdjson::ondemand::object;
 using simdjson::ondemand::value;
 
+struct Malformed {
+  std::string what;
+};
+
+struct Newer {
+  std::string what;
+};
+
 std::string_view ToString(simdjson::simdjson_result<value> element) { return element.get_string().value(); }
+
+// The keys of an object. The views must be valid until this is destroyed.
+class Keys {
+ public:
+  std::string_view Note(std::string_view key) { return keys_.emplace_back(key); }
+
+  // Call after the last key. Two readers could take different ones of two equal keys, so these are refused.
+  void Check(std::initializer_list<std::string_view> required) {
+    std::ranges::sort(keys_);
+    const auto twice = std::ranges::adjacent_find(keys_);
+    if (twice != keys_.end()) throw Malformed{StrCat("the key ", Quote(*twice), " stands twice in an object")};
+    for (const std::string_view key : required) {
+      if (!std::ranges::binary_search(keys_, key)) throw Malformed{StrCat("an object lacks the key ", Quote(key))};
+    }
+  }
+
+ private:
+  absl::InlinedVector<std::string_view, 8> keys_;
+};
+
+struct Totals {
+  uint64_t samples = 0, bytes = 0, blocks = 0;
+  bool operator==(const Totals&) const = default;
+};
+
+uint64_t ToCount(simdjson::simdjson_result<value> element) {
+  const uint64_t count = element.get_uint64().value();
+  if (count > kMaxCount) throw Malformed{StrCat("a count of ", count, " is over the limit of 2^62")};
+  return count;
+}
 
 Column ParseColumn(object fields) {
   Column column;
   std::string type, dtype, codec;
+  Keys keys;
   for (auto field : fields) {
-    const std::string_view key = field.unescaped_key().value();
+    const std::string_view key = keys.Note(field.unescaped_key().value());
     if (key == "name") {
       column.name = std::string(ToString(field.value()));
     } else if (key == "type") {
@@ -85,36 +124,44 @@ Column ParseColumn(object fields) {
       for (auto dimension : field.value().get_array()) column.shape->push_back(dimension.get_uint64().value());
     }
   }
+  keys.Check({"name", "type", "codec", "nullable", "key"});
   const auto parse = [&](const std::string& name) {
     const std::optional<Type> found = TypeFromName(name);
-    if (!found) throw simdjson::simdjson_error(simdjson::INCORRECT_TYPE);
+    if (!found) throw Newer{StrCat("column ", Quote(column.name), ": type ", Quote(name), " is not known")};
     return *found;
   };
   column.type = parse(type);
-  if (column.type == Type::kNdarray) column.dtype = parse(dtype);
-  if (codec != "none" && codec != "zstd") throw simdjson::simdjson_error(simdjson::INCORRECT_TYPE);
+  if (column.type == Type::kNdarray) {
+    keys.Check({"dtype", "shape"});
+    column.dtype = parse(dtype);
+  }
+  if (codec != "none" && codec != "zstd") {
+    throw Newer{StrCat("column ", Quote(column.name), ": codec ", Quote(codec), " is not known")};
+  }
   column.codec = codec == "zstd" ? Codec::kZstd : Codec::kNone;
   return column;
 }
 
 ManifestShard ParseShard(object fields) {
   ManifestShard shard;
-  bool has_hash = false;
+  Keys keys;
   for (auto field : fields) {
-    const std::string_view key = field.unescaped_key().value();
+    const std::string_view key = keys.Note(field.unescaped_key().value());
     if (key == "name") {
       shard.name = std::string(ToString(field.value()));
     } else if (key == "bytes") {
-      shard.bytes = field.value().get_uint64().value();
+      shard.bytes = ToCount(field.value());
     } else if (key == "samples") {
-      shard.samples = field.value().get_uint64().value();
+      shard.samples = ToCount(field.value());
     } else if (key == "blocks") {
-      shard.blocks = field.value().get_uint64().value();
-    } else if (key == "content_hash") {
-      has_hash = FromHex(ToString(field.value()), &shard.content_hash);
+      shard.blocks = ToCount(field.value());
+    } else if (key == "content_hash" && !FromHexDigits(ToString(field.value()), shard.content_hash)) {
+      throw Malformed{"a shard's content_hash is not 32 lower-case hexadecimal digits"};
+    } else if (key == "sha256" && !FromHexDigits(ToString(field.value()), shard.sha256.emplace())) {
+      throw Malformed{"a shard's sha256 is not 64 lower-case hexadecimal digits"};
     }
   }
-  if (!has_hash) throw simdjson::simdjson_error(simdjson::INCORRECT_TYPE);
+  keys.Check({"name", "bytes", "samples", "blocks", "content_hash"});
   return shard;
 }
 
@@ -131,11 +178,90 @@ bool IsSafeName(std::string_view name) {
 
 absl::Status CheckChecksum(std::string_view text) {
   const size_t line = text.rfind(kChecksumKey);
-  if (line == text.npos) return DataLoss("manifest: has no checksum");
+  if (line == text.npos) {
+    return DataLoss(
+        "manifest: has no checksum: it was cut short (shardctl index makes it anew), or is none of Shardkit");
+  }
   const std::string_view end = text.substr(line + kChecksumKey.size());
   if (end == StrCat(Hex64(Hash64(text.substr(0, line + 1))), "\"\n}\n")) return absl::OkStatus();
   return DataLoss("manifest checksum is wrong, or bytes follow it: the file was damaged or edited; run shardctl index ",
                   "to make it anew");
+}
+
+// The value of a key of the manifest, wherever the key stands. The keys that say whether the others can be understood
+// are looked for first.
+template <typename Take>
+void FindKey(document& json, std::string_view name, Take take) {
+  json.rewind();
+  for (auto field : json.get_object()) {
+    if (field.unescaped_key().value() == name) return take(field.value());
+  }
+  throw Malformed{StrCat("an object lacks the key ", Quote(name))};
+}
+
+void CheckFeatures(document& json) {
+  std::vector<std::string> features;
+  FindKey(json, "features", [&](simdjson::simdjson_result<value> list) {
+    for (auto feature : list.get_array()) features.emplace_back(ToString(feature));
+  });
+  if (std::ranges::adjacent_find(features, std::greater_equal()) != features.end()) {
+    throw Malformed{"\"features\" does not ascend"};
+  }
+  for (const std::string& feature : features) {
+    if (std::ranges::find(kKnownFeatures, feature) == kKnownFeatures.end()) {
+      throw Newer{StrCat("feature ", Quote(feature), " is not known")};
+    }
+  }
+}
+
+// Everything but "format", "version" and "features".
+Manifest ParseContent(document& json, Totals* totals) {
+  Manifest manifest;
+  std::vector<Column> columns;
+  Keys keys;
+  json.rewind();
+  for (auto field : json.get_object()) {
+    const std::string_view key = keys.Note(field.unescaped_key().value());
+    if (key == "samples") {
+      totals->samples = ToCount(field.value());
+    } else if (key == "bytes") {
+      totals->bytes = ToCount(field.value());
+    } else if (key == "blocks") {
+      totals->blocks = ToCount(field.value());
+    } else if (key == "columns") {
+      for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
+    } else if (key == "metadata") {
+      Keys names;
+      for (auto entry : field.value().get_object()) {
+        const std::string_view name = names.Note(entry.unescaped_key().value());
+        manifest.metadata[std::string(name)] = std::string(ToString(entry.value()));
+      }
+      names.Check({});
+    } else if (key == "shards") {
+      for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
+    }
+  }
+  if (json.current_location().error() != simdjson::OUT_OF_BOUNDS) throw Malformed{"bytes follow its end"};
+  keys.Check({"samples", "bytes", "blocks", "columns", "metadata", "shards"});
+  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
+  if (!schema.ok()) throw Malformed{StrCat("columns: ", ToStd(schema.status().message()))};
+  manifest.schema = *std::move(schema);
+  return manifest;
+}
+
+absl::Status CheckNames(const std::vector<ManifestShard>& shards) {
+  std::vector<std::string_view> names;
+  names.reserve(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    names.push_back(shards[i].name);
+    if (IsSafeName(shards[i].name)) continue;
+    return DataLoss("manifest: shard ", i, ": name ", Quote(shards[i].name),
+                    " would lead out of the dataset's directory");
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return absl::OkStatus();
+  return DataLoss("manifest: lists the shard ", Quote(*twice), " twice");
 }
 
 }  // namespace
@@ -165,9 +291,10 @@ uint64_t Manifest::dataset_hash() const {
 }
 
 std::string FormatManifest(const Manifest& manifest) {
-  std::string out = StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion,
-                           ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
-                           ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
+  std::string out =
+      StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion,
+             ",\n  \"features\": [],\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
+             ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     out += StrCat(FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
@@ -182,8 +309,9 @@ std::string FormatManifest(const Manifest& manifest) {
   for (size_t i = 0; i < manifest.shards.size(); ++i) {
     const ManifestShard& shard = manifest.shards[i];
     out += StrCat("    {\"name\": ", Quote(shard.name), ", \"bytes\": ", shard.bytes, ", \"samples\": ", shard.samples,
-                  ", \"blocks\": ", shard.blocks, ", \"content_hash\": \"", ToHex(shard.content_hash), "\"}",
-                  i + 1 < manifest.shards.size() ? ",\n" : "\n");
+                  ", \"blocks\": ", shard.blocks, ", \"content_hash\": \"", ToHex(shard.content_hash), "\"");
+    if (shard.sha256) out += StrCat(", \"sha256\": \"", ToHex(*shard.sha256), "\"");
+    out += i + 1 < manifest.shards.size() ? "},\n" : "}\n";
   }
   out += "  ],\n";
   out += StrCat(kChecksumKey.substr(1), Hex64(Hash64(out)), "\"\n}\n");
@@ -191,60 +319,39 @@ std::string FormatManifest(const Manifest& manifest) {
 }
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
+  SHARDKIT_RETURN_IF_ERROR(CheckChecksum(text));
   Manifest manifest;
-  std::vector<Column> columns;
-  uint64_t version = 0, samples = 0, bytes = 0, blocks = 0;
-  bool is_dataset = false;
+  Totals listed;
   try {
-    // On-demand parsing looks at each byte once and builds no tree: a manifest of 100,000 shards opens in milliseconds.
+    // On-demand parsing builds no tree: a manifest of 100,000 shards opens in milliseconds.
     simdjson::ondemand::parser parser;
     const simdjson::padded_string padded(text.data(), text.size());
-    simdjson::ondemand::document document = parser.iterate(padded);
-    for (auto field : document.get_object()) {
-      const std::string_view key = field.unescaped_key().value();
-      if (key == "format") {
-        is_dataset = ToString(field.value()) == kFormatName;
-      } else if (key == "version") {
-        version = field.value().get_uint64().value();
-        if (version != kManifestVersion) break;
-      } else if (key == "samples") {
-        samples = field.value().get_uint64().value();
-      } else if (key == "bytes") {
-        bytes = field.value().get_uint64().value();
-      } else if (key == "blocks") {
-        blocks = field.value().get_uint64().value();
-      } else if (key == "columns") {
-        for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
-      } else if (key == "metadata") {
-        for (auto entry : field.value().get_object()) {
-          std::string name(entry.unescaped_key().value());
-          manifest.metadata[std::move(name)] = std::string(ToString(entry.value()));
-        }
-      } else if (key == "shards") {
-        for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
-      }
-    }
-    if (version == kManifestVersion && document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
-      return DataLoss("manifest: bytes follow its end");
-    }
+    document json = parser.iterate(padded);
+    bool is_dataset = false;
+    FindKey(json, "format", [&](auto format) { is_dataset = ToString(format) == kFormatName; });
+    if (!is_dataset)
+      return DataLoss("manifest: \"format\" is not \"", kFormatName, "\": this is no dataset of Shardkit");
+    uint64_t version = 0;
+    FindKey(json, "version", [&](auto number) { version = ToCount(number); });
+    if (version != kManifestVersion) throw Newer{StrCat("version ", version, " is not known")};
+    CheckFeatures(json);
+    manifest = ParseContent(json, &listed);
   } catch (const simdjson::simdjson_error& error) {
     return DataLoss("manifest: is not as it should be (", error.what(), "); run shardctl index to make it anew");
+  } catch (const Malformed& malformed) {
+    return DataLoss("manifest: ", malformed.what, "; run shardctl index to make it anew");
+  } catch (const Newer& newer) {
+    return Unimplemented("manifest: ", newer.what, " to this version: read the dataset with a newer one");
   }
-  if (!is_dataset) return DataLoss("manifest: \"format\" is not \"", kFormatName, "\": this is no dataset of Shardkit");
-  if (version != kManifestVersion) {
-    return Unimplemented("manifest: version ", version, " is not supported (this version reads 1)");
+  SHARDKIT_RETURN_IF_ERROR(CheckNames(manifest.shards));
+  Totals counted;
+  bool fits = true;
+  for (const ManifestShard& shard : manifest.shards) {
+    fits = fits && CheckedAdd(counted.samples, shard.samples, &counted.samples) &&
+           CheckedAdd(counted.bytes, shard.bytes, &counted.bytes) &&
+           CheckedAdd(counted.blocks, shard.blocks, &counted.blocks);
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckChecksum(text));
-  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
-  if (!schema.ok()) return DataLoss("manifest: columns: ", ToStd(schema.status().message()));
-  manifest.schema = *std::move(schema);
-  for (size_t i = 0; i < manifest.shards.size(); ++i) {
-    if (!IsSafeName(manifest.shards[i].name)) {
-      return DataLoss("manifest: shard ", i, ": name ", Quote(manifest.shards[i].name),
-                      " would lead out of the dataset's directory");
-    }
-  }
-  if (manifest.samples() != samples || manifest.bytes() != bytes || manifest.blocks() != blocks) {
+  if (!fits || counted != listed) {
     return DataLoss("manifest: samples, bytes or blocks are not the sums over its shards");
   }
   return manifest;

@@ -65,6 +65,7 @@ std::string Describe(const Schema& schema, const DatasetWriterOptions& options) 
   for (const auto& [name, level] : shard.zstd_levels) text += StrCat("level ", name, " ", level, "\n");
   for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
   for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
+  if (options.sha256) text += "sha256\n";
   for (const auto& [name, codec] : options.codecs) text += StrCat("codec ", name, " ", CodecName(codec), "\n");
   for (const Column& column : schema.columns()) {
     text += StrCat("column ", column.name, " ", TypeName(column.type), " ", CodecName(column.codec), " ",
@@ -91,6 +92,8 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status Start(const Schema& schema) {
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     SHARDKIT_RETURN_IF_ERROR(UseSchema());
+    // Refused here, rather than when the first shard has been filled.
+    SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
     SHARDKIT_RETURN_IF_ERROR(StartJob(Describe(schema, options_), options_, NativeJobFiles()));
     return UseSchema();
   }
@@ -163,6 +166,12 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
  private:
+  // Null when no hash was asked for.
+  absl::StatusOr<std::unique_ptr<NamedHash>> NewSha256() const {
+    if (!options_.sha256) return nullptr;
+    return NamedHash::Create("sha256");
+  }
+
   absl::Status UseSchema() {
     absl::StatusOr<EncodingPlan> made = MakeEncodingPlan(mapper_.schema(), options_.shard);
     if (!made.ok()) return Annotate(made.status(), directory_);
@@ -239,7 +248,9 @@ class NativeDatasetWriter final : public DatasetJob {
     if (file_ && (block.starts_shard || WouldOverflow(encoded))) SHARDKIT_RETURN_IF_ERROR(FinishShard());
     if (!file_) {
       const std::string path = Path(ShardName(manifest_.shards.size()));
-      SHARDKIT_ASSIGN_OR_RETURN(file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard));
+      SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
+      SHARDKIT_ASSIGN_OR_RETURN(
+          file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256)));
       file_schema_ = block.plan->schema;
     }
     SHARDKIT_RETURN_IF_ERROR(file_->Write(std::move(encoded), options_.cancellation));
@@ -257,10 +268,14 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status FinishShard() {
     if (!file_) return absl::OkStatus();
-    SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish());
+    SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish(options_.cancellation));
     JournalEntry entry;
-    entry.shard = {ShardName(manifest_.shards.size()), summary.file_length, summary.sample_count, summary.block_count,
-                   summary.content_hash};
+    entry.shard = {ShardName(manifest_.shards.size()),
+                   summary.file_length,
+                   summary.sample_count,
+                   summary.block_count,
+                   summary.content_hash,
+                   file_->sha256()};
     entry.next_position = written_position_;
     entry.skipped = std::exchange(skipped_in_shard_, {});
     SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));

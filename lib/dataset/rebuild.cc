@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "container/sha256.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_merge.h"
 #include "dataset/job_directory.h"
@@ -35,6 +36,16 @@ absl::Status CheckParts(FileSystem& file_system, const std::vector<std::string>&
   return absl::OkStatus();
 }
 
+// Nobody may list a hash anew that a shard had before: the shard could be another by now.
+absl::Status CheckSha256(FileSystem& file_system, const std::string& path, const Sha256& listed) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  SHARDKIT_ASSIGN_OR_RETURN(const Sha256 found, FileSha256(*file, [] { return absl::OkStatus(); }));
+  if (found == listed) return absl::OkStatus();
+  return DataLoss(path, ": sha256 is ", ToHex(found), ", but ", kManifestName, " lists ", ToHex(listed),
+                  ": not the file that was published; copy it again. If it is to stay, remove ", kManifestName,
+                  " first: the new one will list no sha256");
+}
+
 absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
   const absl::Status status = file_system.RemoveFile(path);
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
@@ -48,35 +59,36 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
-  std::vector<std::string> names;
+  std::vector<ManifestShard> shards;  // names, and what only a manifest says
   const absl::StatusOr<Manifest> old = ReadManifest(file_system, directory);
   if (old.ok()) {
-    for (const ManifestShard& shard : old->shards) names.push_back(shard.name);
+    shards = old->shards;
   } else if (!absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) {
     return old.status();  // the manifest may be good: its order must not be lost
   } else {
     for (const DirectoryEntry& entry : entries) {
-      if (entry.name.ends_with(".shard")) names.push_back(entry.name);
+      if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
-    std::ranges::sort(names);
-    if (names.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
-    if (names.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
+    std::ranges::sort(shards, {}, &ManifestShard::name);
+    if (shards.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
+    if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
   }
   for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.ends.tmp", "dataset.json.tmp"}) {
     SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, leftover)));
   }
   ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
-  for (const std::string& name : names) {
-    const absl::Status status = collector.Add(name);
+  for (const ManifestShard& shard : shards) {
+    const std::string path = JoinPath(directory, shard.name);
+    const absl::Status status = collector.Add(shard.name, shard.sha256);
     if (absl::IsNotFound(status)) {
-      return NotFound(JoinPath(directory, name),
-                      ": the shard is in the manifest, but is missing; copy it again, or shardctl repair ", directory,
-                      " -o OUT keeps the others");
+      return NotFound(path, ": the shard is in the manifest, but is missing; copy it again, or shardctl repair ",
+                      directory, " -o OUT keeps the others");
     }
     SHARDKIT_RETURN_IF_ERROR(status);
+    if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
   }
-  if (names.empty()) collector.Describe(old->schema, old->metadata);
+  if (shards.empty()) collector.Describe(old->schema, old->metadata);
   return collector.Publish();
 }
 
@@ -103,7 +115,7 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
       const std::string from = JoinPath(parts[i], shard.name);
       const std::string name = ShardName(number++);
       SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, from, JoinPath(output, name), cancellation));
-      SHARDKIT_RETURN_IF_ERROR(collector.Add(name));
+      SHARDKIT_RETURN_IF_ERROR(collector.Add(name, shard.sha256));
       if (collector.manifest().shards.back().content_hash != shard.content_hash) {
         return DataLoss(from, ": is not the shard that the manifest of ", parts[i], " lists");
       }

@@ -13,17 +13,41 @@ namespace {
 // Whether values of the shard's column can be used as values of the dataset's column.
 bool Fits(const Column& shard, const Column& dataset) {
   const std::optional<Type> common = CommonType(shard.type, dataset.type);
-  return common == dataset.type && shard.codec == dataset.codec && shard.dtype == dataset.dtype &&
-         shard.shape == dataset.shape && (dataset.nullable || !shard.nullable);
+  return common == dataset.type && shard.codec == dataset.codec && shard.is_key == dataset.is_key &&
+         shard.dtype == dataset.dtype && shard.shape == dataset.shape && (dataset.nullable || !shard.nullable);
 }
 
 // Why the shard's column does not fit.
 std::string_view Difference(const Column& shard, const Column& dataset) {
   if (CommonType(shard.type, dataset.type) != dataset.type) return "type";
   if (shard.codec != dataset.codec) return "codec";
+  if (shard.is_key != dataset.is_key) return "key";
   if (shard.dtype != dataset.dtype) return "dtype";
   if (shard.shape != dataset.shape) return "shape";
   return "nullable";
+}
+
+// The rules of spec.md, section 9.1, for the columns of shard `shard` of the manifest.
+absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema& dataset) {
+  size_t found = 0;
+  for (const Column& column : dataset.columns()) {
+    const std::optional<size_t> position = reader.schema().Find(column.name);
+    found += position ? 1 : 0;
+    if (position && !Fits(reader.schema()[*position], column)) {
+      return DataLoss(reader.path(), ": column \"", column.name, "\" of shard ", shard,
+                      " of the manifest does not fit the dataset's: its ",
+                      Difference(reader.schema()[*position], column), " differs");
+    }
+    if (!position && !column.nullable) {
+      return DataLoss(reader.path(), ": shard ", shard, " of the manifest lacks column \"", column.name,
+                      "\", which the dataset says is always there");
+    }
+  }
+  if (found == reader.schema().size()) return absl::OkStatus();
+  const auto& columns = reader.schema().columns();
+  const auto extra = std::ranges::find_if(columns, [&](const Column& column) { return !dataset.Find(column.name); });
+  return DataLoss(reader.path(), ": shard ", shard, " of the manifest has a column \"", extra->name,
+                  "\", which the dataset does not have");
 }
 
 }  // namespace
@@ -72,17 +96,9 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard
                     " of the manifest: content hash, length or counts differ; "
                     "run shardctl index on the dataset if it was replaced on purpose");
   }
+  SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, shard, manifest_.schema));
   for (const Column& column : columns_) {
     const std::optional<size_t> position = reader.schema().Find(column.name);
-    if (position && !Fits(reader.schema()[*position], column)) {
-      return DataLoss(reader.path(), ": column \"", column.name, "\" of shard ", shard,
-                      " of the manifest does not fit the dataset's: its ",
-                      Difference(reader.schema()[*position], column), " differs");
-    }
-    if (!position && !column.nullable) {
-      return DataLoss(reader.path(), ": shard ", shard, " of the manifest lacks column \"", column.name,
-                      "\", which the dataset says is always there");
-    }
     open->columns.push_back(position.value_or(CachedShard::kMissing));
     if (position) open->wanted.push_back(*position);
   }

@@ -41,7 +41,7 @@ absl::Status ShardCollector::Start() {
   return absl::OkStatus();
 }
 
-absl::Status ShardCollector::Add(const std::string& name) {
+absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sha256>& sha256) {
   const std::string path = JoinPath(directory_, name);
   SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system_, path, {}));
   SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
@@ -60,7 +60,7 @@ absl::Status ShardCollector::Add(const std::string& name) {
   SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
   SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
   manifest_.shards.push_back(
-      {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash()});
+      {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash(), sha256});
   return absl::OkStatus();
 }
 

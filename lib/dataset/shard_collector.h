@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,8 +26,9 @@ class ShardCollector {
 
   absl::Status Start();
 
-  // InvalidArgument when the shard's columns do not fit those before it.
-  absl::Status Add(const std::string& name);
+  // `sha256` is listed with the shard; the collector does not compute it. InvalidArgument when the shard's columns do
+  // not fit those before it.
+  absl::Status Add(const std::string& name, const std::optional<Sha256>& sha256 = std::nullopt);
 
   // Publishes index and manifest.
   absl::StatusOr<Manifest> Publish();

@@ -24,6 +24,7 @@ absl::Status CheckEntry(const Column& column, uint32_t sample_count, const Colum
     case Encoding::kZstd:
     case Encoding::kZstdDictionary:
       if (column.codec != Codec::kZstd) return damaged("compressed though the column's codec is none");
+      if (entry.raw_length == 0) return damaged("compressed though the raw length is 0");
       if (!ZstdLengthsAllowed(entry.stored_length, entry.raw_length)) {
         return damaged("the raw length of the compressed chunk passes the limit");
       }

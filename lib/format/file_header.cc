@@ -17,6 +17,9 @@ constexpr uint8_t kNullableFlag = 1;
 constexpr uint8_t kKeyFlag = 2;
 constexpr uint8_t kPerValueShape = 255;
 
+// Where the schema begins in this major version.
+constexpr uint64_t kSchemaOffset = 40;
+
 std::string EncodeSchema(const Schema& schema) {
   std::string out;
   AppendLittle<uint16_t>(out, static_cast<uint16_t>(schema.size()));
@@ -150,6 +153,7 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   if (found_major != kMajorVersion) {
     return Unimplemented("header: major version ", found_major, " is not supported (this version reads 1)");
   }
+  if (length < kSchemaOffset + 8) return DataLoss("header: length ", length, " is not allowed");
   ByteCursor cursor(bytes.substr(0, length - 8));
   std::string_view skipped;
   uint16_t major = 0;
@@ -157,7 +161,7 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   (void)(cursor.ReadBytes(8, &skipped) && cursor.Read(&major) && cursor.Read(&header.minor) &&
          cursor.Read(&header_length) && cursor.Read(&header.alignment) && cursor.Read(&incompatible) &&
          cursor.Read(&header.compatible_flags) && cursor.Read(&schema_length) && cursor.Read(&dictionary_count) &&
-         cursor.Read(&reserved));  // all within kFileHeaderPrefix, which PeekFileHeaderLength has checked
+         cursor.Read(&reserved));  // all before kSchemaOffset
   if (incompatible != 0) {
     return Unimplemented("header: incompatible flag bit ", std::countr_zero(incompatible),
                          " is set; a newer version of Shardkit may read it");

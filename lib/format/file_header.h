@@ -30,8 +30,8 @@ struct FileHeader {
   uint64_t checksum = 0;
 };
 
-// Bytes that PeekFileHeaderLength needs.
-inline constexpr uint64_t kFileHeaderPrefix = 40;
+// Bytes that PeekFileHeaderLength needs. What they say means the same in every major version.
+inline constexpr uint64_t kFileHeaderPrefix = 16;
 
 // The header's bytes; sets header.length and header.checksum.
 std::string EncodeFileHeader(FileHeader& header);
@@ -42,7 +42,8 @@ std::string EncodeFileHeader(FileHeader& header);
 absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix);
 
 // `bytes` is the whole header. DataLoss on damage; Unimplemented for another major version, and for
-// flags, types or codecs of later versions.
+// flags, types or codecs of later versions. Of several defects, the one that comes first in the table of spec.md,
+// section 11.1, decides.
 absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes);
 
 }  // namespace shardkit::format

@@ -14,21 +14,30 @@ namespace {
 
 constexpr uint32_t kIgnorableFlag = 1;
 
-std::string_view KindName(uint32_t kind) {
-  switch (static_cast<SectionKind>(kind)) {
-    case SectionKind::kKeyIndex:
-      return "key index";
-    case SectionKind::kMetadata:
-      return "metadata";
-    case SectionKind::kStatistics:
-      return "statistics";
-    case SectionKind::kBlockDirectory:
-      return "block directory";
-  }
-  return "unknown";
+// Readers can do without these, so that another implementation may leave them out and a smaller one need not know them.
+uint32_t FlagsOf(uint32_t kind) {
+  return kind >= static_cast<uint32_t>(SectionKind::kBlockHeaders) ? kIgnorableFlag : 0;
 }
 
 }  // namespace
+
+std::string_view SectionName(uint32_t kind) {
+  switch (static_cast<SectionKind>(kind)) {
+    case SectionKind::kBlockDirectory:
+      return "block directory";
+    case SectionKind::kStatistics:
+      return "statistics";
+    case SectionKind::kMetadata:
+      return "metadata";
+    case SectionKind::kKeyIndex:
+      return "key index";
+    case SectionKind::kBlockHeaders:
+      return "block headers";
+    case SectionKind::kBlockRanges:
+      return "block ranges";
+  }
+  return "unknown";
+}
 
 void FooterBuilder::Add(SectionKind kind, std::string_view content) {
   Section section;
@@ -46,7 +55,7 @@ std::string FooterBuilder::Finish(Trailer trailer) {
   const size_t table = bytes_.size();
   for (const Section& section : sections_) {
     AppendLittle(bytes_, section.kind);
-    AppendLittle<uint32_t>(bytes_, 0);
+    AppendLittle(bytes_, FlagsOf(section.kind));
     AppendLittle(bytes_, section.offset);
     AppendLittle(bytes_, section.length);
     AppendLittle(bytes_, section.checksum);
@@ -111,7 +120,7 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
   if (Hash64(bytes) != trailer.table_checksum) return DataLoss("section table checksum is wrong");
   std::vector<Section> sections;
   uint64_t position = trailer.footer_offset;
-  uint32_t previous_kind = 0;
+  uint64_t previous_kind = uint64_t{1} << 32;
   for (uint32_t i = 0; i < trailer.section_count; ++i) {
     const char* const p = bytes.data() + kSectionEntryBytes * i;
     Section section;
@@ -121,18 +130,21 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
     section.length = LoadLittle<uint64_t>(p + 16);
     section.checksum = LoadLittle<uint64_t>(p + 24);
     if ((flags & ~kIgnorableFlag) != 0) return DataLoss("section table: entry ", i, " has reserved flag bits set");
-    if (section.kind <= previous_kind) return DataLoss("section table: kinds do not ascend at entry ", i);
+    if (section.kind >= previous_kind) return DataLoss("section table: kinds do not descend at entry ", i);
+    if (section.kind == 0) return DataLoss("section table: entry ", i, " has kind 0, which is never given");
     previous_kind = section.kind;
     if (section.offset != position || !RangeWithin(section.offset, section.length, trailer.table_offset()) ||
         section.offset + PaddedLength(section) > trailer.table_offset()) {
-      return DataLoss("section table: offset or length of entry ", i, " (", KindName(section.kind), ") is wrong");
+      return DataLoss("section table: offset or length of entry ", i, " (", SectionName(section.kind), ") is wrong");
     }
     position += PaddedLength(section);
-    if (section.kind > static_cast<uint32_t>(SectionKind::kBlockDirectory)) {
-      if ((flags & kIgnorableFlag) == 0) {
-        return Unimplemented("section table: unknown section kind ", section.kind,
-                             ", which may not be ignored; a newer version of Shardkit may read it");
+    if (IsKnownSection(section.kind)) {
+      if (flags != FlagsOf(section.kind)) {
+        return DataLoss("section table: entry ", i, " (", SectionName(section.kind), ") has wrong flags");
       }
+    } else if ((flags & kIgnorableFlag) == 0) {
+      return Unimplemented("section table: unknown section kind ", section.kind,
+                           ", which may not be ignored; a newer version of Shardkit may read it");
     }
     sections.push_back(section);
   }
@@ -148,9 +160,9 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
 }
 
 absl::Status CheckSection(const Section& section, std::string_view bytes) {
-  if (Hash64(bytes) != section.checksum) return DataLoss(KindName(section.kind), " section checksum is wrong");
+  if (Hash64(bytes) != section.checksum) return DataLoss(SectionName(section.kind), " section checksum is wrong");
   if (bytes.substr(section.length).find_first_not_of('\0') != bytes.npos) {
-    return DataLoss(KindName(section.kind), " section: padding is not zero");
+    return DataLoss(SectionName(section.kind), " section: padding is not zero");
   }
   return absl::OkStatus();
 }

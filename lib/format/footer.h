@@ -15,7 +15,20 @@
 
 namespace shardkit::format {
 
-enum class SectionKind : uint32_t { kKeyIndex = 1, kMetadata = 2, kStatistics = 3, kBlockDirectory = 4 };
+enum class SectionKind : uint32_t {
+  kBlockDirectory = 1,
+  kStatistics = 2,
+  kMetadata = 3,
+  kKeyIndex = 4,
+  kBlockHeaders = 5,
+  kBlockRanges = 6,
+};
+
+// Later versions may have more.
+constexpr bool IsKnownSection(uint32_t kind) { return kind <= static_cast<uint32_t>(SectionKind::kBlockRanges); }
+
+// "block directory"; "unknown" for kinds of later versions.
+std::string_view SectionName(uint32_t kind);
 
 struct Section {
   uint32_t kind = 0;
@@ -46,6 +59,8 @@ std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal);
 std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
+// Appends the ranges of one block. `statistics` are those of its columns.
+void AppendBlockRanges(const Schema& schema, std::span<const ColumnStatistics> statistics, std::string* out);
 
 // `bytes` has 12 bytes for each sample. Checks that hashes ascend, that the ordinals of equal hashes ascend, and that
 // each ordinal occurs once. Does not compare the hashes with the keys.
@@ -55,11 +70,16 @@ absl::Status CheckKeyIndex(std::string_view bytes);
 absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
+absl::StatusOr<BlockRanges> DecodeBlockRanges(const Schema& schema, std::span<const BlockInfo> blocks,
+                                              std::string_view bytes);
+// DataLoss, naming the column, unless the ranges of all blocks together are those of the shard's statistics.
+absl::Status CompareBlockRanges(const Schema& schema, const BlockRanges& ranges,
+                                std::span<const ColumnStatistics> statistics);
 // Checks the rules of section 5 against the trailer and the header's length and alignment.
 absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view bytes, const Trailer& trailer,
                                                             uint64_t first_block_offset, uint32_t alignment);
 
-// Builds footer and trailer. Sections are added in ascending order of kind.
+// Builds footer and trailer. Sections are added in descending order of kind.
 class FooterBuilder {
  public:
   explicit FooterBuilder(uint64_t footer_offset) : footer_offset_(footer_offset) {}

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/endian.h"
 #include "base/errors.h"
@@ -88,17 +89,30 @@ bool Less(RangeKind kind, uint64_t a, uint64_t b) {
   }
 }
 
-}  // namespace
-
-std::string ToHex(const ContentHash& hash) {
+std::string HexDigits(std::span<const uint8_t> bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
-  for (const uint8_t byte : hash) {
+  for (const uint8_t byte : bytes) {
     out += kDigits[byte >> 4];
     out += kDigits[byte & 15];
   }
   return out;
 }
+
+}  // namespace
+
+// The type of a value decides, not the value, except that NaN has no range. Zero is never NaN.
+RangeKind RangeKindOf(Type type) {
+  const char zero[16] = {};
+  RangeKind kind = RangeKind::kNone;
+  uint64_t bits = 0;
+  Widen(type, zero, &kind, &bits);
+  return kind;
+}
+
+std::string ToHex(const ContentHash& hash) { return HexDigits(hash); }
+
+std::string ToHex(const Sha256& hash) { return HexDigits(hash); }
 
 void ColumnStatistics::Add(const Column& column, const char* value, uint64_t length) {
   min_length = present_count == 0 ? length : std::min(min_length, length);

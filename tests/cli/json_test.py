@@ -43,7 +43,8 @@ class JsonTest(CliTest):
         self.small_sa1b()
         self.shardctl("pack", "sa1b", "-o", "out")
         document = self.shardctl("inspect", "out", "--json").json()
-        self.keys(document, "path", "kind", "samples", "bytes", "shards", "blocks", "columns", "metadata", "index")
+        self.keys(document, "path", "kind", "samples", "bytes", "shards", "blocks", "shards_with_sha256", "columns", "metadata",
+                  "index")
         self.assertEqual((document["samples"], document["shards"], document["blocks"]), (3, 1, 1))
         self.assertIsInstance(document["bytes"], int)
         self.assertEqual(document["index"], {"used": True, "problem": None})
@@ -92,6 +93,20 @@ class JsonTest(CliTest):
         for column in document["columns"]:
             self.keys(column, "name", "present", "value_bytes", "min_length", "max_length")
 
+    def test_inspect_block_shows_the_ranges_of_numbers(self):
+        self.small_sa1b()
+        self.shardctl("pack", "sa1b", "-o", "out")
+        document = self.shardctl("inspect", "out", "--block", "0", "--json").json()
+        columns = {column["name"]: column for column in document["columns"]}
+        lengths = ("name", "present", "value_bytes", "min_length", "max_length")
+        self.keys(columns["image_id"], *lengths, "minimum", "maximum")
+        self.assertEqual((columns["image_id"]["minimum"], columns["image_id"]["maximum"]), (1, 3))
+        self.keys(columns["image"], *lengths)
+        rows = {line.split()[0]: line.split() for line in self.shardctl("inspect", "out", "--block", "0").stdout.splitlines()[3:]}
+        self.assertEqual(rows["column"][-2:], ["minimum", "maximum"])
+        self.assertEqual(rows["image_id"][-2:], ["1", "3"])
+        self.assertEqual(rows["image"][-2:], ["-", "-"])
+
     def test_ls(self):
         self.pack_small_files()
         document = self.shardctl("ls", "out", "--json", "--long").json()
@@ -100,7 +115,7 @@ class JsonTest(CliTest):
         lengths = document["entries"][0]["lengths"]
         self.assertEqual((lengths["txt"], lengths["jpg"]), (10, None))
         shards = self.shardctl("ls", "out", "--json", "--shards").json()["shards"]
-        self.keys(shards[0], "name", "bytes", "samples", "blocks", "content_hash")
+        self.keys(shards[0], "name", "bytes", "samples", "blocks", "content_hash", "sha256")
 
     def test_validate(self):
         self.pack_small_files()

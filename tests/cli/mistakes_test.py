@@ -44,7 +44,7 @@ WRONG_INPUTS = {
     "interrupted": (3, "interrupted: is being written, or its writer was interrupted: run that again with --resume", {}),
     "mdsnoindex": (3, "mdsnoindex: there are MDS shards, but no index.json", {}),
     "unlike": (2, "so that they are no one dataset: open one of them", {}),
-    "badjson": (1, 'badjson/dataset.json: manifest: "format" is not', {}),
+    "badjson": (1, 'badjson/dataset.json: manifest: has no checksum: it was cut short', {}),
     "cut": (1, "cut/00000000.shard: trailer magic is missing: the shard was cut short", {"plan": (0, "")}),
     "noshard": (3, "noshard/00000000.shard: shard 0 of the manifest is missing; copy it again, or shardctl repair noshard",
                 {"plan": (0, ""), "validate": (1, "shard 0 of the manifest is missing")}),

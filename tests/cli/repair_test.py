@@ -131,7 +131,7 @@ class RepairTest(CliTest):
         blocks = self.shardctl("inspect", shard, "--json").json()["blocks"]
         self.assertGreater(blocks, 250)
         for _ in range(0, blocks, 2):
-            self.overwrite(shard, offset, b"\0" * 16)
+            self.overwrite(shard, offset, b"\0" * 400)  # a header, which the footer has too, and chunks behind it
             offset += 2 * 4096
         self.assertLess(offset, size + 8192)
         run = self.shardctl("repair", shard, "-o", "fixed.shard", code=4)

@@ -4,7 +4,7 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --jobs
-                --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --help" ;;
+                --sha256 --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --help" ;;
     inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --help" ;;
@@ -12,7 +12,7 @@ _shardctl_options() {
     validate) echo "--deep --jobs --io --max-decompression --json --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
     unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --help" ;;
-    convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --compression --hash
+    convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --sha256 --compression --hash
                    --encoding --no-index --jobs --partition --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank

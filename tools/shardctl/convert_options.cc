@@ -66,6 +66,8 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
   line.Text("--block-size", "SIZE", &block_size, "to shard: close a block when it reaches this [4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
+  line.Flag("--sha256", &options.pack.dataset.sha256,
+            "to shard: list the SHA-256 of each shard in dataset.json; validate compares it");
   line.Text("--compression", "NAME", &compression, "to mds: none, zstd or zstd:LEVEL [none]");
   line.Texts(
       "--hash", "NAME", &hashes,
@@ -103,6 +105,10 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   using shardkit::Container;
   if (const auto code = only(Container::kShard, block_size.has_value(), "--block-size")) return code;
   if (const auto code = only(Container::kShard, !codecs.empty(), "--codec")) return code;
+  if (options.pack.dataset.sha256 && options.to == Container::kMds) {
+    return line.UsageError("--sha256: only for --to shard; for mds there is --hash sha256");
+  }
+  if (const auto code = only(Container::kShard, options.pack.dataset.sha256, "--sha256")) return code;
   if (const auto code = only(Container::kMds, compression.has_value(), "--compression")) return code;
   if (const auto code = only(Container::kMds, !hashes.empty(), "--hash")) return code;
   if (const auto code = only(Container::kMds, !encodings.empty(), "--encoding")) return code;

@@ -1,6 +1,9 @@
 // shardctl inspect PATH --shard I --block J: one block and the size of each column in it.
 #include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dataset_access.h"
 #include "inspect.h"
@@ -8,6 +11,7 @@
 #include "numbers.h"
 #include "output.h"
 #include "report.h"
+#include "scalar.h"
 #include "table.h"
 
 namespace shardctl {
@@ -34,6 +38,24 @@ ColumnUse Measure(const shardkit::ColumnView& column, uint32_t samples) {
   return use;
 }
 
+// A minimum or maximum, as ScalarText and ScalarJson take it.
+struct RangeEnd {
+  shardkit::Type type;
+  std::array<char, 8> bytes;
+};
+
+RangeEnd EndOfRange(shardkit::RangeKind kind, uint64_t bits) {
+  RangeEnd end{kind == shardkit::RangeKind::kI64   ? shardkit::Type::kI64
+               : kind == shardkit::RangeKind::kU64 ? shardkit::Type::kU64
+                                                   : shardkit::Type::kF64,
+               {}};
+  for (char& byte : end.bytes) {
+    byte = static_cast<char>(bits);
+    bits >>= 8;
+  }
+  return end;
+}
+
 }  // namespace
 
 int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, uint64_t block_index, bool json) {
@@ -54,6 +76,9 @@ int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, u
   shardkit::BlockView view;
   const absl::Status status = shard.ReadBlock(block_index, {}, &buffer, &view);
   if (!status.ok()) return Fail(status);
+  const absl::StatusOr<shardkit::BlockRanges> ranges = shard.ReadBlockRanges();
+  if (!ranges.ok() && !absl::IsNotFound(ranges.status())) return Fail(ranges.status());
+  const bool ranged = ranges.ok() && !ranges->columns.empty();
 
   Json document;
   document["path"] = shard.path();
@@ -66,8 +91,10 @@ int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, u
   document["samples"] = info.sample_count;
   document["header_checksum"] = FormatHex(info.header_checksum);
   document["columns"] = Json::array();
-  Table table("llrrrr");
-  table.AddRow({"column", "type", "present", "bytes", "shortest", "longest"});
+  Table table(ranged ? "llrrrrrr" : "llrrrr");
+  std::vector<std::string> titles = {"column", "type", "present", "bytes", "shortest", "longest"};
+  if (ranged) titles.insert(titles.end(), {"minimum", "maximum"});
+  table.AddRow(titles);
   for (size_t i = 0; i < shard.schema().size(); ++i) {
     const shardkit::Column& column = shard.schema()[i];
     const ColumnUse use = Measure(view.column(i), info.sample_count);
@@ -76,8 +103,20 @@ int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, u
                                    {"value_bytes", use.value_bytes},
                                    {"min_length", use.min_length},
                                    {"max_length", use.max_length}});
-    table.AddRow({Printable(column.name), TypeText(column), std::to_string(use.present),
-                  std::to_string(use.value_bytes), std::to_string(use.min_length), std::to_string(use.max_length)});
+    std::vector<std::string> row = {Printable(column.name),         TypeText(column),
+                                    std::to_string(use.present),    std::to_string(use.value_bytes),
+                                    std::to_string(use.min_length), std::to_string(use.max_length)};
+    if (const shardkit::BlockRange* const range = ranged ? ranges->Find(block_index, i) : nullptr) {
+      const bool has_range = range->range_kind != shardkit::RangeKind::kNone;
+      for (const auto& [name, bits] : {std::pair("minimum", range->minimum), std::pair("maximum", range->maximum)}) {
+        const RangeEnd end = EndOfRange(range->range_kind, bits);
+        document["columns"].back()[name] = has_range ? ScalarJson(end.type, end.bytes.data()) : Json(nullptr);
+        row.push_back(has_range ? ScalarText(end.type, end.bytes.data()) : "-");
+      }
+    } else if (ranged) {
+      row.insert(row.end(), {"-", "-"});
+    }
+    table.AddRow(row);
   }
   if (json) {
     PrintJson(document);

@@ -1,4 +1,5 @@
 // shardctl inspect PATH: an overview of the dataset.
+#include <algorithm>
 #include <bit>
 #include <set>
 #include <string>
@@ -82,6 +83,8 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
   document["bytes"] = manifest.bytes();
   document["shards"] = manifest.shards.size();
   document["blocks"] = manifest.blocks();
+  document["shards_with_sha256"] = std::ranges::count_if(
+      manifest.shards, [](const shardkit::ManifestShard& shard) { return shard.sha256.has_value(); });
   document["columns"] = Json::array();
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];

@@ -34,16 +34,22 @@ int ListShards(const shardkit::DatasetReader& dataset, bool json) {
                         {"bytes", shard.bytes},
                         {"samples", shard.samples},
                         {"blocks", shard.blocks},
-                        {"content_hash", shardkit::ToHex(shard.content_hash)}});
+                        {"content_hash", shardkit::ToHex(shard.content_hash)},
+                        {"sha256", shard.sha256 ? Json(shardkit::ToHex(*shard.sha256)) : Json(nullptr)}});
     }
     PrintJson(Json{{"shards", shards}});
     return kExitSuccess;
   }
-  Table table("lrrrl");
-  table.AddRow({"shard", "bytes", "samples", "blocks", "content hash"});
+  const bool hashed = std::ranges::any_of(manifest.shards, [](const auto& shard) { return shard.sha256.has_value(); });
+  Table table(hashed ? "lrrrll" : "lrrrl");
+  std::vector<std::string> heading = {"shard", "bytes", "samples", "blocks", "content hash"};
+  if (hashed) heading.emplace_back("sha256");
+  table.AddRow(std::move(heading));
   for (const shardkit::ManifestShard& shard : manifest.shards) {
-    table.AddRow({Printable(shard.name), std::to_string(shard.bytes), std::to_string(shard.samples),
-                  std::to_string(shard.blocks), shardkit::ToHex(shard.content_hash)});
+    std::vector<std::string> row = {Printable(shard.name), std::to_string(shard.bytes), std::to_string(shard.samples),
+                                    std::to_string(shard.blocks), shardkit::ToHex(shard.content_hash)};
+    if (hashed) row.push_back(shard.sha256 ? shardkit::ToHex(*shard.sha256) : "-");
+    table.AddRow(std::move(row));
   }
   Stdout().Write(table.Format());
   return kExitSuccess;

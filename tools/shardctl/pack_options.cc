@@ -124,6 +124,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Texts("--dictionary", "COL[=SIZE]", &dictionaries,
              "train a dictionary of at most SIZE [112KiB] for a column of codec zstd; may be repeated");
   jobs.AddTo(&line, "threads that read, check and compress; the output is the same for any number");
+  line.Flag(
+      "--sha256", &arguments->dataset.sha256,
+      "list the SHA-256 of each shard in dataset.json; validate compares it, and a signed dataset.json then stands "
+      "for every byte of the shards");
   line.Text("--partition", "I/N", &partition, "pack part I, counted from 0, of N equal parts of the samples");
   line.Flag("--resume", &arguments->resume,
             "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");

@@ -13,6 +13,7 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/job_directory.h"
 #include "dataset/repair/repair_footer.h"
+#include "dataset/repair/repair_headers.h"
 #include "dataset/repair/repair_salvage.h"
 #include "dataset/repair/repair_scan.h"
 #include "dataset/repair/repair_select.h"
@@ -118,6 +119,7 @@ class ShardRepair {
     }
     // A whole trailer may point to a wrong place, when bytes were inserted before it.
     if (!footer_.directory && !footer_.metadata) SHARDKIT_RETURN_IF_ERROR(FindSections());
+    SHARDKIT_RETURN_IF_ERROR(RestoreHeaders(header_, options_.cancellation, &footer_, &scan_, &file_));
     if (!footer_.directory) report_.problems.emplace_back("block directory: it is damaged or gone");
     Append(std::move(footer_.problems), &report_.problems);
     Append(std::move(footer_.notes), &report_.notes);
@@ -205,6 +207,15 @@ class ShardRepair {
     }
   }
 
+  // Blocks that need such a dictionary are lost. Without it the output is whole.
+  void DropDamagedDictionaries() {
+    for (const auto& [column, status] : shard_->damaged_dictionaries()) {
+      std::erase_if(header_.header.dictionaries, [&](const auto& dictionary) { return dictionary.column == column; });
+      report_.problems.push_back(StrCat("header: column \"", header_.header.schema[column].name,
+                                        "\": ", ToStd(status.message()), "; the dictionary is left out"));
+    }
+  }
+
   absl::Status Write() {
     const bool nothing = std::ranges::none_of(selection_.pieces, [&](const ShardPiece& piece) {
       return piece.found && MayYield(scan_.blocks[*piece.found]);
@@ -223,6 +234,7 @@ class ShardRepair {
     SHARDKIT_ASSIGN_OR_RETURN(shard_,
                               NativeShardReader::OpenBlocks(std::move(file_), header_.header, std::move(infos), read));
     if (!nothing || was_empty) {
+      DropDamagedDictionaries();
       ShardOptions shard_options;
       shard_options.metadata = ChooseMetadata();
       shard_options.sync = options_.sync;

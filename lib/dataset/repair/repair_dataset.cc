@@ -56,6 +56,12 @@ class DatasetRepair {
     absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory_);
     if (manifest.ok()) {
       for (const ManifestShard& shard : manifest->shards) names_.push_back(shard.name);
+      const auto hashed = [](const ManifestShard& shard) { return shard.sha256.has_value(); };
+      if (std::ranges::any_of(manifest->shards, hashed)) {
+        report_.notes.emplace_back(
+            "dataset.json lists sha256 of shards; that of the output lists none: compare whole shards with the listed "
+            "ones");
+      }
       listing_ = ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));

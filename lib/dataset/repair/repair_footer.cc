@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "format/block_header.h"
 #include "format/file_header.h"
 
 namespace shardkit {
@@ -17,6 +18,9 @@ constexpr uint64_t kPiece = uint64_t{4} << 20;
 
 // The table of a later version may have more kinds than this one knows.
 constexpr uint32_t kMaxSections = 64;
+
+// More copies of block headers than this are not kept in memory.
+constexpr uint64_t kMaxHeaderCopies = uint64_t{64} << 20;
 
 // False tables may cost at most this many times the file's length in bytes read.
 constexpr uint64_t kFailedShare = 16;
@@ -46,6 +50,10 @@ class FooterReader {
       return std::move(finding_);
     }
     for (const format::Section& section : *sections) SHARDKIT_RETURN_IF_ERROR(Take(section));
+    const uint64_t header_length = format::BlockHeaderLength(header_.header.schema.size());
+    if (!finding_.directory || finding_.block_headers.size() != header_length * finding_.directory->size()) {
+      finding_.block_headers.clear();
+    }
     return std::move(finding_);
   }
 
@@ -53,8 +61,9 @@ class FooterReader {
   absl::Status Take(const format::Section& section) {
     const bool directory = section.kind == static_cast<uint32_t>(format::SectionKind::kBlockDirectory);
     const bool metadata = section.kind == static_cast<uint32_t>(format::SectionKind::kMetadata);
-    if (!directory && !metadata) {
-      if (section.kind > static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) {
+    const bool headers = section.kind == static_cast<uint32_t>(format::SectionKind::kBlockHeaders);
+    if (!directory && !metadata && !(headers && section.length <= kMaxHeaderCopies)) {
+      if (!format::IsKnownSection(section.kind)) {
         finding_.notes.push_back(
             StrCat("a section of kind ", section.kind, ", which this version does not know, is left out"));
       }
@@ -66,6 +75,12 @@ class FooterReader {
     if (absl::Status status = format::CheckSection(section, bytes); !status.ok()) return Keep(status);
     bytes.resize(section.length);
     if (directory) return TakeDirectory(bytes);
+    if (headers) {
+      finding_.block_headers = std::move(bytes);
+      finding_.block_headers_begin = section.offset + finding_.shift;
+      finding_.block_headers_end = finding_.block_headers_begin + section.length;
+      return absl::OkStatus();
+    }
     absl::StatusOr<Metadata> decoded = format::DecodeMetadata(bytes);
     if (!decoded.ok()) return Keep(decoded.status());
     finding_.metadata = *std::move(decoded);
@@ -105,10 +120,7 @@ class FooterReader {
       hash.Update(piece);
     }
     if (hash.Digest() == section.checksum) return absl::OkStatus();
-    return Keep(DataLoss(section.kind == static_cast<uint32_t>(format::SectionKind::kKeyIndex)     ? "key index"
-                         : section.kind == static_cast<uint32_t>(format::SectionKind::kStatistics) ? "statistics"
-                                                                                                   : "unknown",
-                         " section checksum is wrong"));
+    return Keep(DataLoss(format::SectionName(section.kind), " section checksum is wrong"));
   }
 
   absl::Status Keep(const absl::Status& damage) {
@@ -130,31 +142,28 @@ absl::StatusOr<std::optional<format::Trailer>> TryTable(const RandomAccessFile& 
   const uint64_t table = place - shift;
   format::Trailer trailer;
   trailer.footer_offset = LoadLittle<uint64_t>(bytes.data() + 8);
-  uint64_t position = trailer.footer_offset, directory_length = 0, directory_offset = 0;
+  uint64_t position = trailer.footer_offset;
   uint32_t count = 0;
-  while (position < table) {
+  format::Section section;
+  do {
     if (bytes.size() < format::kSectionEntryBytes * (count + 1)) return std::optional<format::Trailer>();
     const char* const p = bytes.data() + format::kSectionEntryBytes * count;
-    format::Section section;
     section.kind = LoadLittle<uint32_t>(p);
     section.offset = LoadLittle<uint64_t>(p + 8);
     section.length = LoadLittle<uint64_t>(p + 16);
     if (section.offset != position || section.length > table - position) return std::optional<format::Trailer>();
     position += format::PaddedLength(section);
     ++count;
-    if (section.kind != static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) continue;
-    directory_offset = section.offset;
-    directory_length = section.length;
-  }
-  if (position != table || count == 0) return std::optional<format::Trailer>();
+  } while (section.kind != static_cast<uint32_t>(format::SectionKind::kBlockDirectory));  // which is the last
+  if (position != table) return std::optional<format::Trailer>();
   trailer.section_count = count;
   trailer.footer_length = table + format::kSectionEntryBytes * count - trailer.footer_offset;
   trailer.table_checksum = Hash64(bytes.data(), format::kSectionEntryBytes * count);
-  trailer.block_count = directory_length / 48;
+  trailer.block_count = section.length / 48;
   if (trailer.block_count != 0) {
     std::string last(48, '\0');
     SHARDKIT_RETURN_IF_ERROR(
-        file.ReadAt(shift + directory_offset + 48 * (trailer.block_count - 1), {last.data(), last.size()}));
+        file.ReadAt(shift + section.offset + 48 * (trailer.block_count - 1), {last.data(), last.size()}));
     trailer.sample_count = LoadLittle<uint64_t>(last.data() + 24) + LoadLittle<uint32_t>(last.data() + 32);
     if (trailer.sample_count > format::kMaxShardSamples) return std::optional<format::Trailer>();
   }
@@ -173,19 +182,20 @@ absl::StatusOr<std::optional<FooterFinding>> SearchFooter(const RandomAccessFile
                                                           const Cancellation* cancellation) {
   std::string window;
   uint64_t window_begin = 0, tried = 0;
-  for (uint64_t place = header.base + RoundUp(begin - header.base, 8); place + format::kSectionEntryBytes <= end;
-       place += 8) {
-    if (place + 16 > window_begin + window.size()) {
+  constexpr uint64_t kTwoEntries = 2 * format::kSectionEntryBytes;  // every table has more
+  for (uint64_t place = header.base + RoundUp(begin - header.base, 8); place + kTwoEntries <= end; place += 8) {
+    if (place + kTwoEntries > window_begin + window.size()) {
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("looking for a section table"));
       window_begin = place;
       window.resize(std::min(kPiece, end - place));
       SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {window.data(), window.size()}));
     }
     const char* const p = window.data() + (place - window_begin);
-    const uint32_t kind = LoadLittle<uint32_t>(p);
-    const uint64_t offset = LoadLittle<uint64_t>(p + 8);
-    if (kind == 0 || kind > 2 || LoadLittle<uint32_t>(p + 4) > 1 || offset == 0 ||
-        offset % format::kMinAlignment != 0 || offset > place) {
+    const uint64_t offset = LoadLittle<uint64_t>(p + 8), length = LoadLittle<uint64_t>(p + 16);
+    const char* const second = p + format::kSectionEntryBytes;
+    if (LoadLittle<uint32_t>(p) <= LoadLittle<uint32_t>(second) || LoadLittle<uint32_t>(p + 4) > 1 ||
+        LoadLittle<uint32_t>(second + 4) > 1 || offset == 0 || offset % format::kMinAlignment != 0 || offset > place ||
+        length > place || LoadLittle<uint64_t>(second + 8) != offset + RoundUp(length, 8)) {
       continue;
     }
     // Removed bytes may have balanced bytes inserted at the front: then the shift is 0.

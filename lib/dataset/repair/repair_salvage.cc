@@ -17,8 +17,9 @@ constexpr uint64_t kLargestBlock = uint64_t{256} << 20;
 absl::StatusOr<EncodingPlan> PlanOf(const NativeShardReader& shard) {
   SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(shard.schema(), {}));
   for (const format::Dictionary& dictionary : shard.header().dictionaries) {
-    SHARDKIT_ASSIGN_OR_RETURN(plan.dictionaries[dictionary.column],
-                              ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]));
+    auto loaded = ZstdDictionary::Create(dictionary.bytes, plan.zstd_levels[dictionary.column]);
+    // Without a dictionary that cannot be loaded, the samples are only larger.
+    if (loaded.ok()) plan.dictionaries[dictionary.column] = *std::move(loaded);
   }
   return plan;
 }

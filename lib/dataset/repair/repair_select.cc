@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace shardkit {
@@ -54,8 +55,15 @@ class ChainSelection {
   }
 
  private:
+  // Where a block is whole, its damaged copies say nothing about where it belongs: the footer of a shard has copies of
+  // all headers, also the footer of a shard in a value.
   void MergeCopies() {
+    std::set<uint64_t> whole;
+    for (const FoundBlock& block : found_) {
+      if (block.whole) whole.insert(block.info.header_checksum);
+    }
     for (size_t i = 0; i < found_.size(); ++i) {
+      if (!found_[i].whole && whole.contains(found_[i].info.header_checksum)) continue;
       const auto [place, is_new] = node_of_.try_emplace(found_[i].info.header_checksum, nodes_.size());
       if (is_new) nodes_.push_back({.best = i});
       Node& node = nodes_[place->second];

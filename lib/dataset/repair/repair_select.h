@@ -21,7 +21,7 @@ struct ShardPiece {
 
 struct Selection {
   std::vector<ShardPiece> pieces;  // ascending, from sample 0 on without holes
-  uint64_t copies = 0;             // further copies of blocks
+  uint64_t copies = 0;             // further whole copies of blocks
   uint64_t strangers = 0;          // whole blocks that do not belong to the shard, or not provably so
 };
 

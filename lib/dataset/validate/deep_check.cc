@@ -36,7 +36,8 @@ absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
     case Type::kUtf8:
       return ValidUtf8(value) ? absl::OkStatus() : DataLoss("utf8: is not valid UTF-8");
     case Type::kJson:
-      return IsValidJson(value) ? absl::OkStatus() : DataLoss("json: is not one valid JSON document");
+      return IsValidJson(value) ? absl::OkStatus()
+                                : DataLoss("json: is not one JSON text of at most ", kMaxJsonDepth, " levels");
     case Type::kJpeg:
       return CheckJpeg(value);
     case Type::kPng:

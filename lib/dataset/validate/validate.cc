@@ -12,6 +12,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
+#include "container/sha256.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
 #include "dataset/validate/repeated_keys.h"
@@ -108,6 +109,8 @@ class Validator {
     for (size_t i = 0; i < manifest->shards.size(); ++i) {
       const ManifestShard& shard = manifest->shards[i];
       const std::string path = JoinPath(directory, shard.name);
+      const uint64_t problems_before = report_.problem_count;
+      HashAhead(*manifest, directory, i);
       const auto matches = (*dataset)->OpenShard(i);
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
       if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
@@ -122,11 +125,52 @@ class Validator {
           Report(index_path, StrCat(index_path, ": ", index_check->problem()));
         }
       }
+      SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
       first_block += shard.blocks;
       first_sample += shard.samples;
     }
     // After any problem, the key indexes are not reliable.
     return report_.ok() ? CountRepeatedKeys(directory, **dataset, key_indexes) : absl::OkStatus();
+  }
+
+  // Starts to hash the files of shard `first` and of some shards after it. A file is hashed by one thread, so only
+  // several files at once keep all threads busy.
+  void HashAhead(const Manifest& manifest, const std::string& directory, size_t first) {
+    const size_t end = std::min(manifest.shards.size(), first + static_cast<size_t>(threads_.thread_count()));
+    for (; hashes_begun_ < end; ++hashes_begun_) {
+      const ManifestShard& shard = manifest.shards[hashes_begun_];
+      if (!shard.sha256) continue;
+      hashes_.push_back(Pending<absl::StatusOr<Sha256>>::Run(
+          threads_, "hashing a shard", [this, path = JoinPath(directory, shard.name)]() -> absl::StatusOr<Sha256> {
+            SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path, options_.mode));
+            return FileSha256(*file, [this] {
+              SHARDKIT_RETURN_IF_ERROR(stopped_.Check("hashing a shard"));
+              return options_.cancellation ? options_.cancellation->Check("hashing a shard") : absl::OkStatus();
+            });
+          }));
+    }
+  }
+
+  // `damaged`: the shard has been found to have another problem.
+  absl::Status CompareSha256(const std::string& path, const ManifestShard& shard, bool damaged) {
+    if (!shard.sha256) return absl::OkStatus();
+    const absl::StatusOr<Sha256> found = hashes_.front().Take();
+    hashes_.pop_front();
+    if (absl::IsUnimplemented(found.status())) {
+      report_.warnings.push_back({path, StrCat("sha256 was not compared: ", ToStd(found.status().message()))});
+      return absl::OkStatus();
+    }
+    if (!found.ok()) {
+      const bool known = damaged && (absl::IsNotFound(found.status()) || absl::IsDataLoss(found.status()) ||
+                                     absl::IsOutOfRange(found.status()));
+      return known ? absl::OkStatus() : ReportDamage(path, found.status());
+    }
+    if (*found == *shard.sha256) return absl::OkStatus();
+    Report(path, StrCat(path, ": sha256 is ", ToHex(*found), ", but ", kManifestName, " lists ", ToHex(*shard.sha256),
+                        damaged ? ""
+                                : ": the content differs although every XXH3 checksum fits: not the file that was "
+                                  "published"));
+    return absl::OkStatus();
   }
 
   absl::Status CountRepeatedKeys(const std::string& directory, const DatasetReader& dataset,
@@ -252,6 +296,8 @@ class Validator {
   uint64_t bytes_total_ = 0;
   std::mutex mutex_;
   std::vector<BlockBuffer> buffers_;
+  size_t hashes_begun_ = 0;                             // shards before this one are hashed, or need not be
+  std::deque<Pending<absl::StatusOr<Sha256>>> hashes_;  // of the next shards that have one listed
   Cancellation stopped_;
   ThreadPool threads_;  // last: joined before the members that its tasks use are destroyed
 };

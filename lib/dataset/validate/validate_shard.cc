@@ -201,11 +201,16 @@ void ShardAccount::Add(size_t index, BlockFindings findings, const ProblemSink& 
                     ": previous block checksum is wrong: the block before this one was replaced or swapped"));
     }
     content_hash_.Update(findings.header_bytes);
+    block_headers_ += findings.header_bytes;
+    format::AppendBlockRanges(shard_.schema(), findings.statistics, &block_ranges_);
     for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(findings.statistics[i]);
     key_hashes_.insert(key_hashes_.end(), findings.key_hashes.begin(), findings.key_hashes.end());
   } else {
     complete_ = false;
+    block_headers_.resize(block_headers_.size() + format::BlockHeaderLength(shard_.schema().size()), '\0');
+    format::AppendBlockRanges(shard_.schema(), std::vector<ColumnStatistics>(shard_.schema().size()), &block_ranges_);
   }
+  readable_.push_back(findings.readable);
   previous_ = shard_.blocks()[index].header_checksum;
 }
 
@@ -224,6 +229,52 @@ absl::Status ShardAccount::CheckKeyIndex(const ProblemSink& report) {
   return absl::OkStatus();
 }
 
+absl::Status ShardAccount::CheckBlockHeaders(const ProblemSink& report) {
+  const auto stored = shard_.ReadSection(format::SectionKind::kBlockHeaders);
+  if (absl::IsNotFound(stored.status())) return absl::OkStatus();
+  if (!stored.ok()) {
+    if (!IsDamage(stored.status())) return stored.status();
+    report(std::string(ToStd(stored.status().message())));
+    return absl::OkStatus();
+  }
+  const size_t length = format::BlockHeaderLength(shard_.schema().size());
+  for (size_t block = 0; block < readable_.size(); ++block) {
+    if (!readable_[block] || stored->compare(length * block, length, block_headers_, length * block, length) == 0)
+      continue;
+    report(StrCat(shard_.path(), ": block headers: the copy of block ", block, " is not the header of that block"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>* statistics,
+                                            const ProblemSink& report) {
+  const auto bytes = shard_.ReadSection(format::SectionKind::kBlockRanges);
+  if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
+  if (!bytes.ok()) {
+    if (!IsDamage(bytes.status())) return bytes.status();
+    report(std::string(ToStd(bytes.status().message())));
+    return absl::OkStatus();
+  }
+  const auto stored = format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), *bytes);
+  if (!stored.ok()) {
+    report(StrCat(shard_.path(), ": ", ToStd(stored.status().message())));
+    return absl::OkStatus();
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const BlockRanges actual,
+                            format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), block_ranges_));
+  for (size_t i = 0; i < stored->ranges.size(); ++i) {
+    const size_t block = i / stored->columns.size(), column = stored->columns[i % stored->columns.size()];
+    if (!readable_[block] || stored->ranges[i] == actual.ranges[i]) continue;
+    report(StrCat(shard_.path(), ": block ranges: block ", block, ": column ", column, " \"",
+                  shard_.schema()[column].name, "\": its range is not that of its values"));
+  }
+  // Where all blocks can be read, both are compared with the values.
+  if (complete_ || statistics == nullptr) return absl::OkStatus();
+  const absl::Status same = format::CompareBlockRanges(shard_.schema(), *stored, *statistics);
+  if (!same.ok()) report(StrCat(shard_.path(), ": ", ToStd(same.message())));
+  return absl::OkStatus();
+}
+
 absl::Status ShardAccount::Finish(const ProblemSink& report) {
   const format::FileHeader& header = shard_.header();
   std::string front(RoundUp(header.length, header.alignment), '\0');
@@ -232,9 +283,14 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     report(StrCat(shard_.path(), ": padding between the header and ",
                   shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero"));
   }
+  for (const auto& [column, status] : shard_.damaged_dictionaries()) {
+    report(StrCat(shard_.path(), ": header: column ", column, " \"", shard_.schema()[column].name,
+                  "\": ", ToStd(status.message())));
+  }
   SHARDKIT_RETURN_IF_ERROR(CheckKeyIndex(report));
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockHeaders(report));
   for (const format::Section& section : shard_.sections()) {
-    if (section.kind <= static_cast<uint32_t>(format::SectionKind::kBlockDirectory)) continue;
+    if (format::IsKnownSection(section.kind)) continue;
     std::string bytes(format::PaddedLength(section), '\0');
     SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(section.offset, {bytes.data(), bytes.size()}));
     if (absl::Status status = format::CheckSection(section, bytes); !status.ok()) {
@@ -257,6 +313,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
                     "\": ", FirstDifference((*statistics)[i], statistics_[i]), " is not that of its values"));
     }
   }
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockRanges(statistics.ok() ? &*statistics : nullptr, report));
   if (complete_ && content_hash_.Digest() != shard_.content_hash()) {
     report(StrCat(shard_.path(), ": trailer: content hash is not that of the header and the blocks"));
   }

@@ -29,7 +29,7 @@ struct BlockFindings {
   std::vector<uint64_t> key_hashes;
   uint64_t undecoded_images = 0;  // as in ValidateReport
   uint64_t previous = 0;          // as the block's header says
-  std::string header_bytes;       // for the content hash
+  std::string header_bytes;       // as stored
 };
 
 // Checks checksums, padding and records of a block, and with options.deep every value. Also uses options.cancellation
@@ -52,6 +52,9 @@ class ShardAccount {
 
  private:
   absl::Status CheckKeyIndex(const ProblemSink& report);
+  absl::Status CheckBlockHeaders(const ProblemSink& report);
+  // `statistics` are those stored, or null when they are damaged.
+  absl::Status CheckBlockRanges(const std::vector<ColumnStatistics>* statistics, const ProblemSink& report);
 
   const NativeShardReader& shard_;
   StreamingHash128 content_hash_;
@@ -59,6 +62,10 @@ class ShardAccount {
   bool complete_ = true;
   std::vector<ColumnStatistics> statistics_;
   std::vector<uint64_t> key_hashes_;
+  // What the sections of these names should hold, with zero bytes for blocks that cannot be read.
+  std::string block_headers_;
+  std::string block_ranges_;
+  std::vector<bool> readable_;  // per block
 };
 
 }  // namespace shardkit

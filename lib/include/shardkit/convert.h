@@ -36,8 +36,8 @@ struct ConvertOptions {
   // Values that have no exact mapping are converted by the table of format-spec/interop.md instead of being an error.
   bool lossy = false;
 
-  // As for Pack. `pack.dataset` is for output in Shardkit's own container. Its threads, job, partition, cancellation
-  // and resume apply to every container.
+  // As for Pack. `pack.dataset` is for output in Shardkit's own container, and its sha256 is InvalidArgument for any
+  // other. Its threads, job, partition, cancellation and resume apply to every container.
   PackOptions pack;
 
   // Their threads, job, partition, cancellation, resume and origin are ignored: they come from `pack` and the input.

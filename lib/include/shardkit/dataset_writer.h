@@ -32,6 +32,10 @@ struct DatasetWriterOptions {
   // Threads that checksum and compress. The output does not depend on their number.
   int threads = 1;
 
+  // List the SHA-256 of each shard in the manifest: unlike the other hashes, it tells a shard from forged ones. Takes
+  // time on the calling thread. Unimplemented in builds without OpenSSL.
+  bool sha256 = false;
+
   // Codec of columns by name, for those that should not have their own codec.
   std::map<std::string, Codec> codecs;
 
@@ -117,14 +121,15 @@ class DatasetWriter {
 };
 
 // Rebuilds dataset.idx and dataset.json of a directory from its shards, in the order of the manifest if it is readable,
-// otherwise by name. DataLoss when a shard is damaged.
+// otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists. The listed
+// ones are kept; to compare them, those shards are read as a whole.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory);
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
-// work. InvalidArgument when the schemas of the parts do not fit together, and when shards of two parts have the same
-// content hash. InvalidArgument too when parts were recorded with a partition_count, unless all partitions of their job
-// are given, once each and in order; other datasets may be among them. MDS shards are compared only where their index
-// has hashes.
+// work. Each keeps the SHA-256 that its part lists. InvalidArgument when the schemas of the parts do not fit together,
+// and when shards of two parts have the same content hash. InvalidArgument too when parts were recorded with a
+// partition_count, unless all partitions of their job are given, once each and in order; other datasets may be among
+// them. MDS shards are compared only where their index has hashes.
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
                                        const std::string& output, const Cancellation* cancellation = nullptr);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ struct ManifestShard {
   uint64_t samples = 0;
   uint64_t blocks = 0;
   ContentHash content_hash{};
+  std::optional<Sha256> sha256;  // of the whole file; absent when none is listed
 
   bool operator==(const ManifestShard&) const = default;
 };
@@ -44,7 +46,7 @@ struct Manifest {
 std::string FormatManifest(const Manifest& manifest);
 
 // DataLoss, saying what is wrong, for a malformed manifest and for names that would lead out of the directory.
-// Unimplemented for a later version.
+// Unimplemented for a later version, and for a required feature that this version does not know.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text);
 
 // Reads dataset.json of a directory. NotFound when the directory is not a dataset.

@@ -113,8 +113,8 @@ struct DatasetRepairReport {
 // Makes `output` a dataset of the undamaged parts of `directory`. Whole shards are linked, or copied where links do not
 // work; damaged shards are repaired; manifest and index are made again. The shards are those of the manifest. When the
 // manifest is damaged or missing (a pack that did not finish), they are *.shard and then *.shard.tmp, by name. They get
-// new names, as from pack. A shard with no whole block is left out; a missing one counts as lost. Errors as
-// RepairShard, and those of DatasetWriter::Create for `output`.
+// new names, as from pack, and the manifest lists no SHA-256. A shard with no whole block is left out; a missing one
+// counts as lost. Errors as RepairShard, and those of DatasetWriter::Create for `output`.
 absl::StatusOr<DatasetRepairReport> RepairDataset(FileSystem& file_system, const std::string& directory,
                                                   const std::string& output, const RepairOptions& options = {});
 

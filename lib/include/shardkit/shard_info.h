@@ -14,8 +14,12 @@ namespace shardkit {
 // XXH3-128 in canonical byte order, as printed by `xxh128sum`.
 using ContentHash = std::array<uint8_t, 16>;
 
-// 32 hexadecimal digits.
+// SHA-256 of a shard's file, as printed by `sha256sum`.
+using Sha256 = std::array<uint8_t, 32>;
+
+// Lower-case hexadecimal digits, two for each byte.
 std::string ToHex(const ContentHash& hash);
+std::string ToHex(const Sha256& hash);
 
 // Names to values, both UTF-8. Names beginning "shardkit." are Shardkit's own.
 using Metadata = std::map<std::string, std::string>;
@@ -34,6 +38,9 @@ struct BlockInfo {
 
 // The representation of a numeric column's minimum and maximum.
 enum class RangeKind : uint32_t { kNone = 0, kI64 = 1, kU64 = 2, kF64 = 3 };
+
+// The kind of the ranges of columns of this type; kNone when they have none.
+RangeKind RangeKindOf(Type type);
 
 // Statistics of a column of a shard, or merged, of a dataset (format-spec/spec.md, "Statistics").
 struct ColumnStatistics {
@@ -57,6 +64,25 @@ struct ColumnStatistics {
   uint64_t LengthQuantile(double fraction) const;
 
   bool operator==(const ColumnStatistics&) const = default;
+};
+
+// Which values of a column a block holds (format-spec/spec.md, "Block ranges").
+struct BlockRange {
+  uint32_t present_count = 0;               // values present in the block
+  RangeKind range_kind = RangeKind::kNone;  // kNone when every present value is NaN, or none is present
+  uint64_t minimum = 0;                     // bits of an i64, u64 or f64, by range_kind; NaN does not count
+  uint64_t maximum = 0;
+
+  bool operator==(const BlockRange&) const = default;
+};
+
+// The ranges of all blocks of a shard.
+struct BlockRanges {
+  std::vector<size_t> columns;     // those whose type has a range: positions in the schema, ascending
+  std::vector<BlockRange> ranges;  // for each block, one for each of `columns`
+
+  // Null when the column has no ranges. `block` is below the number of blocks.
+  const BlockRange* Find(size_t block, size_t column) const;
 };
 
 }  // namespace shardkit

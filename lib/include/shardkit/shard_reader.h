@@ -118,9 +118,16 @@ class ShardReader {
   virtual absl::StatusOr<Metadata> ReadMetadata() const = 0;
   virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
 
+  // Smallest and largest value of each numeric column in each block. A filter skips the blocks whose range excludes
+  // what it looks for. Compares the ranges with the statistics of the shard; DataLoss when they disagree. NotFound when
+  // the shard has no ranges: then no block may be skipped. The default is NotFound.
+  virtual absl::StatusOr<BlockRanges> ReadBlockRanges() const;
+
   // Reads block `index` (below blocks().size()) with the columns at `columns`, positions in the schema; empty means
   // all. The view borrows *buffer (or the memory map) until the buffer's next use. Reading every column is one request
-  // for the whole block; otherwise only the header and the requested chunks are read.
+  // for the whole block. Otherwise only the requested chunks are read, and what lies between two of them when that is
+  // little: the first such call for a shard also reads the copy of all block headers in the footer. In a shard without
+  // that copy, each call reads the block's header, too.
   virtual absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                                  BlockView* view) const = 0;
 

@@ -55,8 +55,9 @@ struct ValidateReport {
 };
 
 // Checks a dataset's directory, or a shard: all checksums, padding, the block chain, statistics, key index and content
-// hash; for a dataset also the manifest and the offset index against the shards. Damage is in the report. An error
-// status means that the check itself was not possible (NotFound, I/O, Cancelled).
+// hash; for a dataset also the manifest and the offset index against the shards, and the shards against the SHA-256
+// that the manifest lists (a warning where this build cannot compute it). Damage is in the report. An error status
+// means that the check itself was not possible (NotFound, I/O, Cancelled).
 //
 // For a dataset of MDS or WebDataset: reads every value, compares the hashes of its files when it lists any, and checks
 // the names of a tar's members. These containers have no checksums of parts. A tar has no checksums at all unless it

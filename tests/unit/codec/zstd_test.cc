@@ -72,6 +72,36 @@ TEST(Zstd, ExactlyOneFrameOfTheSizeGiven) {
   }
 }
 
+// A frame of one raw block, with the fields that are given, each as its bytes.
+std::string FrameByHand(std::string_view raw, uint8_t descriptor, std::string_view fields) {
+  std::string frame("\x28\xb5\x2f\xfd");
+  frame += static_cast<char>(descriptor);
+  frame += fields;
+  frame += {static_cast<char>(1 | raw.size() << 3), 0, 0};
+  return frame.append(raw);
+}
+
+// RFC 8878, section 3.1.1.1: the window descriptor, the dictionary ID, the content size.
+TEST(Zstd, WindowAndDictionaryId) {
+  constexpr uint8_t kSizeOf4 = 2 << 6, kSingleSegment = 1 << 5, kIdOf1 = 1;
+  const std::string raw = "some words", size("\x0a\0\0\0", 4);
+  const auto decode = [&](uint8_t descriptor, const std::string& fields, const ZstdDictionary* dictionary = nullptr) {
+    return Decompress(FrameByHand(raw, descriptor, fields), raw.size(), dictionary);
+  };
+  EXPECT_EQ(decode(kSizeOf4 | kSingleSegment, size), absl::StatusCode::kOk);
+  for (int descriptor = 0; descriptor < 256; ++descriptor) {
+    EXPECT_EQ(decode(kSizeOf4, static_cast<char>(descriptor) + size),
+              descriptor <= 17 << 3 ? absl::StatusCode::kOk : absl::StatusCode::kDataLoss)
+        << descriptor;
+  }
+  const auto content = ZstdDictionary::CreateForReading("any bytes are a dictionary").value();
+  for (const ZstdDictionary* dictionary : {static_cast<const ZstdDictionary*>(nullptr), content.get()}) {
+    EXPECT_EQ(decode(kSizeOf4 | kSingleSegment | kIdOf1, std::string(1, '\0') + size, dictionary),
+              absl::StatusCode::kOk);
+    EXPECT_EQ(decode(kSizeOf4 | kSingleSegment | kIdOf1, "\x07" + size, dictionary), absl::StatusCode::kDataLoss);
+  }
+}
+
 TEST(Zstd, DamageNeverCrashes) {
   const std::string raw = Sentences(20, 3);
   std::string frame;
@@ -114,10 +144,14 @@ TEST(Zstd, Dictionary) {
 
 TEST(Zstd, DictionariesRefused) {
   EXPECT_EQ(ZstdDictionary::Create("", 3).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ZstdDictionary::CreateForReading("").status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ZstdDictionary::Create("abc", 1000).status().code(), absl::StatusCode::kInvalidArgument);
   // The magic of a dictionary, followed by invalid bytes.
-  EXPECT_EQ(ZstdDictionary::Create("\x37\xa4\x30\xec" + std::string(100, '\xff'), 3).status().code(),
-            absl::StatusCode::kDataLoss);
+  const std::string malformed = "\x37\xa4\x30\xec" + std::string(100, '\xff');
+  EXPECT_EQ(ZstdDictionary::Create(malformed, 3).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ZstdDictionary::CreateForReading(malformed).status().code(), absl::StatusCode::kDataLoss);
+  // Too short for a header: any bytes, though it begins as one with tables does.
+  EXPECT_TRUE(ZstdDictionary::CreateForReading(malformed.substr(0, 7)).ok());
   const size_t one[] = {5};
   EXPECT_EQ(TrainZstdDictionary("abcde", one, 1024).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(TrainZstdDictionary("", {}, 1024).status().code(), absl::StatusCode::kNotFound);

@@ -1,60 +1,17 @@
 // The cost of reading: bytes of the file and memory.
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <algorithm>
+#include <thread>
 
 #include "base/strings.h"
+#include "format/block_header.h"
 #include "shardkit/shard_reader.h"
+#include "support/counting_filesystem.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit {
 namespace {
-
-// Passes all calls on and adds up the requested bytes.
-class CountingFile final : public RandomAccessFile {
- public:
-  CountingFile(std::unique_ptr<RandomAccessFile> base, std::atomic<uint64_t>* bytes)
-      : base_(std::move(base)), bytes_(bytes) {}
-  const std::string& path() const override { return base_->path(); }
-  uint64_t size() const override { return base_->size(); }
-  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    *bytes_ += buffer.size();
-    return base_->ReadAt(offset, buffer);
-  }
-
- private:
-  const std::unique_ptr<RandomAccessFile> base_;
-  std::atomic<uint64_t>* const bytes_;
-};
-
-// A file system that is used only for reading.
-class CountingFileSystem final : public FileSystem {
- public:
-  explicit CountingFileSystem(FileSystem* base) : base_(base) {}
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
-    auto file = base_->OpenForReading(path, mode);
-    if (!file.ok()) return file.status();
-    return std::make_unique<CountingFile>(*std::move(file), &bytes);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override { return base_->Create(path); }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return base_->OpenForAppending(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return base_->Rename(from, to); }
-  absl::Status Link(const std::string& from, const std::string& to) override { return base_->Link(from, to); }
-  absl::Status RemoveFile(const std::string& path) override { return base_->RemoveFile(path); }
-  absl::Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
-  absl::Status CreateDirectory(const std::string& path) override { return base_->CreateDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return base_->Stat(path, follow); }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_->List(path); }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_->Lock(path); }
-
-  std::atomic<uint64_t> bytes = 0;
-
- private:
-  FileSystem* const base_;
-};
 
 class ReadCost : public testing::Test {
  protected:
@@ -73,12 +30,12 @@ class ReadCost : public testing::Test {
   std::unique_ptr<ShardReader> Open(const ReadOptions& options = {}) {
     auto shard = ShardReader::Open(files_, "/s.shard", options);
     EXPECT_TRUE(shard.ok()) << shard.status();
-    files_.bytes = 0;
+    files_.Reset();
     return *std::move(shard);
   }
 
   std::unique_ptr<FileSystem> memory_;
-  CountingFileSystem files_;
+  test::CountingFileSystem files_;
   Schema schema_;
   std::vector<Row> rows_;
 };
@@ -88,7 +45,7 @@ TEST_F(ReadCost, ProjectionReadsOnlyItsColumns) {
     const auto shard = Open();
     const auto statistics = shard->ReadStatistics();
     ASSERT_TRUE(statistics.ok()) << statistics.status();
-    files_.bytes = 0;
+    files_.Reset();
     BlockBuffer buffer;
     BlockView view;
     uint64_t sample = 0;
@@ -99,13 +56,191 @@ TEST_F(ReadCost, ProjectionReadsOnlyItsColumns) {
         for (const size_t c : columns) ASSERT_EQ(view.column(c).value(i), *rows_[sample][c]);
       }
     }
-    // The head chunks of a small front are read along: they cost less than another request.
-    double wanted = 0;
-    for (const size_t c : columns) wanted += static_cast<double>((*statistics)[c].stored_bytes);
-    uint64_t fronts = 0;
-    for (const BlockInfo& block : shard->blocks()) fronts += std::min<uint64_t>(block.front_length, 65536);
-    EXPECT_LE(static_cast<double>(files_.bytes), 1.05 * wanted + static_cast<double>(fronts));
-    EXPECT_GE(static_cast<double>(files_.bytes), wanted);
+    // Besides: the padding of two chunks of each column, small head chunks between them, and the copies of the headers.
+    uint64_t wanted = 0;
+    for (const size_t c : columns) wanted += (*statistics)[c].stored_bytes;
+    const uint64_t headers = format::BlockHeaderLength(4) * shard->blocks().size();
+    EXPECT_LE(files_.bytes(), wanted + headers + 64 * 8 * shard->blocks().size());
+    EXPECT_GE(files_.bytes(), wanted + headers);
+  }
+}
+
+// Requests and bytes of a projection, from opening the shard on. The numbers are exact, so that a change shows.
+class ProjectionCost : public testing::Test {
+ protected:
+  static constexpr size_t kColumns = 4;
+  static constexpr uint64_t kHeaderLength = 64 * (kColumns + 1);
+  static constexpr uint64_t kFrontLength = kHeaderLength + 64 + 3 * 128;
+
+  ProjectionCost() : memory_(NewMemoryFileSystem()), files_(memory_.get()) {
+    Random random(201);
+    schema_ = *Schema::Create({{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd},
+                               {.name = "image", .type = Type::kBytes},
+                               {.name = "label", .type = Type::kI64},
+                               {.name = "depth", .type = Type::kBytes}});
+    for (int i = 0; i < 240; ++i) {
+      rows_.push_back({std::string(40, 'a'), random.Bytes(20000), random.Bytes(8), random.Bytes(9000)});
+    }
+    EXPECT_TRUE(WriteShard(*memory_, "/s.shard", schema_, rows_, {.max_block_samples = 10}).ok());
+  }
+
+  // Opens the shard and reads one column of all its blocks. Returns the requests for blocks.
+  std::vector<ReadRecord> Project(size_t column, const ReadOptions& options = {}) {
+    files_.Reset();
+    auto shard = ShardReader::Open(files_, "/s.shard", options);
+    EXPECT_TRUE(shard.ok()) << shard.status();
+    blocks_.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
+    EXPECT_EQ(blocks_.size(), 24u);
+    EXPECT_EQ(files_.reads().size(), 2u) << "the front, and the tail with trailer, table and directory";
+    BlockBuffer buffer;
+    BlockView view;
+    const size_t columns[] = {column};
+    for (size_t k = 0; k < blocks_.size(); ++k) {
+      const absl::Status status = (*shard)->ReadBlock(k, columns, &buffer, &view);
+      EXPECT_TRUE(status.ok()) << status;
+      for (uint32_t i = 0; i < view.sample_count(); ++i) {
+        EXPECT_EQ(view.column(column).value(i), *rows_[view.first_sample() + i][column]);
+      }
+    }
+    const uint64_t footer = blocks_.back().offset + blocks_.back().length;
+    std::vector<ReadRecord> reads = files_.reads();
+    reads.erase(reads.begin(), reads.begin() + 2);
+    other_reads_ = static_cast<size_t>(std::erase_if(reads, [&](const auto& read) { return read.offset >= footer; }));
+    return reads;
+  }
+
+  bool TouchesAHeader(const ReadRecord& read) const {
+    return std::ranges::any_of(blocks_, [&](const BlockInfo& block) {
+      return read.offset < block.offset + kHeaderLength && read.offset + read.length > block.offset;
+    });
+  }
+
+  std::unique_ptr<FileSystem> memory_;
+  test::CountingFileSystem files_;
+  Schema schema_;
+  std::vector<Row> rows_;
+  std::vector<BlockInfo> blocks_;
+  size_t other_reads_ = 0;  // of the footer, after opening
+};
+
+TEST_F(ProjectionCost, OfAnInlineColumnIsItsChunks) {
+  for (const size_t column : {0, 2}) {
+    const auto reads = Project(column);
+    EXPECT_EQ(other_reads_, 1u) << "the copies of the headers";
+    ASSERT_EQ(reads.size(), blocks_.size());
+    for (const ReadRecord& read : reads) {
+      EXPECT_FALSE(TouchesAHeader(read));
+      EXPECT_EQ(read.length, column == 0 ? 64u : 128u);  // equal texts compressed, or ten numbers of 8 bytes
+    }
+  }
+}
+
+TEST_F(ProjectionCost, OfABlobColumnIsOneRequestWhereItsChunksAreClose) {
+  const auto reads = Project(1);
+  EXPECT_EQ(other_reads_, 1u);
+  ASSERT_EQ(reads.size(), blocks_.size());
+  for (const ReadRecord& read : reads) {
+    EXPECT_FALSE(TouchesAHeader(read));
+    // Its ends, the head chunks of the next two columns, its values.
+    EXPECT_EQ(read.length, 3 * 128 + 200128u);
+  }
+}
+
+TEST_F(ProjectionCost, OfABlobColumnBehindAnotherIsTwoRequests) {
+  const auto reads = Project(3);
+  EXPECT_EQ(other_reads_, 1u);
+  ASSERT_EQ(reads.size(), 2 * blocks_.size());
+  for (size_t i = 0; i < reads.size(); ++i) {
+    EXPECT_FALSE(TouchesAHeader(reads[i]));
+    EXPECT_EQ(reads[i].length, i % 2 == 0 ? 128u : 90112u);
+  }
+}
+
+TEST_F(ProjectionCost, WithoutCopiesReadsTheFronts) {
+  const std::string whole = ReadWhole(*memory_, "/s.shard");
+  WriteWhole(*memory_, "/s.shard", WithSections(whole, false, [](format::SectionKind kind, std::string_view content) {
+    return kind == format::SectionKind::kBlockHeaders ? std::nullopt : std::optional<std::string>(content);
+  }));
+  const auto reads = Project(0);
+  EXPECT_EQ(other_reads_, 0u);
+  ASSERT_EQ(reads.size(), blocks_.size());
+  for (const ReadRecord& read : reads) EXPECT_EQ(read.length, kFrontLength);
+}
+
+TEST_F(ProjectionCost, OfAllColumnsIsTheBlockAlone) {
+  const auto shard = ShardReader::Open(files_, "/s.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  files_.Reset();
+  BlockBuffer buffer;
+  BlockView view;
+  const size_t columns[] = {0, 1, 2, 3};
+  ASSERT_TRUE((*shard)->ReadBlock(1, columns, &buffer, &view).ok());
+  for (const ReadRecord& read : files_.reads()) {
+    EXPECT_GE(read.offset, (*shard)->blocks()[1].offset);
+    EXPECT_LT(read.offset, (*shard)->blocks()[2].offset);
+  }
+}
+
+TEST_F(ProjectionCost, CopiesAreReadOnceByAllThreads) {
+  files_.Reset();
+  const auto shard = ShardReader::Open(files_, "/s.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      BlockBuffer buffer;
+      BlockView view;
+      const size_t columns[] = {t};
+      for (size_t k = 0; k < (*shard)->blocks().size(); ++k) {
+        EXPECT_TRUE((*shard)->ReadBlock(k, columns, &buffer, &view).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::ranges::count(files_.reads(), kHeaderLength * (*shard)->blocks().size(), &ReadRecord::length), 1);
+}
+
+// A value by itself costs two requests, and does not begin with a request for the copies of all headers.
+TEST_F(ProjectionCost, OfASingleValueIsTwoRequests) {
+  const auto shard = ShardReader::Open(files_, "/s.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  BlockBuffer buffer;
+  BlockView view;
+  files_.Reset();
+  ASSERT_TRUE((*shard)->ReadValue(35, 1, &buffer).ok());
+  ASSERT_EQ(files_.reads().size(), 2u);
+  EXPECT_EQ(files_.bytes(), kFrontLength + 20008);
+  // Where they are there, it uses them.
+  const size_t columns[] = {2};
+  ASSERT_TRUE((*shard)->ReadBlock(0, columns, &buffer, &view).ok());
+  files_.Reset();
+  ASSERT_TRUE((*shard)->ReadValue(75, 1, &buffer).ok());
+  ASSERT_EQ(files_.reads().size(), 2u);
+  EXPECT_EQ(files_.bytes(), 128u + 20008);
+}
+
+TEST(HeaderCopies, AreNotKeptWhenTheyAreTooLarge) {
+  std::vector<Column> columns(kMaxColumns);
+  for (size_t i = 0; i < columns.size(); ++i) columns[i] = {.name = StrCat(i), .type = Type::kBool};
+  const Schema schema = *Schema::Create(std::move(columns));
+  const auto memory = NewMemoryFileSystem();
+  test::CountingFileSystem files(memory.get());
+  const uint64_t header_length = format::BlockHeaderLength(schema.size());
+  for (const size_t blocks : {63, 65}) {
+    const std::string path = StrCat("/", blocks);
+    const std::vector<Row> rows(blocks, Row(schema.size(), std::string(1, '\1')));
+    ASSERT_TRUE(WriteShard(*memory, path, schema, rows, {.max_block_samples = 1}).ok());
+    const auto shard = ShardReader::Open(files, path);
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    files.Reset();
+    BlockBuffer buffer;
+    BlockView view;
+    const size_t wanted[] = {4000};
+    ASSERT_TRUE((*shard)->ReadBlock(5, wanted, &buffer, &view).ok());
+    EXPECT_EQ(view.column(4000).value(0), std::string(1, '\1'));
+    const bool kept = blocks * header_length <= uint64_t{16} << 20;
+    EXPECT_EQ(kept, blocks == 63);
+    EXPECT_EQ(files.bytes(), kept ? blocks * header_length + 64 : header_length + 64);
   }
 }
 
@@ -113,15 +248,15 @@ TEST_F(ReadCost, SingleValuesTakeTheirFrontOnceAndTheirBytes) {
   const auto shard = Open();
   BlockBuffer buffer;
   ASSERT_TRUE(shard->ReadValue(3, 1, &buffer).ok());
-  EXPECT_LE(files_.bytes, (1u << 20) + shard->blocks()[0].front_length + 8);
-  files_.bytes = 0;
+  EXPECT_LE(files_.bytes(), (1u << 20) + shard->blocks()[0].front_length + 8);
+  files_.Reset();
   const auto value = shard->ReadValue(4, 1, &buffer);
   ASSERT_TRUE(value.ok());
   EXPECT_EQ(**value, *rows_[4][1]);
-  EXPECT_EQ(files_.bytes, (1u << 20) + 8);
-  files_.bytes = 0;
+  EXPECT_EQ(files_.bytes(), (1u << 20) + 8);
+  files_.Reset();
   ASSERT_TRUE(shard->CopyValue(5, 1, [](std::string_view) { return absl::OkStatus(); }).ok());
-  EXPECT_LE(files_.bytes, (1u << 20) + shard->blocks()[0].front_length + 8);
+  EXPECT_LE(files_.bytes(), (1u << 20) + shard->blocks()[0].front_length + 8);
 }
 
 TEST_F(ReadCost, MemoryLimitIsHonoured) {
@@ -136,7 +271,7 @@ TEST_F(ReadCost, MemoryLimitIsHonoured) {
   EXPECT_TRUE(shard->ReadBlock(0, label, &buffer, &view).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(shard->ReadValue(0, 1, &buffer).status()));
   EXPECT_TRUE(shard->ReadValue(0, 3, &buffer).ok());
-  EXPECT_LT(files_.bytes, 300000u);
+  EXPECT_LT(files_.bytes(), 300000u);
   // A copy needs only a few MiB, whatever the limit.
   uint64_t copied = 0;
   const auto present = shard->CopyValue(0, 1, [&](std::string_view piece) {

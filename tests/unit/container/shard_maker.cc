@@ -127,6 +127,23 @@ absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::stri
   return writer->Finish();
 }
 
+std::string WithSections(
+    std::string_view shard, bool has_key,
+    const std::function<std::optional<std::string>(format::SectionKind kind, std::string_view content)>& change) {
+  const auto trailer = format::DecodeTrailer(shard.substr(shard.size() - format::kTrailerBytes), shard.size());
+  EXPECT_TRUE(trailer.ok()) << trailer.status();
+  const auto sections = format::DecodeSectionTable(
+      shard.substr(trailer->table_offset(), format::kSectionEntryBytes * trailer->section_count), *trailer, has_key);
+  EXPECT_TRUE(sections.ok()) << sections.status();
+  format::FooterBuilder footer(trailer->footer_offset);
+  for (const format::Section& section : *sections) {
+    const auto kind = static_cast<format::SectionKind>(section.kind);
+    const std::optional<std::string> content = change(kind, shard.substr(section.offset, section.length));
+    if (content) footer.Add(kind, *content);
+  }
+  return StrCat(shard.substr(0, trailer->footer_offset), footer.Finish(*trailer));
+}
+
 std::string ReadWhole(FileSystem& file_system, const std::string& path) {
   auto bytes = file_system.ReadFile(path, uint64_t{1} << 30);
   EXPECT_TRUE(bytes.ok()) << bytes.status();

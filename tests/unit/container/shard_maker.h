@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "format/footer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard_writer.h"
@@ -40,6 +42,12 @@ std::vector<Row> RandomRows(Random& random, const Schema& schema, size_t count, 
 
 absl::StatusOr<ShardSummary> WriteShard(FileSystem& file_system, const std::string& path, const Schema& schema,
                                         const std::vector<Row>& rows, const ShardOptions& options);
+
+// The shard with other sections: `change` gets each and returns what is to be in its place, or nothing to leave it out.
+// All checksums are right.
+std::string WithSections(
+    std::string_view shard, bool has_key,
+    const std::function<std::optional<std::string>(format::SectionKind kind, std::string_view content)>& change);
 
 std::string ReadWhole(FileSystem& file_system, const std::string& path);
 void WriteWhole(FileSystem& file_system, const std::string& path, std::string_view bytes);

@@ -2,6 +2,7 @@
 // error with its place. All other values read are the original's.
 #include <algorithm>
 
+#include "base/named_hash.h"
 #include "base/strings.h"
 #include "shardkit/rle.h"
 #include "unit/container/shard_maker.h"
@@ -94,6 +95,7 @@ TEST(DatasetDamage, OfManifestAndIndex) {
   DatasetWriterOptions options = SmallShards(2, 1);
   options.shard.alignment = 64;
   options.shard.metadata = {{"made", "here"}};
+  options.sha256 = NamedHash::Create("sha256").ok();  // not without OpenSSL
   const auto files = NewMemoryFileSystem();
   const auto written = WriteDataset(*files, "/d", samples, options);
   ASSERT_TRUE(written.ok()) << written.status();
@@ -118,6 +120,37 @@ TEST(DatasetDamage, OfManifestAndIndex) {
       EXPECT_EQ(seen.error.ok(), file == "dataset.idx");
     });
   }
+}
+
+// No reader uses it; who merges the parts of a job refuses them when one record is damaged.
+TEST(DatasetDamage, OfTheJobRecord) {
+  const Column label{.name = "label", .type = Type::kI32};
+  const std::string number("\1\0\0\0", 4);
+  const auto files = NewMemoryFileSystem();
+  for (const uint64_t part : {0, 1}) {
+    DatasetWriterOptions options = SmallShards(2, 1);
+    options.partition = part;
+    options.partition_count = 2;
+    const auto written = WriteDataset(*files, StrCat("/", part), {{StrCat(part), {{&label, number}}}}, options);
+    ASSERT_TRUE(written.ok()) << written.status();
+  }
+  const std::string path = "/0/.shardkit-job", record = ReadAll(*files, path);
+  const auto rows = ScanRows(*files, "/0");
+  const auto expect_refused = [&](const std::string& damaged) {
+    WriteFile(*files, path, damaged);
+    const absl::Status merged = MergeDatasets(*files, {"/0", "/1"}, "/merged").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(merged)) << damaged << merged;
+    EXPECT_EQ(ScanRows(*files, "/0"), rows);
+    EXPECT_EQ(ValidateText(*files, "/0"), "");
+  };
+  for (size_t bit = 0; bit < 8 * record.size(); ++bit) {
+    std::string damaged = record;
+    damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    expect_refused(damaged);
+  }
+  for (size_t length = 0; length < record.size(); ++length) expect_refused(record.substr(0, length));
+  WriteFile(*files, path, record);
+  EXPECT_TRUE(MergeDatasets(*files, {"/0", "/1"}, "/merged").ok());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/hash.h"
+#include "base/strings.h"
 #include "dataset/dataset_support.h"
 
 namespace shardkit::test {
@@ -22,6 +23,7 @@ Manifest MakeManifest() {
   for (uint8_t i = 0; i < 3; ++i) {
     ManifestShard shard{"dir/" + std::to_string(i) + ".shard", 1000u + i, 10, 2, {}};
     shard.content_hash.fill(static_cast<uint8_t>(i * 17));
+    if (i == 2) shard.sha256.emplace().fill(0xab);
     manifest.shards.push_back(shard);
   }
   return manifest;
@@ -97,12 +99,12 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
       {"dir/0.shard", "dir/"},
       {"dir/0.shard", ""},
       {"dir/0.shard", "a\\u0000b"},
-      {"\"type\": \"jpeg\"", "\"type\": \"gif\""},
       {"\"type\": \"jpeg\"", "\"type\": 4"},
       {"\"type\": \"jpeg\", ", ""},
-      {"\"codec\": \"zstd\"", "\"codec\": \"lz4\""},
+      {"\"nullable\": false, ", ""},
+      {"\"shape\": [2, 3]", "\"form\": [2, 3]"},
+      {"\"blocks\": 2, \"content_hash\"", "\"content_hash\""},
       {"\"dtype\": \"f32\"", "\"dtype\": \"jpeg\""},
-      {"\"dtype\": \"f32\"", "\"dtype\": \"f33\""},
       {"\"shape\": [2, 3]", "\"shape\": [2, -3]"},
       {"\"shape\": [2, 3]", "\"shape\": [1,1,1,1,1,1,1,1,1]"},
       {"\"shape\": [2, 3]", "\"shape\": {}"},
@@ -119,6 +121,25 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
       {"00000000000000000000000000000000", "0000000000000000000000000000000G"},
       {"11111111111111111111111111111111", "1111111111111111111111111111111A"},
       {"11111111111111111111111111111111", "111111111111111111111111111111111"},
+      {"\"version\": 1", "\"version\": 1.0"},
+      {"\"version\": 1", "\"version\": true"},
+      {"\"version\": 1,", ""},
+      {"\"features\": [],", ""},
+      {"\"features\": []", "\"features\": {}"},
+      {"\"features\": []", "\"features\": [1]"},
+      {"\"features\": []", "\"features\": [\"b\", \"a\"]"},
+      {"\"features\": []", "\"features\": [\"a\", \"a\"]"},
+      {"\"features\": []", "\"features\": [\"\u00e9\", \"z\"]"},
+      {"\"features\": [],", "\"features\": [], \"features\": [],"},
+      {"\"features\": [],", "\"features\": [], \"f\\u0065atures\": [\"x\"],"},
+      {"\"metadata\": {", "\"metadata\": {\"a\": \"2\","},
+      {"\"name\": \"image\",", "\"name\": \"image\", \"name\": \"picture\","},
+      {"\"name\": \"image\",", "\"name\": \"image\", \"new\": 1, \"new\": 1,"},
+      {"\"name\": \"dir/1.shard\",", "\"name\": \"dir/1.shard\", \"name\": \"dir/1.shard\","},
+      {"\"metadata\": {", "\"more\": {"},
+      {"\"columns\": [", "\"more\": ["},
+      {"dir/1.shard", "dir/0.shard"},
+      {"\"samples\": 10", "\"samples\": 4611686018427387905"},
       {"  ],\n  \"checksum\"", "  \n  \"checksum\""},
       {"\"checksum\"", "\"sum\""},
   };
@@ -134,9 +155,80 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
   EXPECT_FALSE(ParseManifest(std::string(1000, '\0')).ok());
 }
 
+TEST(ManifestTest, TheSha256OfAShardIsListedWhereItIsKnown) {
+  const std::string text = FormatManifest(MakeManifest());
+  std::string digits;
+  for (int i = 0; i < 32; ++i) digits += "ab";
+  const std::string listed = ", \"sha256\": \"" + digits + "\"}";
+  EXPECT_EQ(text.find("sha256"), text.find(listed) + 3);
+  EXPECT_EQ(text.find("sha256"), text.rfind("sha256"));
+  for (const std::string& wrong : {digits.substr(1), digits + "0", "A" + digits.substr(1), std::string()}) {
+    const auto parsed = ParseManifest(Edited(text, digits, wrong));
+    EXPECT_TRUE(absl::IsDataLoss(parsed.status())) << parsed.status();
+    EXPECT_NE(Message(parsed.status()).find("sha256 is not 64"), std::string::npos) << parsed.status();
+  }
+  EXPECT_TRUE(absl::IsDataLoss(ParseManifest(Edited(text, "\"" + digits + "\"", "null")).status()));
+}
+
 TEST(ManifestTest, ALaterVersionIsSaidToBeOne) {
-  const auto parsed = ParseManifest(Edited(FormatManifest(MakeManifest()), "\"version\": 1", "\"version\": 2"));
-  EXPECT_TRUE(absl::IsUnimplemented(parsed.status())) << parsed.status();
+  const std::string text = FormatManifest(MakeManifest());
+  for (const std::string_view version : {"2", "0", "4611686018427387904"}) {
+    const auto parsed = ParseManifest(Edited(text, "\"version\": 1", StrCat("\"version\": ", version)));
+    EXPECT_TRUE(absl::IsUnimplemented(parsed.status())) << parsed.status();
+  }
+  // The checksum comes first: a version that it does not cover is damage.
+  std::string damaged = text;
+  damaged[damaged.find("\"version\": 1") + 11] = '2';
+  EXPECT_TRUE(absl::IsDataLoss(ParseManifest(damaged).status()));
+}
+
+TEST(ManifestTest, UnknownTypesAndCodecsAreNamed) {
+  const std::string text = FormatManifest(MakeManifest());
+  for (const auto& [from, to, named] :
+       {std::tuple{"\"type\": \"jpeg\"", "\"type\": \"gif\"", "column \"image\": type \"gif\""},
+        {"\"dtype\": \"f32\"", "\"dtype\": \"f33\"", "type \"f33\""},
+        {"\"codec\": \"zstd\"", "\"codec\": \"lz4\"", "codec \"lz4\""}}) {
+    const absl::Status status = ParseManifest(Edited(text, from, to)).status();
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    EXPECT_NE(Message(status).find(named), std::string::npos) << status;
+  }
+}
+
+TEST(ManifestTest, AnUnknownFeatureIsNamedBeforeTheRestIsLookedAt) {
+  const std::string text = FormatManifest(MakeManifest());
+  const auto refused = [](const std::string& edited) {
+    const absl::Status status = ParseManifest(edited).status();
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    return Message(status);
+  };
+  const std::string unknown = Edited(text, "\"features\": []", "\"features\": [\"a\\nb\", \"remapped\"]");
+  EXPECT_NE(refused(unknown).find("manifest: feature \"a\\nb\" is not known"), std::string::npos);
+  // Neither the columns nor the shards are what this version knows.
+  const std::string later =
+      Edited(Edited(unknown, "\"columns\": [", "\"columns\": [7,"), "\"shards\": [", "\"shards\": [7,");
+  EXPECT_EQ(refused(later), refused(unknown));
+  // Also where it stands after them.
+  const std::string features = "  \"features\": [\"a\\nb\", \"remapped\"],\n";
+  EXPECT_EQ(refused(Edited(Edited(later, features, ""), "  \"checksum\"", features + "  \"checksum\"")),
+            refused(unknown));
+  // A version is more than a feature.
+  EXPECT_NE(refused(Edited(unknown, "\"version\": 1", "\"version\": 2")).find("version 2"), std::string::npos);
+}
+
+TEST(ManifestTest, TheOrderOfKeysDoesNotMatter) {
+  const Manifest manifest = MakeManifest();
+  const std::string text = FormatManifest(manifest);
+  const auto move_last = [](const std::string& from, const std::string& line) {
+    return Edited(Edited(from, line, ""), "  \"checksum\"", line + "  \"checksum\"");
+  };
+  std::string moved = move_last(text, "  \"version\": 1,\n");
+  moved = move_last(moved, "  \"samples\": 30,\n");
+  moved = move_last(moved, "  \"features\": [],\n");
+  moved = move_last(moved, "  \"format\": \"shardkit-dataset\",\n");
+  moved = Edited(moved, "\"bytes\"", "\"later\": {\"x\": 1, \"x\": [{}]}, \"bytes\"");
+  const auto parsed = ParseManifest(moved);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(FormatManifest(*parsed), text);
 }
 
 TEST(ManifestTest, ReadNamesTheFile) {

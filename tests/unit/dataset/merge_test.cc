@@ -1,4 +1,6 @@
 // Rebuilding manifest and index, and merging datasets.
+#include "base/hash.h"
+#include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "support/fault_filesystem.h"
 
@@ -208,7 +210,9 @@ TEST_F(MergeTest, RebuildKeepsTheOrderOfAReadableManifest) {
   EXPECT_EQ(ScanRows(*files_, "/whole")[0], RowOf(samples_[27]));
 
   // A manifest of a later version is not damaged, but this version cannot read it.
-  WriteFile(*files_, "/whole/dataset.json", "{\"format\": \"shardkit-dataset\", \"version\": 2}");
+  std::string later = "{\n  \"format\": \"shardkit-dataset\",\n  \"version\": 2,\n";
+  later += StrCat("  \"checksum\": \"", absl::Hex(Hash64(later), absl::kZeroPad16), "\"\n}\n");
+  WriteFile(*files_, "/whole/dataset.json", later);
   EXPECT_TRUE(absl::IsUnimplemented(RebuildIndex(*files_, "/whole").status()));
 }
 

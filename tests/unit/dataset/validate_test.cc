@@ -7,6 +7,7 @@
 #include "dataset/dataset_support.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
+#include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
 namespace {
@@ -143,20 +144,9 @@ TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {
 
 // A shard's bytes with another key index. All checksums are correct.
 std::string WithKeyIndex(const std::string& shard, const Schema& schema, std::vector<uint64_t> hashes) {
-  const std::string_view bytes = shard;
-  const auto trailer = format::DecodeTrailer(bytes.substr(bytes.size() - format::kTrailerBytes), bytes.size());
-  EXPECT_TRUE(trailer.ok()) << trailer.status();
-  const auto sections = format::DecodeSectionTable(
-      bytes.substr(trailer->table_offset(), format::kSectionEntryBytes * trailer->section_count), *trailer,
-      schema.key_column().has_value());
-  EXPECT_TRUE(sections.ok()) << sections.status();
-  format::FooterBuilder footer(trailer->footer_offset);
-  for (const format::Section& section : *sections) {
-    const auto kind = static_cast<format::SectionKind>(section.kind);
-    footer.Add(kind, kind == format::SectionKind::kKeyIndex ? format::EncodeKeyIndex(hashes)
-                                                            : bytes.substr(section.offset, section.length));
-  }
-  return shard.substr(0, trailer->footer_offset) + footer.Finish(*trailer);
+  return WithSections(shard, schema.key_column().has_value(), [&](format::SectionKind kind, std::string_view content) {
+    return kind == format::SectionKind::kKeyIndex ? format::EncodeKeyIndex(hashes) : std::string(content);
+  });
 }
 
 TEST_F(ValidateTest, NamesTheEntryOfTheKeyIndexThatIsNotThatOfItsSample) {

@@ -102,6 +102,45 @@ TEST_F(DatasetWriterTest, ImagesOfSeveralFormatsMakeAColumnOfImages) {
   }
 }
 
+// The table of spec.md, section 9.1, and that neither the order of shards nor how they are grouped changes a type.
+TEST(CommonType, IsThatOfTheSpecification) {
+  constexpr std::array kTypes = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kImage,
+                                 Type::kJpeg,  Type::kPng,  Type::kI32,  Type::kNdarray};
+  constexpr std::array<std::string_view, 6> kRows = {
+      "bytes bytes bytes bytes bytes bytes", "bytes utf8 utf8 bytes bytes bytes",  "bytes utf8 json bytes bytes bytes",
+      "bytes bytes bytes image image image", "bytes bytes bytes image jpeg image", "bytes bytes bytes image image png"};
+  for (size_t i = 0; i < kRows.size(); ++i) {
+    std::string row;
+    for (size_t k = 0; k < kRows.size(); ++k)
+      row += StrCat(k == 0 ? "" : " ", TypeName(*CommonType(kTypes[i], kTypes[k])));
+    EXPECT_EQ(row, kRows[i]);
+  }
+  const auto common = [](std::optional<Type> a, std::optional<Type> b) -> std::optional<Type> {
+    return a && b ? CommonType(*a, *b) : std::nullopt;
+  };
+  for (const Type a : kTypes) {
+    EXPECT_EQ(CommonType(a, a), a);
+    for (const Type b : kTypes) {
+      EXPECT_EQ(CommonType(a, b), CommonType(b, a));
+      for (const Type c : kTypes) EXPECT_EQ(common(a, CommonType(b, c)), common(CommonType(a, b), c));
+    }
+  }
+}
+
+TEST(MergeSchemas, ColumnsKeepTheirOrderAndNewOnesFollow) {
+  const auto column = [](std::string name, Type type, bool nullable = false) {
+    return Column{.name = std::move(name), .type = type, .nullable = nullable};
+  };
+  const Schema a = MakeSchema({column("z", Type::kJson), column("b", Type::kI32), column("a", Type::kPng, true)});
+  const Schema b =
+      MakeSchema({column("c", Type::kU8), column("a", Type::kJpeg), column("y", Type::kRle), column("z", Type::kUtf8)});
+  const auto merged = MergeSchemas(a, b);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_TRUE(*merged ==
+              MakeSchema({column("z", Type::kUtf8), column("b", Type::kI32, true), column("a", Type::kImage, true),
+                          column("c", Type::kU8, true), column("y", Type::kRle, true)}));
+}
+
 TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {
   const Column jpeg = {.name = "a", .type = Type::kJpeg, .nullable = true};
   const Column bytes = {.name = "a", .type = Type::kBytes, .nullable = true};

@@ -2,6 +2,7 @@
 // finishes with the same bytes.
 #include <set>
 
+#include "base/named_hash.h"
 #include "fault/fault_support.h"
 #include "support/unsynced_filesystem.h"
 
@@ -71,6 +72,36 @@ TEST(CrashTest, OfAFreshPackIsResumed) {
         taken_up += !created.contains("/out/00000000.shard.tmp");
       });
   EXPECT_GT(taken_up, 20u / TestStep());  // resuming does save work
+}
+
+// The finished shards keep the hashes that the journal has of them.
+TEST(CrashTest, OfAPackWithSha256IsResumed) {
+  if (!NamedHash::Create("sha256").ok()) GTEST_SKIP() << "no OpenSSL";
+  const auto pack = [](FileSystem& files, bool resume) {
+    PackOptions options = SmallPack(resume, resume);
+    options.dataset.sha256 = true;
+    return PackFiles(files, {"/in"}, "/out", options).status();
+  };
+  const auto whole = NewInput();
+  ASSERT_TRUE(pack(*whole, false).ok());
+  const Tree expected = ReadTree(*whole, "/out");
+  ASSERT_NE(expected.at("dataset.json").find("sha256"), std::string::npos);
+  CrashAfterEveryCall(
+      PrepareInput, [&](FileSystem& files) { return pack(files, true); }, 2,
+      [&](FileSystem& left, bool) {
+        EXPECT_TRUE(NothingOrWhole(left, "/out"));
+        const absl::Status status = pack(left, true);
+        EXPECT_TRUE(status.ok()) << status;
+        EXPECT_TRUE(ReadTree(left, "/out") == expected) << Describe(ReadTree(left, "/out"));
+      });
+  CrashAfterEveryCall([&](UnsyncedFileSystem& files) { WriteTree(files, "/out", expected); },
+                      [](FileSystem& files) { return RebuildIndex(files, "/out").status(); }, 2,
+                      [&](FileSystem& left, bool) {
+                        EXPECT_TRUE(NothingOrWhole(left, "/out"));
+                        const auto again = RebuildIndex(left, "/out");
+                        EXPECT_TRUE(again.ok()) << again.status();
+                        EXPECT_TRUE(ReadTree(left, "/out") == expected);
+                      });
 }
 
 TEST(CrashTest, OfAFreshPackIsStartedOver) {

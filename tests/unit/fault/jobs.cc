@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "base/named_hash.h"
 #include "shardkit/convert.h"
 #include "shardkit/loader.h"
 #include "shardkit/repair.h"
@@ -24,8 +25,9 @@ std::vector<OwnedSample> JobSamples() {
 }
 
 void WriteNative(FileSystem& files, const std::string& path) {
-  auto writer =
-      DatasetWriter::Create(files, path, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}), SmallShards(6, 3));
+  DatasetWriterOptions options = SmallShards(6, 3);
+  options.sha256 = NamedHash::Create("sha256").ok();  // not without OpenSSL
+  auto writer = DatasetWriter::Create(files, path, MakeSchema({KeyColumn(), ImageColumn(), TextColumn()}), options);
   ASSERT_TRUE(writer.ok()) << writer.status();
   uint64_t position = 0;
   for (const OwnedSample& sample : JobSamples()) ASSERT_TRUE((*writer)->Append(sample.View(), ++position).ok());

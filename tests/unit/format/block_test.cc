@@ -39,7 +39,7 @@ BlockHeader RandomHeader(Random& random, const Schema& schema) {
     }
     entry.stored_length = entry.raw_length;
     entry.checksum = random.Next();
-    if (column.codec == Codec::kZstd && random.Chance(2)) {
+    if (column.codec == Codec::kZstd && entry.raw_length != 0 && random.Chance(2)) {
       entry.encoding = random.Chance(2) ? Encoding::kZstd : Encoding::kZstdDictionary;
       entry.stored_length = entry.raw_length / (1 + random.Below(100));
     }
@@ -154,6 +154,7 @@ TEST(BlockHeader, EachRule) {
     });
   };
   const std::string over = "block header: column 1 \"text\": the raw length of the compressed chunk passes the limit";
+  EXPECT_EQ(zstd(13, 0), "block header: column 1 \"text\": compressed though the raw length is 0");
   EXPECT_EQ(zstd(1, uint64_t{64} << 20), "");
   EXPECT_EQ(zstd(1, (uint64_t{64} << 20) + 1), over);
   EXPECT_EQ(zstd(65536, (uint64_t{64} << 20) + 1), "");

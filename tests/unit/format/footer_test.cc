@@ -112,10 +112,20 @@ TEST(SectionTable, EveryRule) {
     EXPECT_EQ(decode(With(table, 36, uint32_t{1} << bit)).message(),
               "section table: entry 1 has reserved flag bits set");
   }
-  EXPECT_EQ(decode(With(table, 32, uint32_t{2})).message(), "section table: kinds do not ascend at entry 1");
-  EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 64, uint32_t{5}))));
-  // Ignorable, but then the directory is missing.
-  EXPECT_TRUE(absl::IsDataLoss(decode(With(With(table, 64, uint32_t{5}), 68, uint32_t{1}))));
+  for (const uint32_t kind : {3, 4, 7}) {
+    EXPECT_EQ(decode(With(table, 32, kind)).message(), "section table: kinds do not descend at entry 1");
+  }
+  EXPECT_EQ(decode(With(table, 64, uint32_t{0})).message(), "section table: entry 2 has kind 0, which is never given");
+  EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 0, uint32_t{7}))));
+  EXPECT_TRUE(absl::IsUnimplemented(decode(With(table, 0, uint32_t{0xffffffff}))));
+  // Ignorable, but then the metadata are missing.
+  EXPECT_EQ(decode(With(With(table, 0, uint32_t{7}), 4, uint32_t{1})).message(),
+            "section table: a section is missing, or there is a key index without a key column");
+  EXPECT_EQ(decode(With(table, 4, uint32_t{1})).message(), "section table: entry 0 (metadata) has wrong flags");
+  EXPECT_EQ(decode(With(With(table, 0, uint32_t{4}), 4, uint32_t{1})).message(),
+            "section table: entry 0 (key index) has wrong flags");
+  EXPECT_EQ(decode(With(table, 0, uint32_t{5})).message(), "section table: entry 0 (block headers) has wrong flags");
+  EXPECT_EQ(decode(With(table, 0, uint32_t{6})).message(), "section table: entry 0 (block ranges) has wrong flags");
   for (size_t entry = 0; entry < 3; ++entry) {
     for (int bit = 0; bit < 64; ++bit) {
       const std::string changed =
@@ -132,7 +142,7 @@ TEST(SectionTable, EveryRule) {
 
 TEST(Section, ChecksumAndPadding) {
   const std::string bytes("abc\0\0\0\0\0", 8), padded("abc\0\0\1\0\0", 8);
-  Section section{.kind = 2, .offset = 0, .length = 3, .checksum = Hash64(bytes)};
+  Section section{.kind = 3, .offset = 0, .length = 3, .checksum = Hash64(bytes)};
   EXPECT_TRUE(CheckSection(section, bytes).ok());
   EXPECT_EQ(CheckSection(section, padded).message(), "metadata section checksum is wrong");
   section.checksum = Hash64(padded);
@@ -214,6 +224,82 @@ TEST(Statistics, RandomOnesComeBack) {
       ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, With(bytes, 40, uint64_t{1} << bit)).status()));
     }
   }
+}
+
+TEST(BlockRanges, RandomOnesComeBackAndMergeToTheStatistics) {
+  Random random(12);
+  for (int round = 0; round < test::Thinned(200); ++round) {
+    const Schema schema = RandomSchema(random, 6);
+    std::vector<ColumnStatistics> shard(schema.size());
+    std::vector<std::vector<ColumnStatistics>> blocks(random.Below(4), std::vector<ColumnStatistics>(schema.size()));
+    std::vector<BlockInfo> infos(blocks.size());
+    std::string bytes;
+    for (size_t k = 0; k < blocks.size(); ++k) {
+      infos[k].sample_count = static_cast<uint32_t>(1 + random.Below(5));
+      for (uint32_t i = 0; i < infos[k].sample_count; ++i) {
+        for (size_t c = 0; c < schema.size(); ++c) {
+          const auto value = RandomValue(random, schema[c], 30);
+          if (value) blocks[k][c].Add(schema[c], value->data(), value->size());
+        }
+      }
+      for (size_t c = 0; c < schema.size(); ++c) shard[c].Merge(blocks[k][c]);
+      AppendBlockRanges(schema, blocks[k], &bytes);
+    }
+    const auto ranges = DecodeBlockRanges(schema, infos, bytes);
+    ASSERT_TRUE(ranges.ok()) << ranges.status();
+    ASSERT_TRUE(CompareBlockRanges(schema, *ranges, shard).ok());
+    for (size_t k = 0; k < blocks.size(); ++k) {
+      for (size_t c = 0; c < schema.size(); ++c) {
+        const BlockRange* const found = ranges->Find(k, c);
+        ASSERT_EQ(found != nullptr, ScalarSize(schema[c].type) != 0);
+        if (found == nullptr) continue;
+        const ColumnStatistics& wanted = blocks[k][c];
+        const BlockRange range = {static_cast<uint32_t>(wanted.present_count), wanted.range_kind, wanted.minimum,
+                                  wanted.maximum};
+        ASSERT_EQ(*found, range);
+      }
+    }
+    ASSERT_TRUE(absl::IsDataLoss(DecodeBlockRanges(schema, infos, bytes + "x").status()));
+    if (bytes.empty()) continue;
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      ASSERT_TRUE(
+          absl::IsDataLoss(DecodeBlockRanges(schema, infos, std::string_view(bytes).substr(0, length)).status()));
+    }
+    ++shard[ranges->columns[0]].present_count;
+    ASSERT_TRUE(absl::IsDataLoss(CompareBlockRanges(schema, *ranges, shard)));
+  }
+}
+
+TEST(BlockRanges, EveryRule) {
+  const Schema schema = *Schema::Create({{.name = "text", .type = Type::kUtf8}, {.name = "n", .type = Type::kI16}});
+  std::vector<ColumnStatistics> statistics(2);
+  for (const int16_t number : {-3, 9}) {
+    statistics[1].Add(schema[1], reinterpret_cast<const char*>(&number), 2);
+  }
+  std::string bytes;
+  AppendBlockRanges(schema, statistics, &bytes);
+  std::vector<BlockInfo> blocks(1);
+  blocks[0].sample_count = 2;
+  const auto decode = [&](const std::string& changed) {
+    return std::string(ToStd(DecodeBlockRanges(schema, blocks, changed).status().message()));
+  };
+  const std::string place = "block ranges: block 0: column 1 \"n\": ";
+  EXPECT_EQ(decode(bytes), "");
+  for (int bit = 1; bit < 32; ++bit) {
+    EXPECT_EQ(decode(With(bytes, 4, uint32_t{1} << bit | 1)), place + "reserved flag bits are set");
+  }
+  EXPECT_EQ(decode(With(bytes, 4, uint32_t{0})), place + "a range where its flag says none");
+  EXPECT_EQ(decode(With(With(bytes, 4, uint32_t{0}), 8, uint64_t{0})), place + "a range where its flag says none");
+  EXPECT_EQ(decode(With(bytes, 0, uint32_t{3})), place + "present_count does not fit the block");
+  EXPECT_EQ(decode(With(bytes, 0, uint32_t{0})), place + "present_count does not fit the block");
+  EXPECT_EQ(decode(With(bytes, 8, int64_t{10})), place + "the minimum is above the maximum, or not a number");
+  EXPECT_EQ(decode(With(bytes, 8, int64_t{9})), "");
+  EXPECT_EQ(decode(std::string(24, '\0')), "") << "nothing present";
+  EXPECT_EQ(decode(bytes + bytes), "block ranges: their length does not fit 1 blocks of 1 numeric columns");
+  const auto ranges = DecodeBlockRanges(schema, blocks, With(bytes, 16, int64_t{10}));
+  ASSERT_TRUE(ranges.ok()) << ranges.status();
+  EXPECT_EQ(CompareBlockRanges(schema, *ranges, statistics).message(),
+            "block ranges: column 1 \"n\": the ranges of all blocks are not together what the statistics say");
 }
 
 TEST(BlockDirectory, EveryRule) {

@@ -110,6 +110,42 @@ TEST(FileHeader, VersionIsBelievedOnlyWithTheChecksum) {
             "UNIMPLEMENTED: header: major version 0 is not supported (this version reads 1)");
 }
 
+// Every major version has the fields up to header_length, and a checksum at the end.
+TEST(FileHeader, TheShortestHeadersTellTheirVersion) {
+  FileHeader header = Example();
+  const std::string bytes = EncodeFileHeader(header);
+  for (uint32_t length = 24; length <= 56; length += 8) {
+    const std::string one = With(bytes.substr(0, length), 12, length);
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(one).status())) << length;
+    EXPECT_TRUE(absl::IsUnimplemented(DecodeFileHeader(With<uint16_t>(one, 8, 2)).status())) << length;
+  }
+}
+
+// Each change makes a defect that comes before those of the changes in front of it.
+TEST(FileHeader, TheFirstDefectOfTheTableIsReported) {
+  FileHeader header = Example();
+  header.dictionaries.push_back({0, "words"});
+  std::string bytes = EncodeFileHeader(header);
+  const auto damage = [&](size_t offset, std::string_view found, auto value) {
+    bytes = With(bytes, offset, value);
+    EXPECT_NE(Message(bytes).find(found), std::string::npos) << Message(bytes) << "\nnot: " << found;
+  };
+  damage(74, "DATA_LOSS: header: dictionary 0 belongs to column 9", uint32_t{9});
+  damage(43, "DATA_LOSS: schema: a column name is not valid UTF-8", uint8_t{0xff});
+  damage(57, "DATA_LOSS: schema: column 1: more than 8 dimensions", uint8_t{9});
+  damage(55, "DATA_LOSS: schema: column 1: reserved flag bits", uint8_t{0x80});
+  damage(54, "UNIMPLEMENTED: schema: column 1 \"a\" has unknown codec 7", uint8_t{7});
+  damage(53, "UNIMPLEMENTED: schema: column 1 \"a\" has unknown type 99", uint8_t{99});
+  damage(48, "DATA_LOSS: schema: column 0: reserved flag bits", uint8_t{0x80});
+  damage(40, "DATA_LOSS: schema: 0 columns", uint16_t{0});
+  damage(36, "DATA_LOSS: header: reserved bytes at offset 36", uint32_t{1});
+  damage(16, "DATA_LOSS: header: alignment 96", uint32_t{96});
+  damage(20, "UNIMPLEMENTED: header: incompatible flag bit 5", uint32_t{1 << 5 | 1 << 9});
+  damage(8, "UNIMPLEMENTED: header: major version 3", uint16_t{3});
+  bytes.back() ^= 1;
+  EXPECT_EQ(Message(bytes), "DATA_LOSS: header checksum is wrong");
+}
+
 TEST(FileHeader, EveryReservedField) {
   FileHeader header = Example();
   const std::string bytes = EncodeFileHeader(header);
@@ -161,12 +197,12 @@ TEST(FileHeader, EveryTypeCodecAndAlignment) {
 TEST(FileHeader, LengthsAndCounts) {
   FileHeader header = Example();
   const std::string bytes = EncodeFileHeader(header);
-  for (const uint32_t length : {0u, 40u, 47u, 49u, (64u << 20) + 8, 0xfffffff8u}) {
+  for (const uint32_t length : {0u, 16u, 25u, 47u, 49u, (64u << 20) + 8, 0xfffffff8u}) {
     std::string changed = bytes;
     StoreLittle(changed.data() + 12, length);
     EXPECT_TRUE(absl::IsDataLoss(PeekFileHeaderLength(changed).status())) << length;
   }
-  for (const uint32_t length : {48u, 64u << 20}) {
+  for (const uint32_t length : {24u, 48u, 64u << 20}) {
     std::string changed = bytes;
     StoreLittle(changed.data() + 12, length);
     EXPECT_TRUE(PeekFileHeaderLength(changed).ok()) << length;

@@ -67,7 +67,7 @@ void CheckKeys(const NativeShardReader& shard, const json& samples) {
 
 TEST_P(GoldenTest, ShardsEqualTheirTwins) {
   const std::vector<std::string> names = GoldenNames("valid", ".shard");
-  ASSERT_GE(names.size(), 17u);
+  ASSERT_GE(names.size(), 23u);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
     for (const bool verify : {true, false}) {
@@ -85,7 +85,7 @@ TEST_P(GoldenTest, ShardsEqualTheirTwins) {
 }
 
 TEST_P(GoldenTest, DatasetsEqualTheirTwins) {
-  for (const std::string name : {"two-shards", "no-shards", "images"}) {
+  for (const std::string name : {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny"}) {
     SCOPED_TRACE(name);
     DatasetOptions options;
     options.mode = GetParam();
@@ -143,7 +143,8 @@ TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
 TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
   std::vector<std::string> paths;
   for (const std::string& name : GoldenNames("valid", ".shard")) paths.push_back(Valid(name + ".shard"));
-  for (const char* name : {"two-shards", "no-shards", "images"}) paths.push_back(Valid(name));
+  for (const char* name : {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny"})
+    paths.push_back(Valid(name));
   for (const std::string& path : paths) {
     for (const bool deep : {false, true}) {
       if (deep && (path.ends_with("every-type.shard") || path.ends_with("two-shards"))) continue;

@@ -99,9 +99,31 @@ TEST(InvalidGolden, NoValueThroughTheIndexOfAShardThatIsRefused) {
   }
 }
 
+TEST(InvalidGolden, AllColumnsOfAShardAreComparedWhicheverAreWanted) {
+  for (const std::string name : {"extra", "shape", "dtype"}) {
+    DatasetOptions options;
+    options.columns = {"key"};
+    const auto dataset = DatasetReader::Open(
+        *PosixFileSystem(), JoinPath(GoldenFolder(), StrCat("invalid/dataset-column-", name)), options);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_TRUE(absl::IsDataLoss((*dataset)->OpenShard(0).status())) << name;
+  }
+}
+
+// What a malformed dictionary does not concern is read.
+TEST(InvalidGolden, AMalformedDictionaryDamagesWhatNeedsIt) {
+  for (const std::string name : {"dictionary-malformed", "dictionary-malformed-unused"}) {
+    const auto shard =
+        ShardReader::Open(*PosixFileSystem(), JoinPath(GoldenFolder(), StrCat("invalid/", name, ".shard")));
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    EXPECT_EQ(ReadAll(**shard).code(),
+              name == "dictionary-malformed" ? absl::StatusCode::kDataLoss : absl::StatusCode::kOk);
+  }
+}
+
 TEST(InvalidGolden, EachGivesItsError) {
   const std::vector<std::string> names = GoldenNames("invalid", ".error.json");
-  ASSERT_GE(names.size(), 143u);
+  ASSERT_GE(names.size(), 175u);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
     std::string path = JoinPath(JoinPath(GoldenFolder(), "invalid"), name);

@@ -111,8 +111,8 @@ json Columns(const std::vector<Column>& columns) {
   return out;
 }
 
-json Range(const ColumnStatistics& statistics, uint64_t bits) {
-  switch (statistics.range_kind) {
+json Range(RangeKind kind, uint64_t bits) {
+  switch (kind) {
     case RangeKind::kI64:
       return static_cast<int64_t>(bits);
     case RangeKind::kU64:
@@ -134,9 +134,28 @@ json StatisticsTwin(const ColumnStatistics& statistics) {
           {"stored_bytes", statistics.stored_bytes},
           {"min_length", statistics.min_length},
           {"max_length", statistics.max_length},
-          {"minimum", Range(statistics, statistics.minimum)},
-          {"maximum", Range(statistics, statistics.maximum)},
+          {"minimum", Range(statistics.range_kind, statistics.minimum)},
+          {"maximum", Range(statistics.range_kind, statistics.maximum)},
           {"length_histogram", histogram}};
+}
+
+// Null when the shard has no ranges.
+absl::StatusOr<json> RangesTwin(const NativeShardReader& shard) {
+  const auto ranges = shard.ReadBlockRanges();
+  if (absl::IsNotFound(ranges.status())) return json();
+  if (!ranges.ok()) return ranges.status();
+  json blocks = json::array();
+  for (size_t k = 0; k < shard.blocks().size(); ++k) {
+    json block = json::object();
+    for (const size_t column : ranges->columns) {
+      const BlockRange& range = *ranges->Find(k, column);
+      block[shard.schema()[column].name] = {{"present_count", range.present_count},
+                                            {"minimum", Range(range.range_kind, range.minimum)},
+                                            {"maximum", Range(range.range_kind, range.maximum)}};
+    }
+    blocks.push_back(block);
+  }
+  return blocks;
 }
 
 json SampleTwin(const std::vector<Column>& columns, const BlockView& view, uint32_t i) {
@@ -205,6 +224,7 @@ absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
   twin["metadata"] = json(metadata);
   SHARDKIT_ASSIGN_OR_RETURN(const auto statistics, shard.ReadStatistics());
   for (size_t i = 0; i < columns.size(); ++i) twin["statistics"][columns[i].name] = StatisticsTwin(statistics[i]);
+  SHARDKIT_ASSIGN_OR_RETURN(twin["block_ranges"], RangesTwin(shard));
   twin["blocks"] = json::array();
   twin["samples"] = json::array();
   BlockBuffer buffer;
@@ -234,7 +254,8 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
                               {"bytes", shard.bytes},
                               {"samples", shard.samples},
                               {"blocks", shard.blocks},
-                              {"content_hash", ToHex(shard.content_hash)}});
+                              {"content_hash", ToHex(shard.content_hash)},
+                              {"sha256", shard.sha256 ? json(ToHex(*shard.sha256)) : json()}});
   }
   twin["samples"] = json::array();
   SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, dataset.Scan());

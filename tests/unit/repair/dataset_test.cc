@@ -39,10 +39,11 @@ void Overwrite(FileSystem& files, const std::string& path, uint64_t at, uint64_t
   WriteFile(files, path, bytes);
 }
 
-uint64_t PlaceOfBlock(FileSystem& files, const std::string& path, size_t block) {
+// The last line of a block, which belongs to a chunk.
+uint64_t PlaceInBlock(FileSystem& files, const std::string& path, size_t block) {
   const auto shard = ShardReader::Open(files, path);
   EXPECT_TRUE(shard.ok()) << shard.status();
-  return (*shard)->blocks()[block].offset;
+  return (*shard)->blocks()[block].offset + (*shard)->blocks()[block].length - 64;
 }
 
 TEST(RepairDataset, AWholeOneIsTakenAsItIs) {
@@ -56,7 +57,7 @@ TEST(RepairDataset, AWholeOneIsTakenAsItIs) {
 
 TEST(RepairDataset, DamagedShardsAreRepairedAndMissingOnesLost) {
   const auto files = NewDataset();
-  Overwrite(*files, "/in/00000000.shard", PlaceOfBlock(*files, "/in/00000000.shard", 3), 100);
+  Overwrite(*files, "/in/00000000.shard", PlaceInBlock(*files, "/in/00000000.shard", 3), 64);
   ASSERT_TRUE(files->RemoveFile("/in/00000001.shard").ok());
   // Without its header, which the manifest replaces.
   Overwrite(*files, "/in/00000002.shard", 0, 64);
@@ -80,7 +81,7 @@ TEST(RepairDataset, DamagedShardsAreRepairedAndMissingOnesLost) {
 TEST(RepairDataset, AShardThatReplacesADamagedOneIsIndexedAgain) {
   const auto files = NewDataset();
   const std::string path = "/in/00000001.shard";
-  Overwrite(*files, path, PlaceOfBlock(*files, path, 0), 8);
+  Overwrite(*files, path, PlaceInBlock(*files, path, 0), 8);
   const auto report = RepairShard(*files, path, "/in/fixed");
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->samples_lost, 2u);
@@ -95,7 +96,7 @@ TEST(RepairDataset, AShardThatReplacesADamagedOneIsIndexedAgain) {
 // The leftovers of a killed pack: a finished shard, an unfinished one, and no manifest.
 TEST(RepairDataset, OfAPackThatDidNotFinish) {
   const auto files = NewDataset();
-  const uint64_t cut = PlaceOfBlock(*files, "/in/00000001.shard", 2) + 100;
+  const uint64_t cut = PlaceInBlock(*files, "/in/00000001.shard", 2) + 10;
   WriteFile(*files, "/in/00000001.shard.tmp", ReadAll(*files, "/in/00000001.shard").substr(0, cut));
   for (const std::string name : {"00000001.shard", "00000002.shard", "dataset.json", "dataset.idx"}) {
     ASSERT_TRUE(files->RemoveFile(JoinPath("/in", name)).ok());

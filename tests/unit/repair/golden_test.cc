@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "base/strings.h"
 #include "shardkit/repair.h"
+#include "shardkit/validate.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
@@ -27,15 +29,38 @@ TEST(RepairGolden, WholeShardsAreRepairedToThemselves) {
     EXPECT_TRUE(report->written);
     EXPECT_TRUE(report->lossless());
     EXPECT_TRUE(report->problems.empty()) << report->problems[0];
-    // A section that is unknown to this version cannot be made again.
-    if (entry.name == "ignorable-section.shard") {
-      EXPECT_EQ(report->notes.size(), 1u);
-    } else {
-      EXPECT_TRUE(report->notes.empty()) << report->notes[0];
-      EXPECT_EQ(ReadWhole(*files, "/out.shard"), bytes);
+    // A section that is unknown to this version cannot be made again. Those that may be missing are made.
+    const bool has_more = entry.name == "ignorable-section.shard";
+    const bool has_less = entry.name.starts_with("without-") || entry.name == "only-needed-sections.shard";
+    EXPECT_EQ(report->notes.size(), has_more ? 1u : 0u);
+    EXPECT_EQ(ReadWhole(*files, "/out.shard") == bytes, !has_more && !has_less);
+    if (has_less) {
+      EXPECT_GT(report->bytes, bytes.size());
     }
   }
   EXPECT_GT(shards, 15);
+}
+
+// A dictionary that cannot be loaded takes with it the blocks that need it, and is left out.
+TEST(RepairGolden, AMalformedDictionaryIsLeftOut) {
+  for (const std::string name : {"dictionary-malformed", "dictionary-malformed-unused"}) {
+    SCOPED_TRACE(name);
+    const bool needed = name == "dictionary-malformed";
+    const auto files = NewMemoryFileSystem();
+    WriteWhole(*files, "/in.shard",
+               ReadWhole(*PosixFileSystem(), JoinPath(SHARDKIT_GOLDEN_FOLDER, StrCat("invalid/", name, ".shard"))));
+    const auto report = RepairShard(*files, "/in.shard", "/out.shard");
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->samples_lost, needed ? 2u : 0u);
+    EXPECT_EQ(report->written, !needed);
+    if (needed) continue;
+    ASSERT_EQ(report->problems.size(), 1u);
+    EXPECT_NE(report->problems[0].find("the dictionary is left out"), std::string::npos) << report->problems[0];
+    const auto valid = Validate(*files, "/out.shard", {.deep = true});
+    ASSERT_TRUE(valid.ok()) << valid.status();
+    EXPECT_TRUE(valid->ok());
+    EXPECT_EQ(valid->samples, 2u);
+  }
 }
 
 }  // namespace

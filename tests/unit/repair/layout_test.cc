@@ -196,6 +196,49 @@ Original Embedding(uint32_t alignment) {
   return outer;
 }
 
+// The footer has a copy of each header.
+TEST(RepairHeaders, ABlockThatLostOnlyItsHeaderComesBack) {
+  for (const Original& original : Kinds()) {
+    const uint64_t header_length = 64 * (original.schema.size() + 1);
+    std::string all = original.bytes;
+    for (size_t k = 0; k < original.blocks.size(); ++k) {
+      std::string damaged = original.bytes;
+      damaged.replace(original.blocks[k].offset, header_length, header_length, '\0');
+      all.replace(original.blocks[k].offset, header_length, header_length, '\0');
+      const std::vector<bool> whole(original.blocks.size(), true);
+      const RepairReport report = ExpectRepair(original, damaged, whole, true);
+      EXPECT_TRUE(report.lossless());
+      EXPECT_EQ(report.problems, std::vector<std::string>{StrCat(
+                                     "block ", k, ": its header is damaged; the copy in the footer is in its place")});
+      // Without the trailer, which the section table behind the blocks replaces.
+      ExpectRepair(original, damaged.substr(0, original.table_end), whole, true);
+      // A chunk is damaged, too.
+      damaged[original.blocks[k].offset + original.blocks[k].length - 64] ^= 1;
+      std::vector<bool> others = whole;
+      others[k] = false;
+      const RepairReport lost = ExpectRepair(original, damaged, others, true);
+      ASSERT_EQ(lost.losses.size(), 1u);
+      EXPECT_EQ(lost.losses[0].reason, "its header is damaged or gone");
+      if (testing::Test::HasFailure()) return;
+    }
+    const RepairReport report = ExpectRepair(original, all, std::vector<bool>(original.blocks.size(), true), true);
+    ASSERT_EQ(report.problems.size(), 1u);
+    EXPECT_EQ(report.problems[0],
+              StrCat("the headers of ", original.blocks.size(),
+                     " blocks, the first of them block 0, are damaged; the copies in the footer are "
+                     "in their place"));
+  }
+}
+
+TEST(RepairHeaders, DamagedCopiesAreNotUsed) {
+  const Original& original = Kinds()[0];
+  std::string damaged = original.bytes;
+  damaged[original.blocks[1].offset] ^= 1;
+  damaged[original.block_headers_begin + 7] ^= 1;
+  const RepairReport report = ExpectRepair(original, damaged, {true, false, true, true}, true);
+  EXPECT_EQ(report.problems, std::vector<std::string>{"block headers section checksum is wrong"});
+}
+
 TEST(RepairEmbedded, ShardsInValuesStayValues) {
   const Original outer = Embedding(64);
   ExpectRepair(outer, outer.bytes, {true, true, true, true}, false);
@@ -209,12 +252,13 @@ TEST(RepairEmbedded, NoBlockIsTakenFromADamagedOne) {
   const std::string blocks = outer.bytes.substr(0, outer.blocks[3].offset + outer.blocks[3].length);
   for (size_t k = 0; k < 4; ++k) {
     std::vector<bool> whole(4, true);
-    whole[k] = false;
     for (uint64_t at = outer.blocks[k].offset; at < outer.blocks[k].offset + outer.blocks[k].length; at += 31) {
       SCOPED_TRACE(StrCat("block ", k, ", byte ", at - outer.blocks[k].offset));
       for (const std::string& bytes : {outer.bytes, blocks}) {
         std::string damaged = bytes;
         damaged[at] ^= 4;
+        // The footer has a copy of the header.
+        whole[k] = bytes.size() == outer.bytes.size() && at < outer.blocks[k].offset + 128;
         ExpectRepair(outer, damaged, whole, false);
         if (Test::HasFailure()) return;
       }

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "container/native_shard_reader.h"
+#include "format/block_header.h"
 #include "shardkit/validate.h"
 
 namespace shardkit::test {
@@ -55,6 +56,24 @@ std::vector<bool> LostIn(const RepairReport& report, uint64_t samples) {
   return lost;
 }
 
+// Writes the shard and takes down where its parts are.
+void WriteOriginal(Original* original) {
+  const auto files = NewMemoryFileSystem();
+  EXPECT_TRUE(WriteShard(*files, "/s.shard", original->schema, original->rows, original->options).ok());
+  original->bytes = ReadWhole(*files, "/s.shard");
+  const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
+  EXPECT_TRUE(shard.ok()) << shard.status();
+  original->blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
+  original->header_length = (*shard)->header().length;
+  original->has_dictionary = !(*shard)->header().dictionaries.empty();
+  for (const format::Section& section : (*shard)->sections()) {
+    const auto kind = static_cast<format::SectionKind>(section.kind);
+    if (kind == format::SectionKind::kBlockDirectory) original->directory_begin = section.offset;
+    if (kind == format::SectionKind::kBlockHeaders) original->block_headers_begin = section.offset;
+  }
+  original->table_end = original->bytes.size() - format::kTrailerBytes;
+}
+
 }  // namespace
 
 Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest,
@@ -66,19 +85,7 @@ Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows
   original.options = std::move(options);
   Random random(7);
   original.rows = RandomRows(random, original.schema, rows, longest);
-  const auto files = NewMemoryFileSystem();
-  EXPECT_TRUE(WriteShard(*files, "/s.shard", original.schema, original.rows, original.options).ok());
-  original.bytes = ReadWhole(*files, "/s.shard");
-  const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
-  EXPECT_TRUE(shard.ok()) << shard.status();
-  original.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
-  original.header_length = (*shard)->header().length;
-  original.has_dictionary = !(*shard)->header().dictionaries.empty();
-  for (const format::Section& section : (*shard)->sections()) {
-    if (section.kind == static_cast<uint32_t>(format::SectionKind::kBlockDirectory))
-      original.directory_begin = section.offset;
-  }
-  original.table_end = original.bytes.size() - format::kTrailerBytes;
+  WriteOriginal(&original);
   return original;
 }
 
@@ -108,17 +115,8 @@ const std::vector<Original>& Kinds() {
     dictionary.options.max_block_samples = 6;
     dictionary.options.alignment = 64;
     dictionary.options.dictionaries = {{"text", 512}};
-    const auto files = NewMemoryFileSystem();
-    EXPECT_TRUE(WriteShard(*files, "/s.shard", dictionary.schema, dictionary.rows, dictionary.options).ok());
-    dictionary.bytes = ReadWhole(*files, "/s.shard");
-    const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
-    EXPECT_TRUE(shard.ok()) << shard.status();
-    dictionary.blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
-    dictionary.header_length = (*shard)->header().length;
-    dictionary.has_dictionary = !(*shard)->header().dictionaries.empty();
+    WriteOriginal(&dictionary);
     EXPECT_TRUE(dictionary.has_dictionary) << "no dictionary was made";
-    dictionary.directory_begin = (*shard)->sections().back().offset;
-    dictionary.table_end = dictionary.bytes.size() - format::kTrailerBytes;
     made.push_back(std::move(dictionary));
     return made;
   }();
@@ -126,15 +124,45 @@ const std::vector<Original>& Kinds() {
 }
 
 std::vector<bool> BlocksIn(const Original& original, std::string_view damaged) {
+  const std::string_view bytes = original.bytes;
   std::vector<bool> whole(original.blocks.size());
+  std::vector<std::pair<uint64_t, uint64_t>> taken;  // [begin, end) of whole blocks
   for (size_t k = 0; k < whole.size(); ++k) {
-    const std::string_view block =
-        std::string_view(original.bytes).substr(original.blocks[k].offset, original.blocks[k].length);
-    for (uint64_t place = 0; place + block.size() <= damaged.size() && !whole[k]; place += original.options.alignment) {
-      whole[k] = damaged.substr(place, block.size()) == block;
+    const std::string_view block = bytes.substr(original.blocks[k].offset, original.blocks[k].length);
+    for (uint64_t place = 0; place + block.size() <= damaged.size(); place += original.options.alignment) {
+      if (damaged.substr(place, block.size()) != block) continue;
+      whole[k] = true;
+      taken.emplace_back(place, place + block.size());
+    }
+  }
+  if (!DirectoryIn(original, damaged)) return whole;
+  // The directory tells where a block lies that has lost its header alone, and the footer has a copy of the header.
+  const bool at_the_end = damaged.ends_with(bytes.substr(original.directory_begin));
+  const uint64_t moved = at_the_end ? damaged.size() - bytes.size() : 0;  // modulo 2^64
+  const auto is_at = [&](uint64_t begin, uint64_t length, uint64_t shift) {
+    return begin + shift <= damaged.size() && damaged.substr(begin + shift, length) == bytes.substr(begin, length);
+  };
+  const uint64_t header_length = format::BlockHeaderLength(original.schema.size());
+  if (!is_at(original.block_headers_begin, header_length * whole.size(), moved)) return whole;
+  for (size_t k = 0; k < whole.size(); ++k) {
+    const BlockInfo& block = original.blocks[k];
+    for (const uint64_t shift : {uint64_t{0}, moved}) {
+      const uint64_t begin = block.offset + shift, end = begin + block.length;
+      if (whole[k] || begin > damaged.size()) continue;
+      if (!is_at(block.offset + header_length, block.length - header_length, shift)) continue;
+      // The header is not put over another block.
+      if (std::ranges::any_of(taken, [&](const auto& other) { return other.first < end && begin < other.second; }))
+        continue;
+      whole[k] = true;
+      taken.emplace_back(begin, end);
     }
   }
   return whole;
+}
+
+bool HeaderCopiesIn(const Original& original, std::string_view damaged) {
+  const uint64_t length = format::BlockHeaderLength(original.schema.size()) * original.blocks.size();
+  return damaged.find(std::string_view(original.bytes).substr(original.block_headers_begin, length)) != damaged.npos;
 }
 
 bool DirectoryIn(const Original& original, std::string_view damaged) {

@@ -31,6 +31,7 @@ struct Original {
   // [begin, end) of the bytes needed to find a directory: the section and the table behind it.
   uint64_t directory_begin = 0;
   uint64_t table_end = 0;
+  uint64_t block_headers_begin = 0;  // of the section with their copies
 };
 
 // With and without a key, with a dictionary, with values above the block's size, and with SA-1B's columns. Small, and
@@ -40,8 +41,11 @@ const std::vector<Original>& Kinds();
 Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows, size_t longest, ShardOptions options);
 
 // For each block, whether `damaged` has all its bytes in a place that repair must search: at a multiple of the
-// alignment.
+// alignment. Where the directory is found and the copies of the headers are whole, the bytes behind the block's header
+// are enough, in the place that the directory tells.
 std::vector<bool> BlocksIn(const Original& original, std::string_view damaged);
+// Whether `damaged` has the copies of the headers anywhere.
+bool HeaderCopiesIn(const Original& original, std::string_view damaged);
 
 // True when the block directory and the section table are in places where repair must find them.
 bool DirectoryIn(const Original& original, std::string_view damaged);

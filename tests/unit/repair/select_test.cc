@@ -77,7 +77,7 @@ TEST(RepairSelect, BlocksWithinADamagedOneNeedATie) {
 
 TEST(RepairSelect, ACopyIsTakenOnceAndTheWholeOne) {
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4, false).Add(1, kHeader, 0, 4).Add(1, kHeader, 0, 4).Select(),
-            "1[0,4) copies 2");
+            "1[0,4) copies 1");
 }
 
 // Bytes of another shard of the same columns over the front of this one.
@@ -116,6 +116,22 @@ TEST(RepairSelect, BlocksBehindTheEndAreLeft) {
 TEST(RepairSelect, OfTwoSuccessorsTheOneOutsideIsTaken) {
   EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(2, 1, 4, 2, false).Add(3, 1, 4, 2).Nested().Select(),
             "1[0,4) 2[4,6) strangers 1");
+}
+
+// Of what is equal otherwise, that at the lowest place in the file is taken.
+TEST(RepairSelect, TheFirstOfEqualsIsTaken) {
+  EXPECT_EQ(Blocks().Add(1, 7, 4, 4).Add(2, 8, 6, 4).Select(), "gap[0,4) 1[4,8)? strangers 1");
+  EXPECT_EQ(Blocks().Add(2, 8, 6, 4).Add(1, 7, 4, 4).Select(), "gap[0,6) 2[6,10)? strangers 1");
+  // The place of a chain is that of its first block, and of a block that of its first copy. Of a block that is whole
+  // somewhere, damaged copies do not count.
+  EXPECT_EQ(Blocks().Add(4, 3, 12, 4).Add(1, 7, 4, 4).Add(3, 8, 8, 4).Add(2, 1, 8, 4).Select(),
+            "gap[0,4) 1[4,8)? 2[8,12)? strangers 2");
+  EXPECT_EQ(Blocks().Add(2, 8, 6, 4).Add(1, 7, 4, 4).Add(2, 8, 6, 4).Select(),
+            "gap[0,6) 2[6,10)? copies 1 strangers 1");
+  EXPECT_EQ(Blocks().Add(2, 8, 6, 4, false).Add(1, 7, 4, 4).Add(2, 8, 6, 4).Select(), "gap[0,4) 1[4,8)? strangers 1");
+  // Two blocks that name the same one.
+  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(3, 1, 4, 2).Add(2, 1, 4, 3).Select(), "1[0,4) 3[4,6) strangers 1");
+  EXPECT_EQ(Blocks().Add(1, kHeader, 0, 4).Add(3, 1, 4, 2, false).Add(2, 1, 4, 3).Select(), "1[0,4) 2[4,7)");
 }
 
 TEST(RepairSelect, TheDirectoryDecides) {

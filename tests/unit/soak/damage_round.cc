@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/endian.h"
 #include "base/strings.h"
 #include "shardkit/repair.h"
 #include "unit/soak/soak.h"
@@ -125,18 +126,28 @@ void SoakRound::DamageAndRepair() {
 
   // All whole blocks of each shard, or nothing, when neither its header nor the proof for a new header is left.
   bool header_lost = false;
-  std::vector<Samples> parts;
+  // Where the footer is whole, also blocks that have lost their header alone; where it is damaged, perhaps these.
+  std::vector<Samples> parts, parts_with_copies;
+  std::vector<bool> has_footer;
   std::vector<bool> may_be_gone;
   for (const WrittenShard& shard : shards) {
     const std::string& before = original.at(shard.name);
     const std::string& after = damaged.at(shard.name);
     Samples& rows = parts.emplace_back();
+    Samples& rows_with_copies = parts_with_copies.emplace_back();
     for (const BlockInfo& block : shard.blocks) {
-      if (!SameBytes(before, after, block.offset, block.offset + block.length)) continue;
+      const uint64_t end = block.offset + block.length;
+      const auto header_length = LoadLittle<uint32_t>(before.data() + block.offset + 8);
+      if (!SameBytes(before, after, block.offset + header_length, end)) continue;
+      const bool whole = SameBytes(before, after, block.offset, end);
       for (uint32_t i = 0; i < block.sample_count; ++i) {
-        rows.push_back(generator_.samples()[shard.first_sample + block.first_sample + i]);
+        const auto& row = generator_.samples()[shard.first_sample + block.first_sample + i];
+        rows_with_copies.push_back(row);
+        if (whole) rows.push_back(row);
       }
     }
+    const uint64_t footer = shard.blocks.empty() ? 0 : shard.blocks.back().offset + shard.blocks.back().length;
+    has_footer.push_back(before.size() == after.size() && SameBytes(before, after, footer, before.size()));
     const bool header = shard.blocks.empty() || SameBytes(before, after, 0, shard.blocks[0].offset);
     header_lost = header_lost || !header;
     may_be_gone.push_back(!header);
@@ -157,6 +168,7 @@ void SoakRound::DamageAndRepair() {
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint64_t recovered = repaired->shards[i].samples_recovered;
     if (recovered == 0 && may_be_gone[i]) continue;
+    if (has_footer[i] || recovered == parts_with_copies[i].size()) parts[i] = std::move(parts_with_copies[i]);
     Expect(recovered == parts[i].size() && next + parts[i].size() <= rows.size() &&
                std::equal(parts[i].begin(), parts[i].end(), rows.begin() + static_cast<ptrdiff_t>(next)),
            StrCat("not what is whole came back of shard ", i));
