@@ -209,10 +209,11 @@ class ShardRepair {
 
   // Blocks that need such a dictionary are lost. Without it the output is whole.
   void DropDamagedDictionaries() {
-    for (const auto& [column, status] : shard_->damaged_dictionaries()) {
-      std::erase_if(header_.header.dictionaries, [&](const auto& dictionary) { return dictionary.column == column; });
-      report_.problems.push_back(StrCat("header: column \"", header_.header.schema[column].name,
-                                        "\": ", ToStd(status.message()), "; the dictionary is left out"));
+    for (const auto& damaged : shard_->damaged_dictionaries()) {
+      std::erase_if(header_.header.dictionaries,
+                    [&](const auto& dictionary) { return dictionary.column == damaged.first; });
+      report_.problems.push_back(StrCat("header: column \"", header_.header.schema[damaged.first].name,
+                                        "\": ", ToStd(damaged.second.message()), "; the dictionary is left out"));
     }
   }
 
