@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <array>
 #include <new>
 
 #include "base/hash.h"
@@ -99,12 +100,19 @@ absl::StatusOr<std::unique_ptr<NamedHash>> NamedHash::Create(std::string_view na
 }
 
 bool FromHexDigits(std::string_view digits, std::span<uint8_t> bytes) {
+  // A table, because the processor cannot predict which kind of digit comes next: manifests have many.
+  static constexpr auto kValues = [] {
+    std::array<int8_t, 256> values;
+    values.fill(-1);
+    for (int i = 0; i < 16; ++i) values[static_cast<uint8_t>("0123456789abcdef"[i])] = static_cast<int8_t>(i);
+    return values;
+  }();
   if (digits.size() != 2 * bytes.size()) return false;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    const char c = digits[i];
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (digit < 0) return false;
-    bytes[i / 2] = static_cast<uint8_t>(bytes[i / 2] << 4 | digit);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int high = kValues[static_cast<uint8_t>(digits[2 * i])];
+    const int low = kValues[static_cast<uint8_t>(digits[2 * i + 1])];
+    if ((high | low) < 0) return false;
+    bytes[i] = static_cast<uint8_t>(high << 4 | low);
   }
   return true;
 }
