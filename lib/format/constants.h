@@ -20,6 +20,15 @@ inline constexpr std::string_view kIndexMagic{
     "IDX\r\n\x1a\n",
     8};
 
+inline constexpr std::string_view kTableMagic{
+    "\x89"
+    "TBL\r\n\x1a\n",
+    8};
+inline constexpr std::string_view kTableTailMagic{
+    "\x89"
+    "TBE\r\n\x1a\n",
+    8};
+
 inline constexpr uint16_t kMajorVersion = 1;
 inline constexpr uint16_t kMinorVersion = 0;
 

@@ -1,0 +1,97 @@
+"""Tables of checked pages (section 5.1 of spec.md), for reference_reader.py, which see."""
+import bisect
+import struct
+from typing import NamedTuple
+
+from reference_parts import check, xxh3
+
+TABLE_MAGIC, TAIL_MAGIC = b"\x89TBL\r\n\x1a\n", b"\x89TBE\r\n\x1a\n"
+OFFSET_INDEX, SHARD_LIST, KEYS = 1, 2, 3
+KIND_NAMES = {OFFSET_INDEX: "offset index", SHARD_LIST: "list of shards", KEYS: "key table"}
+TAIL_BYTES, FENCE_BYTES, ROOT_FENCES, FENCES_OF_PAGE = 64, 24, 4096, 2048
+MAX_PAGES, MAX_PAYLOAD = ROOT_FENCES * FENCES_OF_PAGE, 1 << 26
+
+
+class Fence(NamedTuple):
+    first: int
+    offset: int
+    checksum: int
+
+
+class Table:
+    """A table in `data`, a buffer of exactly its bytes. `offset` is where it lies in its file, for messages."""
+
+    def __init__(self, data, kind, offset=0):
+        self.data, self.kind, self.offset = memoryview(data), kind, offset
+        self.name = KIND_NAMES[kind]
+        check(len(data) >= len(TABLE_MAGIC) + TAIL_BYTES, f"{self.name}: too short", offset)
+        tail = bytes(self.data[-TAIL_BYTES:])
+        check(tail[56:] == TAIL_MAGIC, f"{self.name}: does not end as one", offset)
+        (number, major, _, self.page_count, self.payload_length, length, root_checksum, reserved,
+         checksum) = struct.unpack("<IHHQQQQQQ", tail[:56])
+        check(checksum == xxh3(tail[:48]), f"{self.name}: checksum of the tail", offset)
+        check(major == 1, f"{self.name}: major version {major}", offset, "Unimplemented")
+        check(number == kind, f"{self.name}: kind is {number}", offset)
+        check(reserved == 0, f"{self.name}: reserved bytes", offset)
+        check(length == len(data), f"{self.name}: table_length is {length}", offset)
+        check(self.page_count <= MAX_PAGES and self.payload_length <= MAX_PAYLOAD and self.payload_length % 8 == 0,
+              f"{self.name}: over a limit", offset)
+        two_levels = self.page_count > ROOT_FENCES
+        self.fence_page_count = -(-self.page_count // FENCES_OF_PAGE) if two_levels else 0
+        root_fences = self.fence_page_count if two_levels else self.page_count
+        root_offset = length - TAIL_BYTES - FENCE_BYTES * root_fences - self.payload_length
+        self.pages_end = root_offset - (FENCE_BYTES * self.page_count if two_levels else 0)
+        check(self.pages_end >= len(TABLE_MAGIC) + 8 * self.page_count, f"{self.name}: does not fit", offset)
+        check(self.page_count > 0 or self.pages_end == len(TABLE_MAGIC), f"{self.name}: does not fit", offset)
+        root = self.data[root_offset:-TAIL_BYTES]
+        check(root_checksum == xxh3(root), f"{self.name}: checksum of the root", offset)
+        self.payload = bytes(root[FENCE_BYTES * root_fences:])
+        self.root = self.fences_in(root[:FENCE_BYTES * root_fences], len(TABLE_MAGIC), self.pages_end)
+
+    def fences_in(self, data, begin, end):
+        fences = [Fence(*fields) for fields in struct.iter_unpack("<QQQ", data)]
+        for before, fence in zip([None, *fences], fences):
+            in_order = fence.offset == begin if before is None else before.offset < fence.offset and before.first <= fence.first
+            check(in_order and fence.offset % 8 == 0 and fence.offset < end, f"{self.name}: fences", self.offset)
+        return fences
+
+    def fence_page(self, number):
+        begin = self.pages_end + FENCE_BYTES * FENCES_OF_PAGE * number
+        count = min(FENCES_OF_PAGE, self.page_count - FENCES_OF_PAGE * number)
+        data = self.data[begin:begin + FENCE_BYTES * count]
+        above = self.root[number]
+        check(xxh3(data) == above.checksum, f"{self.name}: checksum of fence page {number}", self.offset)
+        last = number + 1 == len(self.root)
+        fences = self.fences_in(data, above.offset, self.pages_end if last else self.root[number + 1].offset)
+        check(fences[0].first == above.first and (last or fences[-1].first <= self.root[number + 1].first),
+              f"{self.name}: fence page {number} contradicts the root", self.offset)
+        return fences
+
+    def fences(self):
+        """Those of all pages."""
+        if self.fence_page_count == 0:
+            return self.root
+        return [fence for number in range(self.fence_page_count) for fence in self.fence_page(number)]
+
+    def find_page(self, x):
+        """The number of the page to look for `x` in. The table has pages."""
+        firsts = [fence.first for fence in self.fences()]
+        found = bisect.bisect_left(firsts, x)
+        return found if found < len(firsts) and firsts[found] == x else max(found - 1, 0)
+
+    def page(self, number):
+        fences = self.fences()
+        end = fences[number + 1].offset if number + 1 < len(fences) else self.pages_end
+        data = self.data[fences[number].offset:end]
+        check(xxh3(data) == fences[number].checksum, f"{self.name}: checksum of page {number}", self.offset)
+        return fences[number].first, data
+
+    def pages(self):
+        """(first, bytes) of each page, after the table's first bytes were compared."""
+        check(bytes(self.data[:8]) == TABLE_MAGIC, f"{self.name}: magic", self.offset)
+        fences = self.fences()
+        ends = [fence.offset for fence in fences[1:]] + [self.pages_end]
+        for number, (fence, end) in enumerate(zip(fences, ends)):
+            data = self.data[fence.offset:end]
+            check(xxh3(data) == fence.checksum, f"{self.name}: checksum of page {number}", self.offset)
+            yield fence.first, data

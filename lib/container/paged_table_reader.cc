@@ -1,0 +1,166 @@
+#include "container/paged_table_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "format/constants.h"
+
+namespace shardkit {
+
+using format::Fence;
+using format::kFenceBytes;
+using format::kFencesOfPage;
+using format::kTableTailBytes;
+
+namespace {
+
+constexpr uint64_t kTailRead = 65536;
+constexpr size_t kRecentPages = 8;
+
+}  // namespace
+
+absl::Status PagedTable::Damage(std::string_view what) const {
+  return DataLoss(file_->path(), ": ", format::TableName(tail_.kind), " at byte ", place_.offset, ": ", what);
+}
+
+absl::StatusOr<std::string> PagedTable::ReadBytes(uint64_t offset, uint64_t length) const {
+  std::string bytes(length, '\0');
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(place_.offset + offset, {bytes.data(), bytes.size()}));
+  return bytes;
+}
+
+absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<const RandomAccessFile> file,
+                                                             const TablePlace& place, format::TableKind kind) {
+  std::unique_ptr<PagedTable> table(new PagedTable());
+  table->file_ = std::move(file);
+  table->place_ = place;
+  table->tail_.kind = kind;
+  SHARDKIT_RETURN_IF_ERROR(table->ReadRoot());
+  return table;
+}
+
+absl::Status PagedTable::ReadRoot() {
+  const uint64_t wanted = place_.root >= kTableTailBytes ? place_.root : kTailRead;
+  const uint64_t length = std::min(place_.length, wanted);
+  if (length < kTableTailBytes) return Damage("is too short");
+  SHARDKIT_ASSIGN_OR_RETURN(std::string end, ReadBytes(place_.length - length, length));
+  auto tail =
+      format::DecodeTableTail(std::string_view(end).substr(length - kTableTailBytes), tail_.kind, place_.length);
+  if (!tail.ok()) return Annotate(tail.status(), file_->path());
+  tail_ = *tail;
+  if (tail_.root_length() + kTableTailBytes > length) {
+    SHARDKIT_ASSIGN_OR_RETURN(end, ReadBytes(tail_.root_offset(), tail_.root_length() + kTableTailBytes));
+  }
+  std::string_view root(end);
+  root = root.substr(end.size() - kTableTailBytes - tail_.root_length(), tail_.root_length());
+  if (Hash64(root) != tail_.root_checksum) return Damage("checksum of the root is wrong");
+  root_ = format::DecodeFences(root.substr(0, kFenceBytes * tail_.root_fence_count()));
+  payload_ = root.substr(kFenceBytes * tail_.root_fence_count());
+  const absl::Status fences = format::CheckFences(root_, format::kTableMagicBytes, tail_.pages_end(), 0);
+  if (!fences.ok()) return Damage(ToStd(fences.message()));
+  fence_pages_.resize(tail_.fence_page_count());
+  if (file_->Mapped()) checked_ = std::vector<std::atomic<uint8_t>>(tail_.page_count);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(uint64_t number) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (fence_pages_[number]) return fence_pages_[number];
+  }
+  const uint64_t begin = number * kFencesOfPage;
+  const uint64_t count = std::min(kFencesOfPage, tail_.page_count - begin);
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes,
+                            ReadBytes(tail_.pages_end() + kFenceBytes * begin, kFenceBytes * count));
+  const Fence& above = root_[number];
+  if (Hash64(bytes) != above.checksum) return Damage(StrCat("checksum of fence page ", number, " is wrong"));
+  auto fences = std::make_shared<const std::vector<Fence>>(format::DecodeFences(bytes));
+  const bool last = number + 1 == root_.size();
+  const absl::Status order =
+      format::CheckFences(*fences, above.offset, last ? tail_.pages_end() : root_[number + 1].offset, begin);
+  if (!order.ok()) return Damage(ToStd(order.message()));
+  if (fences->front().first != above.first || (!last && fences->back().first > root_[number + 1].first)) {
+    return Damage(StrCat("fence page ", number, " contradicts the root"));
+  }
+  std::lock_guard lock(mutex_);
+  fence_pages_[number] = fences;
+  return fences;
+}
+
+absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
+  // The first fence with `key` itself, else the last one below it.
+  const auto find = [key](const std::vector<Fence>& fences) {
+    const auto found = std::ranges::lower_bound(fences, key, {}, &Fence::first);
+    const bool equal = found != fences.end() && found->first == key;
+    return static_cast<uint64_t>(found - fences.begin()) - (equal || found == fences.begin() ? 0 : 1);
+  };
+  uint64_t number = find(root_);
+  if (tail_.fence_page_count() == 0) return number;
+  // A run of pages that begin with `key` may start within the fence page before the one that begins with it.
+  while (number > 0 && root_[number].first == key) {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto before, FencePage(number - 1));
+    if (before->back().first != key) break;
+    --number;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto fences, FencePage(number));
+  return number * kFencesOfPage + find(*fences);
+}
+
+absl::StatusOr<TablePage> PagedTable::Page(uint64_t number) const {
+  if (number >= tail_.page_count) return Damage(StrCat("there is no page ", number));
+  Fence fence;
+  uint64_t end = tail_.pages_end();
+  if (tail_.fence_page_count() == 0) {
+    fence = root_[number];
+    if (number + 1 < root_.size()) end = root_[number + 1].offset;
+  } else {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto fences, FencePage(number / kFencesOfPage));
+    const uint64_t at = number % kFencesOfPage;
+    fence = (*fences)[at];
+    if (at + 1 < fences->size()) {
+      end = (*fences)[at + 1].offset;
+    } else if (number / kFencesOfPage + 1 < root_.size()) {
+      end = root_[number / kFencesOfPage + 1].offset;
+    }
+  }
+  const auto wrong = [&] { return Damage(StrCat("page ", number, ": checksum is wrong")); };
+  const uint64_t length = end - fence.offset;
+  TablePage page{.number = number, .first = fence.first};
+  if (const auto mapped = file_->Mapped()) {
+    page.bytes = mapped->substr(place_.offset + fence.offset, length);
+    if (checked_[number].load(std::memory_order_acquire) == 0) {
+      const bool right = Hash64(page.bytes) == fence.checksum;
+      SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+      if (!right) return wrong();
+      checked_[number].store(1, std::memory_order_release);
+    }
+    return page;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(recent_, number, &TablePage::number);
+    if (found != recent_.end()) return *found;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(fence.offset, length));
+  if (Hash64(bytes) != fence.checksum) return wrong();
+  page.memory = std::make_shared<const std::string>(std::move(bytes));
+  page.bytes = *page.memory;
+  std::lock_guard lock(mutex_);
+  if (recent_.size() == kRecentPages) recent_.pop_front();
+  recent_.push_back(page);
+  return page;
+}
+
+absl::Status PagedTable::CheckAll() const {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
+  if (magic != format::kTableMagic) return Damage("does not begin as one does");
+  for (uint64_t number = 0; number < tail_.page_count; ++number) {
+    SHARDKIT_RETURN_IF_ERROR(Page(number).status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,79 @@
+// Reads a table of checked pages (format-spec/spec.md, section 5.1) in a file of its own or within another.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "format/paged_table.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+struct TablePlace {
+  uint64_t offset = 0;  // in the file
+  uint64_t length = 0;
+  uint64_t root = 0;  // bytes of root and tail when known, so that one read brings them; else 0
+};
+
+// A page whose checksum was right. The bytes are valid while this and the table live.
+struct TablePage {
+  uint64_t number = 0;
+  uint64_t first = 0;
+  std::string_view bytes;
+  std::shared_ptr<const std::string> memory;  // null where the file is mapped
+};
+
+// Thread-safe. Errors name the file. DataLoss on damage; of a page, only when it is asked for.
+//
+// Where the file is mapped, pages are views of it. Call CheckMapped after their bytes were used. Else a page costs one
+// read, and the last few are kept in memory.
+class PagedTable {
+ public:
+  // Reads the root: one request where its length is known or at most 64 KiB less the tail, else two.
+  static absl::StatusOr<std::unique_ptr<PagedTable>> Open(std::shared_ptr<const RandomAccessFile> file,
+                                                          const TablePlace& place, format::TableKind kind);
+
+  uint64_t page_count() const { return tail_.page_count; }
+  const format::TableTail& tail() const { return tail_; }
+  // What the root holds besides the fences.
+  std::string_view payload() const { return payload_; }
+
+  // The page to look for `key` in: the last one whose `first` is below or equal to it, but the first of those where
+  // more than one begins with `key` itself. 0 where all begin behind it. The table must have pages.
+  absl::StatusOr<uint64_t> FindPage(uint64_t key) const;
+
+  // `number` is below page_count().
+  absl::StatusOr<TablePage> Page(uint64_t number) const;
+
+  // Reads the whole table: its first bytes, each page and each fence page.
+  absl::Status CheckAll() const;
+
+  absl::Status CheckMapped() const { return file_->CheckMapped(); }
+
+ private:
+  PagedTable() = default;
+  absl::Status ReadRoot();
+  absl::StatusOr<std::shared_ptr<const std::vector<format::Fence>>> FencePage(uint64_t number) const;
+  absl::StatusOr<std::string> ReadBytes(uint64_t offset, uint64_t length) const;
+  absl::Status Damage(std::string_view what) const;
+
+  std::shared_ptr<const RandomAccessFile> file_;
+  TablePlace place_;
+  format::TableTail tail_;
+  std::vector<format::Fence> root_;
+  std::string payload_;
+  mutable std::vector<std::atomic<uint8_t>> checked_;  // pages of a mapped file
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<const std::vector<format::Fence>>> fence_pages_;  // null until they are read
+  mutable std::deque<TablePage> recent_;                                                // of a file that is not mapped
+};
+
+}  // namespace shardkit

@@ -1,0 +1,103 @@
+// Tables of checked pages (format-spec/spec.md, section 5.1): what offset index, list of shards and keys have in
+// common.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace shardkit::format {
+
+// What the pages hold. Each kind has its own meaning of `first`.
+enum class TableKind : uint32_t { kOffsetIndex = 1, kShardList = 2, kKeys = 3 };
+
+// "offset index", "list of shards" or "key table".
+std::string_view TableName(TableKind kind);
+
+inline constexpr uint64_t kTableMagicBytes = 8;
+inline constexpr uint64_t kTableTailBytes = 64;
+inline constexpr uint64_t kFenceBytes = 24;
+// A table with more pages has fence pages.
+inline constexpr uint64_t kMostRootFences = 4096;
+inline constexpr uint64_t kFencesOfPage = 2048;
+inline constexpr uint64_t kFencePageBytes = kFencesOfPage * kFenceBytes;
+inline constexpr uint64_t kMostPages = kMostRootFences * kFencesOfPage;
+// What a page holds unless a single one of its entries is larger. Writers keep to it, readers accept more.
+inline constexpr uint64_t kTablePageBytes = 65536;
+// Limit of a reader (spec.md, section 10).
+inline constexpr uint64_t kMaxTablePayload = uint64_t{64} << 20;
+
+// Tells where a page lies and what is in it, or in the root of a table with fence pages the same of a fence page.
+struct Fence {
+  uint64_t first = 0;     // smallest key of the page, or of the fence page's first page
+  uint64_t offset = 0;    // from the start of the table: of the page, or of the fence page's first page
+  uint64_t checksum = 0;  // of the page, or of the fence page
+
+  bool operator==(const Fence&) const = default;
+};
+
+struct TableTail {
+  TableKind kind{};
+  uint64_t page_count = 0;
+  uint64_t payload_length = 0;
+  uint64_t table_length = 0;
+  uint64_t root_checksum = 0;
+  uint64_t checksum = 0;  // of the tail: no other table of these contents has it
+
+  uint64_t fence_page_count() const {
+    return page_count > kMostRootFences ? (page_count + kFencesOfPage - 1) / kFencesOfPage : 0;
+  }
+  uint64_t root_fence_count() const { return page_count > kMostRootFences ? fence_page_count() : page_count; }
+  // Fences and payload. Valid, as are the next two, only for a tail that was decoded or written.
+  uint64_t root_length() const { return kFenceBytes * root_fence_count() + payload_length; }
+  uint64_t root_offset() const { return table_length - kTableTailBytes - root_length(); }
+  // Where the pages end and the fence pages begin.
+  uint64_t pages_end() const { return root_offset() - (fence_page_count() > 0 ? kFenceBytes * page_count : 0); }
+};
+
+// Sets tail->checksum.
+std::string EncodeTableTail(TableTail* tail);
+// `bytes` has kTableTailBytes. Checks them alone, and that the table has `table_length` bytes. Unimplemented for
+// another major version.
+absl::StatusOr<TableTail> DecodeTableTail(std::string_view bytes, TableKind kind, uint64_t table_length);
+
+void AppendFence(const Fence& fence, std::string* out);
+Fence LoadFence(const char* from);
+// DataLoss unless the fences lie in the order of their offsets from `begin` on, and before `end`, and their keys do not
+// descend. `first_number` is that of the first fence, for messages.
+absl::Status CheckFences(const std::vector<Fence>& fences, uint64_t begin, uint64_t end, uint64_t first_number);
+// `bytes` has kFenceBytes for each.
+std::vector<Fence> DecodeFences(std::string_view bytes);
+
+// Writes a table from front to back. One thread at a time. Keeps 24 bytes for each page in memory.
+class PagedTableWriter {
+ public:
+  // `write` gets the table's bytes in order. The first error that it returns is that of the call, and the writer is of
+  // no use afterwards.
+  PagedTableWriter(TableKind kind, std::function<absl::Status(std::string_view)> write)
+      : kind_(kind), write_(std::move(write)) {}
+
+  // `page` is not empty, and its length is a multiple of 8. `first` is not below that of the page before.
+  // ResourceExhausted beyond kMostPages.
+  absl::Status AddPage(uint64_t first, std::string_view page);
+
+  // `payload` is what the table's kind wants in the root; its length is a multiple of 8.
+  absl::StatusOr<TableTail> Finish(std::string_view payload);
+
+  uint64_t page_count() const { return fences_.size(); }
+
+ private:
+  absl::Status Write(std::string_view bytes);
+
+  const TableKind kind_;
+  const std::function<absl::Status(std::string_view)> write_;
+  uint64_t length_ = 0;
+  std::vector<Fence> fences_;
+};
+
+}  // namespace shardkit::format
