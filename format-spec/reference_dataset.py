@@ -8,9 +8,9 @@ import os
 import struct
 from typing import NamedTuple
 
-from reference_parts import (BYTES, CODECS, IMAGE, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, Column, ShardError, check,
-                             is_zero, round_up, xxh3)
+from reference_parts import BLOB, CODECS, FIXED, INLINE, Column, ShardError, check, size_of_type, xxh3
 from reference_reader import map_file, read_shard, sample_json
+from reference_values import BYTES, IMAGE, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, is_zero, round_up
 
 INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
 INDEX_HEADER, PAGE = 192, 65536
@@ -131,8 +131,10 @@ def parse_column(c, entry):
         dtype, shape = TYPE_NUMBERS[entry["dtype"]], entry["shape"]
         check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
         shape = None if shape is None else tuple(shape)
-    return Column(entry["name"], TYPE_NUMBERS[entry["type"]], CODECS.index(entry["codec"]), entry["nullable"],
-                  entry["key"], dtype, shape)
+    type_, codec = TYPE_NUMBERS[entry["type"]], CODECS.index(entry["codec"])
+    size = size_of_type(type_, dtype, shape)
+    storage = FIXED if size is not None else (BLOB, INLINE)[codec]
+    return Column(entry["name"], type_, codec, storage, entry["nullable"], entry["key"], size, dtype, shape, {})
 
 
 # ---- Section 9.2: offset index ----

@@ -3,8 +3,8 @@
 
 It is meant to be read beside the specification: section numbers in comments are those of spec.md. It checks
 every checksum, every zero byte and every rule, and prefers plain code to speed. Needs Python 3.11 and the
-Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 4, this file the
-others and the command line.
+Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 3,
+reference_values.py section 4, this file the others and the command line.
 
     shard = read_shard(path)         steps 1 to 3 of section 7
     shard.validate(deep=True)        everything
@@ -24,8 +24,9 @@ import struct
 import sys
 from typing import NamedTuple
 
-from reference_parts import (BOOL, FLOATS, MAX_BLOCK_SAMPLES, SCALARS, Block, Cursor, Header, Ndarray, ShardError, check,
-                             check_dictionary, check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
+from reference_parts import (MAX_BLOCK_SAMPLES, Block, Cursor, Header, ShardError, check, check_dictionary, parse_header,
+                             read_metadata, xxh3, xxhash)
+from reference_values import BOOL, FLOATS, SCALARS, Ndarray, check_value, decode_value, is_zero, round_up, scalars
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
 TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY, RANGE_ENTRY = 104, 32, 48, 584, 24
@@ -254,13 +255,8 @@ class Shard:
     def metadata(self):
         data, at = self.section(METADATA), self.sections[METADATA].offset
         check(len(data) <= MAX_METADATA, "metadata is over 64 MiB", at)
-        cursor, out, last = Cursor(data, 0, "metadata", at), {}, None
-        for _ in range(cursor.number("I")):
-            name = bytes(cursor.take(cursor.number("I")))
-            check(last is None or name > last, "metadata names do not ascend", at)
-            last = name
-            value = cursor.take(cursor.number("I"))
-            out[utf8(name, "metadata name", at)] = utf8(value, "metadata value", at)
+        cursor = Cursor(data, 0, "metadata", at)
+        out = read_metadata(cursor)
         check(cursor.position == len(data), "metadata has trailing bytes", at)
         return out
 

@@ -94,29 +94,49 @@ def shards():
         NEWER)
     add("header-length-24", reseal(none.data[:12] + u32(24) + bytes(8)), OPEN, ["header", "length 24"], 0)
     add("incompatible-and-alignment", patched("header", 16, u32(96) + u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], 0, NEWER)
-    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 16, b"\x63") if n == "schema" else d,
+    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 23, b"\x63") if n == "schema" else d,
                                   **bare), OPEN, ["header", "reserved"], 0)
-    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:56] + b"\x63", **bare), OPEN,
+    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:63] + b"\x63", **bare), OPEN,
         ["schema", "column 1", "unknown type 99"], 0, NEWER)
-    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 8, b"\x42"), 16, b"\x63") if n == "schema" else d, **bare), OPEN,
+    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 12, b"\x42"), 23, b"\x63") if n == "schema" else d, **bare), OPEN,
         ["schema", "column 0", "reserved flag"], 0)
     add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
     add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
     add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
     add("header-reserved", patched("header", 36, u32(1), **bare), OPEN, ["header", "reserved"], "header")
     add("header-padding", patched("header", -1, b"\1", **bare), OPEN, ["header", "padding"], "header")
-    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 47, b"\0"), dictionaries=dict(key=b"k"), **bare),
+    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 50, b"\0\3"), dictionaries=dict(key=b"k"), **bare),
         OPEN, ["dictionary", "column 0"], "header")
     # Schema.
     add("schema-duplicate-name", base(columns=[COLUMNS[0], COLUMNS[1], Col("data", "bytes", nullable=True)], samples=[]), OPEN,
         ["schema", "twice"], "header")
-    add("schema-reserved-flags", patched("schema", 8, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flag"], "header")
-    add("schema-unknown-type", patched("schema", 16, b"\x63", **bare), OPEN, ["schema", "column 1", "unknown type 99"], "header", NEWER)
-    add("schema-unknown-codec", patched("schema", 17, b"\x09", **bare), OPEN, ["schema", "column 1", "unknown codec 9"], "header", NEWER)
-    add("schema-key-nullable", patched("schema", 8, b"\x03", **bare), OPEN, ["schema", "key"], "header")
+    add("schema-reserved-flags", patched("schema", 12, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flag"], "header")
+    add("schema-unknown-type", patched("schema", 23, b"\x63", **bare), OPEN, ["schema", "column 1", "unknown type 99"], "header", NEWER)
+    add("schema-unknown-codec", patched("schema", 27, b"\x09", **bare), OPEN, ["schema", "column 1", "unknown codec 9"], "header", NEWER)
+    add("schema-key-nullable", patched("schema", 12, b"\x03", **bare), OPEN, ["schema", "key"], "header")
     add("schema-two-keys", base(columns=[COLUMNS[0], Col("data", "utf8", key=True)],
                                 samples=[dict(key="a", data="b")]), OPEN, ["schema", "key"], "header")
-    add("schema-name-not-utf8", patched("schema", 12, b"\xff", **bare), OPEN, ["schema", "utf-8"], "header")
+    add("schema-name-not-utf8", patched("schema", 19, b"\xff", **bare), OPEN, ["schema", "utf-8"], "header")
+    add("schema-name-line-feed", patched("schema", 20, b"\n", **bare), OPEN, ["schema", "line feed"], "header")
+    add("schema-name-nul", patched("schema", 22, b"\0", **bare), OPEN, ["schema", "nul"], "header")
+    add("schema-storage-0", patched("schema", 28, b"\0", **bare), OPEN, ["schema", "column 1", "storage 0"], "header")
+    add("schema-storage-4", patched("schema", 28, b"\4", **bare), OPEN, ["schema", "column 1", "storage 4"], "header")
+    add("schema-trailing-byte", replaced("schema", lambda d: d + b"\0", **bare), OPEN, ["schema"], "header")
+    add("schema-metadata-cut-short", patched("schema", 31, u32(1), **bare), OPEN, ["schema", "column 1", "metadata"], "header")
+    named = dict(columns=[Col("x", "i32", metadata={"a": "1", "b": "2"})], samples=[])
+    for name, change, contains in (
+            ("value-size", lambda d: patch(d, 12, u64(5)), ["value_size"]),
+            ("metadata-descends", lambda d: d[:24] + d[34:44] + d[24:34], ["metadata", "ascend"]),
+            ("metadata-twice", lambda d: patch(d, 38, b"a"), ["metadata", "ascend"]),
+            ("metadata-not-utf8", lambda d: patch(d, 33, b"\xff"), ["metadata", "utf-8"]),
+            ("metadata-name-line-feed", lambda d: patch(d, 28, b"\n"), ["metadata", "line feed"])):
+        add(f"schema-{name}", replaced("schema", change, **named), OPEN, ["schema", *contains], "header")
+    for name, col in (("inline-number", Col("x", "i32", storage="inline")), ("fixed-text", Col("x", "utf8", storage="fixed")),
+                      ("blob-array", Col("x", "ndarray", dtype="u8", shape=[2], storage="blob")),
+                      ("blob-of-zstd", Col("x", "bytes", "zstd", storage="blob")), ("inline-of-none", Col("x", "bytes", storage="inline"))):
+        add(f"schema-{name}", base(columns=[col], samples=[]), OPEN, ["schema", "column", "storage"], "header")
+    add("schema-zero-dimension", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1 << 40, 0, 1 << 40])], samples=[]), OPEN,
+        ["schema", "2^40"], "header")
     add("schema-rank-9", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1] * 9)], samples=[]), OPEN,
         ["schema", "column 0"], "header")
     add("schema-no-columns", base(columns=[], samples=[]), OPEN, ["schema", "column"], "header")

@@ -16,6 +16,7 @@ import zstandard
 TYPES = dict(bytes=1, utf8=2, json=3, jpeg=4, png=5, image=6, i8=16, i16=17, i32=18, i64=19, u8=20, u16=21, u32=22,
              u64=23, f16=24, bf16=25, f32=26, f64=27, bool=28, ndarray=32, rle=33)
 PACK = dict(i8="b", i16="h", i32="i", i64="q", u8="B", u16="H", u32="I", u64="Q", f16="e", f32="f", f64="d", bool="?")
+STORAGES = [None, "fixed", "inline", "blob"]
 LARGE = 1024
 
 
@@ -28,6 +29,8 @@ class Col:
     key: bool = False
     dtype: str | None = None
     shape: list | None = None
+    storage: str | None = None  # what codec and size give, unless a file is to be wrong
+    metadata: dict = dataclasses.field(default_factory=dict)
 
     def size(self):
         if self.type == "ndarray":
@@ -39,7 +42,8 @@ class Col:
 
     def describe(self):
         out = dict(name=self.name, type=self.type, codec=self.codec, nullable=self.nullable, key=self.key)
-        return out | (dict(dtype=self.dtype, shape=self.shape) if self.type == "ndarray" else {})
+        out |= dict(dtype=self.dtype, shape=self.shape) if self.type == "ndarray" else {}
+        return out | (dict(metadata=dict(sorted(self.metadata.items()))) if self.metadata else {})
 
 
 @dataclasses.dataclass
@@ -129,8 +133,18 @@ def encode_schema(columns):
         name = col.name.encode()
         rank = 0 if col.type != "ndarray" else 255 if col.shape is None else len(col.shape)
         out += bytes([len(name)]) + name
-        out += bytes([TYPES[col.type], col.codec == "zstd", col.nullable + 2 * col.key, TYPES.get(col.dtype, 0), rank])
-        out += b"".join(struct.pack("<Q", dimension) for dimension in col.shape or [])
+        storage = col.storage or ("fixed" if col.size() is not None else "blob" if col.blob() else "inline")
+        out += struct.pack("<HHBBBB", TYPES[col.type], TYPES.get(col.dtype, 0), col.codec == "zstd",
+                           STORAGES.index(storage), col.nullable + 2 * col.key, rank)
+        out += b"".join(struct.pack("<Q", number) for number in ([col.size() or 0] if storage == "fixed" else []) + (col.shape or []))
+        out += encode_metadata(col.metadata)
+    return out
+
+
+def encode_metadata(metadata):
+    out = struct.pack("<I", len(metadata))
+    for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
+        out += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
     return out
 
 
@@ -281,9 +295,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     key = next((col.name for col in columns if col.key), None)
     tallies = {col.name: statistics(col, [s.get(col.name) for s in samples], stored_bytes[col.name]) for col in columns}
     pairs = sorted((xxh3(sample[key].encode()), i) for i, sample in enumerate(samples)) if key else []
-    meta = struct.pack("<I", len(metadata))
-    for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
-        meta += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
+    meta = encode_metadata(metadata)
     sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
                 (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies)]
     if key:

@@ -205,7 +205,7 @@ class Planner {
     // A tar does not keep the name of the key column.
     const std::optional<size_t> original = origin_ ? origin_->schema.key_column() : std::nullopt;
     if (original && stored.is_key) key.name = origin_->schema[*original].name;
-    key.codec = KnownCodec(key);
+    key.SetCodec(KnownCodec(key));
     return key;
   }
 
@@ -271,7 +271,7 @@ class Planner {
   // The column as it was before it was converted for the first time.
   Column Restored(const Column& stored, Reform* reform) const {
     Column plain = stored;
-    if (foreign_ && IsByteString(stored.type)) plain.codec = PlainColumn(stored.name, stored.type).codec;
+    if (foreign_ && IsByteString(stored.type)) plain.SetCodec(PlainColumn(stored.name, stored.type).codec);
     if (!origin_) return plain;
     for (const Column& column : origin_->schema.columns()) {
       if (column.is_key) continue;

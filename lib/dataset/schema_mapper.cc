@@ -9,7 +9,8 @@ namespace shardkit {
 namespace {
 
 void ReplaceCodec(const std::map<std::string, Codec>& codecs, Column& column) {
-  if (const auto codec = codecs.find(column.name); codec != codecs.end()) column.codec = codec->second;
+  const auto codec = codecs.find(column.name);
+  if (codec != codecs.end() && codec->second != column.codec) column.SetCodec(codec->second);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/byte_cursor.h"
 #include "format/constants.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
@@ -69,6 +70,8 @@ absl::Status CheckKeyIndex(std::string_view bytes);
 // `bytes` equals what EncodeKeyIndex makes of the hashes.
 absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
+// The same, of bytes that others may follow.
+absl::StatusOr<Metadata> ReadMetadata(ByteCursor& cursor);
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
 absl::StatusOr<BlockRanges> DecodeBlockRanges(const Schema& schema, std::span<const BlockInfo> blocks,
                                               std::string_view bytes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +13,9 @@
 
 namespace shardkit {
 
-// The numbers are those stored in files (format-spec/registry.md).
-enum class Type : uint8_t {
+// The numbers are those stored in files (format-spec/registry.md). A shard of a later version may have others: a column
+// of such a type is handled as bytes.
+enum class Type : uint16_t {
   kBytes = 1,
   kUtf8 = 2,
   kJson = 3,   // UTF-8 JSON text, kept byte for byte
@@ -32,20 +34,44 @@ enum class Type : uint8_t {
   kBf16 = 25,
   kF32 = 26,
   kF64 = 27,
-  kBool = 28,  // one byte, 0 or 1
+  kBool = 28,       // one byte, 0 or 1
+  kF8E4M3 = 29,     // OCP FP8 E4M3: no infinities, NaN only with all bits of exponent and mantissa
+  kF8E5M2 = 30,     // OCP FP8 E5M2
+  kComplex64 = 31,  // two f32: real part, imaginary part
   kNdarray = 32,
-  kRle = 33,  // a list of masks, see rle.h
+  kRle = 33,          // a list of masks, see rle.h
+  kComplex128 = 64,   // two f64: real part, imaginary part
+  kTimestampS = 65,   // i64: seconds since 1970-01-01T00:00:00Z, without leap seconds
+  kTimestampMs = 66,  // the same in milliseconds, and so on
+  kTimestampUs = 67,
+  kTimestampNs = 68,
 };
 
+// As with types, a shard may have others. The values of such a column cannot be read, all else can.
 enum class Codec : uint8_t {
   kNone = 0,
   kZstd = 1,
 };
 
-// "jpeg", "f32", …; "?" for a value outside the enumeration.
-std::string_view TypeName(Type type);
-std::string_view CodecName(Codec codec);
+// How a column's values lie in a block (format-spec/spec.md, section 3). The numbers are those stored in files.
+enum class Storage : uint8_t {
+  kDerived = 0,  // never stored: Schema::Create finds the storage that type, shape and codec give
+  kFixed = 1,    // all values have value_size bytes
+  kInline = 2,   // of variable size, in the head chunk
+  kBlob = 3,     // of variable size, in a values chunk, each with its own checksum
+};
+
+// Whether the number is one of the enumeration above.
+bool IsKnownType(Type type);
+bool IsKnownCodec(Codec codec);
+
+// "jpeg", "f32", …; "type 77" and "codec 9" for a number that is not known.
+std::string TypeName(Type type);
+std::string CodecName(Codec codec);
 std::optional<Type> TypeFromName(std::string_view name);
+
+// Names to values, both UTF-8; names without NUL and line feed. Names beginning "shardkit." are Shardkit's own.
+using Metadata = std::map<std::string, std::string>;
 
 // Bytes of one scalar of `type`, or 0 when `type` is not a scalar.
 uint32_t ScalarSize(Type type);
@@ -62,25 +88,38 @@ inline constexpr size_t kMaxColumnNameBytes = 255;
 inline constexpr size_t kMaxRank = 8;
 
 struct Column {
-  std::string name;  // 1 to kMaxColumnNameBytes bytes of UTF-8, unique in the schema
+  std::string name;  // 1 to kMaxColumnNameBytes bytes of UTF-8 without NUL and line feed, unique in the schema
   Type type = Type::kBytes;
   Codec codec = Codec::kNone;
   bool nullable = false;  // samples may lack the value
   bool is_key = false;    // the sample's key: utf8, not nullable; at most one column
 
   // Only for kNdarray: the element type (a scalar), and the shape when all values have the same one (slowest dimension
-  // first, at most kMaxRank dimensions). Without a shape, each value stores its own.
+  // first, at most kMaxRank dimensions). Without a shape, each value stores its own. Of a type that is not known both
+  // are kept as the file has them.
   Type dtype = Type::kU8;
   std::optional<std::vector<uint64_t>> shape;
 
-  bool operator==(const Column&) const = default;
+  // Schema::Create sets these in a column of a known type, and checks them when they are set. A column of another type
+  // has a storage, and a value_size (at most 2^40 bytes) when that is kFixed.
+  Storage storage = Storage::kDerived;
+  uint64_t value_size = 0;
 
-  // Bytes of each value when the type gives all the same size (scalars; ndarray with a shape); else empty.
+  // What the values mean, for those who use them (format-spec/registry.md, "Metadata of columns").
+  Metadata metadata;
+
+  // Sets the codec, and of values of variable size the storage that goes with it.
+  void SetCodec(Codec to);
+
+  // Whether all fields are the same, a storage that is derived being the same as one that is set.
+  bool operator==(const Column& other) const;
+
+  // Bytes of each value when all have the same size; else empty.
   std::optional<uint64_t> fixed_size() const;
 
   // Values of variable size, stored uncompressed, each with its own checksum and an entry in the offset index. So each
   // can be read and checked without its neighbours.
-  bool is_blob() const { return codec == Codec::kNone && !fixed_size().has_value(); }
+  bool is_blob() const;
 };
 
 // Immutable once made. Thread-safe.

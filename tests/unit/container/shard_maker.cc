@@ -68,6 +68,9 @@ Schema RandomSchema(Random& random, size_t max_columns) {
         random.Chance(2) ? kScalars[random.Below(std::size(kScalars))] : kOthers[random.Below(std::size(kOthers))];
     column.codec = random.Chance(2) ? Codec::kZstd : Codec::kNone;
     column.nullable = random.Chance(2);
+    for (uint64_t entries = random.Chance(3) ? random.Below(4) : 0; entries-- > 0;) {
+      column.metadata[Text(random, random.Below(9))] = Text(random, random.Below(40));
+    }
     if (column.type != Type::kNdarray) continue;
     column.dtype = kScalars[random.Below(std::size(kScalars))];
     if (random.Chance(2)) continue;
