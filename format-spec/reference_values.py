@@ -2,18 +2,22 @@
 
 Part of reference_reader.py, which see. Section numbers in comments are those of spec.md.
 """
+import math
 import re
 import struct
 from typing import NamedTuple
 
 MAX_RANK, MAX_JSON_DEPTH = 8, 1024
 BYTES, UTF8, JSON, JPEG, PNG, IMAGE, BOOL, NDARRAY, RLE, BF16 = 1, 2, 3, 4, 5, 6, 28, 32, 33, 25
+F8E4M3, F8E5M2, COMPLEX64, COMPLEX128 = 29, 30, 31, 64
 SCALARS = {16: "b", 17: "h", 18: "i", 19: "q", 20: "B", 21: "H", 22: "I", 23: "Q",
-           24: "e", BF16: "H", 26: "f", 27: "d", BOOL: "B"}  # type -> code of struct
-FLOATS = (24, 25, 26, 27)
+           24: "e", BF16: "H", 26: "f", 27: "d", BOOL: "B", F8E4M3: "B", F8E5M2: "B", COMPLEX64: "ff", COMPLEX128: "dd",
+           65: "q", 66: "q", 67: "q", 68: "q"}  # type -> code of struct
+FLOATS = (24, 25, 26, 27, F8E4M3, F8E5M2)
 TYPE_NAMES = {1: "bytes", 2: "utf8", 3: "json", 4: "jpeg", 5: "png", 6: "image", 16: "i8", 17: "i16", 18: "i32",
               19: "i64", 20: "u8", 21: "u16", 22: "u32", 23: "u64", 24: "f16", 25: "bf16", 26: "f32", 27: "f64", 28: "bool",
-              32: "ndarray", 33: "rle"}
+              29: "f8e4m3", 30: "f8e5m2", 31: "complex64", 32: "ndarray", 33: "rle", 64: "complex128", 65: "timestamp_s",
+              66: "timestamp_ms", 67: "timestamp_us", 68: "timestamp_ns"}
 TYPE_NUMBERS = {name: number for number, name in TYPE_NAMES.items()}
 
 
@@ -55,7 +59,13 @@ class Ndarray(NamedTuple):
 def scalars(type_, data):
     """The numbers of a run of scalars, as a list of int, float or bool."""
     code = SCALARS[type_]
-    values = struct.unpack(f"<{len(data) // struct.calcsize('<' + code)}{code}", data)
+    values = struct.unpack("<" + code * (len(data) // struct.calcsize("<" + code)), data)
+    if type_ in (COMPLEX64, COMPLEX128):
+        values = [complex(*pair) for pair in zip(values[::2], values[1::2])]
+    if type_ == F8E5M2:  # the upper half of a binary16
+        values = struct.unpack(f"<{len(values)}e", struct.pack(f"<{len(values)}H", *(v << 8 for v in values)))
+    if type_ == F8E4M3:
+        values = map(e4m3, values)
     if type_ == BF16:  # the upper half of a binary32
         values = struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}I", *(v << 16 for v in values)))
     if type_ == BOOL:
@@ -65,9 +75,21 @@ def scalars(type_, data):
     return list(values)
 
 
+def e4m3(bits):
+    """OCP FP8 E4M3: no infinities, one NaN of either sign."""
+    exponent, mantissa = bits >> 3 & 15, bits & 7
+    magnitude = math.nan if bits & 127 == 127 else math.ldexp(mantissa + 8 if exponent else mantissa, max(exponent, 1) - 10)
+    return math.copysign(magnitude, -1 if bits & 128 else 1)
+
+
+def is_known(column):
+    """Whether its values are more than bytes to this reader."""
+    return column.type in TYPE_NAMES and (column.type != NDARRAY or column.dtype in TYPE_NAMES)
+
+
 def decode_value(column, data):
-    """One value as plain Python: bytes, str, int, float, bool, Ndarray, or a list of masks."""
-    if column.type in (BYTES, JPEG, PNG, IMAGE):
+    """One value as plain Python: bytes, str, int, float, complex, bool, Ndarray, or a list of masks."""
+    if column.type in (BYTES, JPEG, PNG, IMAGE) or not is_known(column):
         return bytes(data)
     if column.type in (UTF8, JSON):
         try:

@@ -22,13 +22,36 @@ struct TypeEntry {
   uint32_t scalar_size;
 };
 
-constexpr std::array<TypeEntry, 21> kTypes{{
-    {Type::kBytes, "bytes", 0}, {Type::kUtf8, "utf8", 0},   {Type::kJson, "json", 0}, {Type::kJpeg, "jpeg", 0},
-    {Type::kPng, "png", 0},     {Type::kImage, "image", 0}, {Type::kI8, "i8", 1},     {Type::kI16, "i16", 2},
-    {Type::kI32, "i32", 4},     {Type::kI64, "i64", 8},     {Type::kU8, "u8", 1},     {Type::kU16, "u16", 2},
-    {Type::kU32, "u32", 4},     {Type::kU64, "u64", 8},     {Type::kF16, "f16", 2},   {Type::kBf16, "bf16", 2},
-    {Type::kF32, "f32", 4},     {Type::kF64, "f64", 8},     {Type::kBool, "bool", 1}, {Type::kNdarray, "ndarray", 0},
+constexpr std::array<TypeEntry, 29> kTypes{{
+    {Type::kBytes, "bytes", 0},
+    {Type::kUtf8, "utf8", 0},
+    {Type::kJson, "json", 0},
+    {Type::kJpeg, "jpeg", 0},
+    {Type::kPng, "png", 0},
+    {Type::kImage, "image", 0},
+    {Type::kI8, "i8", 1},
+    {Type::kI16, "i16", 2},
+    {Type::kI32, "i32", 4},
+    {Type::kI64, "i64", 8},
+    {Type::kU8, "u8", 1},
+    {Type::kU16, "u16", 2},
+    {Type::kU32, "u32", 4},
+    {Type::kU64, "u64", 8},
+    {Type::kF16, "f16", 2},
+    {Type::kBf16, "bf16", 2},
+    {Type::kF32, "f32", 4},
+    {Type::kF64, "f64", 8},
+    {Type::kBool, "bool", 1},
+    {Type::kNdarray, "ndarray", 0},
     {Type::kRle, "rle", 0},
+    {Type::kF8E4M3, "f8e4m3", 1},
+    {Type::kF8E5M2, "f8e5m2", 1},
+    {Type::kComplex64, "complex64", 8},
+    {Type::kComplex128, "complex128", 16},
+    {Type::kTimestampS, "timestamp_s", 8},
+    {Type::kTimestampMs, "timestamp_ms", 8},
+    {Type::kTimestampUs, "timestamp_us", 8},
+    {Type::kTimestampNs, "timestamp_ns", 8},
 }};
 
 const TypeEntry* FindType(Type type) {
@@ -160,6 +183,8 @@ uint32_t ScalarSize(Type type) {
 
 bool IsByteString(Type type) { return type >= Type::kBytes && type <= Type::kImage; }
 
+bool IsByteString(const Column& column) { return IsByteString(column.type) || !column.has_known_type(); }
+
 bool IsImage(Type type) { return type >= Type::kJpeg && type <= Type::kImage; }
 
 bool Column::operator==(const Column& other) const {
@@ -167,8 +192,12 @@ bool Column::operator==(const Column& other) const {
     return std::tie(column.name, column.type, column.codec, column.nullable, column.is_key, column.dtype, column.shape,
                     column.metadata);
   };
-  return fields(*this) == fields(other) && is_blob() == other.is_blob() && fixed_size() == other.fixed_size();
+  if (fields(*this) != fields(other)) return false;
+  if (storage == other.storage && value_size == other.value_size) return true;
+  return is_blob() == other.is_blob() && fixed_size() == other.fixed_size();
 }
+
+bool Column::has_known_type() const { return IsKnownType(type) && (type != Type::kNdarray || IsKnownType(dtype)); }
 
 std::optional<uint64_t> Column::fixed_size() const {
   if (storage == Storage::kDerived) return SizeOfType(*this);
@@ -200,7 +229,9 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
       if (schema.key_column_.has_value()) return InvalidArgument("a schema has at most one key column");
       schema.key_column_ = i;
     }
-    if (columns[i].is_blob()) schema.blob_columns_.push_back(i);
+    if (!columns[i].is_blob()) continue;
+    schema.blob_columns_.push_back(i);
+    if (IsKnownCodec(columns[i].codec)) schema.indexed_columns_.push_back(i);
   }
   schema.columns_ = std::move(columns);
   return schema;
@@ -237,19 +268,24 @@ absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b) {
     if (!type.has_value()) return refuse("type", TypeName(column.type), TypeName(other.type));
     if (column.codec != other.codec) return refuse("codec", CodecName(column.codec), CodecName(other.codec));
     if (column.is_key != other.is_key) return InvalidArgument("column \"", column.name, "\" is the key only in one");
-    if (*type == Type::kNdarray && column.dtype != other.dtype) {
-      return refuse("dtype", TypeName(column.dtype), TypeName(other.dtype));
-    }
-    if (column.shape != other.shape) {
-      return InvalidArgument("column \"", column.name, "\" has differing shapes in its schemas");
+    const bool shaped = *type == Type::kNdarray || !IsKnownType(*type);
+    if (shaped && column.dtype != other.dtype) return refuse("dtype", TypeName(column.dtype), TypeName(other.dtype));
+    if (column.shape != other.shape || column.fixed_size() != other.fixed_size()) {
+      return InvalidArgument("column \"", column.name, "\" has differing shapes or sizes in its schemas");
     }
     column.type = *type;
     column.nullable = column.nullable || other.nullable;
+    if (!column.fixed_size()) column.storage = StorageOf(column);
+    std::erase_if(column.metadata, [&](const auto& entry) {
+      const auto found = other.metadata.find(entry.first);
+      return found == other.metadata.end() || found->second != entry.second;
+    });
   }
   for (const Column& column : b.columns()) {
     if (a.Find(column.name).has_value()) continue;
     merged.push_back(column);
     merged.back().nullable = true;
+    if (!column.fixed_size()) merged.back().storage = StorageOf(column);
   }
   for (const Column& column : merged) {
     if (column.is_key && column.nullable) {

@@ -55,18 +55,6 @@ absl::StatusOr<Column> DecodeColumn(ByteCursor& cursor, size_t index) {
     return damaged("cut short");
   }
   column.name = std::string(name);
-  if (!IsKnownType(column.type)) {
-    return Unimplemented("schema: column ", index, " \"", name, "\" has unknown ", TypeName(column.type),
-                         "; a newer version of Shardkit may read it");
-  }
-  if (column.type == Type::kNdarray && !IsKnownType(column.dtype)) {
-    return Unimplemented("schema: column ", index, " \"", name, "\" has elements of unknown ", TypeName(column.dtype),
-                         "; a newer version of Shardkit may read it");
-  }
-  if (!IsKnownCodec(column.codec)) {
-    return Unimplemented("schema: column ", index, " \"", name, "\" has unknown ", CodecName(column.codec),
-                         "; a newer version of Shardkit may read it");
-  }
   if (column.storage < Storage::kFixed || column.storage > Storage::kBlob) {
     return damaged(StrCat("storage ", static_cast<int>(column.storage), " is not 1, 2 or 3"));
   }

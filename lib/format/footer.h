@@ -60,6 +60,10 @@ std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal);
 std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
+// Whether all types are known. Otherwise block ranges cannot be read or written: which columns have one is not known.
+bool TypesAreKnown(const Schema& schema);
+// Whether the ranges of all columns with one can be found: also all codecs are known.
+bool RangesCanBeFound(const Schema& schema);
 // Appends the ranges of one block. `statistics` are those of its columns.
 void AppendBlockRanges(const Schema& schema, std::span<const ColumnStatistics> statistics, std::string* out);
 

@@ -79,6 +79,9 @@ uint32_t ScalarSize(Type type);
 // True for bytes, utf8, json, jpeg, png and image: the value is a plain byte string.
 bool IsByteString(Type type);
 
+// Well-known names of column metadata (format-spec/registry.md, "Metadata of columns").
+inline constexpr char kClassNames[] = "class_names";  // JSON array of strings: value i of the column means class i
+
 // True for jpeg, png and image.
 bool IsImage(Type type);
 
@@ -114,6 +117,9 @@ struct Column {
   // Whether all fields are the same, a storage that is derived being the same as one that is set.
   bool operator==(const Column& other) const;
 
+  // Whether more can be made of the values than bytes: false when the type, or the dtype of an ndarray, is not known.
+  bool has_known_type() const;
+
   // Bytes of each value when all have the same size; else empty.
   std::optional<uint64_t> fixed_size() const;
 
@@ -139,8 +145,10 @@ class Schema {
 
   std::optional<size_t> key_column() const { return key_column_; }
 
-  // Positions of the blob columns, ascending.
+  // Positions of the blob columns, ascending; and of those among them whose records the offset index lists: all but
+  // those of a codec that is not known.
   const std::vector<size_t>& blob_columns() const { return blob_columns_; }
+  const std::vector<size_t>& indexed_columns() const { return indexed_columns_; }
 
   bool operator==(const Schema& other) const { return columns_ == other.columns_; }
 
@@ -148,15 +156,20 @@ class Schema {
   std::vector<Column> columns_;
   std::optional<size_t> key_column_;
   std::vector<size_t> blob_columns_;
+  std::vector<size_t> indexed_columns_;
 };
+
+// True when the values are handled as bytes: a byte string, or of a type that is not known.
+bool IsByteString(const Column& column);
 
 // The narrowest type that holds values of both, or empty when there is none. Equal types give that type; json and utf8
 // give utf8; jpeg, png and image give image; any other two byte strings give bytes.
 std::optional<Type> CommonType(Type a, Type b);
 
 // The schema that holds the samples of both: the columns of `a` in its order, then those that only `b` has. A column
-// that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. InvalidArgument, naming
-// the column, when there is no common type or when codecs, dtypes or shapes differ.
+// that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. A column that both have
+// keeps the metadata that are the same in both. InvalidArgument, naming the column, when there is no common type or
+// when codecs, dtypes, shapes or sizes differ.
 absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b);
 
 }  // namespace shardkit

@@ -13,8 +13,10 @@
 namespace shardkit {
 namespace {
 
-constexpr Type kScalars[] = {Type::kI8,  Type::kI16, Type::kI32, Type::kI64,  Type::kU8,  Type::kU16, Type::kU32,
-                             Type::kU64, Type::kF16, Type::kF32, Type::kBf16, Type::kF64, Type::kBool};
+constexpr Type kScalars[] = {Type::kI8,        Type::kI16,        Type::kI32,        Type::kI64,        Type::kU8,
+                             Type::kU16,       Type::kU32,        Type::kU64,        Type::kF16,        Type::kF32,
+                             Type::kBf16,      Type::kF64,        Type::kBool,       Type::kF8E4M3,     Type::kF8E5M2,
+                             Type::kComplex64, Type::kComplex128, Type::kTimestampS, Type::kTimestampNs};
 constexpr Type kOthers[] = {Type::kBytes, Type::kUtf8,  Type::kJson, Type::kJpeg,
                             Type::kPng,   Type::kImage, Type::kRle,  Type::kNdarray};
 
