@@ -8,9 +8,9 @@ import os
 import struct
 from typing import NamedTuple
 
-from reference_parts import (BYTES, CODECS, IMAGE, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, Column, ShardError, check,
-                             is_zero, round_up, xxh3)
+from reference_parts import BLOB, CODECS, FIXED, INLINE, Column, ShardError, check, check_column, plain_name, xxh3
 from reference_reader import map_file, read_shard, sample_json
+from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, TYPE_NUMBERS, UTF8, is_zero, round_up
 
 INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
 INDEX_HEADER, PAGE = 192, 65536
@@ -94,9 +94,7 @@ class Manifest:
             self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
-        check_object(self.metadata, "manifest metadata")
-        check(all(isinstance(value, str) for value in self.metadata.values()),
-              "manifest metadata is not an object of strings")
+        check_metadata(self.metadata, "manifest")
         names = [shard.name for shard in self.shards]
         check(len(set(names)) == len(names), "manifest names a shard twice")
         check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
@@ -121,18 +119,39 @@ def parse_column(c, entry):
     check_object(entry, f"manifest: column {c}")
     what = f"manifest: column {c} {entry['name']!r}"
     check(isinstance(entry["name"], str) and 1 <= len(entry["name"].encode()) <= 255, f"{what}: name is malformed")
-    check(isinstance(entry["type"], str) and isinstance(entry["codec"], str), f"{what}: type or codec is no string")
-    check(entry["type"] in TYPE_NUMBERS, f"{what}: unknown type {entry['type']!r}", kind="Unimplemented")
-    check(entry["codec"] in CODECS, f"{what}: unknown codec {entry['codec']!r}", kind="Unimplemented")
+    type_ = named_number(entry["type"], TYPE_NUMBERS, 1 << 16, f"{what}: type")
+    codec = named_number(entry["codec"], dict(zip(CODECS, range(len(CODECS)))), 1 << 8, f"{what}: codec")
     check(isinstance(entry["nullable"], bool) and isinstance(entry["key"], bool), f"{what}: flags are not boolean")
     dtype, shape = 0, None
-    if entry["type"] == "ndarray":
-        check(entry["dtype"] in TYPE_NUMBERS, f"{what}: unknown dtype {entry['dtype']!r}", kind="Unimplemented")
-        dtype, shape = TYPE_NUMBERS[entry["dtype"]], entry["shape"]
+    if type_ == NDARRAY or type_ not in TYPE_NAMES:
+        dtype, shape = named_number(entry["dtype"], TYPE_NUMBERS, 1 << 16, f"{what}: dtype"), entry["shape"]
         check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
         shape = None if shape is None else tuple(shape)
-    return Column(entry["name"], TYPE_NUMBERS[entry["type"]], CODECS.index(entry["codec"]), entry["nullable"],
-                  entry["key"], dtype, shape)
+    size = entry.get("value_size")
+    check(size is None or is_count(size), f"{what}: value_size is not a count")
+    metadata = entry.get("metadata", Object([]))
+    check_metadata(metadata, what)
+    storage = FIXED if size is not None else BLOB if codec == 0 else INLINE  # the last two as far as a dataset knows
+    column = Column(entry["name"], type_, codec, storage, entry["nullable"], entry["key"], size, dtype, shape, metadata)
+    plain_name(column.name.encode(), f"{what}: name", None)
+    check_column(column, what)
+    return column
+
+
+def named_number(value, names, end, what):
+    """Of a type or codec: its name or, where this reader has none for it, its number."""
+    if isinstance(value, str):
+        check(value in names, f"{what} {value!r} is not known", kind="Unimplemented")
+        return names[value]
+    check(is_count(value) and value < end and value not in names.values(), f"{what} {value!r} is neither a name nor a number without one")
+    return value
+
+
+def check_metadata(value, what):
+    check_object(value, f"{what}: metadata")
+    check(all(isinstance(text, str) for text in value.values()), f"{what}: metadata is not an object of strings")
+    for name in value:
+        plain_name(name.encode(), f"{what}: metadata name", None)
 
 
 # ---- Section 9.2: offset index ----
@@ -269,7 +288,7 @@ class Dataset:
                 check(column.nullable, f"{here} is missing and not nullable")
                 continue
             check(mine.type == column.type or mine.type in NARROWER.get(column.type, ()), f"{here}: type differs")
-            for field in ("codec", "key", "dtype", "shape"):
+            for field in ("codec", "key", "dtype", "shape", "value_size"):
                 check(getattr(mine, field) == getattr(column, field), f"{here}: {field} differs")
             check(column.nullable or not mine.nullable, f"{here} is nullable")
         check(not have, f"{what}: columns {list(have)} are not the dataset's")
@@ -323,6 +342,11 @@ class Dataset:
             for key, value in shard.metadata.items():
                 check(self.manifest.metadata.get(key, value) == value,
                       f"manifest: metadata {key!r} differs from that of shard {s} {entry.name!r}")
+            have = {column.name: column.metadata for column in shard.columns}
+            for column in self.columns:
+                for key, value in column.metadata.items():
+                    check(have.get(column.name, column.metadata).get(key) == value,
+                          f"manifest: column {column.name!r}: metadata {key!r} is not that of shard {s} {entry.name!r}")
             wanted = IndexShard(first_sample, entry.samples, k, entry.blocks, entry.bytes, name_offset, len(name))
             check(self.index.shard(s) == wanted, f"index: entry of shard {s} is wrong", self.index.shards_offset + 64 * s)
             check(self.index.names[name_offset:name_offset + len(name)] == name, f"index: name of shard {s} is wrong",

@@ -1,9 +1,8 @@
-"""The parts of a shard: header, schema, values and blocks (sections 1 to 4 of spec.md).
+"""The parts of a shard: header, schema and blocks (sections 1 to 3 of spec.md).
 
-The other half of reference_reader.py, which see. Section numbers in comments are those of spec.md.
+Part of reference_reader.py, which see. Section numbers in comments are those of spec.md.
 """
 import dataclasses
-import re
 import struct
 from typing import NamedTuple
 
@@ -13,24 +12,16 @@ try:
 except ImportError as error:
     raise SystemExit(f"reference_reader: {error}; install the Debian packages python3-xxhash python3-zstandard")
 
+from reference_values import MAX_RANK, NDARRAY, SCALARS, TYPE_NAMES, UTF8, BadValue, array_bytes, decode_value, is_zero, round_up
+
 SHARD_MAGIC = b"\x89SHK\r\n\x1a\n"
 BLOCK_MAGIC = b"\x89BLK\r\n\x1a\n"
 MAX_HEADER, MAX_ALIGNMENT, MAX_DICTIONARY = 1 << 26, 1 << 20, 1 << 20
-MAX_COLUMNS, MAX_RANK, PER_VALUE_RANK = 4096, 8, 255
+MAX_COLUMNS, PER_VALUE_RANK, MAX_FIXED_SIZE = 4096, 255, 1 << 40
 MAX_BLOCK_SAMPLES = 1 << 20
 MAX_ZSTD_RAW, FREE_ZSTD_RAW, MAX_ZSTD_RATIO, MAX_ZSTD_WINDOW = 1 << 31, 1 << 26, 1024, 1 << 27
-MAX_JSON_DEPTH = 1024
 CODECS = ("none", "zstd")
-
-BYTES, UTF8, JSON, JPEG, PNG, IMAGE, BOOL, NDARRAY, RLE, BF16 = 1, 2, 3, 4, 5, 6, 28, 32, 33, 25
-SCALARS = {16: "b", 17: "h", 18: "i", 19: "q", 20: "B", 21: "H", 22: "I", 23: "Q",
-           24: "e", BF16: "H", 26: "f", 27: "d", BOOL: "B"}  # type -> code of struct
-FLOATS = (24, 25, 26, 27)
-TYPE_NAMES = {1: "bytes", 2: "utf8", 3: "json", 4: "jpeg", 5: "png", 6: "image", 16: "i8", 17: "i16", 18: "i32",
-              19: "i64", 20: "u8", 21: "u16", 22: "u32", 23: "u64", 24: "f16", 25: "bf16", 26: "f32", 27: "f64", 28: "bool",
-              32: "ndarray", 33: "rle"}
-TYPE_NUMBERS = {name: number for number, name in TYPE_NAMES.items()}
-
+FIXED, INLINE, BLOB = 1, 2, 3  # storage
 
 class ShardError(Exception):
     """`kind` is DataLoss (damage), Unimplemented (a newer format) or NotFound (no such file); `offset` that of the structure at fault."""
@@ -40,10 +31,6 @@ class ShardError(Exception):
         self.kind, self.offset = kind, offset
 
 
-class BadValue(ValueError):
-    """A value breaks section 4. Whoever knows where the value lies turns it into a ShardError."""
-
-
 def check(condition, message, offset=None, kind="DataLoss"):
     if not condition:
         raise ShardError(message, offset, kind)
@@ -51,14 +38,6 @@ def check(condition, message, offset=None, kind="DataLoss"):
 
 def xxh3(data):
     return xxhash.xxh3_64_intdigest(data)
-
-
-def round_up(x, a):
-    return (x + a - 1) // a * a
-
-
-def is_zero(data):
-    return bytes(data).count(0) == len(data)
 
 
 def utf8(data, what, offset):
@@ -90,35 +69,33 @@ class Column:
     name: str
     type: int
     codec: int
+    storage: int
     nullable: bool
     key: bool
+    value_size: int | None = None  # bytes of every value; None when values differ in length
     dtype: int = 0            # ndarray
     shape: tuple | None = None  # ndarray whose values all have this shape
-
-    @property
-    def fixed_size(self):
-        """Bytes of every value, or None when values differ in length."""
-        if self.type in SCALARS:
-            return struct.calcsize("<" + SCALARS[self.type])
-        return None if self.shape is None else array_bytes(self.dtype, self.shape)
+    metadata: dict = dataclasses.field(default_factory=dict)
 
     @property
     def is_blob(self):
-        return self.codec == 0 and self.fixed_size is None
+        return self.storage == BLOB
 
     def describe(self):
-        out = {"name": self.name, "type": TYPE_NAMES[self.type], "codec": CODECS[self.codec],
-               "nullable": self.nullable, "key": self.key}
-        if self.type == NDARRAY:
-            out |= {"dtype": TYPE_NAMES[self.dtype], "shape": None if self.shape is None else list(self.shape)}
-        return out
+        out = {"name": self.name, "type": TYPE_NAMES.get(self.type, self.type),
+               "codec": CODECS[self.codec] if self.codec < len(CODECS) else self.codec, "nullable": self.nullable, "key": self.key}
+        if self.storage == FIXED:
+            out["value_size"] = self.value_size
+        if self.type == NDARRAY or self.type not in TYPE_NAMES:
+            out |= {"dtype": TYPE_NAMES.get(self.dtype, self.dtype), "shape": None if self.shape is None else list(self.shape)}
+        return out | ({"metadata": self.metadata} if self.metadata else {})
 
 
-def array_bytes(dtype, shape):
-    total = struct.calcsize("<" + SCALARS[dtype])
-    for dimension in shape:
-        total *= dimension
-    return total
+def size_of_type(type_, dtype, shape):
+    """Bytes of every value, or None when the type does not say."""
+    if type_ in SCALARS:
+        return array_bytes(type_, ())
+    return array_bytes(dtype, shape) if type_ == NDARRAY and shape is not None and dtype in SCALARS else None
 
 
 class Header(NamedTuple):
@@ -176,209 +153,70 @@ def parse_schema(data):
     count = cursor.number("H")
     check(1 <= count <= MAX_COLUMNS, f"schema: column count {count} is not 1 to 4096", 0)
     columns, names, keys = [], set(), 0
-    for c in range(count):  # first what tells where each entry ends, and whether a newer version has made it
+    for c in range(count):  # first what tells where each entry ends
         name = bytes(cursor.take(cursor.number("B")))
-        type_, codec, flags, dtype, rank = cursor.take(5)
+        type_, dtype, codec, storage, flags, rank = struct.unpack("<HHBBBB", cursor.take(8))
         what = f"schema: column {c} {name.decode(errors='replace')!r}"
-        check(type_ in TYPE_NAMES, f"{what}: unknown type {type_}", 0, "Unimplemented")
-        check(codec < len(CODECS), f"{what}: unknown codec {codec}", 0, "Unimplemented")
+        check(storage in (FIXED, INLINE, BLOB), f"{what}: storage {storage} is not 1, 2 or 3", 0)
         check(flags < 4, f"{what}: reserved flags {flags:#04x} are set", 0)
-        shape = None
-        if type_ == NDARRAY:
+        if type_ == NDARRAY or type_ not in TYPE_NAMES:
             check(rank <= MAX_RANK or rank == PER_VALUE_RANK, f"{what}: rank {rank} is over 8", 0)
-            if rank != PER_VALUE_RANK:
-                shape = struct.unpack(f"<{rank}Q", cursor.take(8 * rank))
         else:
             check(dtype == 0 and rank == 0, f"{what}: dtype and rank are not zero", 0)
-        columns.append(Column(name, type_, codec, bool(flags & 1), bool(flags & 2), dtype, shape))
+        value_size = cursor.number("Q") if storage == FIXED else None
+        has_shape = (type_ == NDARRAY or type_ not in TYPE_NAMES) and rank != PER_VALUE_RANK
+        shape = struct.unpack(f"<{rank}Q", cursor.take(8 * rank)) if has_shape else None
+        cursor.what = f"{what}: metadata"
+        metadata = read_metadata(cursor)
+        cursor.what = "schema"
+        columns.append(Column(name, type_, codec, storage, bool(flags & 1), bool(flags & 2), value_size, dtype, shape, metadata))
     check(cursor.position == len(data), "schema length does not match its contents", 0)
     for c, column in enumerate(columns):
         check(len(column.name) > 0, f"schema: column {c} has an empty name", 0)
-        name = utf8(column.name, f"schema: column {c}: name", 0)
-        what = f'schema: column {c} "{name}"'
-        check(not column.key or (column.type == UTF8 and not column.nullable), f"{what}: key column is not a non-nullable utf8", 0)
-        if column.type == NDARRAY:
-            check(column.dtype in SCALARS, f"{what}: dtype {column.dtype} is not a scalar", 0)
-            check(column.shape is None or array_bytes(column.dtype, column.shape) <= 1 << 40, f"{what}: shape is over 2^40 bytes", 0)
-        check(name not in names, f"{what}: the name stands twice", 0)
-        check(not column.key or keys == 0, f"{what}: a second key column", 0)
+        name = plain_name(column.name, f"schema: column {c}: name", 0)
+        check_column(column, f'schema: column {c} "{name}"')
+        check(name not in names, f"schema: column {c}: the name {name} stands twice", 0)
+        check(not column.key or keys == 0, f"schema: column {c}: a second key column", 0)
         names.add(name)
         keys += column.key
         columns[c] = dataclasses.replace(column, name=name)
     return tuple(columns)
 
 
-# ---- Section 4: values ----
-
-class Ndarray(NamedTuple):
-    dtype: str
-    shape: tuple
-    data: bytes
-
-    def flat(self):
-        return scalars(TYPE_NUMBERS[self.dtype], self.data)
-
-    def nested(self):
-        numbers = iter(self.flat())
-
-        def level(shape):
-            return [level(shape[1:]) for _ in range(shape[0])] if shape else next(numbers)
-        return level(self.shape)
-
-
-def scalars(type_, data):
-    """The numbers of a run of scalars, as a list of int, float or bool."""
-    code = SCALARS[type_]
-    values = struct.unpack(f"<{len(data) // struct.calcsize('<' + code)}{code}", data)
-    if type_ == BF16:  # the upper half of a binary32
-        values = struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}I", *(v << 16 for v in values)))
-    if type_ == BOOL:
-        if any(v > 1 for v in values):
-            raise BadValue("bool is neither 0 nor 1")
-        values = map(bool, values)
-    return list(values)
+def check_column(column, what):
+    check(not column.key or (column.type == UTF8 and not column.nullable), f"{what}: key column is not a non-nullable utf8", 0)
+    if column.type == NDARRAY and column.dtype in TYPE_NAMES:
+        check(column.dtype in SCALARS, f"{what}: dtype {column.dtype} is not a scalar", 0)
+        whole = [dimension for dimension in column.shape or () if dimension]
+        check(array_bytes(column.dtype, whole) <= MAX_FIXED_SIZE, f"{what}: shape is over 2^40 bytes", 0)
+    fixed = column.storage == FIXED
+    if column.type in TYPE_NAMES:
+        same_size = column.type in SCALARS or (column.type == NDARRAY and column.shape is not None)
+        check(fixed == same_size, f"{what}: storage {column.storage} is not one of its type", 0)
+    size = size_of_type(column.type, column.dtype, column.shape)
+    check(size is None or column.value_size == size, f"{what}: value_size {column.value_size} is not the type's {size}", 0)
+    check(not fixed or column.value_size <= MAX_FIXED_SIZE, f"{what}: value_size is over 2^40", 0)
+    check(fixed or column.codec >= len(CODECS) or column.storage == (BLOB, INLINE)[column.codec],
+          f"{what}: storage {column.storage} with codec {column.codec}", 0)
 
 
-def decode_value(column, data):
-    """One value as plain Python: bytes, str, int, float, bool, Ndarray, or a list of masks."""
-    if column.type in (BYTES, JPEG, PNG, IMAGE):
-        return bytes(data)
-    if column.type in (UTF8, JSON):
-        try:
-            return str(bytes(data), "utf-8")
-        except UnicodeDecodeError as error:
-            raise BadValue(f"invalid UTF-8 at byte {error.start}") from None
-    if column.type in SCALARS:
-        return scalars(column.type, data)[0]
-    if column.type == RLE:
-        return decode_rle(bytes(data))
-    if column.shape is not None:
-        return Ndarray(TYPE_NAMES[column.dtype], column.shape, bytes(data))
-    if len(data) < 8 or data[0] > MAX_RANK or len(data) < 8 + 8 * data[0]:
-        raise BadValue("ndarray: rank is over 8, or the shape is cut short")
-    if not is_zero(data[1:8]):
-        raise BadValue("ndarray reserved bytes are not zero")
-    shape, begin = struct.unpack_from(f"<{data[0]}Q", data, 8), 8 + 8 * data[0]
-    end = begin + array_bytes(column.dtype, shape)
-    if len(data) != round_up(end, 8):
-        raise BadValue(f"ndarray of shape {list(shape)} has {len(data)} bytes, not {round_up(end, 8)}")
-    if not is_zero(data[end:]):
-        raise BadValue("ndarray padding is not zero")
-    return Ndarray(TYPE_NAMES[column.dtype], shape, bytes(data[begin:end]))
+def plain_name(data, what, offset):
+    """Of a column or of metadata."""
+    name = utf8(data, what, offset)
+    check("\0" not in name and "\n" not in name, f"{what} has a NUL or a line feed", offset)
+    return name
 
 
-def decode_rle(data):
-    """Section 4.1. A list of {"size": [height, width], "counts": runs}."""
-    if len(data) < 8:
-        raise BadValue("rle head is cut short")
-    count, transform = struct.unpack_from("<IB", data)
-    if transform > 1:
-        raise BadValue(f"rle transform {transform} is not known")
-    if not is_zero(data[5:8]):
-        raise BadValue("rle reserved bytes are not zero")
-    position = 8 + 12 * count
-    if position > len(data):
-        raise BadValue("rle mask table is cut short")
-    table = struct.unpack_from(f"<{3 * count}I", data, 8)
-    masks = []
-    for height, width, run_count in zip(table[:count], table[count:2 * count], table[2 * count:]):
-        if height * width > 0xFFFFFFFF:
-            raise BadValue("rle mask has over 2^32 - 1 pixels")
-        runs = []
-        for i in range(run_count):
-            number = shift = 0
-            while True:
-                if position == len(data):
-                    raise BadValue(f"rle: run {i} of mask {len(masks)} is cut short")
-                byte = data[position]
-                position += 1
-                number |= (byte & 127) << shift
-                shift += 7
-                if byte < 128:
-                    break
-                if shift > 63:
-                    raise BadValue(f"rle: run {i} of mask {len(masks)} is over 64 bits")
-            if number >> 64 or (byte == 0 and shift > 7):
-                raise BadValue(f"rle: run {i} of mask {len(masks)} is not in its shortest form or over 64 bits")
-            if transform == 1:
-                number = (number >> 1) ^ -(number & 1)
-                if i >= 2:
-                    number += height - runs[i - 1]
-            if not 0 <= number <= 0xFFFFFFFF:
-                raise BadValue(f"rle: run {i} of mask {len(masks)} is negative or over 2^32 - 1")
-            runs.append(number)
-        if sum(runs) != height * width:
-            raise BadValue(f"rle runs of mask {len(masks)} sum to {sum(runs)}, not {height} x {width}")
-        masks.append({"size": [height, width], "counts": runs})
-    if position != len(data):
-        raise BadValue(f"rle: {len(data) - position} bytes follow the last run")
-    return masks
-
-
-def image_format(data):
-    """Section 4.2: the format's name, or None."""
-    data = bytes(data[:64])
-    for name, *signatures in (("JPEG", b"\xff\xd8\xff"), ("PNG", b"\x89PNG\r\n\x1a\n"), ("GIF", b"GIF87a", b"GIF89a"),
-                              ("BMP", b"BM"), ("TIFF", b"II\x2a\0", b"MM\0\x2a", b"II\x2b\0", b"MM\0\x2b"),
-                              ("JPEG XL", b"\xff\n", b"\0\0\0\x0cJXL \r\n\x87\n")):
-        if data.startswith(tuple(signatures)):
-            return name
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "WebP"
-    if data[4:8] == b"ftyp":
-        end = min(len(data), int.from_bytes(data[:4], "big"))
-        if any(data[at:at + 4] in (b"avif", b"avis") for at in (8, *range(16, 64, 4)) if at + 4 <= end):
-            return "AVIF"
-    return None
-
-
-JSON_TOKEN = re.compile(r'[ \t\n\r]*([{}\[\],:]|"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
-                        r'|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null)')
-
-
-def check_json(text):
-    """One JSON text by the grammar of RFC 8259. The standard library's parser would do more than that, and less."""
-    open_, state, position = [], "value", 0  # what is not closed yet: { and [
-    while open_ or state != "after a value":
-        match = JSON_TOKEN.match(text, position)
-        if match is None:
-            raise BadValue(f"json: no token of JSON at character {position}")
-        token, position = match[1], match.end()
-        inner = open_[-1] if open_ else None
-        if token in ("{", "[") and state in ("value", "first element"):
-            open_.append(token)
-            if len(open_) > MAX_JSON_DEPTH:
-                raise BadValue(f"json is nested deeper than {MAX_JSON_DEPTH}")
-            state = "first name" if token == "{" else "first element"
-        elif token[0] not in "{}[],:" and state in ("value", "first element"):
-            state = "after a value"
-        elif token[0] == '"' and state in ("name", "first name"):
-            state = "colon"
-        elif token == ":" and state == "colon":
-            state = "value"
-        elif token == "," and state == "after a value":
-            state = "name" if inner == "{" else "value"
-        elif ((inner, token) in (("{", "}"), ("[", "]"))
-              and state in ("after a value", "first name" if inner == "{" else "first element")):
-            open_.pop()
-            state = "after a value"
-        else:
-            raise BadValue(f"json: {token[:20]!r} before character {position} does not belong there")
-    if text[position:].strip(" \t\n\r"):
-        raise BadValue(f"json: text after its end, from character {position} on")
-
-
-def check_value(column, data):
-    """What `validate --deep` checks, but for the pixels of images, which the standard library cannot decode."""
-    value = decode_value(column, data)
-    if column.type == JSON:
-        check_json(value)
-    if column.type == IMAGE and image_format(value) is None:
-        raise BadValue("image begins like no known format")
-    if column.type in (JPEG, PNG) and image_format(value) != TYPE_NAMES[column.type].upper():
-        raise BadValue(f"{TYPE_NAMES[column.type]} does not begin like one")
-    if isinstance(value, Ndarray) and value.dtype == "bool":
-        value.flat()
+def read_metadata(cursor):
+    """Of a column, or of the shard (section 5)."""
+    out, last = {}, None
+    for _ in range(cursor.number("I")):
+        name = bytes(cursor.take(cursor.number("I")))
+        check(last is None or name > last, f"{cursor.what} names do not ascend", cursor.offset)
+        last = name
+        value = cursor.take(cursor.number("I"))
+        out[plain_name(name, f"{cursor.what} name", cursor.offset)] = utf8(value, f"{cursor.what} value", cursor.offset)
+    return out
 
 
 # ---- Section 3: blocks ----
@@ -423,6 +261,11 @@ class Block:
             check(is_zero(head[56 + 64 * c + 57:56 + 64 * c + 64]), f"{here}: reserved bytes are not zero", offset)
             check(entry.offset == position, f"{here}: chunk offset {entry.offset} is not {position}", offset)
             position = round_up(position + entry.stored_length, 64)
+            if column.codec >= len(CODECS):  # what encoding and raw length mean is that codec's business
+                check(entry.raw_length <= 1 << 62, f"{here}: raw length is over 2^62", offset)
+                check(column.is_blob or entry[4:7] == (0, 0, 0), f"{here}: a values chunk of an inline column", offset)
+                self.entries.append(entry)
+                continue
             check(entry.encoding <= 2, f"{here}: unknown encoding {entry.encoding}", offset)
             check(column.codec == 1 or entry.encoding == 0, f"{here}: encoding of a column of codec none", offset)
             check(entry.encoding != 2 or c in header.dictionaries, f"{here}: the column has no dictionary", offset)
@@ -455,7 +298,16 @@ class Block:
         return whole[:length]
 
     def column(self, c):
+        column = self.header.columns[c]
+        check(column.codec < len(CODECS), f'{self.where(c)}: unknown codec {column.codec}', None, "Unimplemented")
         return ColumnData(self, c)
+
+    def check_chunks(self, c):
+        """Of a column whose codec is not known: all that can be checked."""
+        entry = self.entries[c]
+        self.chunk(c, "head chunk", entry.offset, entry.stored_length, entry.checksum)
+        if self.header.columns[c].is_blob:
+            self.chunk(c, "values chunk", entry.values_offset, entry.values_length, entry.values_checksum)
 
 
 def zstd_decoder(dictionary):
@@ -483,7 +335,7 @@ class ColumnData:
         if entry.encoding:
             dictionary = block.header.dictionaries[c] if entry.encoding == 2 else None
             head = self.decompress(head, entry.raw_length, dictionary)
-        where, size = block.where(c), column.fixed_size
+        where, size = block.where(c), column.value_size
         presence_bytes = round_up((n + 7) // 8, 8) if column.nullable else 0
         ends_bytes = 8 * n if size is None else 0
         least = presence_bytes + ends_bytes + (0 if size is None else n * size)
@@ -537,7 +389,7 @@ class ColumnData:
 
     def raw(self, i):
         """The encoded bytes of value i of the block, or None when absent. A record's checksum is checked."""
-        begin, size = self.begins[i], self.column.fixed_size
+        begin, size = self.begins[i], self.column.value_size
         data = self.values[begin:begin + size] if size is not None else self.values[begin:self.ends[i]]
         if not self.present[i]:
             if not is_zero(data):

@@ -3,8 +3,8 @@
 
 It is meant to be read beside the specification: section numbers in comments are those of spec.md. It checks
 every checksum, every zero byte and every rule, and prefers plain code to speed. Needs Python 3.11 and the
-Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 4, this file the
-others and the command line.
+Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 3,
+reference_values.py section 4, this file the others and the command line.
 
     shard = read_shard(path)         steps 1 to 3 of section 7
     shard.validate(deep=True)        everything
@@ -24,8 +24,9 @@ import struct
 import sys
 from typing import NamedTuple
 
-from reference_parts import (BOOL, FLOATS, MAX_BLOCK_SAMPLES, SCALARS, Block, Cursor, Header, Ndarray, ShardError, check,
-                             check_dictionary, check_value, decode_value, is_zero, parse_header, round_up, scalars, utf8, xxh3, xxhash)
+from reference_parts import (CODECS, MAX_BLOCK_SAMPLES, Block, Cursor, Header, ShardError, check, check_dictionary, parse_header,
+                             read_metadata, xxh3, xxhash)
+from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_zero, round_up, scalars
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
 TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY, RANGE_ENTRY = 104, 32, 48, 584, 24
@@ -72,9 +73,8 @@ class ColumnStatistics(NamedTuple):
 
 def range_kind(column):
     """The kind of a range of the column's values, 0 when they have none."""
-    if column.type not in SCALARS:
-        return 0
-    return 3 if column.type in FLOATS else 1 if column.type < 20 else 2
+    code = SCALARS.get(column.type, "")
+    return 3 if column.type in FLOATS else 1 if code in tuple("bhiq") else 2 if len(code) == 1 else 0
 
 
 def unpack_range(kind, *ends):
@@ -191,6 +191,11 @@ class Shard:
         block = self.block(k)
         return [block.column(c) for c in range(len(self.columns))]
 
+    def read_known(self, k):
+        """Those of its columns whose codec is known."""
+        block = self.block(k)
+        return [block.column(c) for c, column in enumerate(self.columns) if column.codec < len(CODECS)]
+
     def block_headers(self):
         """The copies of the blocks' headers, or None."""
         if BLOCK_HEADERS not in self.sections:
@@ -213,12 +218,15 @@ class Shard:
         """The columns of the block of a sample, and its place in them."""
         k = bisect.bisect_right(self.directory, ordinal, key=lambda entry: entry.first_sample) - 1
         if self.cached is None or self.cached[0] != k:
-            self.cached = (k, self.read_block(k))
+            self.cached = (k, self.read_known(k))
         return self.cached[1], ordinal - self.directory[k].first_sample
 
     def sample(self, ordinal):
         if not 0 <= ordinal < self.sample_count:
             raise IndexError(f"sample {ordinal} of {self.sample_count}")
+        for column in self.columns:
+            check(column.codec < len(CODECS), f"column {column.name!r}: unknown codec {column.codec}; project() reads the others",
+                  None, "Unimplemented")
         columns, i = self.locate(ordinal)
         return {data.column.name: data.value(i) for data in columns}
 
@@ -226,7 +234,7 @@ class Shard:
         return (self.sample(ordinal) for ordinal in range(self.sample_count))
 
     def raw_samples(self):
-        """{"column": encoded bytes or None} of each sample."""
+        """{"column": encoded bytes or None} of each sample, without the columns of codecs that are not known."""
         for ordinal in range(self.sample_count):
             columns, i = self.locate(ordinal)
             yield {data.column.name: data.raw(i) for data in columns}
@@ -254,13 +262,8 @@ class Shard:
     def metadata(self):
         data, at = self.section(METADATA), self.sections[METADATA].offset
         check(len(data) <= MAX_METADATA, "metadata is over 64 MiB", at)
-        cursor, out, last = Cursor(data, 0, "metadata", at), {}, None
-        for _ in range(cursor.number("I")):
-            name = bytes(cursor.take(cursor.number("I")))
-            check(last is None or name > last, "metadata names do not ascend", at)
-            last = name
-            value = cursor.take(cursor.number("I"))
-            out[utf8(name, "metadata name", at)] = utf8(value, "metadata value", at)
+        cursor = Cursor(data, 0, "metadata", at)
+        out = read_metadata(cursor)
         check(cursor.position == len(data), "metadata has trailing bytes", at)
         return out
 
@@ -279,8 +282,8 @@ class Shard:
     @property
     def block_ranges(self):
         """For each block {"column": BlockRange} of the columns with a range, compared with the statistics; or None."""
-        if BLOCK_RANGES not in self.sections:
-            return None
+        if BLOCK_RANGES not in self.sections or any(column.type not in TYPE_NAMES for column in self.columns):
+            return None  # with a type that is not known, nobody can tell which columns have a range
         data, at = self.section(BLOCK_RANGES), self.sections[BLOCK_RANGES].offset
         ranged, out = [(c, column) for c, column in enumerate(self.columns) if range_kind(column)], []
         check(len(data) == RANGE_ENTRY * len(ranged) * self.block_count, "block ranges: length is wrong", at)
@@ -314,6 +317,9 @@ class Shard:
             position = begin + (self.directory[k].block_length if k < self.block_count else 0)
         for kind in self.sections:
             self.section(kind)
+        for c, column in enumerate(self.columns):
+            check(is_list_of_strings(column.metadata.get("class_names", "[]")),
+                  f'column {c} "{column.name}": class_names in its metadata is not a JSON array of strings', 0)
         for c in self.header.dictionaries:
             check_dictionary(self.header, c)
         metadata, statistics, keys, copies, ranges = self.metadata, self.statistics, [], self.block_headers(), self.block_ranges
@@ -329,6 +335,10 @@ class Shard:
             check(copies is None or copies[k] == head, f"block headers: the copy of block {k} is not its header",
                   copies and self.sections[BLOCK_HEADERS].offset)
             for c, tally in enumerate(tallies):
+                if self.columns[c].codec >= len(CODECS):
+                    block.check_chunks(c)
+                    tally.stored += block.entries[c].stored_length + block.entries[c].values_length
+                    continue
                 data = block.column(c)
                 found = tally.add(data, deep)
                 check(ranges is None or repr(ranges[k].get(data.column.name, found)) == repr(found),
@@ -339,12 +349,23 @@ class Shard:
         check(content.digest() == self.content_hash, "trailer: content hash does not match", self.trailer_offset)
         for tally, (name, found) in zip(tallies, statistics.items()):
             for field, value, wanted in zip(ColumnStatistics._fields, found, tally.result()):
+                if (tally.column.codec >= len(CODECS) and field != "stored_bytes"
+                        or tally.column.type not in TYPE_NAMES and field in ("range_kind", "minimum", "maximum")):
+                    continue  # nothing to compare with
                 differ = "is wrong" if isinstance(value, tuple) else f"is {value}, not {wanted}"
                 check(repr(value) == repr(wanted), f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
-        if KEY_INDEX in self.sections:
+        if KEY_INDEX in self.sections and all(column.codec < len(CODECS) for column in self.columns if column.key):
             check(self.key_index() == sorted(keys), "key index does not hold the keys' hashes",
                   self.sections[KEY_INDEX].offset)
         return metadata
+
+
+def is_list_of_strings(text):
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 class Tally:
@@ -401,8 +422,8 @@ def recover(path):
     while position < len(data):
         try:
             block = Block(data, header, position, len(blocks))
-            for c in range(len(header.columns)):
-                block.column(c)
+            for c, column in enumerate(header.columns):
+                block.check_chunks(c) if column.codec >= len(CODECS) else block.column(c)
             check(block.first_sample >= sample, "a copy or a stranger", position)
         except ShardError:
             position += header.alignment
@@ -423,6 +444,8 @@ LARGE = 1024  # an encoded value of more bytes than this is given by its hash
 
 
 def plain_number(number):
+    if isinstance(number, complex):
+        return [plain_number(number.real), plain_number(number.imag)]
     return str(number) if isinstance(number, float) and not math.isfinite(number) else number
 
 
@@ -440,7 +463,7 @@ def value_json(column, raw):
 
 
 def sample_json(columns, raws):
-    return {column.name: value_json(column, raws.get(column.name)) for column in columns}
+    return {column.name: value_json(column, raws.get(column.name)) for column in columns if column.codec < len(CODECS)}
 
 
 def statistics_json(entry):

@@ -37,6 +37,7 @@ Schema SomeSchema(uint8_t which) {
     columns[i].type = std::array{Type::kBytes, Type::kUtf8, Type::kF64, Type::kNdarray}[(which / 4 + i) % 4];
     columns[i].codec = (which >> i & 16) != 0 ? Codec::kZstd : Codec::kNone;
     columns[i].nullable = (which >> i & 32) != 0;
+    if ((which >> i & 48) == 48) columns[i].codec = Codec{9};  // of a later version
   }
   return Schema::Create(std::move(columns)).value();
 }

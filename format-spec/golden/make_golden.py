@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
-from writer import (Array, Col, Masks, build, frame, handmade_frame, index, manifest, manifest_text, shard_row,  # noqa: E402
+from writer import (E4M3, Array, Col, Masks, build, frame, handmade_frame, index, manifest, manifest_text, shard_row,  # noqa: E402
                     twin)
 
 NAN, INF = float("nan"), float("inf")
@@ -196,6 +196,50 @@ def image():
                  [dict(key=f"{i:02}", image=value, small=GRAY_PNG) for i, value in enumerate(values)], [9, 7])
 
 
+def numbers():
+    """The scalars that the other files do not have, each with what is special of it."""
+    eights = dict(f8e4m3=[448.0, -448.0, 2.0**-9, -0.0, NAN, 0.1015625], f8e5m2=[57344.0, -INF, 2.0**-16, INF, NAN, -0.0])
+    pairs = dict(complex64=[1.5 - 2j, complex(0.0, -0.0), complex(INF, NAN)], complex128=[complex(5e-324, -F64_MAX), 1j, complex(NAN, 1)])
+    times = {f"timestamp_{unit}": [-2**63, 2**63 - 1, 0, 1_700_000_000] for unit in ("s", "ms", "us", "ns")}
+    values = eights | pairs | times
+    columns = [Col(name, name, "zstd" if name in times else "none", nullable=name in pairs) for name in values]
+    columns += [Col("matrix", "ndarray", dtype="complex64", shape=[1, 2]), Col("scales", "ndarray", "zstd", dtype="f8e4m3"),
+                Col("days", "ndarray", dtype="timestamp_s", shape=[2])]
+    rows = [{name: items[i] if i < len(items) else None if name in pairs else items[0] for name, items in values.items()}
+            for i in range(6)]
+    for i, row in enumerate(rows):
+        row |= dict(matrix=Array([1, 2], [complex(i, -i), 0.5j]), scales=Array([i], [0.5 * k for k in range(i)]), days=Array([2], [-i, i]))
+    return build(columns, rows, [4, 2])
+
+
+def unknown_type(**options):
+    """Types and dtypes of a later version, of each storage; the block ranges of that version cannot be understood."""
+    columns = [Col("key", "utf8", "zstd", key=True), Col("fixed", 77, "zstd", dtype=0, shape=[], value_size=3, nullable=True),
+               Col("inline", 4000, "zstd", dtype=9, shape=[2, 1 << 50], metadata={"media_type": "model/gltf-binary"}), Col("blob", 0xF000, dtype=0),
+               Col("nothing", 7, dtype=0, shape=[0], value_size=0), Col("elements", "ndarray", dtype=300, shape=[2], value_size=1),
+               Col("arrays", "ndarray", dtype=300, nullable=True), Col("label", "i32")]
+    samples = [dict(key=f"k{i}", fixed=None if i == 1 else noise(3, i), inline=noise(i, i), blob=noise(2 * i, i), nothing=b"",
+                    elements=noise(1, i), arrays=noise(i, 9) if i else None, label=i - 1) for i in range(3)]
+    return build(columns, samples, [2, 1], extra_sections=[(6, 1, b"ranges of a type from the future")], **options)
+
+
+def unknown_codec(**options):
+    """Codecs of a later version, of each storage: their chunks say nothing, and all else can be read."""
+    columns = [Col("key", "utf8", "zstd", key=True), Col("inline", "bytes", 2, storage="inline", nullable=True),
+               Col("data", "bytes"), Col("fixed", "i64", 200), Col("blob", "jpeg", 3, storage="blob"), Col("both", 77, 3, dtype=0, value_size=4)]
+    samples = [dict(key=f"k{i}", inline=None if i == 2 else noise(i, i), data=noise(5, i), fixed=i, blob=JPEG, both=noise(4, i))
+               for i in range(3)]
+    opaque = with_encoding(7, lambda raw: b"compressed by means from the future"[:len(raw)])
+    return build(columns, samples, [2, 1], encoders=dict(inline=opaque, fixed=opaque, blob=opaque), **options)
+
+
+def column_metadata():
+    columns = [Col("key", "utf8", "zstd", key=True, metadata={"description": "Name of the file,\nwith its folder", "": ""}),
+               Col("label", "u8", metadata={"class_names": '["Katze", "\\u0048und", "Öwe"]', "unit": "1"}),
+               Col("image", "bytes", metadata={"media_type": "image/webp", "größe": "µm", "shardkit.note": "ours"})]
+    return build(columns, [dict(key=f"k{i}", label=i % 3, image=noise(i, i)) for i in range(4)], metadata={"a": "1"})
+
+
 def simple(**options):
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
     return build(columns, [dict(key=f"k{i}", data=noise(i, i)) for i in range(3)], [2, 1], **options)
@@ -227,6 +271,7 @@ VALID = {
     "without-block-ranges": lambda: block_ranges(without=(6,)),
     "only-needed-sections": lambda: block_ranges(without=(5, 6)),
     "block-ranges": block_ranges,
+    "numbers": numbers, "unknown-type": unknown_type, "unknown-codec": unknown_codec, "column-metadata": column_metadata,
 }
 
 
@@ -273,6 +318,18 @@ def dataset_empty():
     return DATASET_COLUMNS, {}, [], []
 
 
+def dataset_column_metadata():
+    """The dataset's columns keep the metadata in which all shards that have them agree. A type has no name."""
+    def columns(label, extra):
+        return [Col("key", "utf8", "zstd", key=True, metadata={"description": "same"}),
+                Col("label", "i32", metadata={"class_names": '["a", "b"]'} | label), Col("scan", 77, dtype=0, value_size=2), *extra]
+    only = Col("only", "bytes", nullable=True, metadata={"unit": "m"})
+    parts = [columns({"unit": "1"}, []), columns({"unit": "2"}, [only]), columns({}, [only])]
+    samples = [[dict(key=f"{k}", label=k % 2, scan=noise(2, k)) | ({} if k == 0 else dict(only=noise(k, k)))] for k in range(3)]
+    shards = [(f"{k}.shard", build(parts[k], samples[k])) for k in range(3)]
+    return columns({}, [only]), {}, shards, [sample for part in samples for sample in part]
+
+
 def dataset_small():
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
     samples = [dict(key=f"k{i}", data=noise(9 * i, i)) for i in range(3)]
@@ -292,7 +349,7 @@ def other_order(columns, metadata, shards):
 # After a merge, some shards may have a sha256 and others not.
 HASHED = {"sha256": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
-            "other-order": dataset_small, "tiny": dataset_tiny}
+            "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata}
 
 
 def dataset_files(name, columns, metadata, shards):

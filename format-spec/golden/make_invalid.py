@@ -94,29 +94,70 @@ def shards():
         NEWER)
     add("header-length-24", reseal(none.data[:12] + u32(24) + bytes(8)), OPEN, ["header", "length 24"], 0)
     add("incompatible-and-alignment", patched("header", 16, u32(96) + u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], 0, NEWER)
-    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 16, b"\x63") if n == "schema" else d,
+    add("reserved-and-type", base(lambda n, d: patch(d, 36, u32(1)) if n == "header" else patch(d, 28, b"\4") if n == "schema" else d,
                                   **bare), OPEN, ["header", "reserved"], 0)
-    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:56] + b"\x63", **bare), OPEN,
-        ["schema", "column 1", "unknown type 99"], 0, NEWER)
-    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 8, b"\x42"), 16, b"\x63") if n == "schema" else d, **bare), OPEN,
+    add("schema-name-and-type", patched("schema", 3, b"\xff" + none.data[44:63] + b"\x63", **bare), OPEN,
+        ["schema", "utf-8"], 0)
+    add("schema-flags-and-type", base(lambda n, d: patch(patch(d, 12, b"\x42"), 28, b"\4") if n == "schema" else d, **bare), OPEN,
         ["schema", "column 0", "reserved flag"], 0)
     add("incompatible-bit-7", patched("header", 20, u32(1 << 7), **bare), OPEN, ["incompatible flag", "bit 7"], "header", NEWER)
     add("alignment-96", patched("header", 16, u32(96), **bare), OPEN, ["alignment 96"], "header")
     add("alignment-32", patched("header", 16, u32(32), **bare), OPEN, ["alignment 32"], "header")
     add("header-reserved", patched("header", 36, u32(1), **bare), OPEN, ["header", "reserved"], "header")
     add("header-padding", patched("header", -1, b"\1", **bare), OPEN, ["header", "padding"], "header")
-    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 47, b"\0"), dictionaries=dict(key=b"k"), **bare),
+    add("dictionary-of-blob-column", replaced("header", lambda d: patch(d, 50, b"\0\3"), dictionaries=dict(key=b"k"), **bare),
         OPEN, ["dictionary", "column 0"], "header")
     # Schema.
     add("schema-duplicate-name", base(columns=[COLUMNS[0], COLUMNS[1], Col("data", "bytes", nullable=True)], samples=[]), OPEN,
         ["schema", "twice"], "header")
-    add("schema-reserved-flags", patched("schema", 8, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flag"], "header")
-    add("schema-unknown-type", patched("schema", 16, b"\x63", **bare), OPEN, ["schema", "column 1", "unknown type 99"], "header", NEWER)
-    add("schema-unknown-codec", patched("schema", 17, b"\x09", **bare), OPEN, ["schema", "column 1", "unknown codec 9"], "header", NEWER)
-    add("schema-key-nullable", patched("schema", 8, b"\x03", **bare), OPEN, ["schema", "key"], "header")
+    add("schema-reserved-flags", patched("schema", 12, b"\x42", **bare), OPEN, ["schema", "column 0", "reserved flag"], "header")
+    # Types and codecs of later versions are no defects, but the rules that hold for all of them are.
+    later = dict(columns=[Col("x", 77, dtype=0, shape=[], value_size=4)], samples=[])
+    for name, change, contains in (("rank-9", lambda d: patch(d, 11, b"\x09"), ["column 0"]), ("key", lambda d: patch(d, 10, b"\2"), ["key"]),
+                                   ("value-size", lambda d: patch(d, 12, u64((1 << 40) + 1)), ["2^40"])):
+        add(f"schema-unknown-type-{name}", replaced("schema", change, **later), OPEN, ["schema", *contains], "header")
+    add("schema-unknown-dtype-inline", base(columns=[Col("x", "ndarray", dtype=300, shape=[2], value_size=2, storage="inline")], samples=[]), OPEN,
+        ["schema", "storage"], "header")
+    add("schema-dtype-no-scalar", base(columns=[Col("x", "ndarray", dtype="utf8", value_size=None)], samples=[]), OPEN,
+        ["schema", "dtype"], "header")
+    unknown = dict(columns=[Col("key", "utf8", "zstd", key=True), Col("v", "bytes", 9, storage="blob"), Col("w", "bytes", 9, storage="inline")],
+                   samples=[dict(key=f"k{i}", v=b"value", w=b"value") for i in range(5)])
+    opaque = base(**unknown)
+    add("unknown-codec-head", flipped(opaque.data, opaque.at["head 1 1"] + 3), VALIDATE, ["block 1", "column 1", "chunk checksum"],
+        opaque.at["head 1 1"])
+    add("unknown-codec-values", flipped(opaque.data, opaque.at["values 1 1"] + 3), VALIDATE,
+        ["block 1", "column 1", "values chunk checksum"], opaque.at["values 1 1"])
+    add("unknown-codec-padding", patched("chunk 1 2", -1, b"\1", **unknown), VALIDATE, ["block 1", "column 2", "padding"], "head 1 2")
+    add("unknown-codec-raw-length", patched("entry 1 2", 16, u64((1 << 62) + 1), **unknown), READ, ["block 1", "column 2"], "block 1")
+    add("unknown-codec-values-in-inline-column", patched("entry 1 2", 40, u64(8), **unknown), READ, ["block 1", "column 2", "values chunk"],
+        "block 1")
+    for name, text in (("object", '{"0": "cat"}'), ("numbers", "[1, 2]"), ("no-json", '["cat"')):
+        add(f"class-names-{name}", base(columns=[Col("x", "u8", metadata={"class_names": text})], samples=[dict(x=0)]), VALIDATE,
+            ["column 0", "class_names"], "header")
+    add("schema-key-nullable", patched("schema", 12, b"\x03", **bare), OPEN, ["schema", "key"], "header")
     add("schema-two-keys", base(columns=[COLUMNS[0], Col("data", "utf8", key=True)],
                                 samples=[dict(key="a", data="b")]), OPEN, ["schema", "key"], "header")
-    add("schema-name-not-utf8", patched("schema", 12, b"\xff", **bare), OPEN, ["schema", "utf-8"], "header")
+    add("schema-name-not-utf8", patched("schema", 19, b"\xff", **bare), OPEN, ["schema", "utf-8"], "header")
+    add("schema-name-line-feed", patched("schema", 20, b"\n", **bare), OPEN, ["schema", "line feed"], "header")
+    add("schema-name-nul", patched("schema", 22, b"\0", **bare), OPEN, ["schema", "nul"], "header")
+    add("schema-storage-0", patched("schema", 28, b"\0", **bare), OPEN, ["schema", "column 1", "storage 0"], "header")
+    add("schema-storage-4", patched("schema", 28, b"\4", **bare), OPEN, ["schema", "column 1", "storage 4"], "header")
+    add("schema-trailing-byte", replaced("schema", lambda d: d + b"\0", **bare), OPEN, ["schema"], "header")
+    add("schema-metadata-cut-short", patched("schema", 31, u32(1), **bare), OPEN, ["schema", "column 1", "metadata"], "header")
+    named = dict(columns=[Col("x", "i32", metadata={"a": "1", "b": "2"})], samples=[])
+    for name, change, contains in (
+            ("value-size", lambda d: patch(d, 12, u64(5)), ["value_size"]),
+            ("metadata-descends", lambda d: d[:24] + d[34:44] + d[24:34], ["metadata", "ascend"]),
+            ("metadata-twice", lambda d: patch(d, 38, b"a"), ["metadata", "ascend"]),
+            ("metadata-not-utf8", lambda d: patch(d, 33, b"\xff"), ["metadata", "utf-8"]),
+            ("metadata-name-line-feed", lambda d: patch(d, 28, b"\n"), ["metadata", "line feed"])):
+        add(f"schema-{name}", replaced("schema", change, **named), OPEN, ["schema", *contains], "header")
+    for name, col in (("inline-number", Col("x", "i32", storage="inline")), ("fixed-text", Col("x", "utf8", storage="fixed")),
+                      ("blob-array", Col("x", "ndarray", dtype="u8", shape=[2], storage="blob")),
+                      ("blob-of-zstd", Col("x", "bytes", "zstd", storage="blob")), ("inline-of-none", Col("x", "bytes", storage="inline"))):
+        add(f"schema-{name}", base(columns=[col], samples=[]), OPEN, ["schema", "column", "storage"], "header")
+    add("schema-zero-dimension", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1 << 40, 0, 1 << 40])], samples=[]), OPEN,
+        ["schema", "2^40"], "header")
     add("schema-rank-9", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1] * 9)], samples=[]), OPEN,
         ["schema", "column 0"], "header")
     add("schema-no-columns", base(columns=[], samples=[]), OPEN, ["schema", "column"], "header")
@@ -402,6 +443,15 @@ def datasets():
     for name, col in (("type", Col("key", "utf9")), ("codec", Col("key", "utf8", "lz5"))):
         add_bare(f"dataset-column-unknown-{name}", error(OPEN, ["manifest", "column", col.type if name == "type" else col.codec], kind=NEWER),
                  columns=[col.describe()])
+    for name, field in (("type", dict(type=2)), ("type-over-limit", dict(type=1 << 16)), ("codec", dict(codec=1)), ("codec-over-limit", dict(codec=256)),
+                        ("name-line-feed", dict(name="a\nb")), ("metadata-number", dict(metadata={"unit": 1}))):
+        add_bare(f"dataset-column-{name}-number" if "name" not in name and "metadata" not in name else f"dataset-column-{name}",
+                 error(OPEN, ["manifest"]), columns=[columns[0].describe() | field])
+    add_bare("dataset-metadata-line-feed", error(OPEN, ["manifest"]), metadata={"a\nb": "1"})
+    counted = Col("n", "i32")
+    for name, size in (("wrong", 5), ("missing", None)):
+        row_ = counted.describe() | dict(value_size=size)
+        add_bare(f"dataset-column-value-size-{name}", error(OPEN, ["manifest"]), columns=[{k: v for k, v in row_.items() if v is not None}])
     add("dataset-shard-twice", error(OPEN, ["manifest", "twice"]), a_shard=bare.data, dataset_json=manifest(columns, {}, bare_pair * 2))
     large = (1 << 62) + 1
     add_bare("dataset-count-over-limit", error(OPEN, ["manifest", "count"]), shards=[none | dict(samples=large)], samples=large)
@@ -423,6 +473,10 @@ def datasets():
     add("dataset-shard-incompatible", error(READ, ["shard", "incompatible flag", "bit 7"], kind=NEWER), a_shard=flagged.data,
         dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index(columns, [("a.shard", flagged)]))
     add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
+    noted = base(columns=[Col("key", "utf8", key=True, metadata={"unit": "m"})])
+    noted_pair = [("a.shard", noted)]
+    add("dataset-column-metadata-differs", error(VALIDATE, ["metadata", "unit", "shard 0"]), a_shard=noted.data,
+        dataset_json=manifest([Col("key", "utf8", key=True, metadata={"unit": "s"})], {}, noted_pair), dataset_idx=index(columns, noted_pair))
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
         dataset_json=manifest([Col("key", "json")], {}, pair))
     # What may not differ between the columns of a dataset and of a shard, besides the type.

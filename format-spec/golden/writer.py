@@ -14,32 +14,51 @@ import xxhash
 import zstandard
 
 TYPES = dict(bytes=1, utf8=2, json=3, jpeg=4, png=5, image=6, i8=16, i16=17, i32=18, i64=19, u8=20, u16=21, u32=22,
-             u64=23, f16=24, bf16=25, f32=26, f64=27, bool=28, ndarray=32, rle=33)
-PACK = dict(i8="b", i16="h", i32="i", i64="q", u8="B", u16="H", u32="I", u64="Q", f16="e", f32="f", f64="d", bool="?")
+             u64=23, f16=24, bf16=25, f32=26, f64=27, bool=28, f8e4m3=29, f8e5m2=30, complex64=31, ndarray=32, rle=33,
+             complex128=64, timestamp_s=65, timestamp_ms=66, timestamp_us=67, timestamp_ns=68)
+CODECS = dict(none=0, zstd=1)
+PACK = dict(i8="b", i16="h", i32="i", i64="q", u8="B", u16="H", u32="I", u64="Q", f16="e", f32="f", f64="d", bool="?",
+            bf16="H", f8e4m3="B", f8e5m2="B", complex64="ff", complex128="dd", timestamp_s="q", timestamp_ms="q", timestamp_us="q",
+            timestamp_ns="q")
+STORAGES = [None, "fixed", "inline", "blob"]
 LARGE = 1024
+# What each byte of an f8e4m3 is, from its table in the OCP specification: sign, 4 bits of exponent with a bias of 7, 3 bits
+# of mantissa; no infinities.
+E4M3 = [repr(math.copysign(m / 8 * 2.0**-6 if e == 0 else math.nan if (e, m) == (15, 7) else (1 + m / 8) * 2.0**(e - 7), sign))
+        for sign in (1, -1) for e in range(16) for m in range(8)]
 
 
 @dataclasses.dataclass
 class Col:
     name: str
-    type: str
-    codec: str = "none"
+    type: str | int  # a number, with dtype, shape and storage, for one that readers do not know
+    codec: str | int = "none"
     nullable: bool = False
     key: bool = False
-    dtype: str | None = None
+    dtype: str | int | None = None
     shape: list | None = None
+    value_size: int | None = None  # of a type that readers do not know
+    storage: str | None = None  # what codec and size give, unless a file is to be wrong
+    metadata: dict = dataclasses.field(default_factory=dict)
 
     def size(self):
+        if self.value_size is not None:
+            return self.value_size
         if self.type == "ndarray":
             return None if self.shape is None else scalar_size(self.dtype) * math.prod(self.shape)
-        return scalar_size(self.type) if self.type in PACK or self.type == "bf16" else None
+        return scalar_size(self.type) if self.type in PACK else None
 
     def blob(self):
-        return self.codec == "none" and self.size() is None
+        return self.storage == "blob" if self.codec not in CODECS else self.codec == "none" and self.size() is None
+
+    def shaped(self):
+        return self.type == "ndarray" or isinstance(self.type, int)
 
     def describe(self):
         out = dict(name=self.name, type=self.type, codec=self.codec, nullable=self.nullable, key=self.key)
-        return out | (dict(dtype=self.dtype, shape=self.shape) if self.type == "ndarray" else {})
+        out |= {} if self.size() is None else dict(value_size=self.size())
+        out |= dict(dtype=self.dtype, shape=self.shape) if self.shaped() else {}
+        return out | (dict(metadata=dict(sorted(self.metadata.items()))) if self.metadata else {})
 
 
 @dataclasses.dataclass
@@ -65,12 +84,18 @@ def pad(data, a):
 
 
 def scalar_size(name):
-    return 2 if name == "bf16" else struct.calcsize("<" + PACK[name])
+    return struct.calcsize("<" + PACK[name])
 
 
 def scalar(name, value):
     if name == "bf16":
         return struct.pack("<f", value)[2:]
+    if name == "f8e5m2":
+        return struct.pack("<e", value)[1:]
+    if name == "f8e4m3":
+        return bytes([E4M3.index(repr(float(value)))])
+    if isinstance(value, complex):
+        return struct.pack("<" + PACK[name], value.real, value.imag)
     return struct.pack("<" + PACK[name], value)
 
 
@@ -105,6 +130,8 @@ def encode(col, value):
 
 
 def number_twin(value):
+    if isinstance(value, complex):
+        return [number_twin(value.real), number_twin(value.imag)]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -127,22 +154,32 @@ def encode_schema(columns):
     out = struct.pack("<H", len(columns))
     for col in columns:
         name = col.name.encode()
-        rank = 0 if col.type != "ndarray" else 255 if col.shape is None else len(col.shape)
+        rank = 0 if not col.shaped() else 255 if col.shape is None else len(col.shape)
         out += bytes([len(name)]) + name
-        out += bytes([TYPES[col.type], col.codec == "zstd", col.nullable + 2 * col.key, TYPES.get(col.dtype, 0), rank])
-        out += b"".join(struct.pack("<Q", dimension) for dimension in col.shape or [])
+        storage = col.storage or ("fixed" if col.size() is not None else "blob" if col.blob() else "inline")
+        out += struct.pack("<HHBBBB", TYPES.get(col.type, col.type), TYPES.get(col.dtype, col.dtype or 0), CODECS.get(col.codec, col.codec),
+                           STORAGES.index(storage), col.nullable + 2 * col.key, rank)
+        out += b"".join(struct.pack("<Q", number) for number in ([col.size() or 0] if storage == "fixed" else []) + (col.shape or []))
+        out += encode_metadata(col.metadata)
+    return out
+
+
+def encode_metadata(metadata):
+    out = struct.pack("<I", len(metadata))
+    for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
+        out += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
     return out
 
 
 def numeric(col):
     """Whether the values have a range."""
-    return col.size() is not None and col.type != "ndarray"
+    return col.type in PACK and "complex" not in col.type
 
 
 def value_range(col, present):
     """range_kind, minimum and maximum as stored, and the two in the twin."""
     numbers = [int(v) if v is True or v is False else v for v in present if v == v] if numeric(col) else []
-    kind = 0 if not numbers else 3 if "f" in col.type else 1 if col.type[0] == "i" else 2
+    kind = 0 if not numbers else 3 if "f" in col.type else 1 if col.type[0] in "it" else 2
     numbers.sort(key=lambda number: (number, math.copysign(1, number)))  # -0 before +0
     low, high = (numbers[0], numbers[-1]) if numbers else (None, None)
     ends = [struct.pack("<" + "qQd"[kind - 1], n) if kind else bytes(8) for n in (low, high)]
@@ -281,15 +318,13 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     key = next((col.name for col in columns if col.key), None)
     tallies = {col.name: statistics(col, [s.get(col.name) for s in samples], stored_bytes[col.name]) for col in columns}
     pairs = sorted((xxh3(sample[key].encode()), i) for i, sample in enumerate(samples)) if key else []
-    meta = struct.pack("<I", len(metadata))
-    for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
-        meta += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
+    meta = encode_metadata(metadata)
     sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
                 (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies)]
     if key:
         sections.append((4, 0, b"".join(struct.pack("<Q", h) for h, _ in pairs) +
                          b"".join(struct.pack("<I", i) for _, i in pairs)))
-    if any(map(numeric, columns)):
+    if any(map(numeric, columns)) and all(col.type in TYPES for col in columns):
         sections.append((6, 1, b"".join(data for data, _ in ranges)))
     sections = [section for section in sections if section[0] not in without]
     for kind, flags, data in sorted([*sections, *extra_sections], reverse=True):
@@ -318,7 +353,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
         "blocks": [dict(zip(("offset", "block_length", "front_length", "first_sample", "sample_count"), entry))
                    for entry in entries],
         "block_ranges": [fields for _, fields in ranges] if any(kind == 6 for kind, _, _ in sections) else None,
-        "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
+        "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns if col.codec in CODECS} for sample in samples],
     }
     return Built(out, at, twin_, entries, content_hash, columns, record_ends)
 

@@ -86,7 +86,7 @@ class Repair {
   // Repairs the checksum after every present value of a blob column. The head chunk's ends give the positions.
   void Records(uint64_t block, uint64_t column, uint64_t head, uint64_t head_length, uint64_t values,
                uint64_t values_length) {
-    if (column >= schema_.size()) return;
+    if (column >= schema_.size() || !IsKnownCodec(schema_[column].codec)) return;
     const uint64_t count = Load<uint32_t>(shard_, block + 40);
     const uint64_t presence = schema_[column].nullable ? RoundUp((count + 7) / 8, 8) : 0;
     uint64_t begin = 0;

@@ -10,10 +10,11 @@ namespace shardkit::fuzz {
 namespace {
 
 constexpr std::array kByteStrings = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kJpeg, Type::kPng, Type::kImage};
-constexpr std::array kOthers = {Type::kI8,  Type::kI16, Type::kI32,  Type::kI64,     Type::kU8,
-                                Type::kU16, Type::kU32, Type::kU64,  Type::kF16,     Type::kBf16,
-                                Type::kF32, Type::kF64, Type::kBool, Type::kNdarray, Type::kRle};
-constexpr uint32_t kDtypes = 13;
+constexpr std::array kOthers = {Type::kI8,          Type::kI16,     Type::kI32,  Type::kI64,    Type::kU8,
+                                Type::kU16,         Type::kU32,     Type::kU64,  Type::kF16,    Type::kBf16,
+                                Type::kF32,         Type::kF64,     Type::kBool, Type::kF8E4M3, Type::kComplex64,
+                                Type::kTimestampNs, Type::kNdarray, Type::kRle};
+constexpr uint32_t kDtypes = 16;
 
 std::string Letters(Input& input, uint64_t length) {
   std::string text(input.Bytes(length));
@@ -98,7 +99,7 @@ Schema TakeSchema(Input& input, Columns which) {
   for (uint32_t i = 0; i < count; ++i) {
     Column& column = columns.emplace_back();
     column.name = std::string(1, static_cast<char>('b' + i)) + Letters(input, input.Below(4));
-    const uint32_t type = input.Below(which == Columns::kAny ? 20 : 5);
+    const uint32_t type = input.Below(which == Columns::kAny ? 23 : 5);
     column.type = type < 5 ? kByteStrings[type] : kOthers[type - 5];
     const uint8_t flags = input.Byte();
     column.codec = (flags & 1) != 0 ? Codec::kZstd : Codec::kNone;
@@ -108,6 +109,7 @@ Schema TakeSchema(Input& input, Columns which) {
       if (column.dtype == Type::kBool) column.dtype = Type::kU8;
       if ((flags & 4) != 0) column.shape = {1 + input.Below(3), 1 + input.Below(3)};
     }
+    if ((flags & 8) != 0) column.metadata[Letters(input, 3)] = Letters(input, 5);
   }
   const auto schema = Schema::Create(std::move(columns));
   RequireOk(schema.status(), "a schema within the rules");

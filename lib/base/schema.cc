@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/status_macros.h"
 #include "base/utf8.h"
 
 namespace shardkit {
@@ -20,13 +22,36 @@ struct TypeEntry {
   uint32_t scalar_size;
 };
 
-constexpr std::array<TypeEntry, 21> kTypes{{
-    {Type::kBytes, "bytes", 0}, {Type::kUtf8, "utf8", 0},   {Type::kJson, "json", 0}, {Type::kJpeg, "jpeg", 0},
-    {Type::kPng, "png", 0},     {Type::kImage, "image", 0}, {Type::kI8, "i8", 1},     {Type::kI16, "i16", 2},
-    {Type::kI32, "i32", 4},     {Type::kI64, "i64", 8},     {Type::kU8, "u8", 1},     {Type::kU16, "u16", 2},
-    {Type::kU32, "u32", 4},     {Type::kU64, "u64", 8},     {Type::kF16, "f16", 2},   {Type::kBf16, "bf16", 2},
-    {Type::kF32, "f32", 4},     {Type::kF64, "f64", 8},     {Type::kBool, "bool", 1}, {Type::kNdarray, "ndarray", 0},
+constexpr std::array<TypeEntry, 29> kTypes{{
+    {Type::kBytes, "bytes", 0},
+    {Type::kUtf8, "utf8", 0},
+    {Type::kJson, "json", 0},
+    {Type::kJpeg, "jpeg", 0},
+    {Type::kPng, "png", 0},
+    {Type::kImage, "image", 0},
+    {Type::kI8, "i8", 1},
+    {Type::kI16, "i16", 2},
+    {Type::kI32, "i32", 4},
+    {Type::kI64, "i64", 8},
+    {Type::kU8, "u8", 1},
+    {Type::kU16, "u16", 2},
+    {Type::kU32, "u32", 4},
+    {Type::kU64, "u64", 8},
+    {Type::kF16, "f16", 2},
+    {Type::kBf16, "bf16", 2},
+    {Type::kF32, "f32", 4},
+    {Type::kF64, "f64", 8},
+    {Type::kBool, "bool", 1},
+    {Type::kNdarray, "ndarray", 0},
     {Type::kRle, "rle", 0},
+    {Type::kF8E4M3, "f8e4m3", 1},
+    {Type::kF8E5M2, "f8e5m2", 1},
+    {Type::kComplex64, "complex64", 8},
+    {Type::kComplex128, "complex128", 16},
+    {Type::kTimestampS, "timestamp_s", 8},
+    {Type::kTimestampMs, "timestamp_ms", 8},
+    {Type::kTimestampUs, "timestamp_us", 8},
+    {Type::kTimestampNs, "timestamp_ns", 8},
 }};
 
 const TypeEntry* FindType(Type type) {
@@ -34,48 +59,115 @@ const TypeEntry* FindType(Type type) {
   return entry == kTypes.end() ? nullptr : &*entry;
 }
 
-absl::Status CheckColumn(const Column& column) {
+// Bytes of each value, or empty when type and shape do not say: values of variable size, types that are not known.
+std::optional<uint64_t> SizeOfType(const Column& column) {
+  if (column.type != Type::kNdarray) {
+    const uint32_t size = ScalarSize(column.type);
+    return size != 0 ? std::optional<uint64_t>(size) : std::nullopt;
+  }
+  if (!column.shape.has_value() || !IsKnownType(column.dtype)) return std::nullopt;
+  uint64_t size = ScalarSize(column.dtype);
+  for (const uint64_t dimension : *column.shape) size *= dimension;
+  return size;
+}
+
+// Whether all values have one size though only value_size can tell which.
+bool SizeIsStated(const Column& column) {
+  if (!IsKnownType(column.type)) return column.storage == Storage::kFixed;
+  return column.type == Type::kNdarray && column.shape.has_value() && !IsKnownType(column.dtype);
+}
+
+Storage StorageOf(const Column& column) {
+  if (SizeOfType(column).has_value() || SizeIsStated(column)) return Storage::kFixed;
+  return column.codec == Codec::kNone ? Storage::kBlob : Storage::kInline;
+}
+
+// Of an ndarray with a shape: a dimension of zero does not hide others that no program could count to.
+bool ShapeAllowed(const Column& column) {
+  uint64_t size = ScalarSize(column.dtype);
+  for (const uint64_t dimension : *column.shape) {
+    if (dimension != 0 && (!CheckedMultiply(size, dimension, &size) || size > kMaxFixedSize)) return false;
+  }
+  return true;
+}
+
+absl::Status CheckStorage(Column& column) {
+  const auto refuse = [&](std::string_view why) { return InvalidArgument("column \"", column.name, "\": ", why); };
+  const std::optional<uint64_t> size = SizeOfType(column);
+  if (column.storage == Storage::kDerived) {
+    if (!IsKnownType(column.type) || SizeIsStated(column)) {
+      return refuse("a column whose type or dtype is not known needs a storage");
+    }
+    column.storage = StorageOf(column);
+    column.value_size = size.value_or(0);
+  }
+  const bool fixed = column.storage == Storage::kFixed;
+  if (!fixed && column.storage != Storage::kInline && column.storage != Storage::kBlob) {
+    return refuse("unknown storage");
+  }
+  if (IsKnownType(column.type) && fixed != (StorageOf(column) == Storage::kFixed)) {
+    return refuse(fixed ? "storage fixed, though the values differ in size"
+                        : "all values have one size, but the storage is not fixed");
+  }
+  if (size.has_value() && column.value_size != *size) {
+    return refuse(StrCat("a value_size of ", column.value_size, " bytes, not the ", *size, " of its type"));
+  }
+  if (column.value_size > kMaxFixedSize) return refuse("its values pass 2^40 bytes");
+  if (!fixed && column.value_size != 0) return refuse("only columns of storage fixed have a value_size");
+  if (!fixed && IsKnownCodec(column.codec) && column.storage != StorageOf(column)) {
+    return refuse(
+        "of values of variable size, those of codec none have storage blob, those of codec zstd storage inline");
+  }
+  return absl::OkStatus();
+}
+
+// Sets the storage, too.
+absl::Status CheckColumn(Column& column) {
   if (column.name.empty() || column.name.size() > kMaxColumnNameBytes) {
     return InvalidArgument("column name \"", column.name, "\" has ", column.name.size(), " bytes; 1 to ",
                            kMaxColumnNameBytes, " are allowed");
   }
-  if (!ValidUtf8(column.name)) return InvalidArgument("a column name is not valid UTF-8");
+  SHARDKIT_RETURN_IF_ERROR(CheckName(column.name, "column name"));
   const auto refuse = [&](std::string_view why) { return InvalidArgument("column \"", column.name, "\": ", why); };
-  if (FindType(column.type) == nullptr) return refuse("unknown type");
-  if (column.codec != Codec::kNone && column.codec != Codec::kZstd) return refuse("unknown codec");
   if (column.is_key && (column.type != Type::kUtf8 || column.nullable)) {
     return refuse("a key column is of type utf8 and not nullable");
   }
-  if (column.type != Type::kNdarray) {
-    if (column.shape.has_value()) return refuse("only ndarray columns have a shape");
-    return absl::OkStatus();
+  if (column.shape.has_value()) {
+    if (IsKnownType(column.type) && column.type != Type::kNdarray) return refuse("only ndarray columns have a shape");
+    if (column.shape->size() > kMaxRank) return refuse("an ndarray has at most 8 dimensions");
   }
-  if (ScalarSize(column.dtype) == 0) return refuse("the dtype of an ndarray is a scalar type");
-  if (!column.shape.has_value()) return absl::OkStatus();
-  if (column.shape->size() > kMaxRank) return refuse("an ndarray has at most 8 dimensions");
-  uint64_t size = ScalarSize(column.dtype);
-  for (const uint64_t dimension : *column.shape) {
-    if (!CheckedMultiply(size, dimension, &size)) return refuse("its values pass 2^40 bytes");
+  if (column.type == Type::kNdarray && IsKnownType(column.dtype)) {
+    if (ScalarSize(column.dtype) == 0) return refuse("the dtype of an ndarray is a scalar type");
+    if (column.shape.has_value() && !ShapeAllowed(column)) {
+      return refuse("its values pass 2^40 bytes, or would without the dimensions that are 0");
+    }
   }
-  if (size > kMaxFixedSize) return refuse("its values pass 2^40 bytes");
-  return absl::OkStatus();
+  for (const auto& [name, value] : column.metadata) {
+    if (absl::Status status = CheckName(name, "metadata name"); !status.ok()) return refuse(ToStd(status.message()));
+    if (!ValidUtf8(value)) return refuse("a metadata value is not valid UTF-8");
+  }
+  return CheckStorage(column);
 }
 
 }  // namespace
 
-std::string_view TypeName(Type type) {
+bool IsKnownType(Type type) { return FindType(type) != nullptr; }
+
+bool IsKnownCodec(Codec codec) { return codec == Codec::kNone || codec == Codec::kZstd; }
+
+std::string TypeName(Type type) {
   const TypeEntry* entry = FindType(type);
-  return entry ? entry->name : "?";
+  return entry ? std::string(entry->name) : StrCat("type ", static_cast<uint16_t>(type));
 }
 
-std::string_view CodecName(Codec codec) {
+std::string CodecName(Codec codec) {
   switch (codec) {
     case Codec::kNone:
       return "none";
     case Codec::kZstd:
       return "zstd";
   }
-  return "?";
+  return StrCat("codec ", static_cast<int>(codec));
 }
 
 std::optional<Type> TypeFromName(std::string_view name) {
@@ -91,14 +183,34 @@ uint32_t ScalarSize(Type type) {
 
 bool IsByteString(Type type) { return type >= Type::kBytes && type <= Type::kImage; }
 
+bool IsByteString(const Column& column) { return IsByteString(column.type) || !column.has_known_type(); }
+
 bool IsImage(Type type) { return type >= Type::kJpeg && type <= Type::kImage; }
 
+bool Column::operator==(const Column& other) const {
+  const auto fields = [](const Column& column) {
+    return std::tie(column.name, column.type, column.codec, column.nullable, column.is_key, column.dtype, column.shape,
+                    column.metadata);
+  };
+  if (fields(*this) != fields(other)) return false;
+  if (storage == other.storage && value_size == other.value_size) return true;
+  return is_blob() == other.is_blob() && fixed_size() == other.fixed_size();
+}
+
+bool Column::has_known_type() const { return IsKnownType(type) && (type != Type::kNdarray || IsKnownType(dtype)); }
+
 std::optional<uint64_t> Column::fixed_size() const {
-  if (const uint32_t size = ScalarSize(type); size != 0) return size;
-  if (type != Type::kNdarray || !shape.has_value()) return std::nullopt;
-  uint64_t size = ScalarSize(dtype);
-  for (const uint64_t dimension : *shape) size *= dimension;
-  return size;
+  if (storage == Storage::kDerived) return SizeOfType(*this);
+  return storage == Storage::kFixed ? std::optional<uint64_t>(value_size) : std::nullopt;
+}
+
+bool Column::is_blob() const {
+  return storage == Storage::kBlob || (storage == Storage::kDerived && StorageOf(*this) == Storage::kBlob);
+}
+
+void Column::SetCodec(Codec to) {
+  codec = to;
+  if (storage == Storage::kInline || storage == Storage::kBlob) storage = StorageOf(*this);
 }
 
 absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
@@ -117,7 +229,9 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
       if (schema.key_column_.has_value()) return InvalidArgument("a schema has at most one key column");
       schema.key_column_ = i;
     }
-    if (columns[i].is_blob()) schema.blob_columns_.push_back(i);
+    if (!columns[i].is_blob()) continue;
+    schema.blob_columns_.push_back(i);
+    if (IsKnownCodec(columns[i].codec)) schema.indexed_columns_.push_back(i);
   }
   schema.columns_ = std::move(columns);
   return schema;
@@ -154,19 +268,24 @@ absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b) {
     if (!type.has_value()) return refuse("type", TypeName(column.type), TypeName(other.type));
     if (column.codec != other.codec) return refuse("codec", CodecName(column.codec), CodecName(other.codec));
     if (column.is_key != other.is_key) return InvalidArgument("column \"", column.name, "\" is the key only in one");
-    if (*type == Type::kNdarray && column.dtype != other.dtype) {
-      return refuse("dtype", TypeName(column.dtype), TypeName(other.dtype));
-    }
-    if (column.shape != other.shape) {
-      return InvalidArgument("column \"", column.name, "\" has differing shapes in its schemas");
+    const bool shaped = *type == Type::kNdarray || !IsKnownType(*type);
+    if (shaped && column.dtype != other.dtype) return refuse("dtype", TypeName(column.dtype), TypeName(other.dtype));
+    if (column.shape != other.shape || column.fixed_size() != other.fixed_size()) {
+      return InvalidArgument("column \"", column.name, "\" has differing shapes or sizes in its schemas");
     }
     column.type = *type;
     column.nullable = column.nullable || other.nullable;
+    if (!column.fixed_size()) column.storage = StorageOf(column);
+    std::erase_if(column.metadata, [&](const auto& entry) {
+      const auto found = other.metadata.find(entry.first);
+      return found == other.metadata.end() || found->second != entry.second;
+    });
   }
   for (const Column& column : b.columns()) {
     if (a.Find(column.name).has_value()) continue;
     merged.push_back(column);
     merged.back().nullable = true;
+    if (!column.fixed_size()) merged.back().storage = StorageOf(column);
   }
   for (const Column& column : merged) {
     if (column.is_key && column.nullable) {

@@ -2,8 +2,18 @@
 
 #include <simdjson.h>
 
+#include "base/errors.h"
+
 namespace shardkit {
 
 bool ValidUtf8(std::string_view bytes) { return simdjson::validate_utf8(bytes.data(), bytes.size()); }
+
+absl::Status CheckName(std::string_view name, std::string_view what) {
+  if (!ValidUtf8(name)) return InvalidArgument("a ", what, " is not valid UTF-8");
+  if (name.find('\0') != name.npos || name.find('\n') != name.npos) {
+    return InvalidArgument("a ", what, " has a NUL or a line feed, which names cannot have");
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace shardkit

@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "format/chunk.h"
 #include "format/constants.h"
 
 namespace shardkit {
@@ -38,6 +39,7 @@ absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
   }
   for (const auto& [name, value] : options.metadata) {
     if (!ValidUtf8(name) || !ValidUtf8(value)) return InvalidArgument("metadata \"", name, "\" is not valid UTF-8");
+    SHARDKIT_RETURN_IF_ERROR(CheckName(name, "metadata name"));
   }
   // Names are not checked against the schema here, because their columns may be added later.
   for (const auto& [name, level] : options.zstd_levels) {
@@ -67,6 +69,7 @@ absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardO
   plan.schema = schema;
   plan.dictionaries.resize(schema.size());
   for (const Column& column : schema.columns()) {
+    SHARDKIT_RETURN_IF_ERROR(format::CheckCodec(column));
     const auto level = options.zstd_levels.find(column.name);
     plan.zstd_levels.push_back(level == options.zstd_levels.end() ? DefaultZstdLevel(column) : level->second);
   }

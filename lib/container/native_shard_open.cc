@@ -169,6 +169,8 @@ absl::StatusOr<BlockRanges> ShardReader::ReadBlockRanges() const {
 }
 
 absl::StatusOr<BlockRanges> NativeShardReader::ReadBlockRanges() const {
+  // Which columns have a range, and so where they stand, is not known then.
+  if (!format::TypesAreKnown(header_.schema)) return ShardReader::ReadBlockRanges();
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadSection(format::SectionKind::kBlockRanges));
   SHARDKIT_ASSIGN_OR_RETURN(const auto statistics, ReadStatistics());
   auto ranges = format::DecodeBlockRanges(header_.schema, blocks_, bytes);

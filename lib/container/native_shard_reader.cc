@@ -200,7 +200,7 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   // Bytes of column i in state.raw. From a memory map, presence and ends are copied there: if the file is truncated
   // later, the values become zeros, but their places stay as they were checked.
   const auto raw_of = [&](size_t i) -> uint64_t {
-    if (static_cast<Part>(state.wanted[i]) == Part::kNothing) return 0;
+    if (static_cast<Part>(state.wanted[i]) == Part::kNothing || !IsKnownCodec(schema[i].codec)) return 0;
     if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
     return state.mapped == nullptr ? 0 : Padded(format::HeadLayout(schema[i], header.sample_count).values_offset);
   };
@@ -238,6 +238,20 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   if (!format::AllZero(chunk.substr(entry.stored_length))) {
     return damaged(DataLoss("padding after the chunk is not zero"));
   }
+  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.is_blob();
+  const std::string_view values =
+      with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
+  if (!IsKnownCodec(column.codec)) {
+    if (!with_values) return absl::OkStatus();
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, HashValues(base, entry, state));
+    SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + values.size(), state));
+    if (options_.verify_checksums && checksum != entry.values_checksum) {
+      return damaged(DataLoss("values chunk checksum is wrong"));
+    }
+    return format::AllZero(values.substr(entry.values_length))
+               ? absl::OkStatus()
+               : damaged(DataLoss("padding after the values chunk is not zero"));
+  }
   std::string_view head = chunk.substr(0, entry.stored_length);
   const char* structure = nullptr;
   if (entry.encoding == Encoding::kRaw && !raw.empty()) {
@@ -253,9 +267,6 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     if (!status.ok()) return damaged(status);
     head = {raw.data(), entry.raw_length};
   }
-  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.is_blob();
-  const std::string_view values =
-      with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
   auto view = format::ParseColumn(column, state.header.sample_count, head, values, entry.values_length, structure);
   if (!view.ok()) return damaged(view.status());
   if (with_values) {
@@ -317,6 +328,10 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
     if (column >= state.wanted.size()) return InvalidArgument(path(), ": there is no column ", column);
     state.wanted[column] = static_cast<uint8_t>(Part::kAll);
   }
+  for (size_t i = 0; i < state.wanted.size(); ++i) {
+    if (static_cast<Part>(state.wanted[i]) == Part::kNothing) continue;
+    SHARDKIT_RETURN_IF_ERROR(Annotate(format::CheckCodec(header_.schema[i]), path()));
+  }
   // A map shows the header without a request. A single value is read with the copies if they are loaded, but for it
   // alone they would be one more request.
   const bool projected = std::ranges::find(state.wanted, static_cast<uint8_t>(Part::kNothing)) != state.wanted.end();
@@ -337,6 +352,14 @@ absl::Status NativeShardReader::SalvageBlock(size_t index, std::span<const size_
   return Read(index, columns, buffer, view, damage);
 }
 
+absl::Status NativeShardReader::ReadUnderstood(size_t index, BlockBuffer* buffer, BlockView* view) const {
+  BlockBuffer::State& state = buffer->state();
+  state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(Part::kAll));
+  SHARDKIT_RETURN_IF_ERROR(Load(index, state));
+  *view = state.view;
+  return absl::OkStatus();
+}
+
 absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const {
   BlockBuffer::State& state = buffer->state();
   state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(Part::kHead));
@@ -347,6 +370,7 @@ absl::Status NativeShardReader::ReadHeads(size_t index, BlockBuffer* buffer, Blo
 
 // Makes sure that state.view has the head of one column of a block.
 absl::Status NativeShardReader::EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const {
+  SHARDKIT_RETURN_IF_ERROR(Annotate(format::CheckCodec(header_.schema[column]), path()));
   if (state.owner == identity_ && state.block == block && static_cast<Part>(state.wanted[column]) != Part::kNothing) {
     return absl::OkStatus();
   }

@@ -61,8 +61,12 @@ class NativeShardReader : public ShardReader {
   std::vector<std::pair<size_t, absl::Status>> damaged_dictionaries() const;
 
   // Reads the heads of all columns of block `index`, without the values of blob columns. Leaves the decoded header,
-  // which is the block's own and not its copy, in buffer->state().header.
+  // which is the block's own and not its copy, in buffer->state().header. Of columns whose codec is not known, here and
+  // in ReadUnderstood, only the checksums are compared: *view has no values of them.
   absl::Status ReadHeads(size_t index, BlockBuffer* buffer, BlockView* view) const;
+
+  // Reads the whole block and leaves the header as ReadHeads does.
+  absl::Status ReadUnderstood(size_t index, BlockBuffer* buffer, BlockView* view) const;
 
   // Checks a section and its padding, and returns it without the padding. NotFound when the shard has none of that
   // kind.

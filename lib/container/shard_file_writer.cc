@@ -212,7 +212,7 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish(const Cancellation* cancell
   format::FooterBuilder footer(position_);
   const bool ranged = std::ranges::any_of(
       schema_.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
-  if (ranged) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
+  if (ranged && format::RangesCanBeFound(schema_)) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
   footer.Add(format::SectionKind::kBlockHeaders, block_headers_);
   if (schema_.key_column()) footer.Add(format::SectionKind::kKeyIndex, format::EncodeKeyIndex(std::move(key_hashes_)));
   footer.Add(format::SectionKind::kMetadata, format::EncodeMetadata(options_.metadata));

@@ -8,8 +8,8 @@ namespace shardkit {
 void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& buffer, std::vector<uint64_t>* ends) {
   const format::BlockHeader& header = buffer.state().header;
   const BlockView& view = buffer.state().view;
-  ends->reserve(ends->size() + shard.schema().blob_columns().size() * view.sample_count());
-  for (const size_t column : shard.schema().blob_columns()) {
+  ends->reserve(ends->size() + shard.schema().indexed_columns().size() * view.sample_count());
+  for (const size_t column : shard.schema().indexed_columns()) {
     const format::ColumnEntry& entry = header.columns[column];
     const uint64_t base =
         shard.blocks()[index].offset + (entry.values_length == 0 ? header.front_length : entry.values_offset);

@@ -72,9 +72,26 @@ bool HasSa1bColumns(const Schema& schema) {
   return std::ranges::all_of(Sa1bColumns(), [&](const Column& column) { return schema.Find(column.name).has_value(); });
 }
 
-bool IsNumeric(const Column& column) { return column.type == Type::kNdarray || ScalarSize(column.type) != 0; }
+bool IsNumeric(const Column& column) { return !IsByteString(column) && column.type != Type::kRle; }
 
 Type ElementOf(const Column& column) { return column.type == Type::kNdarray ? column.dtype : column.type; }
+
+// How values of the column are stored unchanged in containers with fewer types: timestamps as the numbers they are,
+// those of types that are not known as bytes.
+Column InFewerTypes(const Column& column) {
+  Column out = column;
+  if (!column.has_known_type()) {
+    out = {};
+    out.name = column.name;
+    out.codec = column.codec;
+    out.nullable = column.nullable;
+    out.metadata = column.metadata;
+  }
+  for (Type* type : {&out.type, &out.dtype}) {
+    if (*type >= Type::kTimestampS && *type <= Type::kTimestampNs) *type = Type::kI64;
+  }
+  return out;
+}
 
 Column PlainColumn(std::string_view name, Type type) { return ByteStringColumn(name, type, /*nullable=*/true); }
 
@@ -205,7 +222,7 @@ class Planner {
     // A tar does not keep the name of the key column.
     const std::optional<size_t> original = origin_ ? origin_->schema.key_column() : std::nullopt;
     if (original && stored.is_key) key.name = origin_->schema[*original].name;
-    key.codec = KnownCodec(key);
+    key.SetCodec(KnownCodec(key));
     return key;
   }
 
@@ -271,7 +288,7 @@ class Planner {
   // The column as it was before it was converted for the first time.
   Column Restored(const Column& stored, Reform* reform) const {
     Column plain = stored;
-    if (foreign_ && IsByteString(stored.type)) plain.codec = PlainColumn(stored.name, stored.type).codec;
+    if (foreign_ && IsByteString(stored.type)) plain.SetCodec(PlainColumn(stored.name, stored.type).codec);
     if (!origin_) return plain;
     for (const Column& column : origin_->schema.columns()) {
       if (column.is_key) continue;
@@ -282,9 +299,12 @@ class Planner {
       }
       if (column.name != stored.name) continue;
       // A byte string has the same bytes in every byte string type.
-      const bool bytes = IsByteString(column.type) && IsByteString(stored.type);
-      if (bytes || (column.type == stored.type && column.dtype == stored.dtype && column.shape == stored.shape))
-        return column;
+      const bool bytes = IsByteString(column) && IsByteString(stored);
+      const Column plain_column = InFewerTypes(column);
+      const auto same = [&](const Column& a) {
+        return a.type == stored.type && a.dtype == stored.dtype && a.shape == stored.shape;
+      };
+      if (bytes || same(column) || same(plain_column)) return column;
     }
     return plain;
   }
@@ -313,7 +333,7 @@ class Planner {
       if (!options_.lossy) return NotExact(from, "MDS has no bool", "stores u8, 0 or 1");
       column->second = Reform::kBoolToU8;
     }
-    column->after = ReformedColumn(from, column->second);
+    column->after = ReformedColumn(InFewerTypes(from), column->second);
     column->after.nullable = false;
     const auto encoding = format::MdsEncodingOf(column->after);
     if (!encoding.ok()) return Refuse(ToStd(encoding.status().message()), ": choose other columns (--columns)");

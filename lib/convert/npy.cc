@@ -21,6 +21,10 @@ std::string_view Description(Type type) {
     case Type::kI32:
       return "<i4";
     case Type::kI64:
+    case Type::kTimestampS:  // NumPy's datetime64 would read the smallest number as "not a time"
+    case Type::kTimestampMs:
+    case Type::kTimestampUs:
+    case Type::kTimestampNs:
       return "<i8";
     case Type::kU8:
       return "|u1";
@@ -38,6 +42,13 @@ std::string_view Description(Type type) {
       return "<f4";
     case Type::kF64:
       return "<f8";
+    case Type::kComplex64:
+      return "<c8";
+    case Type::kComplex128:
+      return "<c16";
+    case Type::kF8E4M3:  // as programs with these types, which NumPy lacks, write them
+    case Type::kF8E5M2:
+      return "|V1";
     case Type::kBool:
       return "|b1";
     default:

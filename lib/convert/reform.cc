@@ -53,7 +53,11 @@ absl::StatusOr<std::string_view> Widen(const Column& column, std::string_view va
 
 Column ReformedColumn(const Column& column, Reform reform) {
   Column out = column;
-  const auto replace = [&](Type type) { (out.type == Type::kNdarray ? out.dtype : out.type) = type; };
+  const auto replace = [&](Type type) {
+    (out.type == Type::kNdarray ? out.dtype : out.type) = type;
+    out.storage = Storage::kDerived;
+    out.value_size = 0;
+  };
   const auto bytes = [&](Type type) {
     out = {};
     out.name = column.name;

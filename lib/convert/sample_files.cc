@@ -27,7 +27,7 @@ class GenericFiles : public SampleFiles {
  public:
   GenericFiles(const Schema& schema, bool is_files) : schema_(schema), is_files_(is_files) {
     for (size_t i = 0; i < schema.size(); ++i) {
-      (schema[i].is_key || !IsByteString(schema[i].type) ? needed_ : as_they_are_).push_back(i);
+      (schema[i].is_key || !IsByteString(schema[i]) ? needed_ : as_they_are_).push_back(i);
     }
   }
 

@@ -49,7 +49,7 @@ class ColumnMapper final : public SampleMapper {
  private:
   absl::Status AddAbsent(const Column& column, Sample* sample) const {
     if (plan_.may_be_absent) return absl::OkStatus();
-    const bool can_be_empty = IsByteString(column.type);
+    const bool can_be_empty = IsByteString(column);
     if (!plan_.fill_absent || !can_be_empty) {
       return InvalidArgument("column \"", column.name, "\": is absent, and MDS has no absent values; ",
                              can_be_empty ? "--lossy stores an empty one" : "choose other columns (--columns)");

@@ -214,7 +214,7 @@ class AnyDatasetReader : public DatasetReader {
     const format::IndexHeader& header = (*index)->header();
     if (header.dataset_hash != manifest_.dataset_hash() || header.sample_count != manifest_.samples() ||
         header.block_count != manifest_.blocks() || header.shard_count != manifest_.shards.size() ||
-        header.blob_column_count != manifest_.schema.blob_columns().size()) {
+        header.blob_column_count != manifest_.schema.indexed_columns().size()) {
       index_problem_ = StrCat(path, ": belongs to other shards than the manifest lists; run shardctl index ", path_);
       return;
     }
@@ -242,7 +242,7 @@ class AnyDatasetReader : public DatasetReader {
       columns_.push_back(schema[*position]);
     }
     for (const Column& column : columns_) {
-      const auto& blobs = schema.blob_columns();
+      const auto& blobs = schema.indexed_columns();
       const auto found = std::ranges::find(blobs, *schema.Find(column.name));
       blob_positions_.push_back(found == blobs.end() ? kNoBlob : static_cast<size_t>(found - blobs.begin()));
     }

@@ -36,7 +36,7 @@ IndexWriter::~IndexWriter() {
 
 absl::Status IndexWriter::Add(const Schema& schema, ShardIndexPart part) {
   std::vector<std::string> names;
-  for (const size_t column : schema.blob_columns()) names.push_back(schema[column].name);
+  for (const size_t column : schema.indexed_columns()) names.push_back(schema[column].name);
   const auto known = std::ranges::find(blob_names_, names);
   const uint32_t shard = static_cast<uint32_t>(blob_names_of_shard_.size());
   blob_names_of_shard_.push_back(static_cast<uint32_t>(known - blob_names_.begin()));
@@ -69,7 +69,7 @@ absl::Status IndexWriter::WriteEnds(const Schema& schema) {
   std::vector<std::vector<size_t>> positions;
   for (const std::vector<std::string>& names : blob_names_) {
     positions.emplace_back();
-    for (const size_t column : schema.blob_columns()) {
+    for (const size_t column : schema.indexed_columns()) {
       const auto found = std::ranges::find(names, schema[column].name);
       positions.back().push_back(found == names.end() ? kMissing : static_cast<size_t>(found - names.begin()));
     }
@@ -100,7 +100,7 @@ absl::Status IndexWriter::WriteEnds(const Schema& schema) {
 absl::Status IndexWriter::WriteTables(const Manifest& manifest, std::string* names) {
   std::string entry;
   uint64_t sample = 0;
-  const size_t blob_count = manifest.schema.blob_columns().size();
+  const size_t blob_count = manifest.schema.indexed_columns().size();
   for (const Block& block : blocks_) {
     entry.clear();
     format::AppendIndexBlock({block.info.offset, block.info.length, block.info.front_length, sample,
@@ -131,7 +131,7 @@ absl::Status IndexWriter::Finish(const Manifest& manifest) {
   SHARDKIT_RETURN_IF_ERROR(WriteTables(manifest, &names));
 
   format::IndexHeader header;
-  header.blob_column_count = static_cast<uint32_t>(manifest.schema.blob_columns().size());
+  header.blob_column_count = static_cast<uint32_t>(manifest.schema.indexed_columns().size());
   header.shard_count = manifest.shards.size();
   header.block_count = blocks_.size();
   header.sample_count = manifest.samples();

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace shardkit {
 namespace {
@@ -36,13 +37,22 @@ std::string Hex64(uint64_t value) {
   return out;
 }
 
+// Whether a column of this type has dtype and shape: also those of types that are not known are kept.
+bool HasShape(Type type) { return type == Type::kNdarray || !IsKnownType(type); }
+
+// The names of numbers that are not known are the numbers.
+std::string FormatType(Type type) {
+  return IsKnownType(type) ? Quote(TypeName(type)) : StrCat(static_cast<uint16_t>(type));
+}
+
 std::string FormatColumn(const Column& column) {
   std::string out =
-      StrCat("    {\"name\": ", Quote(column.name), ", \"type\": \"", TypeName(column.type), "\", \"codec\": \"",
-             CodecName(column.codec), "\", \"nullable\": ", column.nullable ? "true" : "false",
-             ", \"key\": ", column.is_key ? "true" : "false");
-  if (column.type == Type::kNdarray) {
-    out += StrCat(", \"dtype\": \"", TypeName(column.dtype), "\", \"shape\": ");
+      StrCat("    {\"name\": ", Quote(column.name), ", \"type\": ", FormatType(column.type), ", \"codec\": ",
+             IsKnownCodec(column.codec) ? Quote(CodecName(column.codec)) : StrCat(static_cast<int>(column.codec)),
+             ", \"nullable\": ", column.nullable ? "true" : "false", ", \"key\": ", column.is_key ? "true" : "false");
+  if (const auto size = column.fixed_size()) out += StrCat(", \"value_size\": ", *size);
+  if (HasShape(column.type)) {
+    out += StrCat(", \"dtype\": ", FormatType(column.dtype), ", \"shape\": ");
     if (column.shape) {
       out += '[';
       for (size_t i = 0; i < column.shape->size(); ++i) out += StrCat(i == 0 ? "" : ", ", (*column.shape)[i]);
@@ -51,7 +61,10 @@ std::string FormatColumn(const Column& column) {
       out += "null";
     }
   }
-  out += '}';
+  for (const auto& [name, value] : column.metadata) {
+    out += StrCat(name == column.metadata.begin()->first ? ", \"metadata\": {" : ", ", Quote(name), ": ", Quote(value));
+  }
+  out += column.metadata.empty() ? "}" : "}}";
   return out;
 }
 
@@ -102,44 +115,85 @@ uint64_t ToCount(simdjson::simdjson_result<value> element) {
   return count;
 }
 
+// A type, or its number where it is not known. A name that is not known is put into *unknown.
+Type ToType(simdjson::simdjson_result<value> element, std::string* unknown) {
+  if (element.type().value() == simdjson::ondemand::json_type::string) {
+    const std::string_view name = ToString(element);
+    const std::optional<Type> found = TypeFromName(name);
+    if (!found) *unknown = StrCat("type ", Quote(name));
+    return found.value_or(Type{});
+  }
+  const uint64_t number = element.get_uint64().value();
+  if (number > UINT16_MAX || IsKnownType(static_cast<Type>(number))) {
+    throw Malformed{StrCat("the type of a column is the number ", number, ", which is none or has a name")};
+  }
+  return static_cast<Type>(number);
+}
+
+Codec ToCodec(simdjson::simdjson_result<value> element, std::string* unknown) {
+  if (element.type().value() == simdjson::ondemand::json_type::string) {
+    const std::string_view name = ToString(element);
+    if (name != "none" && name != "zstd") *unknown = StrCat("codec ", Quote(name));
+    return name == "zstd" ? Codec::kZstd : Codec::kNone;
+  }
+  const uint64_t number = element.get_uint64().value();
+  if (number > UINT8_MAX || IsKnownCodec(static_cast<Codec>(number))) {
+    throw Malformed{StrCat("the codec of a column is the number ", number, ", which is none or has a name")};
+  }
+  return static_cast<Codec>(number);
+}
+
+Metadata ToMetadata(object entries) {
+  Metadata metadata;
+  Keys names;
+  for (auto entry : entries) {
+    const std::string_view name = names.Note(entry.unescaped_key().value());
+    if (!CheckName(name, "").ok()) throw Malformed{"a name of metadata has a NUL or a line feed"};
+    metadata[std::string(name)] = std::string(ToString(entry.value()));
+  }
+  names.Check({});
+  return metadata;
+}
+
 Column ParseColumn(object fields) {
   Column column;
-  std::string type, dtype, codec;
+  std::optional<uint64_t> size;
+  std::string unknown;
   Keys keys;
   for (auto field : fields) {
     const std::string_view key = keys.Note(field.unescaped_key().value());
     if (key == "name") {
       column.name = std::string(ToString(field.value()));
     } else if (key == "type") {
-      type = std::string(ToString(field.value()));
+      column.type = ToType(field.value(), &unknown);
     } else if (key == "codec") {
-      codec = std::string(ToString(field.value()));
+      column.codec = ToCodec(field.value(), &unknown);
     } else if (key == "nullable") {
       column.nullable = field.value().get_bool().value();
     } else if (key == "key") {
       column.is_key = field.value().get_bool().value();
     } else if (key == "dtype") {
-      dtype = std::string(ToString(field.value()));
+      column.dtype = ToType(field.value(), &unknown);
+    } else if (key == "value_size") {
+      size = ToCount(field.value());
+    } else if (key == "metadata") {
+      column.metadata = ToMetadata(field.value().get_object());
     } else if (key == "shape" && !field.value().is_null()) {
       column.shape.emplace();
       for (auto dimension : field.value().get_array()) column.shape->push_back(dimension.get_uint64().value());
     }
   }
   keys.Check({"name", "type", "codec", "nullable", "key"});
-  const auto parse = [&](const std::string& name) {
-    const std::optional<Type> found = TypeFromName(name);
-    if (!found) throw Newer{StrCat("column ", Quote(column.name), ": type ", Quote(name), " is not known")};
-    return *found;
-  };
-  column.type = parse(type);
-  if (column.type == Type::kNdarray) {
+  if (!unknown.empty()) throw Newer{StrCat("column ", Quote(column.name), ": ", unknown, " is not known")};
+  if (HasShape(column.type)) {
     keys.Check({"dtype", "shape"});
-    column.dtype = parse(dtype);
+  } else {
+    column.dtype = Column().dtype;
+    column.shape.reset();
   }
-  if (codec != "none" && codec != "zstd") {
-    throw Newer{StrCat("column ", Quote(column.name), ": codec ", Quote(codec), " is not known")};
-  }
-  column.codec = codec == "zstd" ? Codec::kZstd : Codec::kNone;
+  // The storage of other columns is a matter of each shard. The schema of a dataset has what the codec suggests.
+  column.storage = size ? Storage::kFixed : column.codec == Codec::kNone ? Storage::kBlob : Storage::kInline;
+  column.value_size = size.value_or(0);
   return column;
 }
 
@@ -232,12 +286,7 @@ Manifest ParseContent(document& json, Totals* totals) {
     } else if (key == "columns") {
       for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
     } else if (key == "metadata") {
-      Keys names;
-      for (auto entry : field.value().get_object()) {
-        const std::string_view name = names.Note(entry.unescaped_key().value());
-        manifest.metadata[std::string(name)] = std::string(ToString(entry.value()));
-      }
-      names.Check({});
+      manifest.metadata = ToMetadata(field.value().get_object());
     } else if (key == "shards") {
       for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
     }

@@ -72,6 +72,8 @@ std::string Describe(const Schema& schema, const DatasetWriterOptions& options) 
                    column.nullable ? "nullable " : "", column.is_key ? "key " : "", TypeName(column.dtype));
     if (column.shape) text += " shape";
     for (const uint64_t dimension : column.shape.value_or(std::vector<uint64_t>())) text += StrCat(" ", dimension);
+    if (!IsKnownType(column.type) && column.fixed_size()) text += StrCat(" size ", *column.fixed_size());
+    for (const auto& [name, value] : column.metadata) text += StrCat(" ", name, "=", value);
     text += '\n';
   }
   return text;

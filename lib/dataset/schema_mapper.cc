@@ -9,7 +9,8 @@ namespace shardkit {
 namespace {
 
 void ReplaceCodec(const std::map<std::string, Codec>& codecs, Column& column) {
-  if (const auto codec = codecs.find(column.name); codec != codecs.end()) column.codec = codec->second;
+  const auto codec = codecs.find(column.name);
+  if (codec != codecs.end() && codec->second != column.codec) column.SetCodec(codec->second);
 }
 
 }  // namespace
@@ -34,7 +35,8 @@ absl::StatusOr<SchemaMapper::Target> SchemaMapper::Find(const Column& column) co
   if (!position) return Target{};
   const Column& present = schema_[*position];
   const std::optional<Type> common = CommonType(present.type, column.type);
-  if (!common || present.dtype != column.dtype || present.shape != column.shape || present.is_key) {
+  if (!common || present.dtype != column.dtype || present.shape != column.shape || present.is_key ||
+      present.fixed_size() != column.fixed_size()) {
     return InvalidArgument("field \"", column.name, "\" of type ", TypeName(column.type),
                            " does not fit the column of that name, of type ", TypeName(present.type));
   }

@@ -14,7 +14,8 @@ namespace {
 bool Fits(const Column& shard, const Column& dataset) {
   const std::optional<Type> common = CommonType(shard.type, dataset.type);
   return common == dataset.type && shard.codec == dataset.codec && shard.is_key == dataset.is_key &&
-         shard.dtype == dataset.dtype && shard.shape == dataset.shape && (dataset.nullable || !shard.nullable);
+         shard.dtype == dataset.dtype && shard.shape == dataset.shape && shard.fixed_size() == dataset.fixed_size() &&
+         (dataset.nullable || !shard.nullable);
 }
 
 // Why the shard's column does not fit.
@@ -24,6 +25,7 @@ std::string_view Difference(const Column& shard, const Column& dataset) {
   if (shard.is_key != dataset.is_key) return "key";
   if (shard.dtype != dataset.dtype) return "dtype";
   if (shard.shape != dataset.shape) return "shape";
+  if (shard.fixed_size() != dataset.fixed_size()) return "value_size";
   return "nullable";
 }
 

@@ -17,6 +17,11 @@ absl::Status CheckEntry(const Column& column, uint32_t sample_count, const Colum
   if (entry.stored_length > kMaxLength || entry.raw_length > kMaxLength || entry.values_length > kMaxLength) {
     return damaged("a length passes 2^62");
   }
+  if (!column.is_blob() && (entry.values_offset != 0 || entry.values_length != 0 || entry.values_checksum != 0)) {
+    return damaged("a values chunk on a column that has none");
+  }
+  if (!IsKnownCodec(column.codec))
+    return absl::OkStatus();  // what encoding and raw length mean is the codec's business
   switch (entry.encoding) {
     case Encoding::kRaw:
       if (entry.stored_length != entry.raw_length) return damaged("stored and raw length of a raw chunk differ");
@@ -37,9 +42,6 @@ absl::Status CheckEntry(const Column& column, uint32_t sample_count, const Colum
   const uint64_t value_bytes = entry.raw_length - layout.values_offset;
   if (column.is_blob() ? value_bytes != 0 : column.fixed_size() && value_bytes != *column.fixed_size() * sample_count) {
     return damaged("the chunk's length does not fit its values");
-  }
-  if (!column.is_blob() && (entry.values_offset != 0 || entry.values_length != 0 || entry.values_checksum != 0)) {
-    return damaged("a values chunk on a column that has none");
   }
   return absl::OkStatus();
 }

@@ -50,6 +50,15 @@ bool Ordered(const BlockRange& range) {
 
 }  // namespace
 
+bool TypesAreKnown(const Schema& schema) {
+  return std::ranges::all_of(schema.columns(), [](const Column& column) { return IsKnownType(column.type); });
+}
+
+bool RangesCanBeFound(const Schema& schema) {
+  return TypesAreKnown(schema) &&
+         std::ranges::all_of(schema.columns(), [](const Column& column) { return IsKnownCodec(column.codec); });
+}
+
 void AppendBlockRanges(const Schema& schema, std::span<const ColumnStatistics> statistics, std::string* out) {
   for (const size_t i : RangedColumns(schema)) {
     const ColumnStatistics& column = statistics[i];

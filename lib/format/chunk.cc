@@ -57,6 +57,14 @@ absl::Status CheckLengths(const ColumnView& view, bool blob) {
 
 }  // namespace
 
+absl::Status CheckCodec(const Column& column) {
+  if (IsKnownCodec(column.codec)) return absl::OkStatus();
+  return Unimplemented(
+      "column \"", column.name, "\" has ", CodecName(column.codec),
+      ", which this version does not know: leave the column out (shardctl: --columns of convert, --column of cat), "
+      "or read it with a newer version");
+}
+
 bool AllZero(std::string_view bytes) {
   size_t i = 0;
   for (; i + 8 <= bytes.size(); i += 8) {

@@ -43,6 +43,9 @@ absl::StatusOr<std::string_view> OpenRecord(std::string_view record);
 // naming the sample.
 absl::Status CheckAbsentSlots(const ColumnView& view);
 
+// Unimplemented, saying how to leave the column out, when its codec is not known: its values cannot be read.
+absl::Status CheckCodec(const Column& column);
+
 bool AllZero(std::string_view bytes);
 
 }  // namespace shardkit::format

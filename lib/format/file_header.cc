@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "format/footer.h"
 
 namespace shardkit::format {
 namespace {
@@ -24,57 +25,56 @@ std::string EncodeSchema(const Schema& schema) {
   std::string out;
   AppendLittle<uint16_t>(out, static_cast<uint16_t>(schema.size()));
   for (const Column& column : schema.columns()) {
-    const bool is_ndarray = column.type == Type::kNdarray;
+    const bool shaped = column.type == Type::kNdarray || !IsKnownType(column.type);
     AppendLittle<uint8_t>(out, static_cast<uint8_t>(column.name.size()));
     out += column.name;
-    AppendLittle(out, static_cast<uint8_t>(column.type));
-    AppendLittle(out, static_cast<uint8_t>(column.codec));
+    AppendLittle(out, column.type);
+    AppendLittle(out, shaped ? column.dtype : Type{});
+    AppendLittle(out, column.codec);
+    AppendLittle(out, column.storage);
     AppendLittle<uint8_t>(out, (column.nullable ? kNullableFlag : 0) | (column.is_key ? kKeyFlag : 0));
-    AppendLittle<uint8_t>(out, is_ndarray ? static_cast<uint8_t>(column.dtype) : 0);
     uint8_t rank = 0;
-    if (is_ndarray) rank = column.shape ? static_cast<uint8_t>(column.shape->size()) : kPerValueShape;
+    if (shaped) rank = column.shape ? static_cast<uint8_t>(column.shape->size()) : kPerValueShape;
     AppendLittle(out, rank);
-    if (is_ndarray && column.shape) {
-      for (const uint64_t dimension : *column.shape) AppendLittle(out, dimension);
-    }
+    if (column.storage == Storage::kFixed) AppendLittle(out, column.value_size);
+    for (size_t i = 0; shaped && column.shape && i < column.shape->size(); ++i) AppendLittle(out, (*column.shape)[i]);
+    out += EncodeMetadata(column.metadata);
   }
   return out;
 }
 
+// Checks what tells where the entry ends. Schema::Create checks the rest.
 absl::StatusOr<Column> DecodeColumn(ByteCursor& cursor, size_t index) {
   const auto damaged = [&](std::string_view what) { return DataLoss("schema: column ", index, ": ", what); };
   Column column;
-  uint8_t name_length, type, codec, flags, dtype, rank;
+  uint8_t name_length, flags, rank;
   std::string_view name;
-  if (!cursor.Read(&name_length) || !cursor.ReadBytes(name_length, &name) || !cursor.Read(&type) ||
-      !cursor.Read(&codec) || !cursor.Read(&flags) || !cursor.Read(&dtype) || !cursor.Read(&rank)) {
+  if (!cursor.Read(&name_length) || !cursor.ReadBytes(name_length, &name) || !cursor.Read(&column.type) ||
+      !cursor.Read(&column.dtype) || !cursor.Read(&column.codec) || !cursor.Read(&column.storage) ||
+      !cursor.Read(&flags) || !cursor.Read(&rank)) {
     return damaged("cut short");
   }
   column.name = std::string(name);
-  column.type = static_cast<Type>(type);
-  column.codec = static_cast<Codec>(codec);
-  if (TypeName(column.type) == "?") {
-    return Unimplemented("schema: column ", index, " \"", name, "\" has unknown type ", static_cast<int>(type),
-                         "; a newer version of Shardkit may read it");
-  }
-  if (CodecName(column.codec) == "?") {
-    return Unimplemented("schema: column ", index, " \"", name, "\" has unknown codec ", static_cast<int>(codec),
-                         "; a newer version of Shardkit may read it");
+  if (column.storage < Storage::kFixed || column.storage > Storage::kBlob) {
+    return damaged(StrCat("storage ", static_cast<int>(column.storage), " is not 1, 2 or 3"));
   }
   if ((flags & ~(kNullableFlag | kKeyFlag)) != 0) return damaged("reserved flag bits are set");
   column.nullable = (flags & kNullableFlag) != 0;
   column.is_key = (flags & kKeyFlag) != 0;
-  if (column.type != Type::kNdarray) {
-    if (dtype != 0 || rank != 0) return damaged("dtype and rank are not zero");
-    return column;
+  const bool shaped = column.type == Type::kNdarray || !IsKnownType(column.type);
+  if (shaped && rank > kMaxRank && rank != kPerValueShape) return damaged("more than 8 dimensions");
+  if (!shaped && (column.dtype != Type{} || rank != 0)) return damaged("dtype and rank are not zero");
+  if (!shaped) column.dtype = Column().dtype;
+  if (column.storage == Storage::kFixed && !cursor.Read(&column.value_size)) return damaged("cut short");
+  if (shaped && rank != kPerValueShape) {
+    column.shape.emplace(rank);
+    for (uint64_t& dimension : *column.shape) {
+      if (!cursor.Read(&dimension)) return damaged("cut short");
+    }
   }
-  column.dtype = static_cast<Type>(dtype);
-  if (rank == kPerValueShape) return column;
-  if (rank > kMaxRank) return damaged("more than 8 dimensions");
-  column.shape.emplace(rank);
-  for (uint64_t& dimension : *column.shape) {
-    if (!cursor.Read(&dimension)) return damaged("cut short");
-  }
+  absl::StatusOr<Metadata> metadata = ReadMetadata(cursor);
+  if (!metadata.ok()) return Annotate(metadata.status(), StrCat("schema: column ", index));
+  column.metadata = *std::move(metadata);
   return column;
 }
 

@@ -7,6 +7,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
+#include "base/status_macros.h"
 #include "base/utf8.h"
 
 namespace shardkit::format {
@@ -280,9 +281,7 @@ absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> h
   return absl::OkStatus();
 }
 
-absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
-  if (bytes.size() > kMaxMetadataLength) return DataLoss("metadata: over 64 MiB");
-  ByteCursor cursor(bytes);
+absl::StatusOr<Metadata> ReadMetadata(ByteCursor& cursor) {
   uint32_t count;
   if (!cursor.Read(&count)) return DataLoss("metadata: cut short");
   Metadata metadata;
@@ -296,9 +295,17 @@ absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
     }
     if (i > 0 && name <= previous) return DataLoss("metadata: names do not ascend at entry ", i);
     if (!ValidUtf8(name) || !ValidUtf8(value)) return DataLoss("metadata: entry ", i, " is not valid UTF-8");
+    if (!CheckName(name, "").ok()) return DataLoss("metadata: the name of entry ", i, " has a NUL or a line feed");
     previous = name;
     metadata.emplace_hint(metadata.end(), std::string(name), std::string(value));
   }
+  return metadata;
+}
+
+absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes) {
+  if (bytes.size() > kMaxMetadataLength) return DataLoss("metadata: over 64 MiB");
+  ByteCursor cursor(bytes);
+  SHARDKIT_ASSIGN_OR_RETURN(Metadata metadata, ReadMetadata(cursor));
   if (cursor.remaining() != 0) return DataLoss("metadata: bytes too many after the last entry");
   return metadata;
 }

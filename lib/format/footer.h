@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/byte_cursor.h"
 #include "format/constants.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
@@ -59,6 +60,10 @@ std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal);
 std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
+// Whether all types are known. Otherwise block ranges cannot be read or written: which columns have one is not known.
+bool TypesAreKnown(const Schema& schema);
+// Whether the ranges of all columns with one can be found: also all codecs are known.
+bool RangesCanBeFound(const Schema& schema);
 // Appends the ranges of one block. `statistics` are those of its columns.
 void AppendBlockRanges(const Schema& schema, std::span<const ColumnStatistics> statistics, std::string* out);
 
@@ -69,6 +74,8 @@ absl::Status CheckKeyIndex(std::string_view bytes);
 // `bytes` equals what EncodeKeyIndex makes of the hashes.
 absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
+// The same, of bytes that others may follow.
+absl::StatusOr<Metadata> ReadMetadata(ByteCursor& cursor);
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes);
 absl::StatusOr<BlockRanges> DecodeBlockRanges(const Schema& schema, std::span<const BlockInfo> blocks,
                                               std::string_view bytes);

@@ -44,6 +44,8 @@ absl::Status AppendNdarray(Type dtype, std::span<const uint64_t> shape, std::str
 absl::StatusOr<NdarrayView> ParseNdarray(const Column& column, std::string_view value) {
   NdarrayView view;
   view.dtype = column.dtype;
+  if (ScalarSize(view.dtype) == 0)
+    return Unimplemented("ndarray: elements of ", TypeName(view.dtype), " are not known");
   uint64_t size;
   if (column.shape.has_value()) {
     view.shape = *column.shape;

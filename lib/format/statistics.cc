@@ -26,7 +26,16 @@ double HalfToDouble(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-// The value as the 64 bits of an i64, u64 or f64. False for NaN.
+// OCP FP8 E4M3: no infinities; all bits of exponent and mantissa set are NaN.
+double E4m3ToDouble(uint8_t bits) {
+  const int exponent = (bits >> 3) & 0xf;
+  const int mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return NAN;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+// The value as the 64 bits of an i64, u64 or f64. False for NaN, and for types without a range.
 bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
   const auto as_signed = [&](int64_t number) {
     *kind = RangeKind::kI64;
@@ -51,6 +60,10 @@ bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
     case Type::kI32:
       return as_signed(LoadLittle<int32_t>(value));
     case Type::kI64:
+    case Type::kTimestampS:
+    case Type::kTimestampMs:
+    case Type::kTimestampUs:
+    case Type::kTimestampNs:
       return as_signed(LoadLittle<int64_t>(value));
     case Type::kU8:
     case Type::kBool:
@@ -61,6 +74,10 @@ bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
       return as_unsigned(LoadLittle<uint32_t>(value));
     case Type::kU64:
       return as_unsigned(LoadLittle<uint64_t>(value));
+    case Type::kF8E4M3:
+      return as_float(E4m3ToDouble(LoadLittle<uint8_t>(value)));
+    case Type::kF8E5M2:  // the upper half of an f16
+      return as_float(HalfToDouble(static_cast<uint16_t>(LoadLittle<uint8_t>(value) << 8)));
     case Type::kF16:
       return as_float(HalfToDouble(LoadLittle<uint16_t>(value)));
     case Type::kBf16:

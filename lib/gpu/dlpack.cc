@@ -20,24 +20,34 @@ struct Export {
   DLManagedTensorVersioned versioned{};
 };
 
-DLDataType TypeOf(Type type) {
+absl::StatusOr<DLDataType> TypeOf(Type type) {
   const auto bits = static_cast<uint8_t>(8 * ScalarSize(type));
   switch (type) {
     case Type::kI8:
     case Type::kI16:
     case Type::kI32:
     case Type::kI64:
-      return {kDlpackInt, bits, 1};
+    case Type::kTimestampS:
+    case Type::kTimestampMs:
+    case Type::kTimestampUs:
+    case Type::kTimestampNs:
+      return DLDataType{kDlpackInt, bits, 1};
     case Type::kF16:
     case Type::kF32:
     case Type::kF64:
-      return {kDlpackFloat, bits, 1};
+      return DLDataType{kDlpackFloat, bits, 1};
     case Type::kBf16:
-      return {kDlpackBfloat, bits, 1};
+      return DLDataType{kDlpackBfloat, bits, 1};
+    case Type::kComplex64:
+    case Type::kComplex128:
+      return DLDataType{kDlpackComplex, bits, 1};
     case Type::kBool:
-      return {kDlpackBool, bits, 1};
+      return DLDataType{kDlpackBool, bits, 1};
+    case Type::kF8E4M3:
+    case Type::kF8E5M2:
+      return Unimplemented("dlpack: version 1.0 has no ", TypeName(type), ": use the batch's own arrays");
     default:
-      return {kDlpackUint, bits, 1};
+      return DLDataType{kDlpackUint, bits, 1};
   }
 }
 
@@ -58,12 +68,13 @@ absl::StatusOr<std::unique_ptr<Export>> Describe(std::shared_ptr<const DeviceBat
   };
   bool there = true;
   switch (array) {
-    case DeviceArray::kValues:
+    case DeviceArray::kValues: {
       tensor.data = from.values;
-      tensor.dtype = TypeOf(from.dtype);
+      SHARDKIT_ASSIGN_OR_RETURN(tensor.dtype, TypeOf(from.dtype));
       for (const uint64_t size : from.shape) made->shape.push_back(static_cast<int64_t>(size));
       if (from.shape.empty()) made->shape = {static_cast<int64_t>(from.bytes / ScalarSize(from.dtype))};
       break;
+    }
     case DeviceArray::kOffsets:
       there = numbers(from.offsets, from.host_offsets, 0);
       break;

@@ -53,6 +53,7 @@ inline constexpr uint8_t kDlpackInt = 0;
 inline constexpr uint8_t kDlpackUint = 1;
 inline constexpr uint8_t kDlpackFloat = 2;
 inline constexpr uint8_t kDlpackBfloat = 4;
+inline constexpr uint8_t kDlpackComplex = 5;
 inline constexpr uint8_t kDlpackBool = 6;
 
 }  // namespace shardkit::gpu

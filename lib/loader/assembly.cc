@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "shardkit/shard_info.h"
 
 namespace shardkit::loader {
 namespace {
@@ -102,7 +103,9 @@ absl::StatusOr<std::unique_ptr<ColumnAssembler>> NewColumnAssembler(size_t posit
           ScalarSize(column.dtype) == 0) {
         return refuse("tokens, only one-dimensional arrays");
       }
-      if (column.dtype >= Type::kF16 && column.dtype <= Type::kF64) return refuse("tokens, only whole numbers");
+      if (RangeKindOf(column.dtype) != RangeKind::kI64 && RangeKindOf(column.dtype) != RangeKind::kU64) {
+        return refuse("tokens, only whole numbers");
+      }
       if (!FitsType(options.padding_token, column.dtype)) {
         return InvalidArgument("column \"", column.name, "\": a padding_token of ", options.padding_token,
                                " does not fit ", TypeName(column.dtype));

@@ -77,7 +77,8 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
     for (size_t c = 0; i > 0 && c < names.size(); ++c) {
       const Column& column = (*reader)->columns()[c];
       const Column& first = open.columns[c];
-      if (column.type != first.type || column.dtype != first.dtype || column.shape != first.shape) {
+      if (column.type != first.type || column.dtype != first.dtype || column.shape != first.shape ||
+          column.fixed_size() != first.fixed_size()) {
         return InvalidArgument(datasets[i].path, ": column \"", column.name, "\" is of another type or shape than in ",
                                datasets[0].path, "; datasets can be mixed only when the columns loaded are alike");
       }

@@ -10,7 +10,7 @@
 namespace shardkit::loader {
 namespace {
 
-// Scalars, and arrays of one shape.
+// Scalars, and arrays of one shape. Values of a type that is not known are arrays of bytes.
 class FixedColumn : public ColumnAssembler {
  public:
   using ColumnAssembler::ColumnAssembler;
@@ -18,9 +18,10 @@ class FixedColumn : public ColumnAssembler {
   bool fill_may_fail() const override { return false; }
 
   void Layout(Assembly& assembly, ColumnMemory* memory) const override {
-    const bool array = stored_.type == Type::kNdarray;
-    Begin(assembly, BatchLayout::kTensor, array ? stored_.dtype : stored_.type, memory);
+    const bool known = stored_.has_known_type(), array = known && stored_.type == Type::kNdarray;
+    Begin(assembly, BatchLayout::kTensor, !known ? Type::kU8 : array ? stored_.dtype : stored_.type, memory);
     memory->column.shape = {assembly.samples.size()};
+    if (!known) memory->column.shape.push_back(stored_.value_size);
     if (array) memory->column.shape.insert(memory->column.shape.end(), stored_.shape->begin(), stored_.shape->end());
     memory->values.resize_discard(assembly.samples.size() * *stored_.fixed_size());
   }
@@ -176,7 +177,8 @@ class FunctionColumn : public ColumnAssembler {
 
 std::unique_ptr<ColumnAssembler> NewStoredColumn(size_t position, const Column& column, const LoaderColumn& options) {
   if (column.fixed_size()) return std::make_unique<FixedColumn>(position, column, options);
-  if (column.type == Type::kNdarray) return std::make_unique<ArraysColumn>(position, column, options);
+  if (column.type == Type::kNdarray && column.has_known_type())
+    return std::make_unique<ArraysColumn>(position, column, options);
   return std::make_unique<RaggedColumn>(position, column, options);
 }
 

@@ -4,7 +4,14 @@ import os
 from support import CliTest
 
 COLUMN = {"name", "type", "codec", "nullable", "key"}
+VARYING = {"bytes", "utf8", "json", "jpeg", "png", "image", "rle"}
 INSPECT_COLUMN = COLUMN | {"dictionary", "present", "absent", "value_bytes", "stored_bytes", "length", "range"}
+
+
+def of_type(column):
+    """The keys that some types have."""
+    keys = {"dtype", "shape"} if column["type"] == "ndarray" else set()
+    return keys | (set() if column["type"] in VARYING or column.get("shape", "none") is None else {"value_size"})
 
 
 class JsonTest(CliTest):
@@ -21,7 +28,7 @@ class JsonTest(CliTest):
                       if name.endswith(".shard"))
         self.assertEqual(document["bytes"], on_disk)
         for column in document["columns"]:
-            self.assertEqual(set(column), COLUMN | ({"dtype", "shape"} if column["type"] == "ndarray" else set()))
+            self.assertEqual(set(column), COLUMN | of_type(column))
 
     def test_pack_dry_run(self):
         self.small_files()
@@ -50,7 +57,7 @@ class JsonTest(CliTest):
         self.assertEqual(document["index"], {"used": True, "problem": None})
         self.assertEqual(document["metadata"]["shardkit.source"], "sa1b")
         for column in document["columns"]:
-            self.assertEqual(set(column), INSPECT_COLUMN | ({"dtype", "shape"} if column["type"] == "ndarray" else set()))
+            self.assertEqual(set(column), INSPECT_COLUMN | of_type(column))
             self.keys(column["length"], "min", "median", "p95", "max")
         columns = {column["name"]: column for column in document["columns"]}
         self.assertEqual(columns["image_id"]["range"], {"min": 1, "max": 3})

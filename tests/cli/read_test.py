@@ -1,12 +1,14 @@
 """Reading values back: cat, unpack, the read modes, and standard output that fails."""
+import base64
 import json
 import os
 import pty
+import shutil
 import subprocess
 import tarfile
 
 import support
-from support import CliTest, annotation, tiny_jpeg
+from support import ROOT, CliTest, annotation, tiny_jpeg
 
 
 class CatTest(CliTest):
@@ -101,6 +103,96 @@ class CatTest(CliTest):
                 os.close(ours)
                 self.assertEqual(done.returncode, code, done.stderr)
         self.assertIn(b"", done.stderr)
+
+
+class LaterVersionsTest(CliTest):
+    """Columns of types and codecs that this version does not know; numbers that few programs have."""
+
+    def golden_shard(self, name):
+        shutil.copy(os.path.join(ROOT, "format-spec", "golden", "valid", name + ".shard"), self.path(name + ".shard"))
+        with open(os.path.join(ROOT, "format-spec", "golden", "valid", name + ".json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def columns(self, path):
+        """Of `inspect`, what the manifest says of them, too."""
+        keys = ("name", "type", "dtype", "shape", "value_size", "codec", "nullable", "metadata")
+        return {column["name"]: {key: column[key] for key in keys if key in column}
+                for column in self.shardctl("inspect", path, "--json").json()["columns"]}
+
+    def test_types(self):
+        twin = self.golden_shard("unknown-type")
+        wanted = {column["name"]: {key: value for key, value in column.items() if key != "key"} for column in twin["columns"]}
+        self.assertEqual(self.columns("unknown-type.shard"), wanted)
+        self.assertIn("type 77 of 3 bytes", self.shardctl("inspect", "unknown-type.shard").stdout)
+        for ordinal, sample in enumerate(twin["samples"]):
+            for name in ("fixed", "inline", "blob", "elements", "arrays"):
+                decode = ["--decode"] if ordinal else []
+                run = self.shardctl("cat", "unknown-type.shard", "--sample", str(ordinal), "--column", name, *decode,
+                                    code=1 if sample[name] is None else 0)
+                if sample[name] is not None:
+                    self.assertEqual(run.out, base64.b64decode(sample[name]["base64"]))
+        self.shardctl("inspect", "unknown-type.shard", "--sample", "2")
+        self.shardctl("unpack", "unknown-type.shard", "-o", "files")
+        with open(self.path("files", "k2.elements"), "rb") as file:
+            self.assertEqual(file.read(), base64.b64decode(twin["samples"][2]["elements"]["base64"]))
+        # The shard's own copy and, through a container that has only bytes, the way back keep the number and all else.
+        self.shardctl("convert", "unknown-type.shard", "--to", "shard", "-o", "copy")
+        self.shardctl("convert", "unknown-type.shard", "--to", "webdataset", "-o", "tars")
+        self.shardctl("convert", "tars", "--to", "shard", "-o", "back")
+        for path in ("copy", "back"):
+            self.assertEqual(self.columns(path), wanted)
+            self.shardctl("validate", path, "--deep")
+        hashes = [self.shardctl("ls", "--values-xxh3", path).out for path in ("unknown-type.shard", "copy", "back")]
+        self.assertEqual(hashes, hashes[:1] * 3)
+
+    def test_codecs(self):
+        twin = self.golden_shard("unknown-codec")
+        shard = "unknown-codec.shard"
+        self.assertEqual({name: column["codec"] for name, column in self.columns(shard).items()},
+                         {column["name"]: column["codec"] for column in twin["columns"]})
+        run = self.shardctl("validate", shard)
+        self.assertEqual(run.stderr.count("warning"), 4)
+        self.assertIn('column "fixed" has codec 200', run.stderr)
+        self.assertEqual(self.shardctl("cat", shard, "--sample", "1", "--column", "data").out,
+                         base64.b64decode(twin["samples"][1]["data"]["base64"]))
+        for command in (["cat", shard, "--sample", "0", "--column", "blob"], ["unpack", shard, "-o", "files"],
+                        ["convert", shard, "--to", "shard", "-o", "copy"], ["ls", "--long", shard]):
+            run = self.shardctl(*command, code=3)
+            self.assertRegex(run.stderr, r'column "\w+" has codec \d+, which this version does not know: leave the column out')
+        for arguments in (["--sample", "0"], ["--block", "1"]):
+            self.assertEqual([column["name"] for column in self.shardctl("inspect", shard, *arguments, "--json").json()["columns"]],
+                             [column["name"] for column in twin["columns"]])
+        self.shardctl("convert", shard, "--to", "shard", "--columns", "key,data", "-o", "some")
+        self.shardctl("validate", "some", "--deep")
+        self.assertEqual(self.shardctl("repair", shard, "-o", "again.shard").stderr.count("its chunks are copied"), 4)
+        self.shardctl("validate", "again.shard")
+
+    def test_numbers(self):
+        self.golden_shard("numbers")
+        for column, ordinal, text in (("f8e4m3", 5, "0.1015625"), ("f8e4m3", 3, "-0"), ("f8e5m2", 1, "-inf"), ("f8e5m2", 4, "nan"),
+                                      ("complex64", 0, "1.5-2j"), ("complex128", 1, "0+1j"), ("timestamp_ns", 3, "1700000000"),
+                                      ("matrix", 2, '{"dtype":"complex64","shape":[1,2],"data":["2-2j","0+0.5j"]}')):
+            run = self.shardctl("cat", "numbers.shard", "--sample", str(ordinal), "--column", column, "--decode")
+            self.assertEqual(run.stdout, text + "\n")
+        self.shardctl("convert", "numbers.shard", "--to", "webdataset", "-o", "tars")
+        self.shardctl("convert", "tars", "--to", "shard", "-o", "back")
+        self.assertEqual(self.columns("back"), self.columns("numbers.shard"))
+        times = ["timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns", "days"]
+        self.shardctl("convert", "numbers.shard", "--to", "mds", "--columns", ",".join(times), "-o", "mds")
+        self.assertEqual({column["type"] for column in self.columns("mds").values()}, {"i64", "ndarray", "utf8"} - {"utf8"})
+        self.shardctl("convert", "mds", "--to", "shard", "-o", "from_mds")
+        self.assertEqual({name: column["type"] for name, column in self.columns("from_mds").items() if name != "days"},
+                         {name: name for name in times[:-1]})
+        for column in ("f8e4m3", "complex64", "matrix", "scales"):
+            run = self.shardctl("convert", "numbers.shard", "--to", "mds", "--columns", column, "-o", "refused", code=2)
+            self.assertIn("MDS has no", run.stderr)
+
+    def test_column_metadata(self):
+        twin = self.golden_shard("column-metadata")
+        self.assertEqual([column.get("metadata") for column in self.columns("column-metadata.shard").values()],
+                         [column["metadata"] for column in twin["columns"]])
+        text = self.shardctl("inspect", "column-metadata.shard").stdout
+        self.assertIn("\nmetadata of column image:\n  größe: µm\n  media_type: image/webp\n", text)
 
 
 class StandardOutputTest(CliTest):

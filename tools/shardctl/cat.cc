@@ -22,7 +22,7 @@ bool IsText(const shardkit::Column& column) {
 absl::StatusOr<bool> CopyOrDecode(const shardkit::DatasetReader& dataset, uint64_t sample, size_t column, bool decode,
                                   const shardkit::ByteSink& sink) {
   const shardkit::Column& described = dataset.columns()[column];
-  if (!decode || shardkit::IsByteString(described.type)) return dataset.CopyValue(sample, column, sink);
+  if (!decode || shardkit::IsByteString(described)) return dataset.CopyValue(sample, column, sink);
   shardkit::BlockBuffer buffer;
   const absl::StatusOr<std::optional<std::string_view>> value = dataset.ReadValue(sample, column, &buffer);
   if (!value.ok()) return value.status();
@@ -93,7 +93,7 @@ int RunCat(int argc, char** argv) {
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);
   if (!column.ok()) return Fail(column.status());
   const shardkit::Column& described = dataset.columns()[*column];
-  const bool binary = !IsText(described) && !(decode && !shardkit::IsByteString(described.type));
+  const bool binary = !IsText(described) && !(decode && !shardkit::IsByteString(described));
   if (!output.has_value() && binary && !force && StdoutIsTerminal()) {
     return line.UsageError("column " + Quote(*column_name) + " is " + TypeText(described) +
                            " and standard output a terminal: use -o FILE, a pipe, --decode or --force");

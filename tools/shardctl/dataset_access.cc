@@ -114,6 +114,9 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
 
 std::string TypeText(const shardkit::Column& column) {
   std::string text(shardkit::TypeName(column.type));
+  if (!shardkit::IsKnownType(column.type) && column.fixed_size()) {
+    return text + " of " + std::to_string(*column.fixed_size()) + " bytes";
+  }
   if (column.type != shardkit::Type::kNdarray) return text;
   text += " " + std::string(shardkit::TypeName(column.dtype));
   return text + (column.shape.has_value() ? ShapeText(*column.shape) : "[...]");
@@ -122,14 +125,21 @@ std::string TypeText(const shardkit::Column& column) {
 Json ColumnJson(const shardkit::Column& column) {
   Json document;
   document["name"] = column.name;
-  document["type"] = shardkit::TypeName(column.type);
-  if (column.type == shardkit::Type::kNdarray) {
-    document["dtype"] = shardkit::TypeName(column.dtype);
+  // As in the manifest, a number that is not known stands for itself.
+  const auto type = [](shardkit::Type of) {
+    return shardkit::IsKnownType(of) ? Json(shardkit::TypeName(of)) : Json(static_cast<int>(of));
+  };
+  document["type"] = type(column.type);
+  if (column.type == shardkit::Type::kNdarray || !shardkit::IsKnownType(column.type)) {
+    document["dtype"] = type(column.dtype);
     document["shape"] = column.shape.has_value() ? Json(*column.shape) : Json(nullptr);
   }
-  document["codec"] = shardkit::CodecName(column.codec);
+  document["codec"] = shardkit::IsKnownCodec(column.codec) ? Json(shardkit::CodecName(column.codec))
+                                                           : Json(static_cast<int>(column.codec));
   document["nullable"] = column.nullable;
   document["key"] = column.is_key;
+  if (const auto size = column.fixed_size()) document["value_size"] = *size;
+  if (!column.metadata.empty()) document["metadata"] = column.metadata;
   return document;
 }
 

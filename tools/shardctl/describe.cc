@@ -148,6 +148,7 @@ Description DescribeArray(const shardkit::Column& column, std::string_view value
 }  // namespace
 
 Description DescribeValue(const shardkit::Column& column, std::string_view value, uint64_t length) {
+  if (!column.has_known_type()) return DescribeBytes(value, length);
   switch (column.type) {
     case Type::kJpeg:
       return DescribeJpeg(value, length);

@@ -143,6 +143,12 @@ void PrintColumns(const shardkit::DatasetReader& dataset, const Facts& facts) {
   Stdout().Write("\n" + table.Format());
 }
 
+void PrintMetadata(const shardkit::Metadata& metadata) {
+  for (const auto& [name, value] : metadata) {
+    Stdout().Write("  " + Printable(name) + ": " + Printable(value) + "\n");
+  }
+}
+
 void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
   const shardkit::Manifest& manifest = dataset.manifest();
   Stdout().Write(Printable(dataset.path()) + ": " + (facts.is_directory ? "dataset" : "shard") + " of " +
@@ -155,11 +161,14 @@ void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
     Stdout().Write("content hash: " + shardkit::ToHex(manifest.shards[0].content_hash) + "\n");
   }
   PrintColumns(dataset, facts);
+  for (const shardkit::Column& column : dataset.columns()) {
+    if (column.metadata.empty()) continue;
+    Stdout().Write("\nmetadata of column " + Printable(column.name) + ":\n");
+    PrintMetadata(column.metadata);
+  }
   if (manifest.metadata.empty()) return;
   Stdout().Write("\nmetadata:\n");
-  for (const auto& [name, value] : manifest.metadata) {
-    Stdout().Write("  " + Printable(name) + ": " + Printable(value) + "\n");
-  }
+  PrintMetadata(manifest.metadata);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Front {
 absl::StatusOr<std::optional<Front>> ReadFront(const shardkit::DatasetReader& dataset, uint64_t sample, size_t column,
                                                shardkit::BlockBuffer* buffer) {
   Front front;
-  if (!shardkit::IsByteString(dataset.columns()[column].type)) {
+  if (!shardkit::IsByteString(dataset.columns()[column])) {
     const absl::StatusOr<std::optional<std::string_view>> value = dataset.ReadValue(sample, column, buffer);
     if (!value.ok()) return value.status();
     if (!value->has_value()) return std::nullopt;
@@ -55,6 +55,12 @@ int InspectSample(const shardkit::DatasetReader& dataset, uint64_t sample, bool 
   shardkit::BlockBuffer buffer;
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
+    if (!shardkit::IsKnownCodec(column.codec)) {
+      document["columns"].push_back(ColumnJson(column));
+      table.AddRow({Printable(column.name), TypeText(column),
+                    shardkit::CodecName(column.codec) + ", which this version does not know"});
+      continue;
+    }
     const absl::StatusOr<std::optional<Front>> value = ReadFront(dataset, sample, i, &buffer);
     if (!value.ok()) return Fail(value.status());
     Json entry{{"name", column.name}, {"type", shardkit::TypeName(column.type)}, {"present", value->has_value()}};

@@ -28,6 +28,15 @@ float HalfToFloat(uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
 }
 
+float E4m3ToFloat(uint8_t bits) {
+  const int exponent = bits >> 3 & 15;
+  const int mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::nanf("");
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                        : std::ldexp(static_cast<float>(mantissa + 8), exponent - 10);
+  return (bits & 128) != 0 ? -magnitude : magnitude;
+}
+
 template <typename Number>
 std::string Shortest(Number value) {
   if constexpr (std::is_floating_point_v<Number>) {
@@ -39,9 +48,17 @@ std::string Shortest(Number value) {
   return error == std::errc() ? std::string(buffer.data(), end) : "?";
 }
 
+// "1.5-2j", as Python writes it but for the parentheses.
+std::string ComplexText(Type part, const char* bytes) {
+  const std::string imaginary = ScalarText(part, bytes + shardkit::ScalarSize(part));
+  return ScalarText(part, bytes) + (imaginary[0] == '-' ? "" : "+") + imaginary + "j";
+}
+
 }  // namespace
 
 std::string ScalarText(Type type, const char* bytes) {
+  if (type == Type::kComplex64) return ComplexText(Type::kF32, bytes);
+  if (type == Type::kComplex128) return ComplexText(Type::kF64, bytes);
   const uint64_t bits = LoadLittleEndian(bytes, shardkit::ScalarSize(type));
   switch (type) {
     case Type::kI8:
@@ -51,12 +68,20 @@ std::string ScalarText(Type type, const char* bytes) {
     case Type::kI32:
       return Shortest(static_cast<int32_t>(bits));
     case Type::kI64:
+    case Type::kTimestampS:
+    case Type::kTimestampMs:
+    case Type::kTimestampUs:
+    case Type::kTimestampNs:
       return Shortest(static_cast<int64_t>(bits));
     case Type::kU8:
     case Type::kU16:
     case Type::kU32:
     case Type::kU64:
       return Shortest(bits);
+    case Type::kF8E4M3:
+      return Shortest(E4m3ToFloat(static_cast<uint8_t>(bits)));
+    case Type::kF8E5M2:  // the upper half of an f16
+      return Shortest(HalfToFloat(static_cast<uint16_t>(bits << 8)));
     case Type::kF16:
       return Shortest(HalfToFloat(static_cast<uint16_t>(bits)));
     case Type::kBf16:
@@ -73,7 +98,8 @@ std::string ScalarText(Type type, const char* bytes) {
 }
 
 bool IsJsonText(const std::string& scalar_text) {
-  return scalar_text != "?" && scalar_text != "nan" && scalar_text != "inf" && scalar_text != "-inf";
+  return scalar_text != "?" && scalar_text != "nan" && scalar_text != "inf" && scalar_text != "-inf" &&
+         !scalar_text.ends_with('j');
 }
 
 Json ScalarJson(Type type, const char* bytes) {

@@ -20,6 +20,23 @@ Column MakeColumn(const char* name, Type type) {
   return column;
 }
 
+// The class of each label, as a JSON array. Empty when one is not UTF-8: its samples fail, because their keys are not
+// UTF-8 either.
+std::optional<std::string> ClassList(const std::map<std::string, int64_t, std::less<>>& labels) {
+  std::string list = "[";
+  for (const auto& [name, label] : labels) {
+    if (label > 0) list += ", ";
+    if (!AppendPythonJsonString(name, &list)) return std::nullopt;
+  }
+  return list + "]";
+}
+
+Column LabelColumn(const std::map<std::string, int64_t, std::less<>>& labels) {
+  Column column = MakeColumn("label", Type::kI64);
+  if (const auto classes = ClassList(labels)) column.metadata[kClassNames] = *classes;
+  return column;
+}
+
 }  // namespace
 
 // Images in formats that type image does not have (ppm, pgm) are recognized by their extension and kept as bytes.
@@ -62,16 +79,13 @@ ImageFolderSource::ImageFolderSource(std::vector<std::string> inputs,
       options_(options),
       labels_(std::move(labels)),
       images_(/*nullable=*/false, options.types),
-      label_(MakeColumn("label", Type::kI64)),
+      label_(LabelColumn(labels_)),
       class_name_(MakeColumn("class_name", Type::kUtf8)) {}
 
 std::map<std::string, std::string> ImageFolderSource::metadata() const {
-  std::string list = "[";
-  for (const auto& [name, label] : labels_) {
-    if (label > 0) list += ", ";
-    if (!AppendPythonJsonString(name, &list)) return {};  // its samples fail, because their keys are not UTF-8
-  }
-  return {{"imagefolder.classes", list + "]"}};
+  const auto classes = ClassList(labels_);
+  if (!classes) return {};
+  return {{"imagefolder.classes", *classes}};
 }
 
 absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {

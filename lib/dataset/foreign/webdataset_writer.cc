@@ -62,7 +62,7 @@ class WebDatasetWriter final : public ForeignJob {
   absl::Status AppendSample(const Sample& sample, uint64_t /*next_position*/) override {
     members_.clear();
     for (const Field& field : sample.fields) {
-      if (!IsByteString(field.column->type)) {
+      if (!IsByteString(*field.column)) {
         return InvalidArgument("column \"", field.column->name, "\": a tar holds byte strings, no ",
                                TypeName(field.column->type));
       }

@@ -217,7 +217,24 @@ class ShardRepair {
     }
   }
 
+  // What repair cannot do for columns whose values it cannot read.
+  absl::Status CheckCodecs() {
+    for (const Column& column : header_.header.schema.columns()) {
+      if (IsKnownCodec(column.codec)) continue;
+      if (column.is_key) {
+        return Unimplemented("key column \"", column.name, "\" has ", CodecName(column.codec),
+                             ", which this version does not know, so that the key index cannot be made: repair it with "
+                             "a newer version");
+      }
+      report_.notes.push_back(StrCat("column \"", column.name, "\" has ", CodecName(column.codec),
+                                     ", which this version does not know: its chunks are copied where their checksums "
+                                     "hold, and the footer says nothing of its values"));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Write() {
+    SHARDKIT_RETURN_IF_ERROR(CheckCodecs());
     const bool nothing = std::ranges::none_of(selection_.pieces, [&](const ShardPiece& piece) {
       return piece.found && MayYield(scan_.blocks[*piece.found]);
     });

@@ -30,6 +30,9 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
                                            const Cancellation* cancellation) {
   const BlockInfo& info = shard.blocks()[index];
   if (info.length > kLargestBlock) return DataLoss("the block is too large to be taken apart");
+  for (const Column& column : shard.schema().columns()) {
+    if (!IsKnownCodec(column.codec)) return DataLoss("a column of an unknown codec cannot be taken apart");
+  }
   BlockBuffer heads, records;
   BlockView view;
   SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &heads, &view));

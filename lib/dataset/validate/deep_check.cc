@@ -32,6 +32,7 @@ absl::Status DeepChecker::CheckImage(std::string_view value) {
 }
 
 absl::Status DeepChecker::Check(const Column& column, std::string_view value) {
+  if (!column.has_known_type()) return absl::OkStatus();
   switch (column.type) {
     case Type::kUtf8:
       return ValidUtf8(value) ? absl::OkStatus() : DataLoss("utf8: is not valid UTF-8");

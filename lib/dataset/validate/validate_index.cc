@@ -25,8 +25,8 @@ absl::Status ShardIndexCheck::Begin(const NativeShardReader& shard) {
       entry.block_count != shard.blocks().size() || entry.file_length != shard.file_length()) {
     return Problem("wrong entry");
   }
-  const auto& blobs = shard.schema().blob_columns();
-  for (const size_t column : schema_.blob_columns()) {
+  const auto& blobs = shard.schema().indexed_columns();
+  for (const size_t column : schema_.indexed_columns()) {
     const auto same_name = [&](size_t blob) { return shard.schema()[blob].name == schema_[column].name; };
     const auto found = std::ranges::find_if(blobs, same_name);
     positions_.push_back(found == blobs.end() ? kMissing : static_cast<size_t>(found - blobs.begin()));

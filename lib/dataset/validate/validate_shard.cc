@@ -36,6 +36,20 @@ std::string FirstDifference(const ColumnStatistics& a, const ColumnStatistics& b
   return StrCat("length_histogram entry ", differs.in1 - a.length_histogram.begin());
 }
 
+// Copies from the stored statistics what cannot be compared: the range of a type that is not known, and of a codec that
+// is not known all but the stored bytes.
+void TakeUnknown(const Column& column, const ColumnStatistics& stored, ColumnStatistics* found) {
+  if (!IsKnownCodec(column.codec)) {
+    const uint64_t bytes = found->stored_bytes;
+    *found = stored;
+    found->stored_bytes = bytes;
+  } else if (!IsKnownType(column.type)) {
+    found->range_kind = stored.range_kind;
+    found->minimum = stored.minimum;
+    found->maximum = stored.maximum;
+  }
+}
+
 class BlockCheck {
  public:
   BlockCheck(const NativeShardReader& shard, size_t index, const ValidateOptions& options, BlockBuffer* buffer)
@@ -51,7 +65,7 @@ class BlockCheck {
     const bool whole = RoundUp(info.length, shard_.alignment()) <= kWholeBlock;
     BlockView view;
     const absl::Status read =
-        whole ? shard_.ReadBlock(index_, {}, &buffer_, &view) : shard_.ReadHeads(index_, &buffer_, &view);
+        whole ? shard_.ReadUnderstood(index_, &buffer_, &view) : shard_.ReadHeads(index_, &buffer_, &view);
     if (!read.ok()) {
       if (!IsDamage(read)) return read;
       findings_.problems.emplace_back(ToStd(read.message()));
@@ -70,7 +84,9 @@ class BlockCheck {
       const format::ColumnEntry& entry = header.columns[i];
       const ColumnView& column = view.column(i);
       findings_.statistics[i].stored_bytes = entry.stored_length + entry.values_length;
-      if (shard_.schema()[i].is_blob() && !whole) {
+      if (!IsKnownCodec(shard_.schema()[i].codec)) {
+        if (!whole) SHARDKIT_RETURN_IF_ERROR(StreamUnknown(i, entry));
+      } else if (shard_.schema()[i].is_blob() && !whole) {
         SHARDKIT_RETURN_IF_ERROR(StreamColumn(i, column, entry));
       } else {
         CheckColumn(i, column);
@@ -162,6 +178,25 @@ class BlockCheck {
     return absl::OkStatus();
   }
 
+  // Checks the values chunk of a column whose codec is not known.
+  absl::Status StreamUnknown(size_t i, const format::ColumnEntry& entry) {
+    if (!shard_.schema()[i].is_blob()) return absl::OkStatus();
+    const uint64_t begin = shard_.blocks()[index_].offset + entry.values_offset;
+    const uint64_t length = RoundUp(entry.values_length, format::kChunkAlignment);
+    StreamingHash64 hash;
+    for (uint64_t done = 0; done < length; done += piece_.size()) {
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(begin + done, length - done));
+      hash.Update(piece);
+      const uint64_t values =
+          std::min<uint64_t>(piece.size(), entry.values_length - std::min(done, entry.values_length));
+      if (!format::AllZero(piece.substr(values))) {
+        ReportColumn(i, DataLoss("padding after the values chunk is not zero"));
+      }
+    }
+    if (hash.Digest() != entry.values_checksum) ReportColumn(i, DataLoss("values chunk checksum is wrong"));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::string_view> ReadPiece(uint64_t offset, uint64_t length) {
     if (cancellation_) SHARDKIT_RETURN_IF_ERROR(cancellation_->Check("checking a large value"));
     piece_.resize_discard(std::min(kPiece, length));
@@ -222,7 +257,7 @@ absl::Status ShardAccount::CheckKeyIndex(const ProblemSink& report) {
     report(std::string(ToStd(stored.status().message())));
   } else if (absl::Status status = format::CheckKeyIndex(*stored); !status.ok()) {
     report(StrCat(shard_.path(), ": ", ToStd(status.message())));
-  } else if (complete_) {
+  } else if (complete_ && IsKnownCodec(shard_.schema()[*shard_.schema().key_column()].codec)) {
     const absl::Status same = format::CompareKeyIndex(*stored, key_hashes_);
     if (!same.ok()) report(StrCat(shard_.path(), ": ", ToStd(same.message())));
   }
@@ -255,6 +290,7 @@ absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>*
     report(std::string(ToStd(bytes.status().message())));
     return absl::OkStatus();
   }
+  if (!format::TypesAreKnown(shard_.schema())) return absl::OkStatus();  // which columns have a range is not known
   const auto stored = format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), *bytes);
   if (!stored.ok()) {
     report(StrCat(shard_.path(), ": ", ToStd(stored.status().message())));
@@ -264,12 +300,13 @@ absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>*
                             format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), block_ranges_));
   for (size_t i = 0; i < stored->ranges.size(); ++i) {
     const size_t block = i / stored->columns.size(), column = stored->columns[i % stored->columns.size()];
-    if (!readable_[block] || stored->ranges[i] == actual.ranges[i]) continue;
+    if (!readable_[block] || !IsKnownCodec(shard_.schema()[column].codec)) continue;
+    if (stored->ranges[i] == actual.ranges[i]) continue;
     report(StrCat(shard_.path(), ": block ranges: block ", block, ": column ", column, " \"",
                   shard_.schema()[column].name, "\": its range is not that of its values"));
   }
   // Where all blocks can be read, both are compared with the values.
-  if (complete_ || statistics == nullptr) return absl::OkStatus();
+  if ((complete_ && format::RangesCanBeFound(shard_.schema())) || statistics == nullptr) return absl::OkStatus();
   const absl::Status same = format::CompareBlockRanges(shard_.schema(), *stored, *statistics);
   if (!same.ok()) report(StrCat(shard_.path(), ": ", ToStd(same.message())));
   return absl::OkStatus();
@@ -308,6 +345,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     report(std::string(ToStd(statistics.status().message())));
   } else if (complete_) {
     for (size_t i = 0; i < statistics_.size(); ++i) {
+      TakeUnknown(shard_.schema()[i], (*statistics)[i], &statistics_[i]);
       if ((*statistics)[i] == statistics_[i]) continue;
       report(StrCat(shard_.path(), ": statistics: column ", i, " \"", shard_.schema()[i].name,
                     "\": ", FirstDifference((*statistics)[i], statistics_[i]), " is not that of its values"));

@@ -27,7 +27,7 @@ struct NdarrayView {
 absl::Status AppendNdarray(Type dtype, std::span<const uint64_t> shape, std::string_view data, std::string* out);
 
 // Parses a value of `column`, whose type is kNdarray, with or without a shape in the schema. DataLoss when the bytes do
-// not match the column.
+// not match the column; Unimplemented when its dtype is not known.
 absl::StatusOr<NdarrayView> ParseNdarray(const Column& column, std::string_view value);
 
 }  // namespace shardkit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +13,9 @@
 
 namespace shardkit {
 
-// The numbers are those stored in files (format-spec/registry.md).
-enum class Type : uint8_t {
+// The numbers are those stored in files (format-spec/registry.md). A shard of a later version may have others: a column
+// of such a type is handled as bytes.
+enum class Type : uint16_t {
   kBytes = 1,
   kUtf8 = 2,
   kJson = 3,   // UTF-8 JSON text, kept byte for byte
@@ -32,26 +34,53 @@ enum class Type : uint8_t {
   kBf16 = 25,
   kF32 = 26,
   kF64 = 27,
-  kBool = 28,  // one byte, 0 or 1
+  kBool = 28,       // one byte, 0 or 1
+  kF8E4M3 = 29,     // OCP FP8 E4M3: no infinities, NaN only with all bits of exponent and mantissa
+  kF8E5M2 = 30,     // OCP FP8 E5M2
+  kComplex64 = 31,  // two f32: real part, imaginary part
   kNdarray = 32,
-  kRle = 33,  // a list of masks, see rle.h
+  kRle = 33,          // a list of masks, see rle.h
+  kComplex128 = 64,   // two f64: real part, imaginary part
+  kTimestampS = 65,   // i64: seconds since 1970-01-01T00:00:00Z, without leap seconds
+  kTimestampMs = 66,  // the same in milliseconds, and so on
+  kTimestampUs = 67,
+  kTimestampNs = 68,
 };
 
+// As with types, a shard may have others. The values of such a column cannot be read, all else can.
 enum class Codec : uint8_t {
   kNone = 0,
   kZstd = 1,
 };
 
-// "jpeg", "f32", …; "?" for a value outside the enumeration.
-std::string_view TypeName(Type type);
-std::string_view CodecName(Codec codec);
+// How a column's values lie in a block (format-spec/spec.md, section 3). The numbers are those stored in files.
+enum class Storage : uint8_t {
+  kDerived = 0,  // never stored: Schema::Create finds the storage that type, shape and codec give
+  kFixed = 1,    // all values have value_size bytes
+  kInline = 2,   // of variable size, in the head chunk
+  kBlob = 3,     // of variable size, in a values chunk, each with its own checksum
+};
+
+// Whether the number is one of the enumeration above.
+bool IsKnownType(Type type);
+bool IsKnownCodec(Codec codec);
+
+// "jpeg", "f32", …; "type 77" and "codec 9" for a number that is not known.
+std::string TypeName(Type type);
+std::string CodecName(Codec codec);
 std::optional<Type> TypeFromName(std::string_view name);
+
+// Names to values, both UTF-8; names without NUL and line feed. Names beginning "shardkit." are Shardkit's own.
+using Metadata = std::map<std::string, std::string>;
 
 // Bytes of one scalar of `type`, or 0 when `type` is not a scalar.
 uint32_t ScalarSize(Type type);
 
 // True for bytes, utf8, json, jpeg, png and image: the value is a plain byte string.
 bool IsByteString(Type type);
+
+// Well-known names of column metadata (format-spec/registry.md, "Metadata of columns").
+inline constexpr char kClassNames[] = "class_names";  // JSON array of strings: value i of the column means class i
 
 // True for jpeg, png and image.
 bool IsImage(Type type);
@@ -62,25 +91,41 @@ inline constexpr size_t kMaxColumnNameBytes = 255;
 inline constexpr size_t kMaxRank = 8;
 
 struct Column {
-  std::string name;  // 1 to kMaxColumnNameBytes bytes of UTF-8, unique in the schema
+  std::string name;  // 1 to kMaxColumnNameBytes bytes of UTF-8 without NUL and line feed, unique in the schema
   Type type = Type::kBytes;
   Codec codec = Codec::kNone;
   bool nullable = false;  // samples may lack the value
   bool is_key = false;    // the sample's key: utf8, not nullable; at most one column
 
   // Only for kNdarray: the element type (a scalar), and the shape when all values have the same one (slowest dimension
-  // first, at most kMaxRank dimensions). Without a shape, each value stores its own.
+  // first, at most kMaxRank dimensions). Without a shape, each value stores its own. Of a type that is not known both
+  // are kept as the file has them.
   Type dtype = Type::kU8;
   std::optional<std::vector<uint64_t>> shape;
 
-  bool operator==(const Column&) const = default;
+  // Schema::Create sets these in a column of a known type, and checks them when they are set. A column of another type
+  // has a storage, and a value_size (at most 2^40 bytes) when that is kFixed.
+  Storage storage = Storage::kDerived;
+  uint64_t value_size = 0;
 
-  // Bytes of each value when the type gives all the same size (scalars; ndarray with a shape); else empty.
+  // What the values mean, for those who use them (format-spec/registry.md, "Metadata of columns").
+  Metadata metadata;
+
+  // Sets the codec, and of values of variable size the storage that goes with it.
+  void SetCodec(Codec to);
+
+  // Whether all fields are the same, a storage that is derived being the same as one that is set.
+  bool operator==(const Column& other) const;
+
+  // Whether more can be made of the values than bytes: false when the type, or the dtype of an ndarray, is not known.
+  bool has_known_type() const;
+
+  // Bytes of each value when all have the same size; else empty.
   std::optional<uint64_t> fixed_size() const;
 
   // Values of variable size, stored uncompressed, each with its own checksum and an entry in the offset index. So each
   // can be read and checked without its neighbours.
-  bool is_blob() const { return codec == Codec::kNone && !fixed_size().has_value(); }
+  bool is_blob() const;
 };
 
 // Immutable once made. Thread-safe.
@@ -100,8 +145,10 @@ class Schema {
 
   std::optional<size_t> key_column() const { return key_column_; }
 
-  // Positions of the blob columns, ascending.
+  // Positions of the blob columns, ascending; and of those among them whose records the offset index lists: all but
+  // those of a codec that is not known.
   const std::vector<size_t>& blob_columns() const { return blob_columns_; }
+  const std::vector<size_t>& indexed_columns() const { return indexed_columns_; }
 
   bool operator==(const Schema& other) const { return columns_ == other.columns_; }
 
@@ -109,15 +156,20 @@ class Schema {
   std::vector<Column> columns_;
   std::optional<size_t> key_column_;
   std::vector<size_t> blob_columns_;
+  std::vector<size_t> indexed_columns_;
 };
+
+// True when the values are handled as bytes: a byte string, or of a type that is not known.
+bool IsByteString(const Column& column);
 
 // The narrowest type that holds values of both, or empty when there is none. Equal types give that type; json and utf8
 // give utf8; jpeg, png and image give image; any other two byte strings give bytes.
 std::optional<Type> CommonType(Type a, Type b);
 
 // The schema that holds the samples of both: the columns of `a` in its order, then those that only `b` has. A column
-// that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. InvalidArgument, naming
-// the column, when there is no common type or when codecs, dtypes or shapes differ.
+// that one of them lacks, or that is nullable in one, becomes nullable; types as CommonType. A column that both have
+// keeps the metadata that are the same in both. InvalidArgument, naming the column, when there is no common type or
+// when codecs, dtypes, shapes or sizes differ.
 absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b);
 
 }  // namespace shardkit

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,6 @@ using Sha256 = std::array<uint8_t, 32>;
 // Lower-case hexadecimal digits, two for each byte.
 std::string ToHex(const ContentHash& hash);
 std::string ToHex(const Sha256& hash);
-
-// Names to values, both UTF-8. Names beginning "shardkit." are Shardkit's own.
-using Metadata = std::map<std::string, std::string>;
 
 // An entry of the block directory (format-spec/spec.md, section 5).
 struct BlockInfo {

@@ -124,10 +124,10 @@ class ShardReader {
   virtual absl::StatusOr<BlockRanges> ReadBlockRanges() const;
 
   // Reads block `index` (below blocks().size()) with the columns at `columns`, positions in the schema; empty means
-  // all. The view borrows *buffer (or the memory map) until the buffer's next use. Reading every column is one request
-  // for the whole block. Otherwise only the requested chunks are read, and what lies between two of them when that is
-  // little: the first such call for a shard also reads the copy of all block headers in the footer. In a shard without
-  // that copy, each call reads the block's header, too.
+  // all. Unimplemented when the codec of one of them is not known. The view borrows *buffer (or the memory map) until
+  // the buffer's next use. Reading every column is one request for the whole block. Otherwise only the requested chunks
+  // are read, and what lies between two of them when that is little: the first such call for a shard also reads the
+  // copy of all block headers in the footer. In a shard without that copy, each call reads the block's header, too.
   virtual absl::Status ReadBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
                                  BlockView* view) const = 0;
 

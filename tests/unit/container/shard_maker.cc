@@ -13,8 +13,10 @@
 namespace shardkit {
 namespace {
 
-constexpr Type kScalars[] = {Type::kI8,  Type::kI16, Type::kI32, Type::kI64,  Type::kU8,  Type::kU16, Type::kU32,
-                             Type::kU64, Type::kF16, Type::kF32, Type::kBf16, Type::kF64, Type::kBool};
+constexpr Type kScalars[] = {Type::kI8,        Type::kI16,        Type::kI32,        Type::kI64,        Type::kU8,
+                             Type::kU16,       Type::kU32,        Type::kU64,        Type::kF16,        Type::kF32,
+                             Type::kBf16,      Type::kF64,        Type::kBool,       Type::kF8E4M3,     Type::kF8E5M2,
+                             Type::kComplex64, Type::kComplex128, Type::kTimestampS, Type::kTimestampNs};
 constexpr Type kOthers[] = {Type::kBytes, Type::kUtf8,  Type::kJson, Type::kJpeg,
                             Type::kPng,   Type::kImage, Type::kRle,  Type::kNdarray};
 
@@ -68,6 +70,9 @@ Schema RandomSchema(Random& random, size_t max_columns) {
         random.Chance(2) ? kScalars[random.Below(std::size(kScalars))] : kOthers[random.Below(std::size(kOthers))];
     column.codec = random.Chance(2) ? Codec::kZstd : Codec::kNone;
     column.nullable = random.Chance(2);
+    for (uint64_t entries = random.Chance(3) ? random.Below(4) : 0; entries-- > 0;) {
+      column.metadata[Text(random, random.Below(9))] = Text(random, random.Below(40));
+    }
     if (column.type != Type::kNdarray) continue;
     column.dtype = kScalars[random.Below(std::size(kScalars))];
     if (random.Chance(2)) continue;

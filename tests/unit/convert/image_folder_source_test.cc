@@ -55,6 +55,7 @@ TEST_F(ImageFolderTest, InitialColumns) {
   const auto columns = (*source)->InitialColumns();
   ASSERT_TRUE(columns.ok());
   ASSERT_EQ(columns->size(), 4u);
+  EXPECT_EQ((*columns)[2].metadata, (Metadata{{"class_names", R"(["a"])"}}));
   EXPECT_EQ((*columns)[1].name, "image");
   EXPECT_EQ((*columns)[1].type, Type::kJpeg);
   EXPECT_FALSE((*columns)[1].nullable);

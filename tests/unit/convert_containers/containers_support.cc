@@ -122,14 +122,16 @@ std::string DatasetGenerator::RandomBytes(uint64_t count) {
 }
 
 Column DatasetGenerator::MakeRandomColumn(std::string name, Target target) {
-  static constexpr std::array kTypes = {Type::kBytes, Type::kUtf8, Type::kJson, Type::kJpeg, Type::kPng,
-                                        Type::kImage, Type::kI8,   Type::kI16,  Type::kI32,  Type::kI64,
-                                        Type::kU8,    Type::kU16,  Type::kU32,  Type::kU64,  Type::kF16,
-                                        Type::kBf16,  Type::kF32,  Type::kF64,  Type::kBool, Type::kRle};
+  static constexpr std::array kTypes = {
+      Type::kBytes, Type::kUtf8,   Type::kJson,      Type::kJpeg,       Type::kPng,         Type::kImage,
+      Type::kI8,    Type::kI16,    Type::kI32,       Type::kI64,        Type::kU8,          Type::kU16,
+      Type::kU32,   Type::kU64,    Type::kF16,       Type::kBf16,       Type::kF32,         Type::kF64,
+      Type::kBool,  Type::kF8E4M3, Type::kComplex64, Type::kTimestampS, Type::kTimestampNs, Type::kRle};
   constexpr size_t kFirstScalar = 6;
   const auto suits = [&](Type type) {
     if (type == Type::kRle) return !target.mds && !target.tar;
-    return !target.mds || (type != Type::kBf16 && type != Type::kBool);
+    return !target.mds ||
+           (type != Type::kBf16 && type != Type::kBool && type != Type::kF8E4M3 && type != Type::kComplex64);
   };
   const auto pick = [&](size_t begin, size_t end) {
     while (true) {

@@ -10,9 +10,11 @@ namespace {
 using namespace std::string_literals;
 
 constexpr std::pair<Type, std::string_view> kElements[] = {
-    {Type::kI8, "|i1"},  {Type::kI16, "<i2"}, {Type::kI32, "<i4"}, {Type::kI64, "<i8"}, {Type::kU8, "|u1"},
-    {Type::kU16, "<u2"}, {Type::kU32, "<u4"}, {Type::kU64, "<u8"}, {Type::kF16, "<f2"}, {Type::kBf16, "|V2"},
-    {Type::kF32, "<f4"}, {Type::kF64, "<f8"}, {Type::kBool, "|b1"}};
+    {Type::kI8, "|i1"},          {Type::kI16, "<i2"},        {Type::kI32, "<i4"},        {Type::kI64, "<i8"},
+    {Type::kU8, "|u1"},          {Type::kU16, "<u2"},        {Type::kU32, "<u4"},        {Type::kU64, "<u8"},
+    {Type::kF16, "<f2"},         {Type::kBf16, "|V2"},       {Type::kF32, "<f4"},        {Type::kF64, "<f8"},
+    {Type::kBool, "|b1"},        {Type::kF8E4M3, "|V1"},     {Type::kF8E5M2, "|V1"},     {Type::kComplex64, "<c8"},
+    {Type::kComplex128, "<c16"}, {Type::kTimestampS, "<i8"}, {Type::kTimestampNs, "<i8"}};
 
 std::string Npy(Type dtype, const std::vector<uint64_t>& shape, std::string_view data) {
   std::string file;

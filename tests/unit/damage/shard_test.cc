@@ -87,7 +87,7 @@ TEST(ShardDamage, WithADictionary) {
 // Of a dataset: the shards are as above.
 TEST(DatasetDamage, OfManifestAndIndex) {
   const Column blob{.name = "blob", .type = Type::kBytes, .nullable = true};
-  const Column label{.name = "label", .type = Type::kI32};
+  const Column label{.name = "label", .type = Type::kI32, .metadata = {{"unit", "m"}}};
   const std::string number("\1\0\0\0", 4);
   const std::vector<OwnedSample> samples = {{"a", {{&blob, "first value"}, {&label, number}}},
                                             {"b", {{&label, number}}},

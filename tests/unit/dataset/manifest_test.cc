@@ -18,7 +18,16 @@ Manifest MakeManifest() {
   shaped.shape = {2, 3};
   Column point = {.name = "point", .type = Type::kNdarray, .dtype = Type::kU8};
   point.shape.emplace();
-  manifest.schema = MakeSchema({KeyColumn(), ImageColumn(), array, shaped, point});
+  const Column later{.name = "later",
+                     .type = Type{77},
+                     .codec = Codec{9},
+                     .dtype = Type{300},
+                     .shape = {{2, uint64_t{1} << 63}},
+                     .storage = Storage::kFixed,
+                     .value_size = 7,
+                     .metadata = {{"unit", "m"}, {"\xe2\x82\xac", "line\nbreak"}}};
+  const Column inside{.name = "inside", .type = Type{78}, .codec = Codec{9}, .storage = Storage::kInline};
+  manifest.schema = MakeSchema({KeyColumn(), ImageColumn(), array, shaped, point, later, inside});
   manifest.metadata = {{"a", "1"}, {"\xe2\x82\xac", "line\nbreak"}};
   for (uint8_t i = 0; i < 3; ++i) {
     ManifestShard shard{"dir/" + std::to_string(i) + ".shard", 1000u + i, 10, 2, {}};
@@ -114,7 +123,7 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
       {"\"name\": \"image\"", "\"name\": \"\""},
       {"\"columns\": [", "\"columns\": [[],"},
       {"\"columns\": [", "\"columns\": [{},"},
-      {"\"metadata\": {", "\"metadata\": {\"x\": 1,"},
+      {"\n  \"metadata\": {", "\n  \"metadata\": {\"x\": 1,"},
       {"\"shards\": [", "\"shards\": [{},"},
       {"\"shards\": [", "\"shards\": [null,"},
       {"00000000000000000000000000000000", "0000000000000000000000000000000"},
@@ -132,11 +141,20 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
       {"\"features\": []", "\"features\": [\"\u00e9\", \"z\"]"},
       {"\"features\": [],", "\"features\": [], \"features\": [],"},
       {"\"features\": [],", "\"features\": [], \"f\\u0065atures\": [\"x\"],"},
-      {"\"metadata\": {", "\"metadata\": {\"a\": \"2\","},
+      {"\n  \"metadata\": {", "\n  \"metadata\": {\"a\": \"2\","},
       {"\"name\": \"image\",", "\"name\": \"image\", \"name\": \"picture\","},
       {"\"name\": \"image\",", "\"name\": \"image\", \"new\": 1, \"new\": 1,"},
       {"\"name\": \"dir/1.shard\",", "\"name\": \"dir/1.shard\", \"name\": \"dir/1.shard\","},
-      {"\"metadata\": {", "\"more\": {"},
+      {"\n  \"metadata\": {", "\n  \"more\": {"},
+      {", \"metadata\": {", ", \"metadata\": {\"x\": 1, "},
+      {", \"metadata\": {", ", \"metadata\": {\"a\\nb\": \"\", "},
+      {"\"value_size\": 7", "\"value_size\": -7"},
+      {"\"value_size\": 7", "\"value_size\": 1099511627777"},
+      {"\"codec\": 9", "\"codec\": 256"},
+      {"\"codec\": 9", "\"codec\": 1"},
+      {"\"type\": 77", "\"type\": 65536"},
+      {"\"type\": 77", "\"type\": 16"},
+      {"\"dtype\": 300", "\"dtype\": 65536"},
       {"\"columns\": [", "\"more\": ["},
       {"dir/1.shard", "dir/0.shard"},
       {"\"samples\": 10", "\"samples\": 4611686018427387905"},

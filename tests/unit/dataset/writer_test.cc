@@ -141,6 +141,48 @@ TEST(MergeSchemas, ColumnsKeepTheirOrderAndNewOnesFollow) {
                           column("c", Type::kU8, true), column("y", Type::kRle, true)}));
 }
 
+// A type that is not known unifies with itself alone.
+TEST(MergeSchemas, TypesOfLaterVersions) {
+  const auto one = [](Column column) {
+    column.name = "a";
+    return MakeSchema({std::move(column)});
+  };
+  const Column later{.type = Type{77}, .dtype = Type{5}, .shape = {{2}}, .storage = Storage::kFixed, .value_size = 3};
+  EXPECT_TRUE(*MergeSchemas(one(later), one(later)) == one(later));
+  std::vector<Column> others(5, later);
+  others[0].type = Type{78};
+  others[1].dtype = Type{6};
+  others[2].shape = {{3}};
+  others[3].value_size = 4;
+  others[4] = {.type = Type::kBytes};
+  for (const Column& other : others) {
+    EXPECT_TRUE(absl::IsInvalidArgument(MergeSchemas(one(later), one(other)).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(MergeSchemas(one(other), one(later)).status()));
+  }
+  const Column array{
+      .type = Type::kNdarray, .dtype = Type{300}, .shape = {{2}}, .storage = Storage::kFixed, .value_size = 3};
+  Column wider = array;
+  wider.value_size = 4;
+  EXPECT_TRUE(MergeSchemas(one(array), one(array)).ok());
+  EXPECT_FALSE(MergeSchemas(one(array), one(wider)).ok());
+  // Where a shard puts the values of a codec is its own business.
+  const Column inside{.codec = Codec{9}, .storage = Storage::kInline},
+      outside{.codec = Codec{9}, .storage = Storage::kBlob};
+  EXPECT_TRUE(*MergeSchemas(one(inside), one(outside)) == *MergeSchemas(one(outside), one(inside)));
+}
+
+TEST(MergeSchemas, KeepsTheMetadataInWhichAllAgree) {
+  const auto one = [](Metadata metadata) { return MakeSchema({{.name = "a", .metadata = std::move(metadata)}}); };
+  const std::vector<Schema> schemas = {one({{"x", "1"}, {"y", "1"}, {"z", "1"}}), one({{"x", "1"}, {"y", "2"}}),
+                                       MakeSchema({{.name = "b"}}), one({{"w", ""}, {"x", "1"}, {"y", "1"}})};
+  std::vector<size_t> order = {0, 1, 2, 3};
+  do {
+    Schema merged = schemas[order[0]];
+    for (size_t i = 1; i < order.size(); ++i) merged = *MergeSchemas(merged, schemas[order[i]]);
+    EXPECT_EQ(merged[*merged.Find("a")].metadata, (Metadata{{"x", "1"}}));
+  } while (std::ranges::next_permutation(order).found);
+}
+
 TEST_F(DatasetWriterTest, WidensTheSchemaAndStartsAShard) {
   const Column jpeg = {.name = "a", .type = Type::kJpeg, .nullable = true};
   const Column bytes = {.name = "a", .type = Type::kBytes, .nullable = true};
@@ -222,7 +264,7 @@ TEST_F(DatasetWriterTest, TheSameBytesForAnyNumberOfThreads) {
 
 TEST_F(DatasetWriterTest, MetadataIsInManifestAndShards) {
   DatasetWriterOptions options = SmallShards(2, 2);
-  options.shard.metadata = {{"who", "tests"}, {"", "empty name"}, {"quote\"\\\n", "\xe2\x82\xac"}};
+  options.shard.metadata = {{"who", "tests"}, {"", "empty name"}, {"quote\"\\\t", "\xe2\x82\xac\n"}};
   const auto summary = WriteDataset(*files_, "/data", MakeSamples(4), options);
   ASSERT_TRUE(summary.ok()) << summary.status();
   const auto manifest = ReadManifest(*files_, "/data");

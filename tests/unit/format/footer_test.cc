@@ -251,7 +251,7 @@ TEST(BlockRanges, RandomOnesComeBackAndMergeToTheStatistics) {
     for (size_t k = 0; k < blocks.size(); ++k) {
       for (size_t c = 0; c < schema.size(); ++c) {
         const BlockRange* const found = ranges->Find(k, c);
-        ASSERT_EQ(found != nullptr, ScalarSize(schema[c].type) != 0);
+        ASSERT_EQ(found != nullptr, RangeKindOf(schema[c].type) != RangeKind::kNone);
         if (found == nullptr) continue;
         const ColumnStatistics& wanted = blocks[k][c];
         const BlockRange range = {static_cast<uint32_t>(wanted.present_count), wanted.range_kind, wanted.minimum,

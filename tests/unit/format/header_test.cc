@@ -31,7 +31,7 @@ std::string With(std::string bytes, size_t offset, T value) {
 FileHeader Example() {
   FileHeader header;
   header.schema = *Schema::Create({{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true},
-                                   {.name = "a",
+                                   {.name = "ab",
                                     .type = Type::kNdarray,
                                     .nullable = true,
                                     .dtype = Type::kF32,
@@ -76,12 +76,12 @@ TEST(FileHeader, SchemaBytesAreThoseOfTheSpecification) {
   const std::string bytes = EncodeFileHeader(header);
   const std::string_view schema{
       "\2\0"
-      "\3key\2\1\2\0\0"
-      "\1a\x20\0\1\x1a\2\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0",
-      34};
+      "\3key\2\0\0\0\1\2\2\0\0\0\0\0"
+      "\2ab\x20\0\x1a\0\0\1\1\2\x18\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0",
+      57};
   EXPECT_EQ(LoadLittle<uint32_t>(bytes.data() + 28), schema.size());
   EXPECT_EQ(std::string_view(bytes).substr(40, schema.size()), schema);
-  EXPECT_EQ(header.length, 40u + 34 + 6 + 8);
+  EXPECT_EQ(header.length, 40u + 57 + 7 + 8);
 }
 
 TEST(FileHeader, EveryTruncationIsDamage) {
@@ -130,13 +130,13 @@ TEST(FileHeader, TheFirstDefectOfTheTableIsReported) {
     bytes = With(bytes, offset, value);
     EXPECT_NE(Message(bytes).find(found), std::string::npos) << Message(bytes) << "\nnot: " << found;
   };
-  damage(74, "DATA_LOSS: header: dictionary 0 belongs to column 9", uint32_t{9});
+  damage(97, "DATA_LOSS: header: dictionary 0 belongs to column 9", uint32_t{9});
   damage(43, "DATA_LOSS: schema: a column name is not valid UTF-8", uint8_t{0xff});
-  damage(57, "DATA_LOSS: schema: column 1: more than 8 dimensions", uint8_t{9});
-  damage(55, "DATA_LOSS: schema: column 1: reserved flag bits", uint8_t{0x80});
-  damage(54, "UNIMPLEMENTED: schema: column 1 \"a\" has unknown codec 7", uint8_t{7});
-  damage(53, "UNIMPLEMENTED: schema: column 1 \"a\" has unknown type 99", uint8_t{99});
-  damage(48, "DATA_LOSS: schema: column 0: reserved flag bits", uint8_t{0x80});
+  damage(93, "DATA_LOSS: schema: column 1: metadata: entry 0 is cut short", uint32_t{1});
+  damage(68, "DATA_LOSS: schema: column 1: more than 8 dimensions", uint8_t{9});
+  damage(67, "DATA_LOSS: schema: column 1: reserved flag bits", uint8_t{0x80});
+  damage(66, "DATA_LOSS: schema: column 1: storage 4 is not 1, 2 or 3", uint8_t{4});
+  damage(52, "DATA_LOSS: schema: column 0: reserved flag bits", uint8_t{0x80});
   damage(40, "DATA_LOSS: schema: 0 columns", uint16_t{0});
   damage(36, "DATA_LOSS: header: reserved bytes at offset 36", uint32_t{1});
   damage(16, "DATA_LOSS: header: alignment 96", uint32_t{96});
@@ -158,10 +158,10 @@ TEST(FileHeader, EveryReservedField) {
               "DATA_LOSS: header: reserved bytes at offset 36 are not zero");
   }
   for (int bit = 2; bit < 8; ++bit) {
-    EXPECT_EQ(Message(WithByte(bytes, 48, static_cast<char>(2 | 1 << bit))),
+    EXPECT_EQ(Message(WithByte(bytes, 52, static_cast<char>(2 | 1 << bit))),
               "DATA_LOSS: schema: column 0: reserved flag bits are set");
   }
-  for (size_t offset = 74; offset < 80; ++offset) {
+  for (size_t offset = 97; offset < 104; ++offset) {
     EXPECT_EQ(Message(WithByte(bytes, offset, 1)), "DATA_LOSS: header: padding before the checksum is not zero");
   }
 }
@@ -172,19 +172,20 @@ TEST(FileHeader, EveryTypeCodecAndAlignment) {
   const std::string bytes = EncodeFileHeader(header);
   for (int value = 0; value < 256; ++value) {
     const auto decoded = DecodeFileHeader(WithByte(bytes, 44, static_cast<char>(value)));
-    const bool known = TypeName(static_cast<Type>(value)) != "?";
-    // An ndarray also needs a dtype.
-    EXPECT_EQ(decoded.ok(), known && value != static_cast<int>(Type::kNdarray)) << value;
-    if (!known) {
-      EXPECT_TRUE(absl::IsUnimplemented(decoded.status())) << decoded.status();
+    const Type type = static_cast<Type>(value);
+    // Storage fixed with a value_size of 1. An ndarray has an element of type 0 here.
+    EXPECT_EQ(decoded.ok(), !IsKnownType(type) || ScalarSize(type) == 1 || type == Type::kNdarray) << value;
+    if (decoded.ok()) {
+      EXPECT_EQ(decoded->schema[0].type, type);
+      EXPECT_EQ(decoded->schema[0].fixed_size(), 1u);
     }
-    const auto codec = DecodeFileHeader(WithByte(bytes, 45, static_cast<char>(value)));
-    EXPECT_EQ(codec.ok(), value < 2) << value;
-    if (value >= 2) {
-      EXPECT_TRUE(absl::IsUnimplemented(codec.status())) << codec.status();
-    }
-    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 47, static_cast<char>(value))).ok(), value == 0) << "dtype";
-    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 48, static_cast<char>(value))).ok(), value == 0) << "rank";
+    const auto codec = DecodeFileHeader(WithByte(bytes, 48, static_cast<char>(value)));
+    ASSERT_TRUE(codec.ok()) << codec.status();
+    EXPECT_EQ(IsKnownCodec(codec->schema[0].codec), value < 2) << value;
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 46, static_cast<char>(value))).ok(), value == 0) << "dtype";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 51, static_cast<char>(value))).ok(), value == 0) << "rank";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 49, static_cast<char>(value))).ok(), value == 1) << "storage";
+    EXPECT_EQ(DecodeFileHeader(WithByte(bytes, 52, static_cast<char>(value))).ok(), value == 1) << "value_size";
   }
   for (int bit = 0; bit < 32; ++bit) {
     const bool allowed = bit >= 6 && bit <= 20;
@@ -192,6 +193,89 @@ TEST(FileHeader, EveryTypeCodecAndAlignment) {
     EXPECT_FALSE(DecodeFileHeader(With<uint32_t>(bytes, 16, (uint32_t{1} << bit) + 3)).ok()) << bit;
   }
   EXPECT_FALSE(DecodeFileHeader(With<uint32_t>(bytes, 16, 0)).ok());
+}
+
+// Columns of types, dtypes and codecs that are not known, with what is kept of them, and what holds for them, too.
+TEST(FileHeader, ColumnsOfLaterVersions) {
+  FileHeader header;
+  header.schema = *Schema::Create(
+      {{.name = "a", .type = Type{7}, .dtype = Type{9}, .shape = {{0, uint64_t{1} << 63}}, .storage = Storage::kFixed},
+       {.name = "b", .type = Type{0xffff}, .codec = Codec{9}, .nullable = true, .storage = Storage::kBlob},
+       {.name = "c",
+        .type = Type::kNdarray,
+        .dtype = Type{300},
+        .shape = {{5}},
+        .storage = Storage::kFixed,
+        .value_size = 3},
+       {.name = "d", .type = Type::kUtf8, .codec = Codec{255}, .is_key = true, .storage = Storage::kInline}});
+  const std::string bytes = EncodeFileHeader(header);
+  const auto decoded = DecodeFileHeader(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_TRUE(decoded->schema == header.schema);
+  FileHeader again = *decoded;
+  EXPECT_EQ(EncodeFileHeader(again), bytes);
+  EXPECT_EQ(TypeName(decoded->schema[0].type), "type 7");
+  EXPECT_EQ(CodecName(decoded->schema[1].codec), "codec 9");
+  EXPECT_EQ(decoded->schema.blob_columns(), std::vector<size_t>{1});
+  EXPECT_TRUE(decoded->schema.indexed_columns().empty());
+  for (const Column& wrong : std::vector<Column>{
+           {.name = "a", .type = Type{7}},  // without a storage
+           {.name = "a", .type = Type{7}, .storage = Storage::kInline},
+           {.name = "a", .type = Type{7}, .codec = Codec::kZstd, .storage = Storage::kBlob},
+           {.name = "a", .type = Type{7}, .is_key = true, .storage = Storage::kBlob},
+           {.name = "a", .type = Type{7}, .storage = Storage{4}},
+           {.name = "a", .type = Type{7}, .storage = Storage::kFixed, .value_size = (uint64_t{1} << 40) + 1},
+           {.name = "a", .type = Type{7}, .storage = Storage::kBlob, .value_size = 1},
+           {.name = "a", .type = Type::kNdarray, .dtype = Type{300}, .shape = {{5}}, .storage = Storage::kBlob},
+           {.name = "a", .type = Type::kNdarray, .dtype = Type{300}, .storage = Storage::kFixed},
+           {.name = "a", .type = Type::kI32, .storage = Storage::kFixed, .value_size = 8},
+           {.name = "a", .type = Type::kI32, .storage = Storage::kInline},
+           {.name = "a", .storage = Storage::kFixed}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Schema::Create({wrong}).status()));
+  }
+}
+
+TEST(Schema, NamesAndMetadata) {
+  const auto status = [](Column column) { return Schema::Create({std::move(column)}).status(); };
+  for (const std::string& name : {std::string("a\0b", 3), std::string("a\nb"), std::string("\xff"), std::string()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status({.name = name})));
+    EXPECT_EQ(status({.name = "a", .metadata = {{name, ""}}}).ok(), name.empty());
+  }
+  EXPECT_TRUE(status({.name = "a\rb\t", .metadata = {{"a", "b\nc"}}}).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(status({.name = "a", .metadata = {{"a", "\xff"}}})));
+}
+
+// A dimension of zero hides no others.
+TEST(Schema, ShapesWithoutElements) {
+  const auto allowed = [](std::vector<uint64_t> shape) {
+    return Schema::Create({{.name = "a", .type = Type::kNdarray, .dtype = Type::kU16, .shape = std::move(shape)}}).ok();
+  };
+  constexpr uint64_t kMost = uint64_t{1} << 39;
+  EXPECT_TRUE(allowed({kMost}));
+  EXPECT_TRUE(allowed({0, kMost, 0}));
+  EXPECT_FALSE(allowed({kMost + 1}));
+  EXPECT_FALSE(allowed({0, kMost + 1}));
+  EXPECT_FALSE(allowed({kMost, 0, 2}));
+  EXPECT_FALSE(allowed({uint64_t{1} << 63, uint64_t{1} << 63, 0}));
+}
+
+// The storage that is derived, and that goes with another codec.
+TEST(Schema, Storage) {
+  const Schema schema =
+      *Schema::Create({{.name = "a"}, {.name = "b", .codec = Codec::kZstd}, {.name = "c", .type = Type::kU16}});
+  EXPECT_EQ(schema[0].storage, Storage::kBlob);
+  EXPECT_EQ(schema[1].storage, Storage::kInline);
+  EXPECT_EQ(schema[2].storage, Storage::kFixed);
+  EXPECT_EQ(schema[2].value_size, 2u);
+  EXPECT_TRUE(schema[0] == (Column{.name = "a"}));
+  EXPECT_FALSE(schema[0] == (Column{.name = "a", .codec = Codec::kZstd}));
+  std::vector<Column> columns = schema.columns();
+  columns[0].SetCodec(Codec::kZstd);
+  columns[1].SetCodec(Codec::kNone);
+  columns[2].SetCodec(Codec::kZstd);
+  const auto changed = Schema::Create(columns);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(changed->blob_columns(), std::vector<size_t>{1});
 }
 
 TEST(FileHeader, LengthsAndCounts) {
@@ -207,7 +291,7 @@ TEST(FileHeader, LengthsAndCounts) {
     StoreLittle(changed.data() + 12, length);
     EXPECT_TRUE(PeekFileHeaderLength(changed).ok()) << length;
   }
-  for (const uint32_t length : {0u, 1u, 33u, 35u, 0xffffffffu}) {
+  for (const uint32_t length : {0u, 1u, 56u, 58u, 0xffffffffu}) {
     EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(With(bytes, 28, length)).status())) << length;
   }
   for (const uint32_t count : {1u, 2u, 0xffffffffu}) {
@@ -231,6 +315,42 @@ TEST(FileHeader, DictionaryRules) {
   EXPECT_TRUE(absl::IsDataLoss(decode({{0, "x"}, {0, "x"}})));
   EXPECT_TRUE(absl::IsDataLoss(decode({{1, "x"}})));
   EXPECT_TRUE(absl::IsDataLoss(decode({{2, "x"}})));
+}
+
+// One bit of the schema flipped, or the schema cut short, behind a right checksum: refused, or another schema in its
+// only form.
+TEST(FileHeader, EveryBitAndLengthOfASchema) {
+  FileHeader header;
+  header.schema = *Schema::Create(
+      {{.name = "key",
+        .type = Type::kUtf8,
+        .codec = Codec::kZstd,
+        .is_key = true,
+        .metadata = {{"a", "1"}, {"b", "\n"}}},
+       {.name = "d",
+        .type = Type{77},
+        .dtype = Type{9},
+        .shape = {{1, 2}},
+        .storage = Storage::kFixed,
+        .value_size = 3},
+       {.name = "e", .type = Type::kNdarray, .dtype = Type::kF32, .shape = {{2}}, .metadata = {{"unit", "m"}}},
+       {.name = "f", .type = Type::kNdarray, .codec = Codec{9}, .dtype = Type::kI8, .storage = Storage::kBlob}});
+  const std::string bytes = EncodeFileHeader(header);
+  const size_t length = LoadLittle<uint32_t>(bytes.data() + 28);
+  size_t accepted = 0;
+  for (size_t bit = 8 * 40; bit < 8 * (40 + length); ++bit) {
+    const std::string flipped = WithByte(bytes, bit / 8, static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8));
+    auto decoded = DecodeFileHeader(flipped);
+    EXPECT_TRUE(decoded.ok() || absl::IsDataLoss(decoded.status())) << bit << " " << decoded.status();
+    if (!decoded.ok()) continue;
+    ++accepted;
+    EXPECT_FALSE(decoded->schema == header.schema) << bit;
+    EXPECT_EQ(EncodeFileHeader(*decoded), flipped) << bit;
+  }
+  EXPECT_GT(accepted, 100u);
+  for (uint32_t cut = 0; cut < length; ++cut) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeFileHeader(With(bytes, 28, cut)).status())) << cut;
+  }
 }
 
 // Bytes changed at random, with a repaired checksum: refused, or a different header in its only form.

@@ -41,7 +41,10 @@ std::string ClassName(const absl::Status& status) {
 absl::Status ReadAll(const ShardReader& shard) {
   BlockBuffer buffer;
   BlockView view;
-  for (size_t k = 0; k < shard.blocks().size(); ++k) SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, {}, &buffer, &view));
+  const std::vector<size_t> columns = ReadableColumns(shard.schema());
+  for (size_t k = 0; k < shard.blocks().size(); ++k) {
+    SHARDKIT_RETURN_IF_ERROR(shard.ReadBlock(k, columns, &buffer, &view));
+  }
   return absl::OkStatus();
 }
 

@@ -17,6 +17,9 @@ namespace shardkit {
 // Below this folder lie valid/ and invalid/.
 std::string GoldenFolder();
 
+// The columns whose codec is known, for ReadBlock: empty when all are.
+std::vector<size_t> ReadableColumns(const Schema& schema);
+
 // Names in GoldenFolder()/`kind` that end in `suffix`, without it, sorted.
 std::vector<std::string> GoldenNames(std::string_view kind, std::string_view suffix);
 

@@ -80,6 +80,39 @@ TEST(Dlpack, TensorsOfEveryArray) {
   device->DestroyStream(*stream);
 }
 
+TEST(Dlpack, NumbersThatFewProgramsHave) {
+  const auto files = NewMemoryFileSystem();
+  const Column complex{.name = "complex", .type = Type::kComplex64}, time{.name = "time", .type = Type::kTimestampS};
+  const Column small{.name = "small", .type = Type::kF8E4M3};
+  const std::string eight(8, '\x01');
+  ASSERT_TRUE(
+      WriteDataset(*files, "/data", {{"k", {{&complex, eight}, {&time, eight}, {&small, "\x01"}}}}, SmallShards(4, 1))
+          .ok());
+  gpu::DeviceLoaderOptions options;
+  options.loader.plan = {.seed = 1, .batch_size = 1};
+  options.pinned_bytes = 8 << 20;
+  const auto loader = OpenDeviceLoader(TestDevice(), *files, options);
+  const std::shared_ptr<const gpu::DeviceBatch> batch = *loader->Next();
+  const std::map<std::string, uint8_t, std::less<>> codes = {
+      {"complex", gpu::kDlpackComplex}, {"time", gpu::kDlpackInt}, {"small", 0}};
+  size_t found = 0;
+  for (size_t c = 0; c < batch->column_count(); ++c) {
+    const auto code = codes.find(batch->column(c).name);
+    if (code == codes.end()) continue;
+    ++found;
+    const auto tensor = gpu::ToDlpack(batch, c, DeviceArray::kValues, nullptr);
+    if (code->first == "small") {
+      EXPECT_TRUE(absl::IsUnimplemented(tensor.status())) << tensor.status();
+      continue;
+    }
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_EQ((*tensor)->dl_tensor.dtype.code, code->second);
+    EXPECT_EQ((*tensor)->dl_tensor.dtype.bits, 64);
+    (*tensor)->deleter(*tensor);
+  }
+  EXPECT_EQ(found, 3u);
+}
+
 TEST(Dlpack, TypesOfStoredColumns) {
   const auto files = NewMemoryFileSystem();
   ASSERT_TRUE(WriteDataset(*files, "/data", MakeSamples(20), SmallShards(20, 5)).ok());

@@ -63,8 +63,9 @@ class StoredColumnsTest : public testing::Test {
 };
 
 TEST_F(StoredColumnsTest, ScalarsOfEveryTypeAndAbsentOnes) {
-  for (const Type type : {Type::kI8, Type::kI16, Type::kI32, Type::kI64, Type::kU8, Type::kU16, Type::kU32, Type::kU64,
-                          Type::kF16, Type::kBf16, Type::kF32, Type::kF64, Type::kBool}) {
+  for (const Type type :
+       {Type::kI8, Type::kI16, Type::kI32, Type::kI64, Type::kU8, Type::kU16, Type::kU32, Type::kU64, Type::kF16,
+        Type::kBf16, Type::kF32, Type::kF64, Type::kBool, Type::kF8E4M3, Type::kComplex64, Type::kTimestampUs}) {
     for (const bool nullable : {false, true}) {
       const size_t size = ScalarSize(type);
       std::vector<Values> rows;
@@ -84,6 +85,17 @@ TEST_F(StoredColumnsTest, ScalarsOfEveryTypeAndAbsentOnes) {
       });
     }
   }
+}
+
+// Of a type that is not known.
+TEST_F(StoredColumnsTest, BytesOfOneSize) {
+  const Column column{.name = "later", .type = Type{77}, .storage = Storage::kFixed, .value_size = 3};
+  ForEach(column, {{"a", "abc"}, {"b", "def"}}, 2, [&](const BatchColumn& got, size_t i, uint64_t ordinal, size_t n) {
+    EXPECT_EQ(got.layout, BatchLayout::kTensor);
+    EXPECT_EQ(got.dtype, Type::kU8);
+    EXPECT_EQ(got.shape, (std::vector<uint64_t>{n, 3}));
+    EXPECT_EQ(Slice(got, i, i + 1, 3), ordinal == 0 ? "abc" : "def");
+  });
 }
 
 TEST_F(StoredColumnsTest, ArraysOfOneShape) {

@@ -32,13 +32,47 @@ TEST(RepairGolden, WholeShardsAreRepairedToThemselves) {
     // A section that is unknown to this version cannot be made again. Those that may be missing are made.
     const bool has_more = entry.name == "ignorable-section.shard";
     const bool has_less = entry.name.starts_with("without-") || entry.name == "only-needed-sections.shard";
-    EXPECT_EQ(report->notes.size(), has_more ? 1u : 0u);
-    EXPECT_EQ(ReadWhole(*files, "/out.shard") == bytes, !has_more && !has_less);
+    // Of what is not known of values, the footer says nothing.
+    const bool has_unknown = entry.name.starts_with("unknown-");
+    EXPECT_EQ(report->notes.size(), entry.name == "unknown-codec.shard" ? 4u : has_more ? 1u : 0u);
+    EXPECT_EQ(ReadWhole(*files, "/out.shard") == bytes, !has_more && !has_less && !has_unknown);
+    const auto valid = Validate(*files, "/out.shard");
+    ASSERT_TRUE(valid.ok()) << valid.status();
+    EXPECT_TRUE(valid->ok());
     if (has_less) {
       EXPECT_GT(report->bytes, bytes.size());
     }
   }
   EXPECT_GT(shards, 15);
+}
+
+// Blocks with columns of a codec that is not known are copied where they are whole, and are not taken apart.
+TEST(RepairGolden, UnknownCodecs) {
+  for (const std::string name : {"unknown-codec-head", "unknown-codec-values"}) {
+    SCOPED_TRACE(name);
+    const auto files = NewMemoryFileSystem();
+    WriteWhole(*files, "/in.shard",
+               ReadWhole(*PosixFileSystem(), JoinPath(SHARDKIT_GOLDEN_FOLDER, StrCat("invalid/", name, ".shard"))));
+    RepairOptions options;
+    options.keep_samples = true;
+    const auto report = RepairShard(*files, "/in.shard", "/out.shard", options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->samples_recovered, 3u);
+    EXPECT_EQ(report->samples_lost, 2u);
+    ASSERT_EQ(report->losses.size(), 1u);
+    EXPECT_EQ(report->losses[0].keys, (std::vector<std::string>{"k3", "k4"}));
+    EXPECT_EQ(report->losses[0].columns, std::vector<std::string>{"v"});
+    const auto valid = Validate(*files, "/out.shard");
+    ASSERT_TRUE(valid.ok()) << valid.status();
+    EXPECT_TRUE(valid->ok());
+    const auto shard = ShardReader::Open(*files, "/out.shard");
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    const auto statistics = (*shard)->ReadStatistics();
+    ASSERT_TRUE(statistics.ok()) << statistics.status();
+    EXPECT_EQ((*statistics)[0].present_count, 3u);
+    EXPECT_EQ((*statistics)[1].present_count, 0u);
+    EXPECT_GT((*statistics)[1].stored_bytes, 0u);
+  }
 }
 
 // A dictionary that cannot be loaded takes with it the blocks that need it, and is left out.

@@ -24,7 +24,8 @@ enum class DeviceArray { kValues, kOffsets, kItemOffsets, kShapes, kPresent };
 // consumer of the tensor must call it. `stream` is the one that the consumer will use: it waits for the arrays
 // (DeviceBatch::WaitOn). Thread-safe.
 //
-// InvalidArgument when the column or array does not exist.
+// InvalidArgument when the column or array does not exist; Unimplemented for f8e4m3 and f8e5m2, for which DLPack 1.0
+// has no numbers.
 absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array,
                                           Stream stream);
 absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
