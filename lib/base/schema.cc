@@ -91,9 +91,8 @@ absl::Status CheckStorage(Column& column) {
   }
   if (column.value_size > kMaxFixedSize) return refuse("its values pass 2^40 bytes");
   if (!fixed && column.value_size != 0) return refuse("only columns of storage fixed have a value_size");
-  if (!fixed && IsKnownCodec(column.codec) && column.storage != StorageOf(column)) {
-    return refuse(
-        "of values of variable size, those of codec none have storage blob, those of codec zstd storage inline");
+  if (column.storage == Storage::kBlob && IsKnownCodec(column.codec) && column.codec != Codec::kNone) {
+    return refuse("only columns of codec none have storage blob");
   }
   return absl::OkStatus();
 }
@@ -167,7 +166,8 @@ bool Column::operator==(const Column& other) const {
     return std::tie(column.name, column.type, column.codec, column.nullable, column.is_key, column.dtype, column.shape,
                     column.metadata);
   };
-  return fields(*this) == fields(other) && is_blob() == other.is_blob() && fixed_size() == other.fixed_size();
+  return fields(*this) == fields(other) && is_blob() == other.is_blob() && is_paged() == other.is_paged() &&
+         fixed_size() == other.fixed_size();
 }
 
 std::optional<uint64_t> Column::fixed_size() const {
@@ -201,6 +201,7 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
       schema.key_column_ = i;
     }
     if (columns[i].is_blob()) schema.blob_columns_.push_back(i);
+    if (columns[i].has_values_chunk()) schema.values_columns_.push_back(i);
   }
   schema.columns_ = std::move(columns);
   return schema;
@@ -246,6 +247,8 @@ absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b) {
     column.type = *type;
     column.nullable = column.nullable || other.nullable;
   }
+  // Of values of variable size each shard chooses the storage for itself.
+  for (Column& column : merged) column.SetCodec(column.codec);
   for (const Column& column : b.columns()) {
     if (a.Find(column.name).has_value()) continue;
     merged.push_back(column);

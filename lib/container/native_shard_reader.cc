@@ -65,7 +65,8 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
   bool all_heads = true, any_values = false;
   for (size_t i = 0; i < state.wanted.size(); ++i) {
     all_heads = all_heads && static_cast<Part>(state.wanted[i]) != Part::kNothing;
-    any_values = any_values || (static_cast<Part>(state.wanted[i]) == Part::kAll && header_.schema[i].is_blob());
+    any_values = any_values || (static_cast<Part>(state.wanted[i]) == Part::kAll &&
+                                header_.schema[i].has_values_chunk());
   }
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
   if (info.front_length < header_length) return DataLoss("block directory: front length is shorter than the header");
@@ -102,7 +103,7 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
     const ColumnEntry& entry = state.header.columns[i];
     if (static_cast<Part>(state.wanted[i]) != Part::kNothing) want(entry.offset, entry.stored_length);
   }
-  for (const size_t i : header_.schema.blob_columns()) {
+  for (const size_t i : header_.schema.values_columns()) {
     const ColumnEntry& entry = state.header.columns[i];
     if (any_values && static_cast<Part>(state.wanted[i]) == Part::kAll) want(entry.values_offset, entry.values_length);
   }
@@ -202,15 +203,21 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   const auto raw_of = [&](size_t i) -> uint64_t {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing) return 0;
     if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
-    return state.mapped == nullptr ? 0 : Padded(format::HeadLayout(schema[i], header.sample_count).values_offset);
+    if (state.mapped == nullptr) return 0;
+    return Padded(format::StructureLength(schema[i], header.sample_count, header.columns[i].raw_length));
   };
-  uint64_t raw_bytes = 0, stored_bytes = 0;
+  uint64_t raw_bytes = 0, stored_bytes = 0, places = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
     raw_bytes += raw_of(i);
     if (raw_of(i) != 0) stored_bytes += Padded(header.columns[i].stored_length);
+    if (schema[i].is_paged() && static_cast<Part>(state.wanted[i]) == Part::kAll) places += 2 * header.sample_count;
   }
   SHARDKIT_RETURN_IF_ERROR(CheckDecompression(options_, stored_bytes, raw_bytes));
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, 8 * places + raw_bytes, "the places of its values have"));
   state.raw.resize_discard(raw_bytes);
+  state.places.clear();
+  state.places.reserve(places);
+  state.paged.assign(schema.size(), {});
   uint64_t raw_begin = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing) continue;
@@ -241,7 +248,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   std::string_view head = chunk.substr(0, entry.stored_length);
   const char* structure = nullptr;
   if (entry.encoding == Encoding::kRaw && !raw.empty()) {
-    std::memcpy(raw.data(), head.data(), format::HeadLayout(column, state.header.sample_count).values_offset);
+    std::memcpy(raw.data(), head.data(), format::StructureLength(column, state.header.sample_count, entry.raw_length));
     structure = raw.data();
   } else if (entry.encoding != Encoding::kRaw) {
     const ZstdDictionary* dictionary = nullptr;
@@ -253,9 +260,18 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     if (!status.ok()) return damaged(status);
     head = {raw.data(), entry.raw_length};
   }
-  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.is_blob();
+  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.has_values_chunk();
   const std::string_view values =
       with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
+  if (column.is_paged()) {
+    const std::string_view kept = structure == nullptr ? head : std::string_view(structure, head.size());
+    auto table = format::ParsePagedHead(column, state.header.sample_count, kept, entry.values_length);
+    if (!table.ok()) return damaged(table.status());
+    state.paged[i] = {*table, values.substr(0, with_values ? entry.values_length : 0)};
+    SHARDKIT_ASSIGN_OR_RETURN(const ColumnView view, PlacePages(i, base, state, damage));
+    BlockAssembler::Set(&state.view, i, view);
+    return absl::OkStatus();
+  }
   auto view = format::ParseColumn(column, state.header.sample_count, head, values, entry.values_length, structure);
   if (!view.ok()) return damaged(view.status());
   if (with_values) {
@@ -272,6 +288,56 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   }
   BlockAssembler::Set(&state.view, i, *view);
   return absl::OkStatus();
+}
+
+// Makes the view of a paged column: without the values if only its head was wanted. With `damage`, what a damaged page
+// held is recorded there.
+absl::StatusOr<ColumnView> NativeShardReader::PlacePages(size_t i, const char* base, BlockBuffer::State& state,
+                                                         BlockDamage* damage) const {
+  const ColumnEntry& entry = state.header.columns[i];
+  const format::PageTable& table = state.paged[i].table;
+  const uint32_t sample_count = state.header.sample_count;
+  const char* const presence = table.presence();
+  if (static_cast<Part>(state.wanted[i]) != Part::kAll) {
+    return ColumnView(sample_count, presence, nullptr, nullptr, 0, 0);
+  }
+  const auto damaged = [&](const absl::Status& status) {
+    return Annotate(status, StrCat("column ", i, " \"", header_.schema[i].name, "\""));
+  };
+  uint64_t checksum = entry.values_checksum;
+  if (options_.verify_checksums) {
+    SHARDKIT_ASSIGN_OR_RETURN(checksum, HashValues(base, entry, state));
+  }
+  SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + Padded(entry.values_length), state));
+  const bool whole = checksum == entry.values_checksum;
+  const std::string_view padding(base + entry.values_offset + entry.values_length,
+                                 Padded(entry.values_length) - entry.values_length);
+  if (whole && !format::AllZero(padding)) return damaged(DataLoss("padding after the values chunk is not zero"));
+
+  const size_t place = state.places.size();
+  state.places.resize(place + 2 * size_t{sample_count});
+  uint64_t* const begins = state.places.data() + place;
+  uint64_t* const ends = begins + sample_count;
+  absl::Status before = DataLoss("there is no page before");
+  for (size_t k = 0; k < table.size(); ++k) {
+    const uint32_t first = table.first(k);
+    const std::string_view page = state.paged[i].values.substr(table.begin(k), table.length(k));
+    absl::Status status = whole ? absl::OkStatus() : format::CheckPageChecksum(page);
+    if (status.ok()) status = table.Place(k, page, begins + first, ends + first);
+    if (status.ok() && before.ok()) status = table.CheckFull(k - 1, ends[first] - begins[first]);
+    before = status;
+    if (status.ok()) continue;
+    const std::string chunk_is = whole || damage != nullptr ? "" : "values chunk checksum is wrong; ";
+    status = damaged(Annotate(status, StrCat(chunk_is, table.Describe(k))));
+    if (damage == nullptr) return status;
+    for (uint32_t sample = first; sample < table.last(k); ++sample) {
+      begins[sample] = ends[sample] = 0;
+      if (table.present(sample)) damage->values[{sample, i}] = status;
+    }
+  }
+  if (!whole && damage == nullptr) return damaged(DataLoss("values chunk checksum is wrong"));
+  return ColumnView::Scattered(sample_count, presence, reinterpret_cast<const char*>(begins),
+                               reinterpret_cast<const char*>(ends), state.paged[i].values.data());
 }
 
 // Checks the padding after the block, if the whole block was wanted.
@@ -373,13 +439,24 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
   const uint32_t i = static_cast<uint32_t>(ordinal - blocks_[block].first_sample);
   const ColumnView& view = state.view.column(column);
   if (!view.present(i)) return std::optional<std::string_view>();
-  if (!schema()[column].is_blob()) {
+  const bool with_values = static_cast<Part>(state.wanted[column]) == Part::kAll;
+  if (!schema()[column].has_values_chunk() || (schema()[column].is_paged() && with_values)) {
     SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
     return view.value(i);
   }
   const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
-  const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
-  absl::StatusOr<std::string_view> value = ReadRecord(base + begin, base + view.end(i), buffer);
+  absl::StatusOr<std::string_view> value;
+  if (schema()[column].is_paged()) {
+    const format::PageTable& table = state.paged[column].table;
+    const size_t k = table.PageOf(i);
+    value = ReadPage(base + table.begin(k), base + table.end(k), state);
+    if (value.ok()) value = table.Value(k, *value, i);
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    if (!value.ok()) value = Annotate(value.status(), StrCat(DescribeBlock(block), ": ", table.Describe(k)));
+  } else {
+    const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
+    value = ReadRecord(base + begin, base + view.end(i), buffer);
+  }
   if (!value.ok()) {
     return Annotate(value.status(), StrCat("sample ", ordinal, ", column \"", schema()[column].name, "\""));
   }
@@ -396,6 +473,29 @@ absl::StatusOr<std::string_view> NativeShardReader::OpenRecord(std::string_view 
   absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
   if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", begin));
   return bytes;
+}
+
+// Reads the page of a paged column that lies at these bytes of the file, which the block's header has shown to lie in
+// it, and checks its checksum.
+absl::StatusOr<std::string_view> NativeShardReader::ReadPage(uint64_t begin, uint64_t end,
+                                                             BlockBuffer::State& state) const {
+  const bool known = state.page_owner == identity_ && state.page_begin == begin;
+  state.page_owner = 0;
+  std::string_view page;
+  if (const auto mapped = file_->Mapped()) {
+    page = mapped->substr(begin, end - begin);
+  } else {
+    if (!known) {
+      SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, end - begin, "the page has"));
+      state.page.resize_discard(end - begin);
+      SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {state.page.data(), state.page.size()}));
+    }
+    page = state.page.view();
+  }
+  if (!known && options_.verify_checksums) SHARDKIT_RETURN_IF_ERROR(format::CheckPageChecksum(page));
+  state.page_owner = identity_;
+  state.page_begin = begin;
+  return page;
 }
 
 absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
@@ -462,11 +562,14 @@ absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, 
 
 absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   BlockBuffer buffer;
-  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].is_blob()) {
+  const auto copy_whole = [&]() -> absl::StatusOr<bool> {
     SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
     if (!value) return false;
     SHARDKIT_RETURN_IF_ERROR(sink(*value));
     return true;
+  };
+  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].has_values_chunk()) {
+    return copy_whole();
   }
   BlockBuffer::State& state = buffer.state();
   const size_t block = BlockOfSample(ordinal);
@@ -475,8 +578,18 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
   const ColumnView& view = state.view.column(column);
   if (!view.present(i)) return false;
   const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
-  uint64_t position = base + (i == 0 ? 0 : view.end(i - 1));
-  const uint64_t end = base + view.end(i) - format::kValueChecksumBytes;
+  uint64_t position = 0, end = 0;
+  if (schema()[column].is_paged()) {
+    const format::PageTable& table = state.paged[column].table;
+    const size_t k = table.PageOf(i);
+    if (table.count(k) > 1) return copy_whole();
+    // A page of one value is the value and its checksum, as a record is.
+    position = base + table.begin(k);
+    end = base + table.end(k) - format::kPageChecksumBytes;
+  } else {
+    position = base + (i == 0 ? 0 : view.end(i - 1));
+    end = base + view.end(i) - format::kValueChecksumBytes;
+  }
   StreamingHash64 hash;
   while (position < end) {
     state.record.resize_discard(std::min(kCopyPiece, end - position));

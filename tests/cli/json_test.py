@@ -4,7 +4,7 @@ import os
 from support import CliTest
 
 COLUMN = {"name", "type", "codec", "nullable", "key"}
-INSPECT_COLUMN = COLUMN | {"dictionary", "present", "absent", "value_bytes", "stored_bytes", "length", "range"}
+INSPECT_COLUMN = COLUMN | {"dictionary", "pages", "present", "absent", "value_bytes", "stored_bytes", "length", "range"}
 
 
 class JsonTest(CliTest):

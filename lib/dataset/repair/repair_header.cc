@@ -87,13 +87,32 @@ class Search {
     candidates_.push_back(std::move(candidate));
   }
 
+  // Adds the schema with each other choice of storages, which every shard makes by its own values. With more columns to
+  // choose for than kMostChoices, those of the last ones stay as they are.
+  absl::Status AddStorages(const Schema& schema, const std::string& source) {
+    constexpr size_t kMostChoices = 8;
+    const std::vector<size_t>& open = schema.values_columns();
+    const size_t count = std::min(open.size(), kMostChoices);
+    for (size_t choice = 1; choice < size_t{1} << count; ++choice) {
+      std::vector<Column> columns = schema.columns();
+      for (size_t bit = 0; bit < count; ++bit) {
+        Storage& storage = columns[open[bit]].storage;
+        if ((choice >> bit & 1) != 0) storage = storage == Storage::kBlob ? Storage::kInline : Storage::kBlob;
+      }
+      SHARDKIT_ASSIGN_OR_RETURN(const Schema other, Schema::Create(std::move(columns)));
+      AddSchema(other, source);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddShard(const std::string& path) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto shard, file_system_.OpenForReading(path));
     absl::StatusOr<format::FileHeader> header = ReadHeader(*shard, 0);
     if (!header.ok()) return Annotate(header.status(), path);
     candidates_.push_back({.header = *std::move(header), .alignment_known = true, .source = path});
-    AddSchema(candidates_.back().header.schema, path);
-    return absl::OkStatus();
+    const Schema schema = candidates_.back().header.schema;
+    AddSchema(schema, path);
+    return AddStorages(schema, path);
   }
 
   // The manifest has the merged columns of all shards. A single shard may have fewer or narrower columns, and another
@@ -101,6 +120,7 @@ class Search {
   absl::Status AddDataset(const std::string& directory, const Manifest& manifest) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
     AddSchema(manifest.schema, manifest_path);
+    SHARDKIT_RETURN_IF_ERROR(AddStorages(manifest.schema, manifest_path));
     for (const ManifestShard& shard : manifest.shards) {
       const std::string path = JoinPath(directory, shard.name);
       if (path == file_.path()) continue;
