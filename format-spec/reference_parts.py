@@ -283,11 +283,10 @@ class Block:
                 check(entry.raw_length <= limit, f"{here}: raw length {entry.raw_length} is over the limit", offset)
             self.entries.append(entry)
         check(self.front_length == position, f"{what}: front length {self.front_length} is not {position}", offset)
-        for c, column in enumerate(columns):
-            if column.has_values_chunk:
-                found = self.entries[c].values_offset
-                check(found == position, f"{self.where(c)}: values offset {found} is not {position}", offset)
-                position = round_up(position + self.entries[c].values_length, 64)
+        for c in [c for c, column in enumerate(columns) if column.is_blob] + [c for c, column in enumerate(columns) if column.is_paged]:
+            found = self.entries[c].values_offset
+            check(found == position, f"{self.where(c)}: values offset {found} is not {position}", offset)
+            position = round_up(position + self.entries[c].values_length, 64)
         check(self.length == position, f"{what}: block length {self.length} is not {position}", offset)
         check(offset + self.length <= len(data), f"{what}: is cut short", offset)
 

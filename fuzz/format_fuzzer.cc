@@ -181,7 +181,8 @@ void CheckPages(Input input, const Column& column, uint32_t count, bool repair) 
   }
   builder.Finish();
   if (!whole || repair) return;
-  Require(pages.view() == values && entries.view() == std::string_view(head).substr(structure), "pages are built as they were");
+  Require(pages.view() == values && entries.view() == std::string_view(head).substr(structure),
+          "pages are built as they were");
 }
 
 void CheckChunk(Input input, bool repair) {

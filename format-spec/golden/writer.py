@@ -271,7 +271,7 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     for k, count in enumerate(blocks):
         at[f"block {k}"] = len(out)
         part, ends_in_file = samples[first:first + count], {}
-        position, heads, values_chunks, fields = 64 * (len(columns) + 1), b"", b"", []
+        position, heads, values_chunks, pages, fields = 64 * (len(columns) + 1), b"", b"", b"", []
         for c, col in enumerate(columns):
             values = [None if sample.get(col.name) is None else encode(col, sample[col.name]) for sample in part]
             presence = sum(1 << i for i, value in enumerate(values) if value is not None)
@@ -296,22 +296,24 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
             heads += chunk
             if col.blob() or col.paged():
                 chunk = hook(f"values chunk {k} {c}", pad(joined, 64))
-                fields[c][4:7] = len(values_chunks), len(joined), xxh3(chunk)
+                fields[c][4:7] = len(pages if col.paged() else values_chunks), len(joined), xxh3(chunk)
                 stored_bytes[col.name] += len(joined)
+            if col.paged():
+                pages += chunk
+            elif col.blob():
                 values_chunks += chunk
-            if col.blob():
                 ends_in_file[col.name] = (len(values_chunks) - len(chunk), ends, len(joined))
         front = position
         entry_bytes = b""
         for c, col in enumerate(columns):
             if col.blob() or col.paged():
-                fields[c][4] += front
+                fields[c][4] += front + (len(values_chunks) if col.paged() else 0)
                 at[f"values {k} {c}"] = at[f"block {k}"] + fields[c][4]
             entry_bytes += hook(f"entry {k} {c}", struct.pack("<7QB7x", *fields[c]))
         block = struct.pack("<8sIIQQQIIQ", b"\x89BLK\r\n\x1a\n", 64 * (len(columns) + 1), len(columns),
-                            front + len(values_chunks), front, first, count, 0, previous) + entry_bytes
+                            front + len(values_chunks + pages), front, first, count, 0, previous) + entry_bytes
         block = hook(f"block {k}", block)
-        block += struct.pack("<Q", xxh3(block)) + heads + values_chunks
+        block += struct.pack("<Q", xxh3(block)) + heads + values_chunks + pages
         block = hook(f"whole block {k}", block)
         head_length = 64 * (len(columns) + 1)
         previous, = struct.unpack_from("<Q", block, head_length - 8)

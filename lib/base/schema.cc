@@ -201,7 +201,10 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
       schema.key_column_ = i;
     }
     if (columns[i].is_blob()) schema.blob_columns_.push_back(i);
-    if (columns[i].has_values_chunk()) schema.values_columns_.push_back(i);
+  }
+  schema.values_columns_ = schema.blob_columns_;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].is_paged()) schema.values_columns_.push_back(i);
   }
   schema.columns_ = std::move(columns);
   return schema;

@@ -58,7 +58,8 @@ absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) c
     if (!column.has_values_chunk() && length > format::kMaxZstdRawLength / 2) {
       return refuse("the value passes 1 GiB, the limit of a compressed column; use codec none");
     }
-    if (!column.has_values_chunk() && values[i]->file) return refuse("only a column of codec none takes a file as its value");
+    if (!column.has_values_chunk() && values[i]->file)
+      return refuse("only a column of codec none takes a file as its value");
     if (column.is_key && !ValidUtf8(values[i]->bytes)) return refuse("the key is not valid UTF-8");
   }
   return absl::OkStatus();

@@ -140,7 +140,6 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
         entry.values_length = chunk.size();
         entry.values_checksum = PadAndHash(0, &chunk);
       }
-      out.values.push_back(chunk.view());
     } else if (!plan.provisional) {
       raw = RawColumn();
     }
@@ -148,6 +147,10 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
   }
   format::LayOutBlock(schema, out.header);
   out.raw = std::move(block);
+  auto pages = out.pages.begin();
+  for (const size_t i : schema.values_columns()) {
+    out.values.push_back(schema[i].is_paged() ? (pages++)->view() : out.raw.columns[i].values.view());
+  }
   return out;
 }
 

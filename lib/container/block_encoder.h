@@ -18,9 +18,9 @@ namespace shardkit {
 
 // A block that is ready to be written, except for the fields that depend on the blocks before it.
 struct EncodedBlock {
-  format::BlockHeader header;  // lengths and checksums; first_sample and previous are not set yet
-  Buffer heads;                // the head chunks with their padding
-  std::vector<std::string_view> values;  // per column with a values chunk: that with padding, but not of `file`
+  format::BlockHeader header;                // lengths and checksums; first_sample and previous are not set yet
+  Buffer heads;                              // the head chunks with their padding
+  std::vector<std::string_view> values;      // per column with a values chunk: that with padding, but not of `file`
   std::vector<ColumnStatistics> statistics;  // per column
   std::vector<uint64_t> key_hashes;          // per sample, when the schema has a key column
 

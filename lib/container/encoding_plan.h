@@ -17,8 +17,8 @@ namespace shardkit {
 // How the columns of a shard are stored. Immutable; shared by the threads that encode.
 struct EncodingPlan {
   Schema schema;
-  bool provisional = false;  // the storages in the schema are guessed: encoded blocks may have to be encoded again
-  std::vector<int> zstd_levels;                                     // per column
+  bool provisional = false;      // the storages in the schema are guessed: encoded blocks may have to be encoded again
+  std::vector<int> zstd_levels;  // per column
   std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries;  // per column, null for none
 };
 

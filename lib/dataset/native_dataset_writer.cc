@@ -256,8 +256,7 @@ class NativeDatasetWriter final : public DatasetJob {
     }
     if (file_ && (block.starts_shard || WouldOverflow(encoded))) SHARDKIT_RETURN_IF_ERROR(FinishShard());
     if (!file_) {
-      SHARDKIT_ASSIGN_OR_RETURN(const Schema schema,
-                                ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
+      SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
       const std::string path = Path(ShardName(manifest_.shards.size()));
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());

@@ -45,7 +45,8 @@ absl::Status CheckEntry(const Column& column, uint32_t sample_count, const Colum
     fits = value_bytes == *column.fixed_size() * sample_count;
   }
   if (!fits) return damaged("the chunk's length does not fit its values");
-  if (!column.has_values_chunk() && (entry.values_offset != 0 || entry.values_length != 0 || entry.values_checksum != 0)) {
+  if (!column.has_values_chunk() &&
+      (entry.values_offset != 0 || entry.values_length != 0 || entry.values_checksum != 0)) {
     return damaged("a values chunk on a column that has none");
   }
   return absl::OkStatus();

@@ -25,10 +25,10 @@ struct HeadLayout {
 // Bytes of a decompressed head chunk that say which values are present and where they lie.
 uint64_t StructureLength(const Column& column, uint32_t sample_count, uint64_t raw_length);
 
-// Parses a head chunk of a column that is not paged. Its block header must have been checked. `values` is the values chunk of a blob column without
-// its padding; it is ignored for an inline column. With a null `values`, the view of a blob column gives ends but no
-// bytes. Checks that ends never descend and stay within the values, that absent values have no bytes, and that presence
-// bits after the last sample are zero. DataLoss naming the sample.
+// Parses a head chunk of a column that is not paged. Its block header must have been checked. `values` is the values
+// chunk of a blob column without its padding; it is ignored for an inline column. With a null `values`, the view of a
+// blob column gives ends but no bytes. Checks that ends never descend and stay within the values, that absent values
+// have no bytes, and that presence bits after the last sample are zero. DataLoss naming the sample.
 //
 // `structure` is a copy of the presence and the ends, for a head whose memory may change after the check. The view then
 // reads presence and ends from the copy.
@@ -36,8 +36,8 @@ absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_cou
                                        std::string_view values, uint64_t values_length,
                                        const char* structure = nullptr);
 
-// Parses the head chunk of a paged column, whose block header must have been checked. The table borrows `head`. DataLoss
-// when presence bits after the last sample are not zero, and as PageTable::Parse.
+// Parses the head chunk of a paged column, whose block header must have been checked. The table borrows `head`.
+// DataLoss when presence bits after the last sample are not zero, and as PageTable::Parse.
 absl::StatusOr<PageTable> ParsePagedHead(const Column& column, uint32_t sample_count, std::string_view head,
                                          uint64_t values_length);
 

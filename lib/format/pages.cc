@@ -71,8 +71,8 @@ absl::StatusOr<std::string_view> PageTable::Value(size_t k, std::string_view pag
   const uint64_t begin = i == 0 ? 0 : LoadLittle<uint16_t>(ends + kPageEndBytes * (i - 1));
   const uint64_t end = i + 1 == count(k) ? values.size() : LoadLittle<uint16_t>(ends + kPageEndBytes * i);
   if (begin > end || end > values.size()) {
-    return DataLoss("ends: value of sample ", sample, " of the block ends at ", end, " of its page, before it begins at ",
-                    begin, " or after the values' ", values.size(), " bytes");
+    return DataLoss("ends: value of sample ", sample, " of the block ends at ", end,
+                    " of its page, before it begins at ", begin, " or after the values' ", values.size(), " bytes");
   }
   return values.substr(begin, end - begin);
 }
@@ -86,7 +86,8 @@ absl::Status PageTable::Place(size_t k, std::string_view page, uint64_t* begins,
     const uint64_t end = i + 1 == count(k) ? values.size() : LoadLittle<uint16_t>(stored + kPageEndBytes * i);
     if (end < previous || end > values.size()) [[unlikely]] {
       return DataLoss("ends: value of sample ", first(k) + i, " of the block ends at ", end,
-                      " of its page, before it begins at ", previous, " or after the values' ", values.size(), " bytes");
+                      " of its page, before it begins at ", previous, " or after the values' ", values.size(),
+                      " bytes");
     }
     if (end != previous && !present(first(k) + i)) {
       return DataLoss("sample ", first(k) + i, " of the block: an absent value has ", end - previous, " bytes");

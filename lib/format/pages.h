@@ -14,9 +14,9 @@
 
 namespace shardkit::format {
 
-inline constexpr uint64_t kPageBytes = 65536;     // of a page with more than one value
-inline constexpr uint64_t kPageEntryBytes = 16;   // of the page table
-inline constexpr uint64_t kPageEndBytes = 2;      // in a page, for each value but the last
+inline constexpr uint64_t kPageBytes = 65536;    // of a page with more than one value
+inline constexpr uint64_t kPageEntryBytes = 16;  // of the page table
+inline constexpr uint64_t kPageEndBytes = 2;     // in a page, for each value but the last
 inline constexpr uint64_t kPageChecksumBytes = 8;
 
 // Where the pages of a block's column lie in its values chunk, and which samples each has. Borrows the bytes of the
@@ -91,11 +91,11 @@ class PageBuilder {
 
   Buffer& pages_;
   Buffer& entries_;
-  const size_t base_;           // where the values chunk begins in pages_
-  uint32_t first_ = 0;          // sample that the current page begins with
-  uint32_t next_ = 0;           // sample to come
-  size_t page_begin_ = 0;       // of the current page, in pages_
-  std::string ends_;            // of the values of the current page, the last one's included
+  const size_t base_;      // where the values chunk begins in pages_
+  uint32_t first_ = 0;     // sample that the current page begins with
+  uint32_t next_ = 0;      // sample to come
+  size_t page_begin_ = 0;  // of the current page, in pages_
+  std::string ends_;       // of the values of the current page, the last one's included
 };
 
 // Appends the entry of a page that holds the samples from `first` on and ends at byte `end` of the values chunk.

@@ -149,7 +149,8 @@ class Schema {
   // Positions of the blob columns, ascending.
   const std::vector<size_t>& blob_columns() const { return blob_columns_; }
 
-  // Positions of the blob columns and the paged ones, ascending: those with a values chunk.
+  // Positions of the columns with a values chunk, in the order of these chunks: the blob columns, ascending, then the
+  // paged ones, ascending.
   const std::vector<size_t>& values_columns() const { return values_columns_; }
 
   bool operator==(const Schema& other) const { return columns_ == other.columns_; }

@@ -124,7 +124,8 @@ TEST(Damage, OfAPageIsThatOfItsValues) {
       BlockView view;
       const absl::Status whole = (*shard)->ReadBlock(0, {}, &buffer, &view);
       EXPECT_TRUE(absl::IsDataLoss(whole)) << whole;
-      EXPECT_NE(whole.message().find("column 0 \"small\": values chunk checksum is wrong; page "), absl::string_view::npos)
+      EXPECT_NE(whole.message().find("column 0 \"small\": values chunk checksum is wrong; page "),
+                absl::string_view::npos)
           << whole;
       BlockDamage damage;
       ASSERT_TRUE((*shard)->SalvageBlock(0, {}, &buffer, &view, &damage).ok());

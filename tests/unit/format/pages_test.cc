@@ -212,14 +212,17 @@ TEST(Pages, EachRule) {
     return std::string(table.Place(k, page, begins, ends).message());
   };
   EXPECT_EQ(place(0, 11, 5), "");
-  EXPECT_EQ(place(0, 11, 12), "ends: value of sample 0 of the block ends at 12 of its page, before it begins at 0 or "
-                              "after the values' 11 bytes");
-  EXPECT_EQ(place(1, 65524, 65521), "ends: value of sample 3 of the block ends at 65520 of its page, before it begins "
-                                    "at 65521 or after the values' 65524 bytes");
+  EXPECT_EQ(place(0, 11, 12),
+            "ends: value of sample 0 of the block ends at 12 of its page, before it begins at 0 or "
+            "after the values' 11 bytes");
+  EXPECT_EQ(place(1, 65524, 65521),
+            "ends: value of sample 3 of the block ends at 65520 of its page, before it begins "
+            "at 65521 or after the values' 65524 bytes");
   EXPECT_EQ(place(1, 65526, 65521), "sample 3 of the block: an absent value has 1 bytes");
   EXPECT_EQ(table.CheckFull(0, 65514).message(), "");
-  EXPECT_EQ(table.CheckFull(0, 65513).message(), "page table: the value of sample 2 of the block fits in page 0 and lies "
-                                                 "in the next one");
+  EXPECT_EQ(table.CheckFull(0, 65513).message(),
+            "page table: the value of sample 2 of the block fits in page 0 and lies "
+            "in the next one");
 }
 
 }  // namespace
