@@ -389,7 +389,7 @@ class ColumnData:
                 if ends[i + 1] < ends[i]:
                     self.fail(first + i, f"ends of page {k} descend", place)
                 if ends[i + 1] > ends[i] and not self.present[first + i]:
-                    self.fail(first + i, "an absent value has bytes", place)
+                    self.fail(first + i, f"an absent value of page {k} has bytes", place)
             check(before is None or before + 2 + ends[1] > MAX_PAGE, f"{here}: its first value fits in the page before", at)
             self.begins += [begin + end for end in ends[:-1]]
             self.ends += [begin + end for end in ends[1:]]

@@ -212,11 +212,11 @@ def block_ranges(**options):
 
 
 def paged():
-    """Pages: of many values, one that is exactly full, one of a value that is too large for others, and one of absent values."""
+    """Pages: of many values, one of a value that is too large for others, one that is exactly full, and one of absent values."""
     columns = [Col("key", "utf8", storage="inline", key=True), Col("small", "bytes", storage="inline"),
                Col("note", "utf8", nullable=True, storage="inline"), Col("data", "bytes", nullable=True, storage="inline"),
                Col("blob", "bytes")]
-    large = {4: bytes(range(256)) * 255 + bytes(231), 5: b"larger than a page" * 4000, 6: bytes(65528), 8: bytes(65529)}
+    large = {5: bytes(range(256)) * 255 + bytes(249), 6: b"full" * 16380 + b"all"}
     return build(columns, [dict(key=f"{i:03}", small=noise(i % 7, i), note=None if i % 3 else "ok" * (i % 5), blob=noise(3, i),
                                 data=large.get(i, b"x" * (i % 4)) if i < 9 else None) for i in range(40)], [3, 9, 28])
 
