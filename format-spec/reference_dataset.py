@@ -243,7 +243,7 @@ class Dataset:
         self.directory = directory
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
         self.columns = self.manifest.columns
-        self.blobs = [column.name for column in self.columns if column.is_blob]
+        self.blobs = [column.name for column in self.columns if column.has_values_chunk]
         self.index, self.index_problem = None, None
         try:
             self.index = self.open_index()
@@ -319,8 +319,9 @@ class Dataset:
         k = max((k for k in range(entry.first_block, entry.first_block + entry.block_count)
                  if self.index.block(k).first_sample <= ordinal))
         begin, end = self.index.record(k, self.blobs.index(name), ordinal - self.index.block(k).first_sample)
-        if begin == end:
-            return None
+        if begin == end:  # absent, or in pages of the shard
+            columns, i = self.shard(s).locate(ordinal - self.first_samples[s])
+            return next((data.raw(i) for data in columns if data.column.name == name), None)
         record = self.shard(s).data[begin:end]
         check(len(record) == end - begin >= 8, f"sample {ordinal}: record is cut short", begin)
         check(xxh3(record[:-8]) == int.from_bytes(record[-8:], "little"),
@@ -367,7 +368,8 @@ class Dataset:
         places = {column.name: c for c, column in enumerate(block.header.columns)}
         for blob, name in enumerate(self.blobs):
             wanted = [block.offset + block.front_length] * block.sample_count
-            if name in places and block.entries[places[name]].values_length:
+            paged = name in places and block.header.columns[places[name]].is_paged
+            if name in places and not paged and block.entries[places[name]].values_length:
                 base = block.offset + block.entries[places[name]].values_offset
                 wanted = [base + end for end in block.column(places[name]).ends]
                 check(self.index.record(k, blob, 0) == (base, wanted[0]), f"index: block {k}, column {name!r}: the first "

@@ -22,6 +22,7 @@ MAX_BLOCK_SAMPLES = 1 << 20
 MAX_ZSTD_RAW, FREE_ZSTD_RAW, MAX_ZSTD_RATIO, MAX_ZSTD_WINDOW = 1 << 31, 1 << 26, 1024, 1 << 27
 CODECS = ("none", "zstd")
 FIXED, INLINE, BLOB = 1, 2, 3  # storage
+MAX_PAGE, PAGE_ENTRY = 65536, 16
 
 class ShardError(Exception):
     """`kind` is DataLoss (damage), Unimplemented (a newer format) or NotFound (no such file); `offset` that of the structure at fault."""
@@ -80,6 +81,14 @@ class Column:
     @property
     def is_blob(self):
         return self.storage == BLOB
+
+    @property
+    def is_paged(self):
+        return self.storage == INLINE and self.codec == 0
+
+    @property
+    def has_values_chunk(self):
+        return self.is_blob or self.is_paged
 
     def describe(self):
         out = {"name": self.name, "type": TYPE_NAMES.get(self.type, self.type),
@@ -196,7 +205,7 @@ def check_column(column, what):
     size = size_of_type(column.type, column.dtype, column.shape)
     check(size is None or column.value_size == size, f"{what}: value_size {column.value_size} is not the type's {size}", 0)
     check(not fixed or column.value_size <= MAX_FIXED_SIZE, f"{what}: value_size is over 2^40", 0)
-    check(fixed or column.codec >= len(CODECS) or column.storage == (BLOB, INLINE)[column.codec],
+    check(column.storage != BLOB or column.codec >= len(CODECS) or column.codec == 0,
           f"{what}: storage {column.storage} with codec {column.codec}", 0)
 
 
@@ -269,7 +278,7 @@ class Block:
             check(entry.encoding <= 2, f"{here}: unknown encoding {entry.encoding}", offset)
             check(column.codec == 1 or entry.encoding == 0, f"{here}: encoding of a column of codec none", offset)
             check(entry.encoding != 2 or c in header.dictionaries, f"{here}: the column has no dictionary", offset)
-            check(column.is_blob or entry[4:7] == (0, 0, 0), f"{here}: a values chunk of an inline column", offset)
+            check(column.has_values_chunk or entry[4:7] == (0, 0, 0), f"{here}: a values chunk of an inline column", offset)
             if entry.encoding == 0:
                 check(entry.stored_length == entry.raw_length, f"{here}: raw length is not stored length", offset)
             else:
@@ -278,11 +287,10 @@ class Block:
                 check(entry.raw_length <= limit, f"{here}: raw length {entry.raw_length} is over the limit", offset)
             self.entries.append(entry)
         check(self.front_length == position, f"{what}: front length {self.front_length} is not {position}", offset)
-        for c, column in enumerate(columns):
-            if column.is_blob:
-                found = self.entries[c].values_offset
-                check(found == position, f"{self.where(c)}: values offset {found} is not {position}", offset)
-                position = round_up(position + self.entries[c].values_length, 64)
+        for c in [c for c, column in enumerate(columns) if column.is_blob] + [c for c, column in enumerate(columns) if column.is_paged]:
+            found = self.entries[c].values_offset
+            check(found == position, f"{self.where(c)}: values offset {found} is not {position}", offset)
+            position = round_up(position + self.entries[c].values_length, 64)
         check(self.length == position, f"{what}: block length {self.length} is not {position}", offset)
         check(offset + self.length <= len(data), f"{what}: is cut short", offset)
 
@@ -325,7 +333,7 @@ def check_dictionary(header, c):
 
 
 class ColumnData:
-    """The values of one column of one block, checked (sections 3, 3.1 and 3.2)."""
+    """The values of one column of one block, checked (sections 3, 3.1, 3.2 and 3.3)."""
 
     def __init__(self, block, c):
         self.block, self.c, self.column = block, c, block.header.columns[c]
@@ -337,7 +345,7 @@ class ColumnData:
             head = self.decompress(head, entry.raw_length, dictionary)
         where, size = block.where(c), column.value_size
         presence_bytes = round_up((n + 7) // 8, 8) if column.nullable else 0
-        ends_bytes = 8 * n if size is None else 0
+        ends_bytes = 8 * n if size is None and not column.is_paged else 0
         least = presence_bytes + ends_bytes + (0 if size is None else n * size)
         check(len(head) >= least, f"{where}: raw length {len(head)} is under {least}", self.offset)
         bits = int.from_bytes(head[:presence_bytes], "little") if column.nullable else (1 << n) - 1
@@ -347,6 +355,10 @@ class ColumnData:
         if size is not None:
             check(len(self.values) == n * size, f"{where}: raw length {len(head)} is not {least}", self.offset)
             self.begins, self.ends = range(0, n * size, size) if size else [0] * n, None
+            return
+        if column.is_paged:
+            self.read_pages(self.values, block.chunk(c, "values chunk", entry.values_offset, entry.values_length,
+                                                     entry.values_checksum))
             return
         self.ends = struct.unpack_from(f"<{n}Q", head, presence_bytes)
         self.begins = (0,) + self.ends[:-1]
@@ -364,6 +376,37 @@ class ColumnData:
             if present and column.is_blob and end - begin < 8:
                 self.fail(i, "ends leave no room for a record checksum")
         check(self.ends[-1] == len(self.values), f"{where}: ends do not reach the end of the values", self.offset)
+
+    def read_pages(self, table, values):  # section 3.3
+        n, where, at = self.block.sample_count, self.block.where(self.c), self.offset
+        check(len(table) > 0 and len(table) % PAGE_ENTRY == 0, f"{where}: raw length does not fit the pages", at)
+        pages, position = list(struct.iter_unpack("<QII", table)), 0
+        for k, (end, first, reserved) in enumerate(pages):
+            here, last = f"{where}, page {k}", pages[k + 1][1] if k + 1 < len(pages) else n
+            check(reserved == 0, f"{here}: reserved bytes are not zero", at)
+            check((first == 0 or k > 0) and first < last <= n, f"{here}: its samples are wrong", at)
+            check(position + 8 + 2 * (last - first - 1) <= end <= len(values), f"{here}: its end {end} is wrong", at)
+            single = last == first + 1 and self.present[first]
+            check(end - position <= MAX_PAGE or single, f"{here}: {end - position} bytes are over 65536", at)
+            position = end
+        check(position == len(values), f"{where}: the last page's end is not that of the values", at)
+        self.values, self.begins, self.ends, begin, before = values, [], [], 0, None
+        for k, (end, first, _) in enumerate(pages):
+            here, last = f"{where}, page {k}", pages[k + 1][1] if k + 1 < len(pages) else n
+            count, page = last - first, values[begin:end]
+            place = self.block.offset + self.block.entries[self.c].values_offset + begin
+            check(xxh3(page[:-8]) == int.from_bytes(page[-8:], "little"), f"{here}: page checksum does not match", place)
+            bytes_ = len(page) - 8 - 2 * (count - 1)
+            ends = [0, *struct.unpack_from(f"<{count - 1}H", page, bytes_), bytes_]
+            for i in range(count):
+                if ends[i + 1] < ends[i]:
+                    self.fail(first + i, f"ends of page {k} descend", place)
+                if ends[i + 1] > ends[i] and not self.present[first + i]:
+                    self.fail(first + i, f"an absent value of page {k} has bytes", place)
+            check(before is None or before + 2 + ends[1] > MAX_PAGE, f"{here}: its first value fits in the page before", at)
+            self.begins += [begin + end for end in ends[:-1]]
+            self.ends += [begin + end for end in ends[1:]]
+            begin, before = end, len(page)
 
     def fail(self, i, message, offset=None, kind="DataLoss"):
         sample = self.block.first_sample + i

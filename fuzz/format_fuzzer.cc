@@ -38,6 +38,9 @@ Schema SomeSchema(uint8_t which) {
     columns[i].codec = (which >> i & 16) != 0 ? Codec::kZstd : Codec::kNone;
     columns[i].nullable = (which >> i & 32) != 0;
     if ((which >> i & 48) == 48) columns[i].codec = Codec{9};  // of a later version
+    if ((which & 128) != 0 && columns[i].codec == Codec::kNone && columns[i].is_blob()) {
+      columns[i].storage = Storage::kInline;
+    }
   }
   return Schema::Create(std::move(columns)).value();
 }
@@ -156,10 +159,40 @@ void CheckIndexHeader(Input input, bool repair) {
   Require(format::EncodeIndexHeader(*header) == bytes, "an index's header is encoded as it was");
 }
 
-void CheckChunk(Input input) {
+// A head chunk of a paged column, then its pages, whose checksums may be repaired.
+void CheckPages(Input input, const Column& column, uint32_t count, bool repair) {
+  const uint64_t structure = format::HeadLayout(column, count).values_offset;
+  std::string head(input.Bytes(structure + format::kPageEntryBytes * (1 + input.Below(count))));
+  if (head.size() < structure) head.resize(structure);
+  const std::string values(input.rest());
+  const auto table = format::ParsePagedHead(column, count, head, values.size());
+  if (!table.ok()) return;
+  Buffer pages, entries;
+  format::PageBuilder builder(&pages, &entries);
+  bool whole = true;
+  for (size_t k = 0; k < table->size() && whole; ++k) {
+    std::string page = values.substr(table->begin(k), table->length(k));
+    Seal(&page, repair);
+    std::vector<uint64_t> begins(table->count(k)), ends(table->count(k));
+    whole = table->Place(k, page, begins.data(), ends.data()).ok() && format::CheckPageChecksum(page).ok() &&
+            (k == 0 || table->CheckFull(k - 1, ends[0] - begins[0]).ok());
+    for (uint32_t i = table->first(k); i < table->last(k); ++i) {
+      const auto value = table->Value(k, page, i);
+      Require(value.ok() || !whole, "a value of a page that is right is found");
+      if (value.ok()) builder.Add(*value);
+    }
+  }
+  builder.Finish();
+  if (!whole || repair) return;
+  Require(pages.view() == values && entries.view() == std::string_view(head).substr(structure),
+          "pages are built as they were");
+}
+
+void CheckChunk(Input input, bool repair) {
   const Schema schema = SomeSchema(input.Byte());
   const Column& column = schema[0];
   const uint32_t count = 1 + input.Below(40);
+  if (column.is_paged()) return CheckPages(input, column, count, repair);
   const bool with_values = input.Chance();
   const format::HeadLayout layout(column, count);
   std::string head(input.Bytes(column.is_blob() ? layout.values_offset : layout.values_offset + input.Byte()));
@@ -222,7 +255,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckIndexHeader(input, repair);
       break;
     case 5:
-      CheckChunk(input);
+      CheckChunk(input, repair);
       break;
     default:
       CheckArray(input);

@@ -255,6 +255,16 @@ def block_ranges(**options):
                            for i, score in enumerate(scores)], [2, 2, 3, 3, 1], **options)
 
 
+def paged():
+    """Pages: of many values, one of a value that is too large for others, one that is exactly full, and one of absent values."""
+    columns = [Col("key", "utf8", storage="inline", key=True), Col("small", "bytes", storage="inline"),
+               Col("note", "utf8", nullable=True, storage="inline"), Col("data", "bytes", nullable=True, storage="inline"),
+               Col("blob", "bytes")]
+    large = {5: bytes(range(256)) * 255 + bytes(249), 6: b"full" * 16380 + b"all"}
+    return build(columns, [dict(key=f"{i:03}", small=noise(i % 7, i), note=None if i % 3 else "ok" * (i % 5), blob=noise(3, i),
+                                data=large.get(i, b"x" * (i % 4)) if i < 9 else None) for i in range(40)], [3, 9, 28])
+
+
 VALID = {
     "empty": lambda: build([Col("key", "utf8", key=True), Col("x", "i32")], [], []),
     "one-sample": one_sample, "every-type": every_type, "scalar-extremes": scalar_extremes, "nullable": nullable,
@@ -270,7 +280,7 @@ VALID = {
     "without-block-headers": lambda: simple(without=(5,)),
     "without-block-ranges": lambda: block_ranges(without=(6,)),
     "only-needed-sections": lambda: block_ranges(without=(5, 6)),
-    "block-ranges": block_ranges,
+    "block-ranges": block_ranges, "paged": paged,
     "numbers": numbers, "unknown-type": unknown_type, "unknown-codec": unknown_codec, "column-metadata": column_metadata,
 }
 
@@ -314,6 +324,18 @@ def dataset_tiny():
     return columns, {}, [("0.shard", build(columns, first, [2])), ("1.shard", build(columns, second, [1]))], first + second
 
 
+def dataset_storages():
+    """A column that one shard has in pages, one as blobs, and one not at all."""
+    columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
+    paged = [columns[0], Col("data", "bytes", nullable=True, storage="inline")]
+    samples = [dict(key=f"k{i}", data=None if i % 3 == 2 else noise(30, i)) for i in range(9)]
+    del samples[8]["data"]
+    shards = [("0.shard", build(paged, samples[:4], [1, 3])), ("1.shard", build(columns, samples[4:7])),
+              ("2.shard", build(columns[:1], [dict(key="k7"), dict(key="k8")]))]
+    del samples[7]["data"]
+    return columns, {}, shards, samples
+
+
 def dataset_empty():
     return DATASET_COLUMNS, {}, [], []
 
@@ -349,7 +371,8 @@ def other_order(columns, metadata, shards):
 # After a merge, some shards may have a sha256 and others not.
 HASHED = {"sha256": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
-            "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata}
+            "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata,
+            "storages": dataset_storages}
 
 
 def dataset_files(name, columns, metadata, shards):

@@ -154,7 +154,7 @@ def shards():
         add(f"schema-{name}", replaced("schema", change, **named), OPEN, ["schema", *contains], "header")
     for name, col in (("inline-number", Col("x", "i32", storage="inline")), ("fixed-text", Col("x", "utf8", storage="fixed")),
                       ("blob-array", Col("x", "ndarray", dtype="u8", shape=[2], storage="blob")),
-                      ("blob-of-zstd", Col("x", "bytes", "zstd", storage="blob")), ("inline-of-none", Col("x", "bytes", storage="inline"))):
+                      ("blob-of-zstd", Col("x", "bytes", "zstd", storage="blob"))):
         add(f"schema-{name}", base(columns=[col], samples=[]), OPEN, ["schema", "column", "storage"], "header")
     add("schema-zero-dimension", base(columns=[Col("x", "ndarray", dtype="u8", shape=[1 << 40, 0, 1 << 40])], samples=[]), OPEN,
         ["schema", "2^40"], "header")
@@ -217,6 +217,32 @@ def shards():
     add("ends-stop-short", patched("head 1 0", 8, u64(3), **lean), READ, ["block 1", "column 0", "ends"], "head 1 0")
     add("presence-beyond-samples", patched("head 1 1", 0, b"\x07"), READ, ["block 1", "column 1", "presence"], "head 1 1")
     add("absent-value-with-bytes", patched("head 0 1", 0, b"\x05"), READ, ["block 0", "column 1", "absent"], "head 0 1")
+    # Pages.
+    paged = dict(columns=[Col("p", "bytes", nullable=True, storage="inline")],
+                 samples=[dict(p=b"first"), dict(p=b"second"), dict(p=b""), dict(), dict(p=b"last")], blocks=(5,))
+    page, table, values, length = ["block 0", "column 0", "page 0"], "head 0 0", base(**paged).at["values 0 0"], 15 + 2 * 4 + 8
+    another = ["block 0", "column 0", "page 1"]
+
+    def another_page(end, first):
+        return replaced("head 0 0", lambda d: d + struct.pack("<QII", end, first, 0), **paged)
+
+    add("page-checksum", patched("values 0 0", 2, b"!", **paged), VALIDATE, [*page, "page checksum"], values)
+    add("page-flipped", flipped(base(**paged).data, values + 2), READ, ["block 0", "column 0", "values chunk checksum"], values)
+    add("page-ends-descend", patched("page 0 0 0", 17, u16(4), **paged), READ, [*page, "ends"], values)
+    add("page-ends-past-the-values", patched("page 0 0 0", 15, u16(16), **paged), READ, [*page, "ends"], values)
+    add("page-absent-value-with-bytes", patched("page 0 0 0", 21, u16(12), **paged), READ, [*page, "absent"], values)
+    add("page-not-full", base(fill=lambda values: [1, 4], **paged), READ, [*another, "fits in"], table)
+    over = [dict(p=b"x" * 9000)] * 6 + [dict(p=b"y" * 11600)]
+    add("page-over-64-kib", base(columns=paged["columns"], samples=over, fill=lambda values: [7]), READ, [*page, "bytes"], table)
+    add("page-table-reserved", patched("head 0 0", 20, u32(1), **paged), READ, [*page, "reserved"], table)
+    add("page-table-first-not-0", patched("head 0 0", 16, u32(1), **paged), READ, [*page, "sample"], table)
+    add("page-table-first-descends", another_page(length, 0), READ, ["block 0", "column 0", "page", "sample"], table)
+    add("page-table-first-past-the-samples", another_page(length, 5), READ, [*another, "sample"], table)
+    add("page-table-ends-descend", another_page(length - 1, 3), READ, [*another, "end"], table)
+    add("page-table-ends-past-the-values", patched("head 0 0", 8, u64(length + 1), **paged), READ, [*page, "end"], table)
+    add("page-table-ends-short", patched("head 0 0", 8, u64(length - 1), **paged), READ, ["block 0", "column 0", "page", "end"], table)
+    add("page-table-length", replaced("head 0 0", lambda d: d + bytes(8), **paged), READ, ["block 0", "column 0", "length"], None)
+    add("page-table-empty", replaced("head 0 0", lambda d: d[:8], **paged), READ, ["block 0", "column 0", "length"], None)
     number = dict(columns=[Col("n", "i32", nullable=True)], samples=[dict(n=1), dict(n=None)])
     add("absent-slot-not-zero", patched("values 0 0", 4, b"\1", **number), VALIDATE,
         ["block 0", "column 0", "sample 1", "absent", "zero"], "head 0 0")

@@ -38,7 +38,7 @@ class Col:
     dtype: str | int | None = None
     shape: list | None = None
     value_size: int | None = None  # of a type that readers do not know
-    storage: str | None = None  # what codec and size give, unless a file is to be wrong
+    storage: str | None = None  # inline: in pages. Else what codec and size give, unless a file is to be wrong
     metadata: dict = dataclasses.field(default_factory=dict)
 
     def size(self):
@@ -48,8 +48,13 @@ class Col:
             return None if self.shape is None else scalar_size(self.dtype) * math.prod(self.shape)
         return scalar_size(self.type) if self.type in PACK else None
 
+    def paged(self):
+        return self.storage == "inline" and self.codec == "none" and self.size() is None
+
     def blob(self):
-        return self.storage == "blob" if self.codec not in CODECS else self.codec == "none" and self.size() is None
+        if self.codec not in CODECS:
+            return self.storage == "blob"
+        return self.codec == "none" and self.size() is None and self.storage != "inline"
 
     def shaped(self):
         return self.type == "ndarray" or isinstance(self.type, int)
@@ -241,8 +246,36 @@ def handmade_frame(raw, content_size=None, window=None, dictionary_id=None, chec
     return out if checksum is None else out + struct.pack("<I", (xxhash.xxh64_intdigest(raw) ^ checksum) & 0xFFFFFFFF)
 
 
+def fill_pages(values):
+    """How many values each page has."""
+    counts, length = [], 0
+    for value in values:
+        size = len(value or b"")
+        if counts and length + 2 + size <= 65536:
+            counts[-1] += 1
+            length += 2 + size
+        else:
+            counts.append(1)
+            length = 8 + size
+    return counts
+
+
+def make_pages(values, counts, hook, name):
+    """The pages and their table."""
+    joined = table = b""
+    first = 0
+    for p, count in enumerate(counts):
+        part = [value or b"" for value in values[first:first + count]]
+        ends = [sum(map(len, part[:i + 1])) for i in range(count - 1)]
+        body = hook(f"page {name} {p}", b"".join(part) + struct.pack(f"<{count - 1}H", *ends))
+        joined += body + struct.pack("<Q", xxh3(body))
+        table += struct.pack("<QII", len(joined), first, 0)
+        first += count
+    return joined, table
+
+
 def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
-          compatible=0, extra_sections=(), without=(), hook=lambda name, data: data):
+          compatible=0, extra_sections=(), without=(), fill=fill_pages, hook=lambda name, data: data):
     """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored).
     `without`: kinds of sections to leave out."""
     metadata, dictionaries, encoders, at = metadata or {}, dictionaries or {}, encoders or {}, {}
@@ -263,19 +296,22 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     for k, count in enumerate(blocks):
         at[f"block {k}"] = len(out)
         part, ends_in_file = samples[first:first + count], {}
-        position, heads, values_chunks, fields = 64 * (len(columns) + 1), b"", b"", []
+        position, heads, values_chunks, pages, fields = 64 * (len(columns) + 1), b"", b"", b"", []
         for c, col in enumerate(columns):
             values = [None if sample.get(col.name) is None else encode(col, sample[col.name]) for sample in part]
             presence = sum(1 << i for i, value in enumerate(values) if value is not None)
             head = presence.to_bytes(-(-count // 64) * 8, "little") if col.nullable else b""
-            if col.size() is None:
+            if col.paged():
+                joined, table = make_pages(values, fill(values), hook, f"{k} {c}")
+                head += table
+            elif col.size() is None:
                 pieces = [b"" if v is None else v + struct.pack("<Q", xxh3(v)) if col.blob() else v for v in values]
                 ends = [sum(map(len, pieces[:i + 1])) for i in range(count)]
                 head += struct.pack(f"<{count}Q", *ends)
             else:
                 pieces = [bytes(col.size()) if value is None else value for value in values]
-            joined = hook(f"values {k} {c}", b"".join(pieces))
-            head = hook(f"head {k} {c}", head if col.blob() else head + joined)
+            joined = hook(f"values {k} {c}", joined if col.paged() else b"".join(pieces))
+            head = hook(f"head {k} {c}", head if col.blob() or col.paged() else head + joined)
             encoding, stored = encoders.get(col.name, lambda raw: (0, raw))(head)
             chunk = hook(f"chunk {k} {c}", pad(stored, 64))
             at[f"head {k} {c}"] = len(out) + position
@@ -283,23 +319,26 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
             stored_bytes[col.name] += len(stored)
             position += len(chunk)
             heads += chunk
-            if col.blob():
+            if col.blob() or col.paged():
                 chunk = hook(f"values chunk {k} {c}", pad(joined, 64))
-                fields[c][4:7] = len(values_chunks), len(joined), xxh3(chunk)
+                fields[c][4:7] = len(pages if col.paged() else values_chunks), len(joined), xxh3(chunk)
                 stored_bytes[col.name] += len(joined)
+            if col.paged():
+                pages += chunk
+            elif col.blob():
                 values_chunks += chunk
                 ends_in_file[col.name] = (len(values_chunks) - len(chunk), ends, len(joined))
         front = position
         entry_bytes = b""
         for c, col in enumerate(columns):
-            if col.blob():
-                fields[c][4] += front
+            if col.blob() or col.paged():
+                fields[c][4] += front + (len(values_chunks) if col.paged() else 0)
                 at[f"values {k} {c}"] = at[f"block {k}"] + fields[c][4]
             entry_bytes += hook(f"entry {k} {c}", struct.pack("<7QB7x", *fields[c]))
         block = struct.pack("<8sIIQQQIIQ", b"\x89BLK\r\n\x1a\n", 64 * (len(columns) + 1), len(columns),
-                            front + len(values_chunks), front, first, count, 0, previous) + entry_bytes
+                            front + len(values_chunks + pages), front, first, count, 0, previous) + entry_bytes
         block = hook(f"block {k}", block)
-        block += struct.pack("<Q", xxh3(block)) + heads + values_chunks
+        block += struct.pack("<Q", xxh3(block)) + heads + values_chunks + pages
         block = hook(f"whole block {k}", block)
         head_length = 64 * (len(columns) + 1)
         previous, = struct.unpack_from("<Q", block, head_length - 8)
@@ -395,7 +434,7 @@ def manifest_text(fields):
 
 def index(columns, shards, hook=lambda name, data: data):
     """dataset.idx of shards: (name, Built)."""
-    blobs, ends, blocks, table, names, samples = [col.name for col in columns if col.blob()], [], b"", b"", b"", 0
+    blobs, ends, blocks, table, names, samples = [col.name for col in columns if col.blob() or col.paged()], [], b"", b"", b"", 0
     for s, (name, built) in enumerate(shards):
         table += struct.pack("<6QI12x", samples, built.twin["sample_count"], len(blocks) // 64, len(built.entries),
                              len(built.data), len(names), len(name.encode()))

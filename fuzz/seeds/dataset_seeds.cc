@@ -8,6 +8,7 @@
 #include "format/block_header.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
+#include "format/pages.h"
 #include "seeds/seeds.h"
 #include "shardkit/ndarray.h"
 #include "support/file_sections.h"
@@ -70,6 +71,13 @@ void AddBlocks(SeedWriter& seeds) {
   seeds.Add("format", "chunk-blob", Chosen(kChunk, chunk + std::string(30, 'v')));
   chunk[0] = 16;
   seeds.Add("format", "chunk-inline", Chosen(kChunk, chunk + std::string(30, 'v')));
+  Buffer pages, entries;
+  format::PageBuilder builder(&pages, &entries);
+  for (const char* const value : {"first", "", "third"}) builder.Add(value);
+  builder.Finish();
+  std::string paged(1, '\x80');
+  paged += std::string({2, 0}) + std::string(entries.view()) + std::string(pages.view());
+  seeds.Add("format", "chunk-paged", Chosen(kChunk, paged));
   std::string array = {0, 0};
   const std::array<uint64_t, 2> shape = {2, 3};
   if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok()) seeds.Add("format", "array", Chosen(kArray, array));

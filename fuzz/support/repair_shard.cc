@@ -6,6 +6,7 @@
 #include "format/constants.h"
 #include "format/file_header.h"
 #include "format/footer.h"
+#include "format/pages.h"
 #include "support/little_endian.h"
 #include "support/repair_checksums.h"
 
@@ -77,7 +78,11 @@ class Repair {
     if (!Within(offset, stored, room) || !Within(values_offset, values_length, room)) return;
     if (!Within(offset, RoundUp(stored, 64), room) || !Within(values_offset, RoundUp(values_length, 64), room)) return;
     if (values_offset != 0) {
-      Records(block, column, block + offset, stored, block + values_offset, values_length);
+      if (column < schema_.size() && schema_[column].is_paged()) {
+        Pages(block, column, block + offset, stored, block + values_offset, values_length);
+      } else {
+        Records(block, column, block + offset, stored, block + values_offset, values_length);
+      }
       Write(entry + 48, Hash(block + values_offset, RoundUp(values_length, 64)));
     }
     Write(entry + 24, Hash(block + offset, RoundUp(stored, 64)));
@@ -92,6 +97,20 @@ class Repair {
     uint64_t begin = 0;
     for (uint64_t i = 0; i < count && presence + 8 * (i + 1) <= head_length; ++i) {
       const auto end = Load<uint64_t>(shard_, head + presence + 8 * i);
+      if (end < begin || end > values_length) return;
+      if (end - begin >= kChecksum) Write(values + end - kChecksum, Hash(values + begin, end - begin - kChecksum));
+      begin = end;
+    }
+  }
+
+  // Repairs the checksum at the end of every page of a paged column. The head chunk's table gives the positions.
+  void Pages(uint64_t block, uint64_t column, uint64_t head, uint64_t head_length, uint64_t values,
+             uint64_t values_length) {
+    const uint64_t count = Load<uint32_t>(shard_, block + 40);
+    const uint64_t presence = schema_[column].nullable ? RoundUp((count + 7) / 8, 8) : 0;
+    uint64_t begin = 0;
+    for (uint64_t at = presence; at + format::kPageEntryBytes <= head_length; at += format::kPageEntryBytes) {
+      const auto end = Load<uint64_t>(shard_, head + at);
       if (end < begin || end > values_length) return;
       if (end - begin >= kChecksum) Write(values + end - kChecksum, Hash(values + begin, end - begin - kChecksum));
       begin = end;

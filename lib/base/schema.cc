@@ -114,9 +114,8 @@ absl::Status CheckStorage(Column& column) {
   }
   if (column.value_size > kMaxFixedSize) return refuse("its values pass 2^40 bytes");
   if (!fixed && column.value_size != 0) return refuse("only columns of storage fixed have a value_size");
-  if (!fixed && IsKnownCodec(column.codec) && column.storage != StorageOf(column)) {
-    return refuse(
-        "of values of variable size, those of codec none have storage blob, those of codec zstd storage inline");
+  if (column.storage == Storage::kBlob && IsKnownCodec(column.codec) && column.codec != Codec::kNone) {
+    return refuse("only columns of codec none have storage blob");
   }
   return absl::OkStatus();
 }
@@ -194,7 +193,7 @@ bool Column::operator==(const Column& other) const {
   };
   if (fields(*this) != fields(other)) return false;
   if (storage == other.storage && value_size == other.value_size) return true;
-  return is_blob() == other.is_blob() && fixed_size() == other.fixed_size();
+  return is_blob() == other.is_blob() && is_paged() == other.is_paged() && fixed_size() == other.fixed_size();
 }
 
 bool Column::has_known_type() const { return IsKnownType(type) && (type != Type::kNdarray || IsKnownType(dtype)); }
@@ -232,6 +231,10 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
     if (!columns[i].is_blob()) continue;
     schema.blob_columns_.push_back(i);
     if (IsKnownCodec(columns[i].codec)) schema.indexed_columns_.push_back(i);
+  }
+  schema.values_columns_ = schema.blob_columns_;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].is_paged()) schema.values_columns_.push_back(i);
   }
   schema.columns_ = std::move(columns);
   return schema;
@@ -275,7 +278,6 @@ absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b) {
     }
     column.type = *type;
     column.nullable = column.nullable || other.nullable;
-    if (!column.fixed_size()) column.storage = StorageOf(column);
     std::erase_if(column.metadata, [&](const auto& entry) {
       const auto found = other.metadata.find(entry.first);
       return found == other.metadata.end() || found->second != entry.second;
@@ -285,8 +287,9 @@ absl::StatusOr<Schema> MergeSchemas(const Schema& a, const Schema& b) {
     if (a.Find(column.name).has_value()) continue;
     merged.push_back(column);
     merged.back().nullable = true;
-    if (!column.fixed_size()) merged.back().storage = StorageOf(column);
   }
+  // Of values of variable size each shard chooses the storage for itself.
+  for (Column& column : merged) column.SetCodec(column.codec);
   for (const Column& column : merged) {
     if (column.is_key && column.nullable) {
       return InvalidArgument("key column \"", column.name, "\" is missing in one of the schemas");

@@ -13,7 +13,8 @@ BlockBuffer& BlockBuffer::operator=(BlockBuffer&&) noexcept = default;
 
 uint64_t BlockBuffer::memory() const {
   uint64_t bytes = state_->stored.capacity() + state_->raw.capacity() + state_->record.capacity() +
-                   8 * state_->places.capacity() + state_->converted.capacity() + state_->decompressor.memory();
+                   state_->page.capacity() + 8 * state_->places.capacity() + state_->converted.capacity() +
+                   state_->decompressor.memory();
   if (state_->mapped != nullptr) bytes += state_->read_length;
   for (const BlockBuffer& part : state_->batch) bytes += part.memory();
   return bytes;

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "codec/zstd.h"
 #include "format/block_header.h"
+#include "format/pages.h"
 #include "shardkit/block.h"
 #include "shardkit/shard_reader.h"
 
@@ -27,10 +28,17 @@ class BlockAssembler {
   static void Set(BlockView* view, size_t column, const ColumnView& part) { view->columns_[column] = part; }
 };
 
+// A paged column of the block in a buffer.
+struct PagedColumn {
+  format::PageTable table;
+  std::string_view values;  // the values chunk without its padding; empty when only the head was wanted
+};
+
 struct BlockBuffer::State {
   Buffer stored;                   // the block, or its wanted parts, each at its offset in the block
   Buffer raw;                      // decompressed chunks
   Buffer record;                   // single values
+  Buffer page;                     // the last page that a single value was read from, if the file is not mapped
   std::vector<uint64_t> places;    // of scattered values: for each column all begins, then all ends
   std::string converted;           // values that were converted from another form
   std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
@@ -42,6 +50,7 @@ struct BlockBuffer::State {
   const RandomAccessFile* mapped = nullptr;  // the file, when the block lies in its memory map
   const RandomAccessFile* shown = nullptr;   // the file last read through this buffer; values may lie in its map
   std::vector<uint8_t> wanted;               // per column: scratch
+  std::vector<PagedColumn> paged;            // per column: of those wanted
   BlockView view;
 
   // Keeps a shard open whose memory map holds a value: the dataset's cache may drop the shard at any time.
@@ -56,6 +65,11 @@ struct BlockBuffer::State {
   // Which reader (0 for none) and which block `view` belongs to: further values of that block are read from memory.
   uint64_t owner = 0;
   size_t block = 0;
+
+  // Which reader (0 for none) has checked the page at which byte of its file: its other values need no read. If the
+  // file is not mapped, the page is in `page`.
+  uint64_t page_owner = 0;
+  uint64_t page_begin = 0;
 };
 
 // A number above 0, different for every reader of the program. An address would not do: a buffer can outlive a reader,

@@ -55,10 +55,11 @@ absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) c
                              *column.fixed_size());
     }
     if (length > format::kMaxLength / 2) return refuse("the value passes 2^61 bytes");
-    if (!column.is_blob() && length > format::kMaxZstdRawLength / 2) {
+    if (!column.has_values_chunk() && length > format::kMaxZstdRawLength / 2) {
       return refuse("the value passes 1 GiB, the limit of a compressed column; use codec none");
     }
-    if (!column.is_blob() && values[i]->file) return refuse("only a column of codec none takes a file as its value");
+    if (!column.has_values_chunk() && values[i]->file)
+      return refuse("only a column of codec none takes a file as its value");
     if (column.is_key && !ValidUtf8(values[i]->bytes)) return refuse("the key is not valid UTF-8");
   }
   return absl::OkStatus();
@@ -82,7 +83,7 @@ void BlockBuilder::Add(std::span<const std::optional<Value>> values) {
         raw.file = value->file;
         end = length + format::kValueChecksumBytes;
       } else {
-        char* const to = raw.values.Extend(length + (column.is_blob() ? format::kValueChecksumBytes : 0));
+        char* const to = raw.values.Extend(length + (column.has_values_chunk() ? format::kValueChecksumBytes : 0));
         if (length != 0) std::memcpy(to, value->bytes.data(), length);
         end = raw.values.size();
       }

@@ -18,10 +18,11 @@ namespace shardkit {
 // One column of a block before encoding.
 struct RawColumn {
   std::vector<uint8_t> presence;  // one byte per sample; only for nullable columns
-  Buffer ends;                    // u64 per sample, as stored; not for fixed-size columns
-  Buffer values;                  // inline values, or records whose checksums are not filled in yet
+  Buffer ends;                    // u64 per sample, as stored in a blob or compressed column; not for fixed-size ones
+  // The values. In a column with a values chunk each present one is a record: 8 bytes follow it, for its checksum.
+  Buffer values;
 
-  // A blob too large for memory: the value is this file, `values` is empty, and the block has only this sample.
+  // A value too large for memory: it is this file, `values` is empty, and the block has only this sample.
   std::shared_ptr<const RandomAccessFile> file;
 };
 

@@ -37,12 +37,12 @@ uint64_t EndOf(const RawColumn& column, uint32_t i) { return LoadLittle<uint64_t
 // Computes the statistics of the column, and for blobs writes the checksum after each value.
 void VisitValues(const Column& column, uint32_t sample_count, RawColumn& raw, ColumnStatistics* statistics) {
   const uint64_t fixed = column.fixed_size().value_or(0);
-  const bool blob = column.is_blob();
+  const bool records = column.has_values_chunk(), blob = column.is_blob();
   uint64_t begin = 0;
   for (uint32_t i = 0; i < sample_count; ++i) {
     const uint64_t end = fixed != 0 || column.fixed_size() ? begin + fixed : EndOf(raw, i);
     if (IsPresent(raw, i)) {
-      const uint64_t length = end - begin - (blob ? format::kValueChecksumBytes : 0);
+      const uint64_t length = end - begin - (records ? format::kValueChecksumBytes : 0);
       if (raw.file) {
         statistics->Add(column, nullptr, length);
       } else {
@@ -53,6 +53,19 @@ void VisitValues(const Column& column, uint32_t sample_count, RawColumn& raw, Co
     }
     begin = end;
   }
+}
+
+// Appends the pages of the column to `pages`, and their table to `head`.
+void AppendPages(const RawColumn& raw, uint32_t sample_count, Buffer* pages, Buffer* head) {
+  format::PageBuilder builder(pages, head);
+  uint64_t begin = 0;
+  for (uint32_t i = 0; i < sample_count; ++i) {
+    const uint64_t end = EndOf(raw, i);
+    const uint64_t tail = IsPresent(raw, i) ? format::kValueChecksumBytes : 0;
+    builder.Add({raw.values.data() + begin, end - tail - begin});
+    begin = end;
+  }
+  builder.Finish();
 }
 
 }  // namespace
@@ -71,17 +84,28 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
     if (column.is_key) {
       uint64_t begin = 0;
       for (uint32_t sample = 0; sample < block.sample_count; ++sample) {
-        const uint64_t end = EndOf(raw, sample) - (column.is_blob() ? format::kValueChecksumBytes : 0);
+        const uint64_t end = EndOf(raw, sample) - (column.has_values_chunk() ? format::kValueChecksumBytes : 0);
         out.key_hashes.push_back(Hash64(raw.values.data() + begin, end - begin));
         begin = EndOf(raw, sample);
       }
     }
+    // Behind the records may be the padding that encoding the block before has left.
+    if (column.has_values_chunk() && !raw.file) raw.values.resize(EndOf(raw, block.sample_count - 1));
     VisitValues(column, block.sample_count, raw, &out.statistics[i]);
 
     chunk_.clear();
     if (column.nullable) AppendPresence(raw.presence, &chunk_);
-    chunk_.Append(raw.ends.view());
-    if (!column.is_blob()) chunk_.Append(raw.values.view());
+    if (column.is_paged()) {
+      Buffer& pages = out.pages.emplace_back();
+      if (raw.file) {
+        format::AppendPageEntry(raw.file->size() + format::kPageChecksumBytes, 0, &chunk_);
+      } else {
+        AppendPages(raw, block.sample_count, &pages, &chunk_);
+      }
+    } else {
+      chunk_.Append(raw.ends.view());
+      if (!column.is_blob()) chunk_.Append(raw.values.view());
+    }
     entry.raw_length = chunk_.size();
     std::string_view stored = chunk_.view();
     if (column.codec == Codec::kZstd) {
@@ -106,21 +130,27 @@ absl::StatusOr<EncodedBlock> BlockEncoder::Encode(const EncodingPlan& plan, RawB
     out.heads.Append(stored);
     entry.checksum = PadAndHash(begin, &out.heads);
 
-    if (column.is_blob()) {
+    if (column.has_values_chunk()) {
+      Buffer& chunk = column.is_paged() ? out.pages.back() : raw.values;
       if (raw.file) {
         out.file = raw.file;
         out.file_column = i;
         entry.values_length = raw.file->size() + format::kValueChecksumBytes;
       } else {
-        entry.values_length = raw.values.size();
-        entry.values_checksum = PadAndHash(0, &raw.values);
+        entry.values_length = chunk.size();
+        entry.values_checksum = PadAndHash(0, &chunk);
       }
-      out.values.push_back(std::move(raw.values));
-      out.ends.push_back(std::move(raw.ends));
+    } else if (!plan.provisional) {
+      raw = RawColumn();
     }
     out.statistics[i].stored_bytes = entry.stored_length + entry.values_length;
   }
   format::LayOutBlock(schema, out.header);
+  out.raw = std::move(block);
+  auto pages = out.pages.begin();
+  for (const size_t i : schema.values_columns()) {
+    out.values.push_back(schema[i].is_paged() ? (pages++)->view() : out.raw.columns[i].values.view());
+  }
   return out;
 }
 

@@ -18,17 +18,22 @@ namespace shardkit {
 
 // A block that is ready to be written, except for the fields that depend on the blocks before it.
 struct EncodedBlock {
-  format::BlockHeader header;  // lengths and checksums; first_sample and previous are not set yet
-  Buffer heads;                // the head chunks with their padding
-  std::vector<Buffer> values;  // per blob column: its values chunk with padding, or empty when `file` is set
-  std::vector<Buffer> ends;    // per blob column: its ends, for the offset index
+  format::BlockHeader header;                // lengths and checksums; first_sample and previous are not set yet
+  Buffer heads;                              // the head chunks with their padding
+  std::vector<std::string_view> values;      // per column with a values chunk: that with padding, but not of `file`
   std::vector<ColumnStatistics> statistics;  // per column
   std::vector<uint64_t> key_hashes;          // per sample, when the schema has a key column
 
-  // The value that is too large for memory, if there is one, and the position of its blob column in the schema.
-  // header.columns[file_column] has its values_length. Its checksum is computed while it is written.
+  // The value that is too large for memory, if there is one, and the position of its column in the schema.
+  // header.columns[file_column] has its values_length. Its checksum is computed while it is written: in both storages
+  // the values chunk is the value and its checksum.
   std::shared_ptr<const RandomAccessFile> file;
   size_t file_column = 0;
+
+  // The block as it was before, of which `values` shows the records: encoding it again needs nothing else. Of the other
+  // columns it is kept only where the plan is provisional. No columns when the block was copied.
+  RawBlock raw;
+  std::vector<Buffer> pages;  // of each paged column: its values chunk, which `values` shows
 
   uint64_t length() const { return header.block_length; }
 };

@@ -58,10 +58,48 @@ absl::Status CheckOptions(const Schema& schema, const ShardOptions& options) {
       return InvalidArgument("column \"", name, "\": only a column of codec zstd has a dictionary");
     }
   }
+  for (const auto& [name, storage] : options.storage) {
+    if (storage != Storage::kInline && storage != Storage::kBlob) {
+      return InvalidArgument("column \"", name, "\": a storage of inline or blob can be chosen");
+    }
+    const auto index = schema.Find(name);
+    if (index && !schema[*index].has_values_chunk()) {
+      return InvalidArgument("column \"", name, "\": only a column of codec none whose values differ in size has a ",
+                             "storage to choose");
+    }
+  }
   return absl::OkStatus();
 }
 
+// By the rule for columns without an option.
+Storage StorageFor(const RawColumn& raw, const RawBlock& block) {
+  uint64_t present = block.sample_count;
+  if (!raw.presence.empty()) present = static_cast<uint64_t>(std::ranges::count(raw.presence, 1));
+  if (present == 0) return Storage::kBlob;
+  const uint64_t records = LoadLittle<uint64_t>(raw.ends.data() + raw.ends.size() - 8);
+  return records - present * format::kValueChecksumBytes < present * kSmallValueBytes ? Storage::kInline
+                                                                                      : Storage::kBlob;
+}
+
 }  // namespace
+
+bool StoragesAreOpen(const ShardOptions& options, const Schema& schema) {
+  return std::ranges::any_of(schema.values_columns(),
+                             [&](size_t column) { return !options.storage.contains(schema[column].name); });
+}
+
+absl::StatusOr<Schema> ChooseStorages(const ShardOptions& options, const Schema& schema, const RawBlock* first) {
+  std::vector<Column> columns = schema.columns();
+  for (const size_t i : schema.values_columns()) {
+    const auto chosen = options.storage.find(columns[i].name);
+    if (chosen != options.storage.end()) {
+      columns[i].storage = chosen->second;
+    } else {
+      columns[i].storage = first == nullptr ? Storage::kBlob : StorageFor(first->columns[i], *first);
+    }
+  }
+  return Schema::Create(std::move(columns));
+}
 
 absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(schema, options));

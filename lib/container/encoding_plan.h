@@ -1,4 +1,4 @@
-// How the chunks of a shard are compressed.
+// How the chunks of a shard are laid out and compressed.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,30 @@
 
 namespace shardkit {
 
-// How the columns of a shard are compressed. Immutable; shared by the threads that encode.
+// How the columns of a shard are stored. Immutable; shared by the threads that encode.
 struct EncodingPlan {
   Schema schema;
-  std::vector<int> zstd_levels;                                     // per column
+  bool provisional = false;      // the storages in the schema are guessed: encoded blocks may have to be encoded again
+  std::vector<int> zstd_levels;  // per column
   std::vector<std::shared_ptr<const ZstdDictionary>> dictionaries;  // per column, null for none
 };
 
-// Checks the options against the schema. No dictionaries yet.
+// Checks the options against the schema. No dictionaries yet, and the storages are those of the schema.
 absl::StatusOr<EncodingPlan> MakeEncodingPlan(const Schema& schema, const ShardOptions& options);
 
 // If a column has a dictionary, this many blocks are held back for training before a shard's first block is encoded.
 inline constexpr size_t kTrainingBlocks = 8;
+
+// Whether ChooseStorages may find another storage than the schema has, for one first block or another.
+bool StoragesAreOpen(const ShardOptions& options, const Schema& schema);
+
+// Chooses the storage of the columns that have a values chunk, for a shard whose first block is `first` (null: the
+// shard has no block): that of `options`, else pages where the values present in the block have less than
+// kSmallValueBytes on average, else blobs. No other column changes.
+absl::StatusOr<Schema> ChooseStorages(const ShardOptions& options, const Schema& schema, const RawBlock* first);
+
+// A blob value costs about 24 bytes beside its own: 2 % of so many.
+inline constexpr uint64_t kSmallValueBytes = 1024;
 
 // Trains the dictionaries that `options` ask for on the values of the first blocks of a shard. A column whose values
 // gain nothing stays without one.

@@ -65,7 +65,8 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
   bool all_heads = true, any_values = false;
   for (size_t i = 0; i < state.wanted.size(); ++i) {
     all_heads = all_heads && static_cast<Part>(state.wanted[i]) != Part::kNothing;
-    any_values = any_values || (static_cast<Part>(state.wanted[i]) == Part::kAll && header_.schema[i].is_blob());
+    any_values =
+        any_values || (static_cast<Part>(state.wanted[i]) == Part::kAll && header_.schema[i].has_values_chunk());
   }
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
   if (info.front_length < header_length) return DataLoss("block directory: front length is shorter than the header");
@@ -102,7 +103,7 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
     const ColumnEntry& entry = state.header.columns[i];
     if (static_cast<Part>(state.wanted[i]) != Part::kNothing) want(entry.offset, entry.stored_length);
   }
-  for (const size_t i : header_.schema.blob_columns()) {
+  for (const size_t i : header_.schema.values_columns()) {
     const ColumnEntry& entry = state.header.columns[i];
     if (any_values && static_cast<Part>(state.wanted[i]) == Part::kAll) want(entry.values_offset, entry.values_length);
   }
@@ -202,15 +203,21 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   const auto raw_of = [&](size_t i) -> uint64_t {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing || !IsKnownCodec(schema[i].codec)) return 0;
     if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
-    return state.mapped == nullptr ? 0 : Padded(format::HeadLayout(schema[i], header.sample_count).values_offset);
+    if (state.mapped == nullptr) return 0;
+    return Padded(format::StructureLength(schema[i], header.sample_count, header.columns[i].raw_length));
   };
-  uint64_t raw_bytes = 0, stored_bytes = 0;
+  uint64_t raw_bytes = 0, stored_bytes = 0, places = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
     raw_bytes += raw_of(i);
     if (raw_of(i) != 0) stored_bytes += Padded(header.columns[i].stored_length);
+    if (schema[i].is_paged() && static_cast<Part>(state.wanted[i]) == Part::kAll) places += 2 * header.sample_count;
   }
   SHARDKIT_RETURN_IF_ERROR(CheckDecompression(options_, stored_bytes, raw_bytes));
+  SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, 8 * places + raw_bytes, "the places of its values have"));
   state.raw.resize_discard(raw_bytes);
+  state.places.clear();
+  state.places.reserve(places);
+  state.paged.assign(schema.size(), {});
   uint64_t raw_begin = 0;
   for (size_t i = 0; i < schema.size(); ++i) {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing) continue;
@@ -238,7 +245,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   if (!format::AllZero(chunk.substr(entry.stored_length))) {
     return damaged(DataLoss("padding after the chunk is not zero"));
   }
-  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.is_blob();
+  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.has_values_chunk();
   const std::string_view values =
       with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
   if (!IsKnownCodec(column.codec)) {
@@ -255,7 +262,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   std::string_view head = chunk.substr(0, entry.stored_length);
   const char* structure = nullptr;
   if (entry.encoding == Encoding::kRaw && !raw.empty()) {
-    std::memcpy(raw.data(), head.data(), format::HeadLayout(column, state.header.sample_count).values_offset);
+    std::memcpy(raw.data(), head.data(), format::StructureLength(column, state.header.sample_count, entry.raw_length));
     structure = raw.data();
   } else if (entry.encoding != Encoding::kRaw) {
     const ZstdDictionary* dictionary = nullptr;
@@ -266,6 +273,15 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     absl::Status status = state.decompressor.Decompress(head, dictionary, {raw.data(), entry.raw_length});
     if (!status.ok()) return damaged(status);
     head = {raw.data(), entry.raw_length};
+  }
+  if (column.is_paged()) {
+    const std::string_view kept = structure == nullptr ? head : std::string_view(structure, head.size());
+    auto table = format::ParsePagedHead(column, state.header.sample_count, kept, entry.values_length);
+    if (!table.ok()) return damaged(table.status());
+    state.paged[i] = {*table, values.substr(0, with_values ? entry.values_length : 0)};
+    SHARDKIT_ASSIGN_OR_RETURN(const ColumnView view, PlacePages(i, base, state, damage));
+    BlockAssembler::Set(&state.view, i, view);
+    return absl::OkStatus();
   }
   auto view = format::ParseColumn(column, state.header.sample_count, head, values, entry.values_length, structure);
   if (!view.ok()) return damaged(view.status());
@@ -397,13 +413,24 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
   const uint32_t i = static_cast<uint32_t>(ordinal - blocks_[block].first_sample);
   const ColumnView& view = state.view.column(column);
   if (!view.present(i)) return std::optional<std::string_view>();
-  if (!schema()[column].is_blob()) {
+  const bool with_values = static_cast<Part>(state.wanted[column]) == Part::kAll;
+  if (!schema()[column].has_values_chunk() || (schema()[column].is_paged() && with_values)) {
     SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
     return view.value(i);
   }
   const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
-  const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
-  absl::StatusOr<std::string_view> value = ReadRecord(base + begin, base + view.end(i), buffer);
+  absl::StatusOr<std::string_view> value;
+  if (schema()[column].is_paged()) {
+    const format::PageTable& table = state.paged[column].table;
+    const size_t k = table.PageOf(i);
+    value = ReadPage(base + table.begin(k), base + table.end(k), state);
+    if (value.ok()) value = table.Value(k, *value, i);
+    SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+    if (!value.ok()) value = Annotate(value.status(), StrCat(DescribeBlock(block), ": ", table.Describe(k)));
+  } else {
+    const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
+    value = ReadRecord(base + begin, base + view.end(i), buffer);
+  }
   if (!value.ok()) {
     return Annotate(value.status(), StrCat("sample ", ordinal, ", column \"", schema()[column].name, "\""));
   }
@@ -486,11 +513,14 @@ absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, 
 
 absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   BlockBuffer buffer;
-  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].is_blob()) {
+  const auto copy_whole = [&]() -> absl::StatusOr<bool> {
     SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));
     if (!value) return false;
     SHARDKIT_RETURN_IF_ERROR(sink(*value));
     return true;
+  };
+  if (ordinal >= sample_count() || column >= schema().size() || !schema()[column].has_values_chunk()) {
+    return copy_whole();
   }
   BlockBuffer::State& state = buffer.state();
   const size_t block = BlockOfSample(ordinal);
@@ -499,8 +529,18 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
   const ColumnView& view = state.view.column(column);
   if (!view.present(i)) return false;
   const uint64_t base = blocks_[block].offset + state.header.columns[column].values_offset;
-  uint64_t position = base + (i == 0 ? 0 : view.end(i - 1));
-  const uint64_t end = base + view.end(i) - format::kValueChecksumBytes;
+  uint64_t position = 0, end = 0;
+  if (schema()[column].is_paged()) {
+    const format::PageTable& table = state.paged[column].table;
+    const size_t k = table.PageOf(i);
+    if (table.count(k) > 1) return copy_whole();
+    // A page of one value is the value and its checksum, as a record is.
+    position = base + table.begin(k);
+    end = base + table.end(k) - format::kPageChecksumBytes;
+  } else {
+    position = base + (i == 0 ? 0 : view.end(i - 1));
+    end = base + view.end(i) - format::kValueChecksumBytes;
+  }
   StreamingHash64 hash;
   while (position < end) {
     state.record.resize_discard(std::min(kCopyPiece, end - position));

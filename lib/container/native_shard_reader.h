@@ -101,7 +101,10 @@ class NativeShardReader : public ShardReader {
   absl::Status ParseColumns(const char* base, BlockBuffer::State& state, BlockDamage* damage) const;
   absl::Status ParseColumn(size_t i, const char* base, std::span<char> raw, BlockBuffer::State& state,
                            BlockDamage* damage) const;
+  absl::StatusOr<ColumnView> PlacePages(size_t i, const char* base, BlockBuffer::State& state,
+                                        BlockDamage* damage) const;
   absl::Status LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const;
+  absl::StatusOr<std::string_view> ReadPage(uint64_t begin, uint64_t end, BlockBuffer::State& state) const;
   absl::StatusOr<std::string_view> OpenRecord(std::string_view record, uint64_t begin) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
 

@@ -52,18 +52,17 @@ class NativeShardWriter : public ShardWriter {
 
  private:
   absl::Status CloseBlock() {
-    RawBlock block = builder_.Take();
-    if (!file_ && !options_.dictionaries.empty()) {
-      held_.push_back(std::move(block));
-      return held_.size() < kTrainingBlocks ? absl::OkStatus() : Start();
-    }
-    SHARDKIT_RETURN_IF_ERROR(Start());
-    return WriteBlock(std::move(block));
+    if (file_) return WriteBlock(builder_.Take());
+    held_.push_back(builder_.Take());
+    const bool wait = !options_.dictionaries.empty() && held_.size() < kTrainingBlocks;
+    return wait ? absl::OkStatus() : Start();
   }
 
   // Creates the file and writes what was held back; does nothing the second time.
   absl::Status Start() {
     if (file_) return absl::OkStatus();
+    SHARDKIT_ASSIGN_OR_RETURN(plan_.schema,
+                              ChooseStorages(options_, plan_.schema, held_.empty() ? nullptr : &held_.front()));
     SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options_, held_, &plan_));
     SHARDKIT_ASSIGN_OR_RETURN(file_, ShardFileWriter::Create(file_system_, path_, plan_, options_));
     for (RawBlock& block : std::exchange(held_, {})) SHARDKIT_RETURN_IF_ERROR(WriteBlock(std::move(block)));
@@ -98,6 +97,9 @@ absl::StatusOr<std::unique_ptr<ShardWriter>> ShardWriter::Create(FileSystem& fil
   for (const auto& [name, size] : options.dictionaries) {
     if (!schema.Find(name))
       return InvalidArgument(path, ": there is no column \"", name, "\" to make a dictionary for");
+  }
+  for (const auto& [name, storage] : options.storage) {
+    if (!schema.Find(name)) return InvalidArgument(path, ": there is no column \"", name, "\" to choose a storage for");
   }
   if (file_system.Stat(path).ok()) return absl::AlreadyExistsError(StrCat(path, ": already exists"));
   return std::make_unique<NativeShardWriter>(file_system, path, *std::move(plan), options);

@@ -131,7 +131,7 @@ absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
   header_bytes_.clear();
   format::EncodeBlockHeader(block.header, &header_bytes_);
   std::vector<std::string_view> pieces = {header_bytes_, block.heads.view()};
-  for (const Buffer& values : block.values) pieces.push_back(values.view());
+  pieces.insert(pieces.end(), block.values.begin(), block.values.end());
   uint64_t padding = RoundUp(block.length(), options_.alignment) - block.length();
   while (padding != 0) {
     const uint64_t piece = std::min<uint64_t>(padding, sizeof(kZeros));
@@ -153,9 +153,9 @@ absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellat
   SHARDKIT_RETURN_IF_ERROR(Append(blank));
   SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
   for (size_t k = 0; k < block.values.size(); ++k) {
-    const size_t column = schema_.blob_columns()[k];
+    const size_t column = schema_.values_columns()[k];
     if (column != block.file_column) {
-      SHARDKIT_RETURN_IF_ERROR(Append(block.values[k].view()));
+      SHARDKIT_RETURN_IF_ERROR(Append(block.values[k]));
       continue;
     }
     StreamingHash64 value_hash, chunk_hash;
@@ -189,12 +189,13 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
   content_hash_.Update(header_bytes_);
   index_.blocks.push_back(
       {position_, header.block_length, header.front_length, header.first_sample, header.sample_count, header.checksum});
-  for (size_t k = 0; k < block.ends.size(); ++k) {
-    const format::ColumnEntry& entry = header.columns[schema_.blob_columns()[k]];
+  for (const size_t column : schema_.blob_columns()) {
+    if (block.raw.columns.empty()) break;  // a copy; see TakeIndexPart
+    const format::ColumnEntry& entry = header.columns[column];
     // An empty values chunk has no place of its own: all its ends are the end of the front (spec.md, section 9.2).
     const uint64_t base = position_ + (entry.values_length == 0 ? header.front_length : entry.values_offset);
     for (uint32_t i = 0; i < header.sample_count; ++i) {
-      index_.ends.push_back(base + LoadLittle<uint64_t>(block.ends[k].data() + 8 * size_t{i}));
+      index_.ends.push_back(base + LoadLittle<uint64_t>(block.raw.columns[column].ends.data() + 8 * size_t{i}));
     }
   }
   for (size_t i = 0; i < statistics_.size(); ++i) statistics_[i].Merge(block.statistics[i]);

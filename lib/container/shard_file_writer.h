@@ -66,7 +66,7 @@ class ShardFileWriter {
   // Of the finished file, if it was asked for.
   const std::optional<Sha256>& sha256() const { return digest_; }
 
-  // What has been written, for the offset index.
+  // What has been written, for the offset index. Without the ends of blocks that were copied.
   ShardIndexPart TakeIndexPart() { return std::move(index_); }
 
  private:

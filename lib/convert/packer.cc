@@ -262,6 +262,9 @@ absl::Status CheckColumnsOf(const DatasetWriterOptions& options, const std::vect
   for (const auto& [name, bytes] : options.shard.dictionaries) {
     SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--dictionary", name, columns));
   }
+  for (const auto& [name, storage] : options.shard.storage) {
+    SHARDKIT_RETURN_IF_ERROR(CheckIsColumn("--storage", name, columns));
+  }
   return absl::OkStatus();
 }
 

@@ -91,12 +91,14 @@ class AnyDatasetReader : public DatasetReader {
     if (index_ && blob_positions_[column] != kNoBlob) {
       if (sample >= sample_count_) return Locate(sample).status();
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
-      if (place.begin == place.end) return std::optional<std::string_view>();
-      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
-      buffer->state().Pin(open);
-      auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
-      if (!value.ok()) return DescribeSample(value.status(), sample, column);
-      return std::optional<std::string_view>(*value);
+      if (place.begin != place.end) {
+        SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
+        buffer->state().Pin(open);
+        auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
+        if (!value.ok()) return DescribeSample(value.status(), sample, column);
+        return std::optional<std::string_view>(*value);
+      }
+      // The value is absent, or the shard has the column in pages.
     }
     SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
@@ -107,6 +109,8 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, int depth, BlockBuffer* buffer,
                           std::span<std::string_view> values) const override;
+  absl::Status CopyFromPages(const CachedShard& open, std::span<const uint64_t> samples, std::span<const size_t> order,
+                             size_t column, BlockBuffer* buffer, std::span<std::string_view> values) const;
 
   absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const override {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
@@ -298,6 +302,29 @@ absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory()
   return blocks;
 }
 
+// Reads the values of `order`, positions in `samples` in ascending order of samples, all of one shard that has the
+// column in pages. A page is read once for all of its values, and these are copied, as the next page takes its place.
+absl::Status AnyDatasetReader::CopyFromPages(const CachedShard& open, std::span<const uint64_t> samples,
+                                             std::span<const size_t> order, size_t column, BlockBuffer* buffer,
+                                             std::span<std::string_view> values) const {
+  constexpr size_t kAbsent = SIZE_MAX;
+  std::string& copies = buffer->state().converted;
+  copies.clear();
+  std::vector<std::pair<size_t, size_t>> places(order.size());  // begin and length in `copies`
+  for (size_t i = 0; i < order.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(samples[order[i]]));
+    auto value = open.reader->ReadValue(location.local, open.columns[column], buffer);
+    if (!value.ok()) return value.status();
+    places[i] = {copies.size(), *value ? (*value)->size() : kAbsent};
+    if (*value) copies += **value;
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (places[i].second == kAbsent) continue;
+    values[order[i]] = std::string_view(copies).substr(places[i].first, places[i].second);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
                                           BlockBuffer* buffer, std::span<std::string_view> values) const {
   SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
@@ -316,7 +343,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   // the caller's buffer owns.
   std::vector<size_t> order(samples.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return places[i].shard; });
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(samples[i], i); });
   std::vector<BlockBuffer>& buffers = buffer->state().batch;
   size_t batch = 0;
   for (size_t begin = 0; begin < order.size(); ++batch) {
@@ -332,6 +359,13 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(places[order[begin]].shard));
     if (buffers.size() <= batch) buffers.emplace_back();
     buffers[batch].state().Pin(open);
+    const size_t stored = open->columns[column];
+    if (stored != CachedShard::kMissing && open->reader->schema()[stored].is_paged()) {
+      SHARDKIT_RETURN_IF_ERROR(
+          CopyFromPages(*open, samples, std::span(order).subspan(begin, end - begin), column, &buffers[batch], values));
+      begin = end;
+      continue;
+    }
     std::vector<std::string_view> read(ranges.size());
     SHARDKIT_RETURN_IF_ERROR(open->reader->ReadRecords(ranges, depth, &buffers[batch], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];

@@ -30,7 +30,7 @@ struct InFlight {
   std::vector<SkippedSample> skipped;
 };
 
-// A closed block, held until the dictionaries of its shard are trained.
+// A closed block, held until it is known how its shard is stored.
 struct Held {
   RawBlock block;
   uint64_t next_position = 0;
@@ -64,6 +64,9 @@ std::string Describe(const Schema& schema, const DatasetWriterOptions& options) 
                             " ", options.shard_size, " ", options.shard_samples, "\n");
   for (const auto& [name, level] : shard.zstd_levels) text += StrCat("level ", name, " ", level, "\n");
   for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
+  for (const auto& [name, storage] : shard.storage) {
+    text += StrCat("storage ", name, " ", static_cast<int>(storage), "\n");
+  }
   for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
   if (options.sha256) text += "sha256\n";
   for (const auto& [name, codec] : options.codecs) text += StrCat("codec ", name, " ", CodecName(codec), "\n");
@@ -209,15 +212,18 @@ class NativeDatasetWriter final : public DatasetJob {
   // Hands held blocks to the encoding threads, and writes finished ones so that few are in flight.
   absl::Status Dispatch() {
     if (held_.empty()) return absl::OkStatus();
+    // Without a limit in samples or dictionaries, where a shard begins is known only when its first block is written.
+    const RawBlock& first = held_.front().block;
     if (!options_.shard.dictionaries.empty() && !std::exchange(trained_, true)) {
       SHARDKIT_ASSIGN_OR_RETURN(EncodingPlan plan, MakeEncodingPlan(mapper_.schema(), options_.shard));
+      SHARDKIT_ASSIGN_OR_RETURN(plan.schema, ChooseStorages(options_.shard, plan.schema, &first));
       std::vector<RawBlock> blocks;
       for (Held& held : held_) blocks.push_back(std::move(held.block));
       SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options_.shard, blocks, &plan));
       for (size_t i = 0; i < held_.size(); ++i) held_[i].block = std::move(blocks[i]);
       shard_plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
-    } else if (options_.shard.dictionaries.empty()) {
-      shard_plan_ = plan_;
+    } else if (starts_shard_) {
+      SHARDKIT_ASSIGN_OR_RETURN(shard_plan_, PlanFor(*plan_, first));
     }
     for (Held& held : std::exchange(held_, {})) {
       InFlight block;
@@ -247,8 +253,13 @@ class NativeDatasetWriter final : public DatasetJob {
     in_flight_.pop_front();
     SHARDKIT_ASSIGN_OR_RETURN(EncodedBlock encoded, block.encoded.Take());
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing blocks"));
+    if (file_ && !block.starts_shard) {
+      SHARDKIT_RETURN_IF_ERROR(EncodeAgain(file_schema_, &block, &encoded));
+    }
     if (file_ && (block.starts_shard || WouldOverflow(encoded))) SHARDKIT_RETURN_IF_ERROR(FinishShard());
     if (!file_) {
+      SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
+      SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
       const std::string path = Path(ShardName(manifest_.shards.size()));
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
       SHARDKIT_ASSIGN_OR_RETURN(
@@ -258,6 +269,29 @@ class NativeDatasetWriter final : public DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(file_->Write(std::move(encoded), options_.cancellation));
     written_position_ = block.next_position;
     std::ranges::move(block.skipped, std::back_inserter(skipped_in_shard_));
+    return absl::OkStatus();
+  }
+
+  // A copy of `plan` with the storages of a shard that begins with `block`.
+  absl::StatusOr<std::shared_ptr<const EncodingPlan>> PlanFor(const EncodingPlan& plan, const RawBlock& block) const {
+    EncodingPlan chosen = plan;
+    SHARDKIT_ASSIGN_OR_RETURN(chosen.schema, ChooseStorages(options_.shard, plan.schema, &block));
+    chosen.provisional = !builder_limited_ && StoragesAreOpen(options_.shard, plan.schema);
+    return std::make_shared<const EncodingPlan>(std::move(chosen));
+  }
+
+  // Encodes a block again if its columns were given other storages than those of the shard that it has come to lie in.
+  // That happens to some blocks where storages change from shard to shard.
+  absl::Status EncodeAgain(const Schema& schema, InFlight* block, EncodedBlock* encoded) {
+    if (!block->plan->provisional || block->plan->schema == schema) return absl::OkStatus();
+    auto plan = std::make_shared<EncodingPlan>(*block->plan);
+    plan->schema = schema;
+    std::unique_ptr<BlockEncoder> encoder = encoders_.Acquire();
+    SHARDKIT_ASSIGN_OR_RETURN(*encoded, encoder->Encode(*plan, std::move(encoded->raw)));
+    encoders_.Release(std::move(encoder));
+    // Blocks that are encoded from now on have these storages from the beginning, if they have these columns.
+    if (shard_plan_ == block->plan) shard_plan_ = plan;
+    block->plan = std::move(plan);
     return absl::OkStatus();
   }
 
@@ -298,7 +332,7 @@ class NativeDatasetWriter final : public DatasetJob {
   std::unique_ptr<BlockBuilder> builder_;
   std::vector<Held> held_;
   bool trained_ = false;
-  bool starts_shard_ = false;
+  bool starts_shard_ = true;
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
 

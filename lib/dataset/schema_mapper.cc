@@ -10,7 +10,8 @@ namespace {
 
 void ReplaceCodec(const std::map<std::string, Codec>& codecs, Column& column) {
   const auto codec = codecs.find(column.name);
-  if (codec != codecs.end() && codec->second != column.codec) column.SetCodec(codec->second);
+  // Also without another codec: the storage is chosen anew for each shard.
+  column.SetCodec(codec == codecs.end() ? column.codec : codec->second);
 }
 
 }  // namespace

@@ -45,18 +45,15 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   const std::string path = JoinPath(directory_, name);
   SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system_, path, {}));
   SHARDKIT_ASSIGN_OR_RETURN(const Metadata metadata, shard->ReadMetadata());
-  if (manifest_.shards.empty()) {
-    manifest_.schema = shard->schema();
-    manifest_.metadata = metadata;
-  } else {
-    absl::StatusOr<Schema> merged = MergeSchemas(manifest_.schema, shard->schema());
-    if (!merged.ok()) {
-      return InvalidArgument(path, ": does not fit the shards before it: ", ToStd(merged.status().message()),
-                             "; pack the parts with the same --codec options");
-    }
-    manifest_.schema = *std::move(merged);
-    KeepCommon(metadata, &manifest_.metadata);
+  const bool first = manifest_.shards.empty();
+  absl::StatusOr<Schema> merged = MergeSchemas(first ? shard->schema() : manifest_.schema, shard->schema());
+  if (!merged.ok()) {
+    return InvalidArgument(path, ": does not fit the shards before it: ", ToStd(merged.status().message()),
+                           "; pack the parts with the same --codec options");
   }
+  manifest_.schema = *std::move(merged);
+  if (first) manifest_.metadata = metadata;
+  KeepCommon(metadata, &manifest_.metadata);
   SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
   SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
   manifest_.shards.push_back(

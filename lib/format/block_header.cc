@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "format/chunk.h"
+#include "format/pages.h"
 
 namespace shardkit::format {
 namespace {
@@ -17,7 +18,8 @@ absl::Status CheckEntry(const Column& column, uint32_t sample_count, const Colum
   if (entry.stored_length > kMaxLength || entry.raw_length > kMaxLength || entry.values_length > kMaxLength) {
     return damaged("a length passes 2^62");
   }
-  if (!column.is_blob() && (entry.values_offset != 0 || entry.values_length != 0 || entry.values_checksum != 0)) {
+  if (!column.has_values_chunk() &&
+      (entry.values_offset != 0 || entry.values_length != 0 || entry.values_checksum != 0)) {
     return damaged("a values chunk on a column that has none");
   }
   if (!IsKnownCodec(column.codec))
@@ -40,9 +42,15 @@ absl::Status CheckEntry(const Column& column, uint32_t sample_count, const Colum
   const HeadLayout layout(column, sample_count);
   if (entry.raw_length < layout.values_offset) return damaged("the chunk is shorter than its tables");
   const uint64_t value_bytes = entry.raw_length - layout.values_offset;
-  if (column.is_blob() ? value_bytes != 0 : column.fixed_size() && value_bytes != *column.fixed_size() * sample_count) {
-    return damaged("the chunk's length does not fit its values");
+  bool fits = true;
+  if (column.is_paged()) {
+    fits = value_bytes != 0 && value_bytes % kPageEntryBytes == 0 && value_bytes / kPageEntryBytes <= sample_count;
+  } else if (column.is_blob()) {
+    fits = value_bytes == 0;
+  } else if (column.fixed_size()) {
+    fits = value_bytes == *column.fixed_size() * sample_count;
   }
+  if (!fits) return damaged("the chunk's length does not fit its values");
   return absl::OkStatus();
 }
 
@@ -55,7 +63,7 @@ void LayOutBlock(const Schema& schema, BlockHeader& header) {
     position += RoundUp(entry.stored_length, kChunkAlignment);
   }
   header.front_length = position;
-  for (const size_t i : schema.blob_columns()) {
+  for (const size_t i : schema.values_columns()) {
     header.columns[i].values_offset = position;
     position += RoundUp(header.columns[i].values_length, kChunkAlignment);
   }
@@ -74,7 +82,7 @@ absl::Status CheckBlockLayout(const Schema& schema, const BlockHeader& header) {
     if (position > kMaxLength) return DataLoss("block header: the block passes 2^62 bytes");
   }
   if (header.front_length != position) return DataLoss("block header: front length is wrong");
-  for (const size_t i : schema.blob_columns()) {
+  for (const size_t i : schema.values_columns()) {
     if (header.columns[i].values_offset != position) return misplaced(i, "values chunk");
     position += RoundUp(header.columns[i].values_length, kChunkAlignment);
     if (position > kMaxLength) return DataLoss("block header: the block passes 2^62 bytes");

@@ -78,8 +78,12 @@ bool AllZero(std::string_view bytes) {
 
 HeadLayout::HeadLayout(const Column& column, uint32_t sample_count) {
   if (column.nullable) presence_bytes = RoundUp((uint64_t{sample_count} + 7) / 8, 8);
-  if (!column.fixed_size().has_value()) ends_bytes = 8 * uint64_t{sample_count};
+  if (!column.fixed_size().has_value() && !column.is_paged()) ends_bytes = 8 * uint64_t{sample_count};
   values_offset = presence_bytes + ends_bytes;
+}
+
+uint64_t StructureLength(const Column& column, uint32_t sample_count, uint64_t raw_length) {
+  return column.is_paged() ? raw_length : HeadLayout(column, sample_count).values_offset;
 }
 
 absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
@@ -104,6 +108,16 @@ absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_cou
     }
   }
   return view;
+}
+
+absl::StatusOr<PageTable> ParsePagedHead(const Column& column, uint32_t sample_count, std::string_view head,
+                                         uint64_t values_length) {
+  const HeadLayout layout(column, sample_count);
+  if (column.nullable) {
+    SHARDKIT_RETURN_IF_ERROR(CheckPresence(sample_count, head.substr(0, layout.presence_bytes)));
+  }
+  return PageTable::Parse(sample_count, column.nullable ? head.data() : nullptr, head.substr(layout.values_offset),
+                          values_length);
 }
 
 absl::StatusOr<std::string_view> OpenRecord(std::string_view record) {

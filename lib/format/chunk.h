@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "format/pages.h"
 #include "shardkit/block.h"
 #include "shardkit/schema.h"
 
@@ -16,20 +17,29 @@ struct HeadLayout {
   HeadLayout(const Column& column, uint32_t sample_count);
 
   uint64_t presence_bytes = 0;  // 0 unless nullable
-  uint64_t ends_bytes = 0;      // 0 when fixed-size
-  uint64_t values_offset = 0;   // where inline values begin; for a blob column, the length of the head
+  uint64_t ends_bytes = 0;      // 0 when fixed-size or paged
+  // Where inline values begin, or the page table of a paged column; for a blob column, the length of the head.
+  uint64_t values_offset = 0;
 };
 
-// Parses a head chunk. Its block header must have been checked. `values` is the values chunk of a blob column without
-// its padding; it is ignored for an inline column. With a null `values`, the view of a blob column gives ends but no
-// bytes. Checks that ends never descend and stay within the values, that absent values have no bytes, and that presence
-// bits after the last sample are zero. DataLoss naming the sample.
+// Bytes of a decompressed head chunk that say which values are present and where they lie.
+uint64_t StructureLength(const Column& column, uint32_t sample_count, uint64_t raw_length);
+
+// Parses a head chunk of a column that is not paged. Its block header must have been checked. `values` is the values
+// chunk of a blob column without its padding; it is ignored for an inline column. With a null `values`, the view of a
+// blob column gives ends but no bytes. Checks that ends never descend and stay within the values, that absent values
+// have no bytes, and that presence bits after the last sample are zero. DataLoss naming the sample.
 //
 // `structure` is a copy of the presence and the ends, for a head whose memory may change after the check. The view then
 // reads presence and ends from the copy.
 absl::StatusOr<ColumnView> ParseColumn(const Column& column, uint32_t sample_count, std::string_view head,
                                        std::string_view values, uint64_t values_length,
                                        const char* structure = nullptr);
+
+// Parses the head chunk of a paged column, whose block header must have been checked. The table borrows `head`.
+// DataLoss when presence bits after the last sample are not zero, and as PageTable::Parse.
+absl::StatusOr<PageTable> ParsePagedHead(const Column& column, uint32_t sample_count, std::string_view head,
+                                         uint64_t values_length);
 
 // Compares the checksum after each present value of a blob column, or after one value. DataLoss naming the sample
 // (within the block).

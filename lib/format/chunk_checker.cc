@@ -11,7 +11,7 @@ ChunkChecker::ChunkChecker(const Schema& schema, const BlockHeader& header) {
     const ColumnEntry& entry = header.columns[i];
     chunks_.push_back({i, RoundUp(entry.stored_length, kChunkAlignment), entry.checksum});
   }
-  for (const size_t i : schema.blob_columns()) {
+  for (const size_t i : schema.values_columns()) {
     const ColumnEntry& entry = header.columns[i];
     chunks_.push_back({i, RoundUp(entry.values_length, kChunkAlignment), entry.values_checksum});
   }

@@ -133,7 +133,7 @@ absl::Status Engine::SalvageColumn(const BlockEntry& entry, size_t column, Salva
     }
     if (!absl::IsDataLoss(value.status())) return value.status();
     sample.status = value.status();
-    if (!datasets_.columns[column].is_blob()) all = sample.status;
+    if (!datasets_.columns[column].has_values_chunk()) all = sample.status;
   }
   return absl::OkStatus();
 }

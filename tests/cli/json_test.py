@@ -5,7 +5,7 @@ from support import CliTest
 
 COLUMN = {"name", "type", "codec", "nullable", "key"}
 VARYING = {"bytes", "utf8", "json", "jpeg", "png", "image", "rle"}
-INSPECT_COLUMN = COLUMN | {"dictionary", "present", "absent", "value_bytes", "stored_bytes", "length", "range"}
+INSPECT_COLUMN = COLUMN | {"dictionary", "pages", "present", "absent", "value_bytes", "stored_bytes", "length", "range"}
 
 
 def of_type(column):

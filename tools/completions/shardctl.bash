@@ -3,7 +3,7 @@
 
 _shardctl_options() {
   case "$1" in
-    pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --jobs
+    pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --help" ;;
     index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --help" ;;
@@ -12,7 +12,7 @@ _shardctl_options() {
     validate) echo "--deep --jobs --io --max-decompression --json --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
     unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --help" ;;
-    convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --sha256 --compression --hash
+    convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --partition --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
@@ -67,7 +67,7 @@ _shardctl() {
     --pixels) mapfile -t COMPREPLY < <(compgen -W "u8 f32 f16 bf16" -- "$current"); return ;;
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
     --column | -c | --columns | --label) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
-    --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --jobs | -j | --partition | --offset | \
+    --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --storage | --jobs | -j | --partition | --offset | \
       --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \

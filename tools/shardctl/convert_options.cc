@@ -42,7 +42,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   CommandLine line("convert", "turn a dataset into one of another container",
                    "[OPTION]... IN -o OUT --to shard|webdataset|mds");
   shardkit::ConvertOptions& options = arguments->options;
-  std::vector<std::string> inputs, columns, codecs, encodings, hashes;
+  std::vector<std::string> inputs, columns, codecs, storages, encodings, hashes;
   std::optional<std::string> shard_size, block_size, compression, partition;
   uint64_t shard_samples = 0;
   constexpr shardkit::Container kContainers[] = {shardkit::Container::kShard, shardkit::Container::kWebDataset,
@@ -66,6 +66,8 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
   line.Text("--block-size", "SIZE", &block_size, "to shard: close a block when it reaches this [4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
+  line.Texts("--storage", "COL=STORAGE", &storages,
+             "to shard: how the values of a column of codec none are stored, inline or blob; may be repeated");
   line.Flag("--sha256", &options.pack.dataset.sha256,
             "to shard: list the SHA-256 of each shard in dataset.json; validate compares it");
   line.Text("--compression", "NAME", &compression, "to mds: none, zstd or zstd:LEVEL [none]");
@@ -105,6 +107,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   using shardkit::Container;
   if (const auto code = only(Container::kShard, block_size.has_value(), "--block-size")) return code;
   if (const auto code = only(Container::kShard, !codecs.empty(), "--codec")) return code;
+  if (const auto code = only(Container::kShard, !storages.empty(), "--storage")) return code;
   if (options.pack.dataset.sha256 && options.to == Container::kMds) {
     return line.UsageError("--sha256: only for --to shard; for mds there is --hash sha256");
   }
@@ -133,6 +136,10 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   for (const std::string& codec : codecs) {
     const absl::Status status = ParseCodec(codec, &dataset);
     if (!status.ok()) return line.UsageError("--codec: " + std::string(status.message()));
+  }
+  for (const std::string& storage : storages) {
+    const absl::Status status = ParseStorage(storage, &dataset);
+    if (!status.ok()) return line.UsageError("--storage: " + std::string(status.message()));
   }
   for (const std::string& encoding : encodings) {
     const absl::Status status = ParseEncoding(encoding, &options.mds);

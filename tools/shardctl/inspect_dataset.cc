@@ -22,6 +22,7 @@ struct Facts {
   bool is_directory = false;
   std::vector<shardkit::ColumnStatistics> statistics;
   std::set<std::string> dictionary_columns;  // with a dictionary in at least one shard
+  std::set<std::string> paged_columns;       // in pages in at least one shard
 };
 
 absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
@@ -36,6 +37,9 @@ absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
     if (!shard.ok()) return shard.status();
     for (const size_t column : (*shard)->dictionary_columns()) {
       facts->dictionary_columns.insert((*shard)->schema()[column].name);
+    }
+    for (const shardkit::Column& column : (*shard)->schema().columns()) {
+      if (column.is_paged()) facts->paged_columns.insert(column.name);
     }
   }
   return absl::OkStatus();
@@ -55,9 +59,10 @@ std::string BoundText(shardkit::RangeKind kind, uint64_t bits) {
 }
 
 Json StatisticsJson(const shardkit::Column& column, const shardkit::ColumnStatistics& statistics, uint64_t samples,
-                    bool dictionary) {
+                    const Facts& facts) {
   Json document = ColumnJson(column);
-  document["dictionary"] = dictionary;
+  document["dictionary"] = facts.dictionary_columns.contains(column.name);
+  document["pages"] = facts.paged_columns.contains(column.name);
   document["present"] = statistics.present_count;
   document["absent"] = samples - std::min(samples, statistics.present_count);
   document["value_bytes"] = statistics.value_bytes;
@@ -88,8 +93,7 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
   document["columns"] = Json::array();
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
-    document["columns"].push_back(StatisticsJson(column, facts.statistics[i], dataset.sample_count(),
-                                                 facts.dictionary_columns.contains(column.name)));
+    document["columns"].push_back(StatisticsJson(column, facts.statistics[i], dataset.sample_count(), facts));
   }
   document["metadata"] = manifest.metadata;
   document["index"] = nullptr;
@@ -100,9 +104,10 @@ void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
   PrintJson(document);
 }
 
-std::string CodecText(const shardkit::Column& column, bool dictionary) {
+std::string CodecText(const shardkit::Column& column, const Facts& facts) {
   std::string text(shardkit::CodecName(column.codec));
-  return dictionary ? text + "+dict" : text;
+  if (facts.paged_columns.contains(column.name)) text += "+pages";
+  return facts.dictionary_columns.contains(column.name) ? text + "+dict" : text;
 }
 
 std::string RatioText(const shardkit::ColumnStatistics& statistics) {
@@ -120,7 +125,7 @@ void PrintColumns(const shardkit::DatasetReader& dataset, const Facts& facts) {
     std::vector<std::string> cells = {
         Printable(column.name) + (column.is_key ? " (key)" : ""),
         TypeText(column),
-        CodecText(column, facts.dictionary_columns.contains(column.name)),
+        CodecText(column, facts),
         std::to_string(statistics.present_count),
         std::to_string(dataset.sample_count() - std::min(dataset.sample_count(), statistics.present_count)),
         FormatBytes(statistics.value_bytes),

@@ -74,6 +74,18 @@ absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions*
   return absl::OkStatus();
 }
 
+absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOptions* options) {
+  const size_t equals = text.rfind('=');
+  const std::string storage = equals == std::string::npos ? "" : text.substr(equals + 1);
+  if (equals == 0 || (storage != "inline" && storage != "blob")) {
+    return absl::InvalidArgumentError(Quote(text) + " is not COLUMN=inline or COLUMN=blob");
+  }
+  const std::string column = text.substr(0, equals);
+  const auto chosen = storage == "inline" ? shardkit::Storage::kInline : shardkit::Storage::kBlob;
+  if (options->shard.storage.emplace(column, chosen).second) return absl::OkStatus();
+  return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
+}
+
 std::string InputText(const std::vector<std::string>& inputs) {
   Json paths = Json::array();
   for (const std::string& input : inputs) {
@@ -96,6 +108,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   std::optional<std::string> partition;
   std::vector<std::string> codecs;
   std::vector<std::string> dictionaries;
+  std::vector<std::string> storages;
   std::vector<std::string> types;
   JobsOption jobs;
   DecompressionOption decompression;
@@ -123,6 +136,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
              "repeated");
   line.Texts("--dictionary", "COL[=SIZE]", &dictionaries,
              "train a dictionary of at most SIZE [112KiB] for a column of codec zstd; may be repeated");
+  line.Texts("--storage", "COL=STORAGE", &storages,
+             "how the values of a column of codec none are stored: inline, many in a page with one checksum, or blob, "
+             "each with its own [inline where those of a shard's first block have less than 1 KiB on average]; may be "
+             "repeated");
   jobs.AddTo(&line, "threads that read, check and compress; the output is the same for any number");
   line.Flag(
       "--sha256", &arguments->dataset.sha256,
@@ -166,6 +183,10 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   for (const std::string& dictionary : dictionaries) {
     const absl::Status status = ParseDictionary(dictionary, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--dictionary: " + std::string(status.message()));
+  }
+  for (const std::string& storage : storages) {
+    const absl::Status status = ParseStorage(storage, &arguments->dataset);
+    if (!status.ok()) return line.UsageError("--storage: " + std::string(status.message()));
   }
   if (partition.has_value()) {
     const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);

@@ -19,7 +19,7 @@ struct PackArguments {
   std::optional<shardkit::GroupBy> group_by;
   std::vector<std::string> inputs;
   std::optional<std::string> output;            // set unless dry_run
-  shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels and dictionaries
+  shardkit::DatasetWriterOptions dataset;       // sizes, codecs, levels, dictionaries and storages
   std::map<std::string, shardkit::Type> types;  // by column
   int jobs = 1;
   uint64_t max_decompression = shardkit::kDefaultMaxDecompression;  // for tars and datasets of other containers
@@ -33,6 +33,9 @@ struct PackArguments {
 
 // Adds "COLUMN=none" or "COLUMN=zstd[:LEVEL]" to the options.
 absl::Status ParseCodec(const std::string& text, shardkit::DatasetWriterOptions* options);
+
+// Adds "COLUMN=inline" or "COLUMN=blob" to the options.
+absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOptions* options);
 
 // Identifies the inputs of a job. The text does not depend on how the paths are written or on the working directory.
 std::string InputText(const std::vector<std::string>& inputs);

@@ -1,6 +1,7 @@
 #include "dataset/repair/repair_header.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/checked.h"
@@ -9,6 +10,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "format/block_header.h"
+#include "format/chunk.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -34,9 +36,10 @@ absl::StatusOr<format::FileHeader> ReadHeader(const RandomAccessFile& file, uint
   return format::DecodeFileHeader(bytes);
 }
 
-// Whether `place` has a block header with a right checksum, with any columns.
-absl::StatusOr<bool> IsBlockHeader(const RandomAccessFile& file, uint64_t place) {
-  std::string bytes(12, '\0');
+// Whether `place` has a block header with a right checksum, with any columns. *read gets its bytes.
+absl::StatusOr<bool> IsBlockHeader(const RandomAccessFile& file, uint64_t place, std::string* read) {
+  std::string& bytes = *read;
+  bytes.assign(12, '\0');
   if (!RangeWithin(place, bytes.size(), file.size())) return false;
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(place, {bytes.data(), bytes.size()}));
   const uint64_t length = LoadLittle<uint32_t>(bytes.data() + 8);
@@ -68,12 +71,35 @@ absl::StatusOr<std::optional<std::pair<uint64_t, format::FileHeader>>> FindMoved
         if (!absl::IsDataLoss(header.status())) return header.status();
       } else if (magic == format::kBlockMagic) {
         ++tries;
-        SHARDKIT_ASSIGN_OR_RETURN(const bool block, IsBlockHeader(file, begin + at));
+        std::string header;
+        SHARDKIT_ASSIGN_OR_RETURN(const bool block, IsBlockHeader(file, begin + at, &header));
         if (block) return std::optional<std::pair<uint64_t, format::FileHeader>>();
       }
     }
   }
   return std::optional<std::pair<uint64_t, format::FileHeader>>();
+}
+
+// Calls `visit` with the place and the bytes of block headers with right checksums, until it returns true.
+absl::Status ForEachBlockHeader(const RandomAccessFile& file,
+                                const std::function<absl::StatusOr<bool>(uint64_t, std::string_view)>& visit) {
+  constexpr uint64_t kWindow = uint64_t{1} << 20;
+  constexpr int kMostTries = 1000;
+  std::string window, header;
+  int tries = 0;
+  for (uint64_t begin = 0; begin + 8 <= file.size() && tries < kMostTries; begin += window.size()) {
+    window.resize(std::min(kWindow, file.size() - begin));
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {window.data(), window.size()}));
+    for (uint64_t at = 0; at + 8 <= window.size() && tries < kMostTries; at += format::kMinAlignment) {
+      if (std::string_view(window).substr(at, 8) != format::kBlockMagic) continue;
+      ++tries;
+      SHARDKIT_ASSIGN_OR_RETURN(const bool whole, IsBlockHeader(file, begin + at, &header));
+      if (!whole) continue;
+      SHARDKIT_ASSIGN_OR_RETURN(const bool done, visit(begin + at, header));
+      if (done) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
 }
 
 class Search {
@@ -87,13 +113,32 @@ class Search {
     candidates_.push_back(std::move(candidate));
   }
 
+  // Adds the schema with each other choice of storages, which every shard makes by its own values. With more columns to
+  // choose for than kMostChoices, those of the last ones stay as they are.
+  absl::Status AddStorages(const Schema& schema, const std::string& source) {
+    constexpr size_t kMostChoices = 8;
+    const std::vector<size_t>& open = schema.values_columns();
+    const size_t count = std::min(open.size(), kMostChoices);
+    for (size_t choice = 1; choice < size_t{1} << count; ++choice) {
+      std::vector<Column> columns = schema.columns();
+      for (size_t bit = 0; bit < count; ++bit) {
+        Storage& storage = columns[open[bit]].storage;
+        if ((choice >> bit & 1) != 0) storage = storage == Storage::kBlob ? Storage::kInline : Storage::kBlob;
+      }
+      SHARDKIT_ASSIGN_OR_RETURN(const Schema other, Schema::Create(std::move(columns)));
+      AddSchema(other, source);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddShard(const std::string& path) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto shard, file_system_.OpenForReading(path));
     absl::StatusOr<format::FileHeader> header = ReadHeader(*shard, 0);
     if (!header.ok()) return Annotate(header.status(), path);
     candidates_.push_back({.header = *std::move(header), .alignment_known = true, .source = path});
-    AddSchema(candidates_.back().header.schema, path);
-    return absl::OkStatus();
+    const Schema schema = candidates_.back().header.schema;
+    AddSchema(schema, path);
+    return AddStorages(schema, path);
   }
 
   // The manifest has the merged columns of all shards. A single shard may have fewer or narrower columns, and another
@@ -101,6 +146,7 @@ class Search {
   absl::Status AddDataset(const std::string& directory, const Manifest& manifest) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
     AddSchema(manifest.schema, manifest_path);
+    SHARDKIT_RETURN_IF_ERROR(AddStorages(manifest.schema, manifest_path));
     for (const ManifestShard& shard : manifest.shards) {
       const std::string path = JoinPath(directory, shard.name);
       if (path == file_.path()) continue;
@@ -127,9 +173,44 @@ class Search {
     return std::optional<Candidate>();
   }
 
-  const std::vector<Candidate>& candidates() const { return candidates_; }
+  // The first candidate without proof. Of the storages that its columns may have, those which fit a block of the file
+  // are taken.
+  absl::StatusOr<Candidate> Likely() const {
+    const auto of_source = [&](const Candidate& other) { return other.source == candidates_.front().source; };
+    std::optional<Candidate> found;
+    SHARDKIT_RETURN_IF_ERROR(
+        ForEachBlockHeader(file_, [&](uint64_t place, std::string_view bytes) -> absl::StatusOr<bool> {
+          for (const Candidate& candidate : candidates_) {
+            if (!of_source(candidate)) continue;
+            SHARDKIT_ASSIGN_OR_RETURN(const bool fits, Fits(candidate.header.schema, place, bytes));
+            if (!fits) continue;
+            found = candidate;
+            return true;
+          }
+          return false;
+        }));
+    return found.value_or(candidates_.front());
+  }
 
  private:
+  // Whether a block that begins at `place` with the header `bytes` is one of these columns: whether its heads say where
+  // the values of the columns with values chunks lie, which heads of the other storage do not.
+  absl::StatusOr<bool> Fits(const Schema& schema, uint64_t place, std::string_view bytes) const {
+    format::BlockHeader header;
+    if (!format::DecodeBlockHeader(schema, bytes, &header).ok()) return false;
+    for (const size_t i : schema.values_columns()) {
+      const format::ColumnEntry& entry = header.columns[i];
+      if (!RangeWithin(place + entry.offset, entry.stored_length, file_.size())) return false;
+      std::string head(entry.stored_length, '\0');
+      SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(place + entry.offset, {head.data(), head.size()}));
+      const bool fits = schema[i].is_paged()
+                            ? format::ParsePagedHead(schema[i], header.sample_count, head, entry.values_length).ok()
+                            : format::ParseColumn(schema[i], header.sample_count, head, {}, entry.values_length).ok();
+      if (!fits) return false;
+    }
+    return true;
+  }
+
   // Both the trailer and the first block carry the checksum of the header.
   absl::StatusOr<bool> IsProved(const format::FileHeader& header) const {
     if (end_ != nullptr) return end_->trailer.header_checksum == header.checksum;
@@ -271,7 +352,7 @@ absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAc
                                          "the shard proves its columns",
                     "; give --schema-from another shard of the dataset, its directory or its dataset.json");
   }
-  const Candidate& chosen = search.candidates().front();
+  SHARDKIT_ASSIGN_OR_RETURN(const Candidate chosen, search.Likely());
   finding.header = chosen.header;
   finding.alignment_known = chosen.alignment_known;
   // Dictionaries of another shard might decode to wrong bytes.

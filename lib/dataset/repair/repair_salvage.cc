@@ -34,28 +34,32 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
     if (!IsKnownCodec(column.codec)) return DataLoss("a column of an unknown codec cannot be taken apart");
   }
   BlockBuffer heads, records;
+  std::vector<BlockBuffer> pages(shard.schema().size());  // one per column, since each keeps the page read last
   BlockView view;
   SHARDKIT_RETURN_IF_ERROR(shard.ReadHeads(index, &heads, &view));
   const format::BlockHeader header = heads.state().header;
   SHARDKIT_ASSIGN_OR_RETURN(const EncodingPlan plan, PlanOf(shard));
-  const std::vector<size_t>& blobs = plan.schema.blob_columns();
   BlockBuilder builder(plan.schema, UINT64_MAX, info.sample_count);
   SalvagedBlock salvaged;
   std::vector<std::optional<Value>> values(plan.schema.size());
-  std::vector<std::string> blob_values(plan.schema.size());
+  std::vector<std::string> single_values(plan.schema.size());
   for (uint32_t i = 0; i < info.sample_count; ++i) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("taking a damaged block apart"));
     bool whole = true;
     for (size_t column = 0; column < values.size(); ++column) {
       values[column].reset();
       if (!view.column(column).present(i)) continue;
-      if (!std::ranges::binary_search(blobs, column)) {
+      if (!plan.schema[column].has_values_chunk()) {
         values[column] = Value(view.column(column).bytes(i));
         continue;
       }
-      const uint64_t base = info.offset + header.columns[column].values_offset;
-      const uint64_t begin = i == 0 ? 0 : view.column(column).end(i - 1);
-      const auto value = shard.ReadRecord(base + begin, base + view.column(column).end(i), &records);
+      const auto read = [&]() -> absl::StatusOr<std::optional<std::string_view>> {
+        if (plan.schema[column].is_paged()) return shard.ReadValue(info.first_sample + i, column, &pages[column]);
+        const uint64_t base = info.offset + header.columns[column].values_offset;
+        const uint64_t begin = i == 0 ? 0 : view.column(column).end(i - 1);
+        return shard.ReadRecord(base + begin, base + view.column(column).end(i), &records);
+      };
+      const absl::StatusOr<std::optional<std::string_view>> value = read();
       if (!value.ok() && !absl::IsDataLoss(value.status())) return value.status();
       if (!value.ok()) {
         whole = false;
@@ -64,8 +68,8 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
         }
         continue;
       }
-      blob_values[column] = *value;
-      values[column] = Value(blob_values[column]);
+      single_values[column] = **value;
+      values[column] = Value(single_values[column]);
     }
     if (whole && builder.Check(values).ok()) {
       builder.Add(values);

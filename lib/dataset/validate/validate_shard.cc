@@ -86,7 +86,7 @@ class BlockCheck {
       findings_.statistics[i].stored_bytes = entry.stored_length + entry.values_length;
       if (!IsKnownCodec(shard_.schema()[i].codec)) {
         if (!whole) SHARDKIT_RETURN_IF_ERROR(StreamUnknown(i, entry));
-      } else if (shard_.schema()[i].is_blob() && !whole) {
+      } else if (shard_.schema()[i].has_values_chunk() && !whole) {
         SHARDKIT_RETURN_IF_ERROR(StreamColumn(i, column, entry));
       } else {
         CheckColumn(i, column);
@@ -122,58 +122,104 @@ class BlockCheck {
     const Column& column = shard_.schema()[i];
     if (column.is_blob()) {
       if (absl::Status status = format::CheckRecords(view); !status.ok()) ReportColumn(i, status);
+    } else if (column.is_paged()) {
+      const PagedColumn& paged = buffer_.state().paged[i];
+      for (size_t k = 0; k < paged.table.size(); ++k) {
+        const std::string_view page = paged.values.substr(paged.table.begin(k), paged.table.length(k));
+        const absl::Status status = format::CheckPageChecksum(page);
+        if (!status.ok()) ReportColumn(i, Annotate(status, paged.table.Describe(k)));
+      }
     } else if (column.nullable && column.fixed_size()) {
       if (absl::Status status = format::CheckAbsentSlots(view); !status.ok()) ReportColumn(i, status);
     }
     for (uint32_t sample = 0; sample < view.size(); ++sample) {
-      if (!view.present(sample)) continue;
-      const std::string_view value = view.bytes(sample);
-      findings_.statistics[i].Add(column, value.data(), value.size());
-      if (column.is_key) findings_.key_hashes.push_back(Hash64(value));
-      if (!deep_) continue;
-      if (absl::Status status = checker_.Check(column, value); !status.ok()) ReportValue(i, sample, status);
+      if (view.present(sample)) TakeValue(i, sample, view.bytes(sample));
     }
+  }
+
+  void TakeValue(size_t i, uint32_t sample, std::string_view value) {
+    const Column& column = shard_.schema()[i];
+    findings_.statistics[i].Add(column, value.data(), value.size());
+    if (column.is_key) findings_.key_hashes.push_back(Hash64(value));
+    if (!deep_) return;
+    if (absl::Status status = checker_.Check(column, value); !status.ok()) ReportValue(i, sample, status);
   }
 
   // Checks the values chunk of a block that is too large for memory, value by value and in pieces.
   absl::Status StreamColumn(size_t i, const ColumnView& view, const format::ColumnEntry& entry) {
-    const Column& column = shard_.schema()[i];
     const uint64_t base = shard_.blocks()[index_].offset + entry.values_offset;
     StreamingHash64 chunk_hash;
-    std::string whole_value;
-    uint64_t position = 0;
-    for (uint32_t sample = 0; sample < view.size(); ++sample) {
-      if (!view.present(sample)) continue;
-      const uint64_t end = view.end(sample) - format::kValueChecksumBytes;
-      const uint64_t length = end - position;
-      const bool decode = deep_ && length <= kWholeBlock;
-      StreamingHash64 value_hash;
-      whole_value.clear();
-      while (position < end) {
-        SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(base + position, end - position));
-        value_hash.Update(piece);
-        chunk_hash.Update(piece);
-        if (decode) whole_value += piece;
-        position += piece.size();
+    if (shard_.schema()[i].is_paged()) {
+      SHARDKIT_RETURN_IF_ERROR(StreamPages(i, base, &chunk_hash));
+    } else {
+      uint64_t begin = 0;
+      for (uint32_t sample = 0; sample < view.size(); ++sample) {
+        if (!view.present(sample)) continue;
+        SHARDKIT_RETURN_IF_ERROR(StreamRecord(i, sample, base + begin, base + view.end(sample), &chunk_hash));
+        begin = view.end(sample);
       }
-      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view checksum, ReadPiece(base + end, format::kValueChecksumBytes));
-      chunk_hash.Update(checksum);
-      position = view.end(sample);
-      if (value_hash.Digest() != LoadLittle<uint64_t>(checksum.data())) {
-        ReportValue(i, sample, DataLoss("value checksum is wrong"));
-      }
-      findings_.statistics[i].Add(column, nullptr, length);
-      if (!decode) continue;
-      if (absl::Status status = checker_.Check(column, whole_value); !status.ok()) ReportValue(i, sample, status);
     }
     const uint64_t padding = RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length;
     if (padding != 0) {
-      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view zeros, ReadPiece(base + position, padding));
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view zeros, ReadPiece(base + entry.values_length, padding));
       chunk_hash.Update(zeros);
       if (!format::AllZero(zeros)) ReportColumn(i, DataLoss("padding after the values chunk is not zero"));
     }
     if (chunk_hash.Digest() != entry.values_checksum) {
       ReportColumn(i, DataLoss("values chunk checksum is wrong"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks a value and the checksum behind it, which end at byte `end` of the file.
+  absl::Status StreamRecord(size_t i, uint32_t sample, uint64_t begin, uint64_t end, StreamingHash64* chunk_hash) {
+    const Column& column = shard_.schema()[i];
+    const uint64_t length = end - format::kValueChecksumBytes - begin;
+    const bool decode = deep_ && length <= kWholeBlock;
+    StreamingHash64 value_hash;
+    std::string whole_value;
+    for (uint64_t done = 0; done < length;) {
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, ReadPiece(begin + done, length - done));
+      value_hash.Update(piece);
+      chunk_hash->Update(piece);
+      if (decode) whole_value += piece;
+      done += piece.size();
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string_view checksum, ReadPiece(begin + length, format::kValueChecksumBytes));
+    chunk_hash->Update(checksum);
+    if (value_hash.Digest() != LoadLittle<uint64_t>(checksum.data())) {
+      ReportValue(i, sample, DataLoss("value checksum is wrong"));
+    }
+    findings_.statistics[i].Add(column, nullptr, length);
+    if (!decode) return absl::OkStatus();
+    if (absl::Status status = checker_.Check(column, whole_value); !status.ok()) ReportValue(i, sample, status);
+    return absl::OkStatus();
+  }
+
+  absl::Status StreamPages(size_t i, uint64_t base, StreamingHash64* chunk_hash) {
+    const format::PageTable& table = buffer_.state().paged[i].table;
+    std::vector<uint64_t> begins, ends;
+    for (size_t k = 0; k < table.size(); ++k) {
+      const uint32_t first = table.first(k);
+      uint64_t first_length = table.length(k) - format::kPageChecksumBytes;
+      absl::Status status;
+      if (table.length(k) > format::kPageBytes) {  // of a single value, which is present
+        SHARDKIT_RETURN_IF_ERROR(StreamRecord(i, first, base + table.begin(k), base + table.end(k), chunk_hash));
+      } else {
+        SHARDKIT_ASSIGN_OR_RETURN(const std::string_view page, ReadPiece(base + table.begin(k), table.length(k)));
+        chunk_hash->Update(page);
+        begins.resize(table.count(k));
+        ends.resize(table.count(k));
+        status = format::CheckPageChecksum(page);
+        if (status.ok()) status = table.Place(k, page, begins.data(), ends.data());
+        for (uint32_t sample = first; sample < table.last(k) && status.ok(); ++sample) {
+          const uint64_t begin = begins[sample - first], end = ends[sample - first];
+          if (table.present(sample)) TakeValue(i, sample, page.substr(begin - table.begin(k), end - begin));
+        }
+        if (status.ok()) first_length = ends[0] - begins[0];
+      }
+      if (status.ok() && k > 0) status = table.CheckFull(k - 1, first_length);
+      if (!status.ok()) ReportColumn(i, Annotate(status, table.Describe(k)));
     }
     return absl::OkStatus();
   }

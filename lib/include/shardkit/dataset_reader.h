@@ -127,8 +127,9 @@ class DatasetReader {
   virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                                     BlockBuffer* buffer) const = 0;
 
-  // Blob values of many samples with up to `depth` reads in flight; absent values are null views. FailedPrecondition
-  // without the index or for another kind of column. All views borrow *buffer.
+  // Values of many samples, of a column of codec none whose values differ in size; absent values are null views. Blobs
+  // are read with up to `depth` reads in flight, pages one after another. FailedPrecondition without the index or for
+  // another kind of column. All views borrow *buffer.
   virtual absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, int depth, BlockBuffer* buffer,
                                   std::span<std::string_view> values) const = 0;
 

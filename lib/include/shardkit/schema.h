@@ -57,8 +57,8 @@ enum class Codec : uint8_t {
 enum class Storage : uint8_t {
   kDerived = 0,  // never stored: Schema::Create finds the storage that type, shape and codec give
   kFixed = 1,    // all values have value_size bytes
-  kInline = 2,   // of variable size, in the head chunk
-  kBlob = 3,     // of variable size, in a values chunk, each with its own checksum
+  kInline = 2,   // of variable size: with codec none in pages of a values chunk, else in the head chunk
+  kBlob = 3,     // of variable size and codec none, in a values chunk, each with its own checksum
 };
 
 // Whether the number is one of the enumeration above.
@@ -111,7 +111,7 @@ struct Column {
   // What the values mean, for those who use them (format-spec/registry.md, "Metadata of columns").
   Metadata metadata;
 
-  // Sets the codec, and of values of variable size the storage that goes with it.
+  // Sets the codec, and of values of variable size the storage that goes with it: kBlob or kInline.
   void SetCodec(Codec to);
 
   // Whether all fields are the same, a storage that is derived being the same as one that is set.
@@ -126,6 +126,13 @@ struct Column {
   // Values of variable size, stored uncompressed, each with its own checksum and an entry in the offset index. So each
   // can be read and checked without its neighbours.
   bool is_blob() const;
+
+  // Small values of variable size, stored uncompressed in pages of at most 64 KiB with one checksum each. To read one
+  // of them takes reading its page.
+  bool is_paged() const { return storage == Storage::kInline && codec == Codec::kNone; }
+
+  // Whether the column's values lie behind the heads of all columns: blobs and pages.
+  bool has_values_chunk() const { return is_blob() || is_paged(); }
 };
 
 // Immutable once made. Thread-safe.
@@ -150,6 +157,10 @@ class Schema {
   const std::vector<size_t>& blob_columns() const { return blob_columns_; }
   const std::vector<size_t>& indexed_columns() const { return indexed_columns_; }
 
+  // Positions of the columns with a values chunk, in the order of these chunks: the blob columns, ascending, then the
+  // paged ones, ascending.
+  const std::vector<size_t>& values_columns() const { return values_columns_; }
+
   bool operator==(const Schema& other) const { return columns_ == other.columns_; }
 
  private:
@@ -157,6 +168,7 @@ class Schema {
   std::optional<size_t> key_column_;
   std::vector<size_t> blob_columns_;
   std::vector<size_t> indexed_columns_;
+  std::vector<size_t> values_columns_;
 };
 
 // True when the values are handled as bytes: a byte string, or of a type that is not known.

@@ -23,7 +23,8 @@ Schema Columns() {
 }
 
 std::string MakeShard(FileSystem& file_system, const std::vector<Row>& rows) {
-  EXPECT_TRUE(WriteShard(file_system, kPath, Columns(), rows, {.max_block_samples = 4, .alignment = 64}).ok());
+  const ShardOptions options{.max_block_samples = 4, .alignment = 64, .storage = {{"blob", Storage::kBlob}}};
+  EXPECT_TRUE(WriteShard(file_system, kPath, Columns(), rows, options).ok());
   return ReadWhole(file_system, kPath);
 }
 
@@ -93,6 +94,62 @@ TEST(Damage, OfAValueIsLocated) {
         if (intact.ok()) {
           EXPECT_EQ(**intact, *rows[other][1]);
         }
+      }
+    }
+    const auto report = Validate(*file_system, kPath);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->problem_count, 1u);
+  }
+}
+
+TEST(Damage, OfAPageIsThatOfItsValues) {
+  Random random(302);
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "small", .type = Type::kBytes, .nullable = true}});
+  std::vector<Row> rows;
+  for (int i = 0; i < 400; ++i) {
+    rows.push_back({i % 7 == 3 ? std::nullopt : std::optional(StrCat("value ", i, " ", random.Bytes(500)))});
+  }
+  ASSERT_TRUE(WriteShard(*file_system, kPath, schema, rows, {.alignment = 64}).ok());
+  const std::string good = ReadWhole(*file_system, kPath);
+  for (const int bad_value : {0, 200, 399}) {
+    std::string bad = good;
+    bad[bad.find(StrCat("value ", bad_value, " ")) + 9] ^= 1;
+    WriteWhole(*file_system, kPath, bad);
+    for (const ReadMode mode : kModes) {
+      const auto shard = ShardReader::Open(*file_system, kPath, {.mode = mode});
+      ASSERT_TRUE(shard.ok()) << shard.status();
+      ASSERT_TRUE((*shard)->schema()[0].is_paged());
+      BlockBuffer buffer;
+      BlockView view;
+      const absl::Status whole = (*shard)->ReadBlock(0, {}, &buffer, &view);
+      EXPECT_TRUE(absl::IsDataLoss(whole)) << whole;
+      EXPECT_NE(whole.message().find("column 0 \"small\": values chunk checksum is wrong; page "),
+                absl::string_view::npos)
+          << whole;
+      BlockDamage damage;
+      ASSERT_TRUE((*shard)->SalvageBlock(0, {}, &buffer, &view, &damage).ok());
+      EXPECT_TRUE(damage.columns.empty());
+      EXPECT_TRUE(damage.values.contains({bad_value, 0}));
+      EXPECT_LT(damage.values.size(), 140u);
+      BlockBuffer single;
+      for (uint32_t i = 0; i < rows.size(); ++i) {
+        const auto value = (*shard)->ReadValue(i, 0, &single);
+        std::string copied;
+        const auto copy = (*shard)->CopyValue(i, 0, [&](std::string_view bytes) {
+          copied += bytes;
+          return absl::OkStatus();
+        });
+        EXPECT_EQ(value.ok(), !damage.values.contains({i, 0})) << i;
+        EXPECT_EQ(copy.ok(), value.ok());
+        if (!value.ok()) {
+          EXPECT_NE(value.status().message().find("page checksum is wrong"), absl::string_view::npos) << value.status();
+          EXPECT_TRUE(rows[i][0].has_value()) << "an absent value is not lost";
+          continue;
+        }
+        EXPECT_EQ(*value, rows[i][0]);
+        EXPECT_EQ(view.column(0).value(i), rows[i][0]);
+        EXPECT_EQ(copied, rows[i][0].value_or(""));
       }
     }
     const auto report = Validate(*file_system, kPath);

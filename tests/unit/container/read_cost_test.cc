@@ -40,6 +40,36 @@ class ReadCost : public testing::Test {
   std::vector<Row> rows_;
 };
 
+// One value of a page: the front and the page. The page's other values cost nothing more.
+TEST(PageCost, OfASingleValueIsAPage) {
+  Random random(201);
+  const auto memory = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "small", .type = Type::kBytes}});
+  std::vector<Row> rows;
+  for (int i = 0; i < 30000; ++i) rows.push_back({random.Bytes(100)});
+  ASSERT_TRUE(WriteShard(*memory, "/s.shard", schema, rows, {}).ok());
+  test::CountingFileSystem files(memory.get());
+  const auto shard = ShardReader::Open(files, "/s.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  ASSERT_TRUE((*shard)->schema()[0].is_paged());
+  BlockBuffer buffer;
+  for (const uint64_t first : {0, 12000, 29900}) {
+    files.Reset();
+    const auto value = (*shard)->ReadValue(first, 0, &buffer);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(**value, *rows[first][0]);
+    EXPECT_LE(files.reads().size(), 2u);
+    EXPECT_LE(files.bytes(), 65536u + 4096u);
+  }
+  files.Reset();
+  for (uint64_t i = 20000; i < 21000; ++i) {
+    const auto value = (*shard)->ReadValue(i, 0, &buffer);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(**value, *rows[i][0]);
+  }
+  EXPECT_LE(files.bytes(), 4u * 65536u);
+}
+
 TEST_F(ReadCost, ProjectionReadsOnlyItsColumns) {
   for (const std::vector<size_t>& columns : std::vector<std::vector<size_t>>{{0}, {0, 2}, {2}, {3}, {0, 2, 3}, {1}}) {
     const auto shard = Open();

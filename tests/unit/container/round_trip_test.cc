@@ -153,12 +153,24 @@ TEST(RoundTrip, RandomShards) {
       if (column.codec == Codec::kZstd && random.Chance(2))
         options.zstd_levels[column.name] = 1 + static_cast<int>(random.Below(5));
       if (column.codec == Codec::kZstd && random.Chance(4)) options.dictionaries[column.name] = 1024;
+      if (column.has_values_chunk() && random.Chance(2)) {
+        options.storage[column.name] = random.Chance(2) ? Storage::kInline : Storage::kBlob;
+      }
     }
     const auto summary = WriteShard(*file_system, std::string(kPath), schema, rows, options);
     ASSERT_TRUE(summary.ok()) << summary.status();
     const auto shard = OpenShard(*file_system);
     ASSERT_NE(shard, nullptr);
-    EXPECT_TRUE(shard->schema() == schema);
+    for (size_t c = 0; c < schema.size(); ++c) {
+      Column written = schema[c], read = shard->schema()[c];
+      const auto chosen = options.storage.find(read.name);
+      if (chosen != options.storage.end()) {
+        EXPECT_EQ(read.storage, chosen->second);
+      }
+      written.SetCodec(written.codec);
+      read.SetCodec(read.codec);
+      EXPECT_TRUE(read == written);
+    }
     EXPECT_EQ(shard->content_hash(), summary->content_hash);
     EXPECT_EQ(shard->blocks().size(), summary->block_count);
     EXPECT_EQ(*shard->ReadMetadata(), options.metadata);
@@ -180,13 +192,14 @@ TEST(RoundTrip, HugeCountOfSmallSamples) {
 }
 
 // Blocks far smaller than a sample, values that are files, and values that take several pieces to copy.
-TEST(RoundTrip, SamplesLargerThanABlockAndFiles) {
+void CheckLargeValues(Storage storage) {
   Random random(102);
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "small", .type = Type::kUtf8, .codec = Codec::kZstd},
                                          {.name = "large", .type = Type::kBytes, .nullable = true}});
   std::vector<Row> rows;
-  auto writer = ShardWriter::Create(*file_system, std::string(kPath), schema, {.block_size = 1000});
+  auto writer = ShardWriter::Create(*file_system, std::string(kPath), schema,
+                                    {.block_size = 1000, .storage = {{"large", storage}}});
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (const size_t size : {0, 10, 999, 1000, 1001, 70000, 4 << 20, (9 << 20) + 5, 3}) {
     for (const bool as_file : {false, true}) {
@@ -212,6 +225,79 @@ TEST(RoundTrip, SamplesLargerThanABlockAndFiles) {
   CheckShard(*file_system, rows, random);
 }
 
+TEST(RoundTrip, SamplesLargerThanABlockAndFiles) {
+  CheckLargeValues(Storage::kBlob);
+  CheckLargeValues(Storage::kInline);
+}
+
+TEST(RoundTrip, StorageIsThatOfTheFirstBlock) {
+  const Schema schema = *Schema::Create({{.name = "v", .type = Type::kBytes, .nullable = true}});
+  const auto storage = [&](const std::vector<Row>& rows, ShardOptions options = {}) {
+    Random random(105);
+    const auto file_system = NewMemoryFileSystem();
+    options.alignment = 64;
+    options.max_block_samples = 2;
+    EXPECT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, options).ok());
+    CheckShard(*file_system, rows, random);
+    return OpenShard(*file_system)->schema()[0].storage;
+  };
+  const auto value = [](size_t length) { return Row{std::string(length, 'v')}; };
+  const Row absent{std::nullopt};
+  EXPECT_EQ(storage({}), Storage::kBlob);
+  EXPECT_EQ(storage({absent, absent, value(1)}), Storage::kBlob);
+  EXPECT_EQ(storage({value(0)}), Storage::kInline);
+  EXPECT_EQ(storage({value(1024)}), Storage::kBlob);
+  EXPECT_EQ(storage({value(1023)}), Storage::kInline);
+  EXPECT_EQ(storage({value(1023), value(1025)}), Storage::kBlob);
+  EXPECT_EQ(storage({value(1023), value(1024), value(100000)}), Storage::kInline);
+  EXPECT_EQ(storage({absent, value(1024)}), Storage::kBlob);
+  EXPECT_EQ(storage({absent, value(1023), value(100000)}), Storage::kInline);
+  EXPECT_EQ(storage({value(100000), value(100000), value(1)}), Storage::kBlob);
+  EXPECT_EQ(storage({value(3)}, {.storage = {{"v", Storage::kBlob}}}), Storage::kBlob);
+  EXPECT_EQ(storage({value(100000), value(200000)}, {.storage = {{"v", Storage::kInline}}}), Storage::kInline);
+  // A dictionary holds blocks back, but the first alone decides.
+  const Schema two = *Schema::Create({{.name = "v", .type = Type::kBytes, .nullable = true},
+                                      {.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd}});
+  const auto file_system = NewMemoryFileSystem();
+  const ShardOptions options{.max_block_samples = 1, .dictionaries = {{"text", 1024}}};
+  const std::vector<Row> rows = {{"small", "text"}, {std::string(100000, 'v'), "text"}};
+  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), two, rows, options).ok());
+  EXPECT_TRUE(OpenShard(*file_system)->schema()[0].is_paged());
+}
+
+TEST(RoundTrip, StorageCannotBeChosenForOtherColumns) {
+  const auto file_system = NewMemoryFileSystem();
+  const Schema schema = *Schema::Create({{.name = "zstd", .type = Type::kBytes, .codec = Codec::kZstd},
+                                         {.name = "fixed", .type = Type::kI32},
+                                         {.name = "blob", .type = Type::kBytes}});
+  const auto create = [&](const std::string& column, Storage storage) {
+    return ShardWriter::Create(*file_system, std::string(kPath), schema, {.storage = {{column, storage}}}).status();
+  };
+  EXPECT_TRUE(create("blob", Storage::kInline).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(create("blob", Storage::kFixed)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("blob", Storage::kDerived)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("zstd", Storage::kInline)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("fixed", Storage::kInline)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create("none", Storage::kInline)));
+}
+
+// What a value costs beside its bytes.
+TEST(RoundTrip, CostOfSmallValues) {
+  Random random(106);
+  const Schema schema = *Schema::Create({{.name = "v", .type = Type::kBytes}});
+  std::vector<Row> rows;
+  for (int i = 0; i < 100000; ++i) rows.push_back({random.Bytes(100)});
+  const auto stored = [&](Storage storage) {
+    const auto file_system = NewMemoryFileSystem();
+    EXPECT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {.storage = {{"v", storage}}}).ok());
+    const auto statistics = OpenShard(*file_system)->ReadStatistics();
+    EXPECT_EQ((*statistics)[0].value_bytes, 100 * rows.size());
+    return (*statistics)[0].stored_bytes - (*statistics)[0].value_bytes;
+  };
+  EXPECT_EQ(stored(Storage::kBlob), 16 * rows.size());  // and 8 in the offset index
+  EXPECT_LT(stored(Storage::kInline), 204 * rows.size() / 100);
+}
+
 TEST(RoundTrip, DictionariesAreUsed) {
   Random random(103);
   const auto file_system = NewMemoryFileSystem();
@@ -234,7 +320,8 @@ TEST(RoundTrip, RecordsByTheirPlace) {
   const auto file_system = NewMemoryFileSystem();
   const Schema schema = *Schema::Create({{.name = "b", .type = Type::kBytes}});
   const std::vector<Row> rows = RandomRows(random, schema, 50, 9000);
-  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, {.block_size = 100000}).ok());
+  const ShardOptions options{.block_size = 100000, .storage = {{"b", Storage::kBlob}}};
+  ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, options).ok());
   for (const ReadMode mode : kModes) {
     for (const bool verify : {true, false}) {
       const auto shard = OpenShard(*file_system, {.verify_checksums = verify, .mode = mode});

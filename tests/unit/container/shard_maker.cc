@@ -73,7 +73,10 @@ Schema RandomSchema(Random& random, size_t max_columns) {
     for (uint64_t entries = random.Chance(3) ? random.Below(4) : 0; entries-- > 0;) {
       column.metadata[Text(random, random.Below(9))] = Text(random, random.Below(40));
     }
-    if (column.type != Type::kNdarray) continue;
+    if (column.type != Type::kNdarray) {
+      if (!column.fixed_size() && column.codec == Codec::kNone && random.Chance(2)) column.storage = Storage::kInline;
+      continue;
+    }
     column.dtype = kScalars[random.Below(std::size(kScalars))];
     if (random.Chance(2)) continue;
     column.shape.emplace(random.Below(kMaxRank + 1));

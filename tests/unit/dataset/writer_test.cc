@@ -262,6 +262,107 @@ TEST_F(DatasetWriterTest, TheSameBytesForAnyNumberOfThreads) {
   }
 }
 
+// Values grow and shrink from shard to shard, and where a shard begins is known only when its first block is written.
+// So blocks are encoded for the storage of the shard before and once more for that of their own.
+TEST_F(DatasetWriterTest, EachShardChoosesItsStorageForAnyNumberOfThreads) {
+  std::vector<OwnedSample> samples;
+  for (int i = 0; i < 900; ++i) {
+    const size_t length = i / 60 % 2 == 0 ? 40 + i % 50 : 1500 + i % 700;
+    samples.push_back({std::to_string(10000 + i), {{&ImageColumn(), std::string(length, static_cast<char>(i))}}});
+    if (i % 11 == 5) samples.back().fields.clear();
+  }
+  for (const bool by_samples : {false, true}) {
+    DatasetWriterOptions options = SmallShards(by_samples ? 40 : 0, 4);
+    if (!by_samples) options.shard_size = 30000;
+    std::optional<Tree> expected;
+    for (const int threads : {1, 2, 7}) {
+      options.threads = threads;
+      const std::string directory = "/" + std::to_string(by_samples) + std::to_string(threads);
+      auto writer = Create(directory, {KeyColumn(), ImageColumn()}, options);
+      for (size_t i = 0; i < samples.size(); ++i) ASSERT_TRUE(writer->Append(samples[i].View(), i + 1).ok());
+      const auto summary = writer->Finish();
+      ASSERT_TRUE(summary.ok()) << summary.status();
+      const Tree tree = ReadTree(*files_, directory);
+      if (!expected) expected = tree;
+      EXPECT_TRUE(tree == *expected) << Describe(tree) << " is not " << Describe(*expected);
+      EXPECT_EQ(ScanRows(*files_, directory), RowsOf(samples));
+      EXPECT_EQ(ValidateText(*files_, directory), "");
+
+      const auto dataset = DatasetReader::Open(*files_, directory);
+      ASSERT_TRUE(dataset.ok()) << dataset.status();
+      EXPECT_EQ((*dataset)->index_problem(), "");
+      size_t paged = 0;
+      for (size_t s = 0; s < summary->manifest.shards.size(); ++s) {
+        const auto shard = (*dataset)->OpenShard(s);
+        ASSERT_TRUE(shard.ok()) << shard.status();
+        uint64_t present = 0, bytes = 0;
+        for (uint32_t i = 0; i < (*shard)->blocks()[0].sample_count; ++i) {
+          BlockBuffer buffer;
+          const auto value = *(*shard)->ReadValue(i, 1, &buffer);
+          present += value ? 1 : 0;
+          bytes += value ? value->size() : 0;
+        }
+        EXPECT_EQ((*shard)->schema()[1].is_paged(), bytes < 1024 * present) << s;
+        paged += (*shard)->schema()[1].is_paged() ? 1 : 0;
+      }
+      EXPECT_GT(paged, 2u);
+      EXPECT_LT(paged, summary->manifest.shards.size() - 2);
+
+      // Through the index and through pages alike, alone and many at once.
+      std::vector<uint64_t> ordinals(samples.size());
+      for (size_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 7) % samples.size();
+      std::vector<std::string_view> values(ordinals.size());
+      BlockBuffer many, one;
+      const absl::Status read = (*dataset)->ReadValues(ordinals, 1, 4, &many, values);
+      ASSERT_TRUE(read.ok()) << read;
+      for (size_t i = 0; i < ordinals.size(); ++i) {
+        const OwnedSample& sample = samples[ordinals[i]];
+        const auto value = (*dataset)->ReadValue(ordinals[i], 1, &one);
+        ASSERT_TRUE(value.ok()) << value.status();
+        EXPECT_EQ(value->has_value(), !sample.fields.empty());
+        EXPECT_EQ(values[i].data() != nullptr, !sample.fields.empty());
+        if (value->has_value()) {
+          EXPECT_EQ(**value, sample.fields[0].second);
+          EXPECT_EQ(values[i], sample.fields[0].second);
+        }
+      }
+      ASSERT_TRUE(RebuildIndex(*files_, directory).ok());
+      EXPECT_TRUE(ReadTree(*files_, directory) == *expected);
+    }
+  }
+}
+
+// A job goes on in a shard whose storage is another than that of the shards before.
+TEST_F(DatasetWriterTest, StoragesAreThoseOfAnUninterruptedJob) {
+  std::vector<OwnedSample> samples;
+  for (int i = 0; i < 300; ++i) {
+    samples.push_back({std::to_string(1000 + i), {{&ImageColumn(), std::string(i / 50 % 2 == 0 ? 60 : 2000, 'v')}}});
+  }
+  DatasetWriterOptions options = SmallShards(0, 4);
+  options.shard_size = 20000;
+  options.threads = 3;
+  options.resume = true;
+  const auto append = [&](DatasetWriter& writer, size_t end) {
+    for (size_t i = writer.resume_position(); i < end; ++i) {
+      ASSERT_TRUE(writer.Append(samples[i].View(), i + 1).ok());
+    }
+  };
+  auto whole = Create("/whole", {KeyColumn(), ImageColumn()}, options);
+  append(*whole, samples.size());
+  ASSERT_TRUE(whole->Finish().ok());
+  const Tree expected = ReadTree(*files_, "/whole");
+  for (size_t stop = 20; stop < samples.size(); stop += 37) {
+    const std::string directory = "/" + std::to_string(stop);
+    auto writer = Create(directory, {KeyColumn(), ImageColumn()}, options);
+    append(*writer, stop);
+    ASSERT_TRUE(writer->Suspend().ok());
+    writer = Create(directory, {KeyColumn(), ImageColumn()}, options);
+    append(*writer, samples.size());
+    ASSERT_TRUE(writer->Finish().ok());
+    EXPECT_TRUE(ReadTree(*files_, directory) == expected) << stop;
+  }
+}
+
 TEST_F(DatasetWriterTest, MetadataIsInManifestAndShards) {
   DatasetWriterOptions options = SmallShards(2, 2);
   options.shard.metadata = {{"who", "tests"}, {"", "empty name"}, {"quote\"\\\t", "\xe2\x82\xac\n"}};

@@ -31,7 +31,8 @@ BlockHeader RandomHeader(Random& random, const Schema& schema) {
     ColumnEntry entry;
     const HeadLayout layout(column, header.sample_count);
     entry.raw_length = layout.values_offset;
-    if (column.is_blob()) {
+    if (column.is_paged()) entry.raw_length += 16 * (1 + random.Below(header.sample_count));
+    if (column.has_values_chunk()) {
       entry.values_length = random.Below(uint64_t{1} << 40);
       entry.values_checksum = random.Next();
     } else {

@@ -44,6 +44,7 @@ class BadSamplesTest : public testing::Test {
     }
     DatasetWriterOptions options = SmallShards(32, kBlock);
     options.shard.alignment = 4096;
+    options.shard.storage = {{"image", Storage::kBlob}};
     WriteRows(*files_, "/data", columns_, rows_, options);
   }
 

@@ -12,7 +12,11 @@ namespace {
 
 class LoaderFaultTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(60), SmallShards(20, 5)).ok()); }
+  void SetUp() override {
+    DatasetWriterOptions options = SmallShards(20, 5);
+    options.shard.storage = {{"image", Storage::kBlob}};
+    ASSERT_TRUE(WriteDataset(*files_, "/data", MakeSamples(60), options).ok());
+  }
 
   static LoaderOptions Options() {
     LoaderOptions options;

@@ -63,6 +63,7 @@ void WriteOriginal(Original* original) {
   original->bytes = ReadWhole(*files, "/s.shard");
   const auto shard = NativeShardReader::Open(*files, "/s.shard", {});
   EXPECT_TRUE(shard.ok()) << shard.status();
+  original->schema = (*shard)->schema();  // with the storages that the values have led to
   original->blocks.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
   original->header_length = (*shard)->header().length;
   original->has_dictionary = !(*shard)->header().dictionaries.empty();
@@ -92,14 +93,16 @@ Original MakeOriginal(std::string name, std::vector<Column> columns, size_t rows
 const std::vector<Original>& Kinds() {
   static const std::vector<Original> kinds = [] {
     std::vector<Original> made;
-    made.push_back(MakeOriginal("keyed", KeyedColumns(), 14, 40, {.max_block_samples = 4, .alignment = 64}));
+    made.push_back(MakeOriginal("keyed", KeyedColumns(), 14, 40,
+                                {.max_block_samples = 4, .alignment = 64, .storage = {{"blob", Storage::kBlob}}}));
     made.push_back(MakeOriginal(
         "keyless", {{.name = "a", .type = Type::kBytes}, {.name = "b", .type = Type::kI16, .nullable = true}}, 9, 60,
         {.max_block_samples = 1, .alignment = 64}));
     made.push_back(MakeOriginal("large values",
                                 {{.name = "data", .type = Type::kBytes}, {.name = "n", .type = Type::kU8}}, 5, 1500,
-                                {.block_size = 64, .alignment = 512}));
-    made.push_back(MakeOriginal("sa1b", Sa1bColumns(), 4, 200, {.max_block_samples = 2, .alignment = 64}));
+                                {.block_size = 64, .alignment = 512, .storage = {{"data", Storage::kBlob}}}));
+    made.push_back(MakeOriginal("sa1b", Sa1bColumns(), 4, 200,
+                                {.max_block_samples = 2, .alignment = 64, .storage = {{"image", Storage::kBlob}}}));
     // Similar texts, so that a dictionary helps.
     Original dictionary;
     std::vector<Column> columns = {{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd},

@@ -67,7 +67,8 @@ TEST(RepairKeepSamples, LosesTheDamagedValueAlone) {
 
 TEST(RepairKeepSamples, NeighboursAreOneLoss) {
   const Original original =
-      MakeOriginal("blobs", {{.name = "data", .type = Type::kBytes}}, 6, 0, {.max_block_samples = 6, .alignment = 64});
+      MakeOriginal("blobs", {{.name = "data", .type = Type::kBytes}}, 6, 0,
+                   {.max_block_samples = 6, .alignment = 64, .storage = {{"data", Storage::kBlob}}});
   // Six empty values: only their checksums are stored.
   const uint64_t values = original.blocks[0].offset + original.blocks[0].front_length;
   std::string damaged = original.bytes;
@@ -77,6 +78,24 @@ TEST(RepairKeepSamples, NeighboursAreOneLoss) {
   EXPECT_EQ(outcome.rows, Without(original, outcome.lost));
   ASSERT_EQ(outcome.report.losses.size(), 2u);
   EXPECT_EQ(outcome.report.losses[0].sample_count, 3u);
+}
+
+// The samples of a damaged page are lost, and those of the pages around it are kept.
+TEST(RepairKeepSamples, LosesADamagedPage) {
+  const Original original = MakeOriginal("pages", {{.name = "data", .type = Type::kBytes, .nullable = true}}, 400, 900,
+                                         {.block_size = 1 << 20, .alignment = 64});
+  ASSERT_EQ(original.blocks.size(), 1u);
+  ASSERT_TRUE(original.schema[0].is_paged());
+  const uint64_t values = original.blocks[0].offset + original.blocks[0].front_length;
+  std::string damaged = original.bytes;
+  damaged[values + 70000] ^= 1;  // in the second page
+  const Outcome outcome = KeepSamples(original, damaged);
+  EXPECT_EQ(outcome.rows, Without(original, outcome.lost));
+  EXPECT_GT(outcome.lost.size(), 50u);
+  EXPECT_LT(outcome.lost.size(), 300u);
+  EXPECT_FALSE(outcome.lost.contains(0));
+  EXPECT_FALSE(outcome.lost.contains(399));
+  for (const uint64_t sample : outcome.lost) EXPECT_TRUE(original.rows[sample][0].has_value());
 }
 
 TEST(RepairKeepSamples, OfABlockThatTheFileEndsIn) {
