@@ -20,6 +20,7 @@ void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& 
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard) {
   ShardIndexPart part;
   part.blocks.assign(shard.blocks().begin(), shard.blocks().end());
+  part.keys = shard.key_table_place();
   BlockBuffer buffer;
   BlockView view;
   for (size_t index = 0; index < part.blocks.size(); ++index) {

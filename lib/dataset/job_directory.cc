@@ -28,6 +28,14 @@ bool IsShardName(std::string_view name) {
          name.substr(0, 8).find_first_not_of("0123456789") == name.npos;
 }
 
+// Of one that is being made, too, before ".tmp": dataset.keys, dataset.keys.0, ...
+bool IsKeyTable(std::string_view name) {
+  if (!name.starts_with(kKeyTableName)) return false;
+  const std::string_view part = name.substr(kKeyTableName.size());
+  return part.empty() ||
+         (part.size() > 1 && part[0] == '.' && part.substr(1).find_first_not_of("0123456789") == part.npos);
+}
+
 std::string FormatEntry(const JournalEntry& entry) {
   JsonValue skipped = JsonValue::Array();
   for (const SkippedSample& sample : entry.skipped) {
@@ -98,11 +106,11 @@ class OwnFiles final : public JobFiles {
     if (name.ends_with(".tmp")) {
       const std::string_view final_name = name.substr(0, name.size() - 4);
       return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
-                  final_name == "dataset.ends",
+                  IsKeyTable(final_name) || final_name == "dataset.ends",
               {}};
     }
     if (IsShardName(name)) return {true, std::stoull(std::string(name))};
-    return {name == kIndexName, {}};
+    return {name == kIndexName || name == kKeyTableName, {}};
   }
 
   absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,

@@ -17,6 +17,7 @@ namespace shardkit {
 
 inline constexpr std::string_view kManifestName = "dataset.json";
 inline constexpr std::string_view kIndexName = "dataset.idx";
+inline constexpr std::string_view kKeyTableName = "dataset.keys";
 
 struct ManifestShard {
   std::string name;  // path relative to the dataset's directory

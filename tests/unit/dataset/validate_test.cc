@@ -7,6 +7,7 @@
 #include "dataset/dataset_support.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
+#include "format/key_table.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
@@ -145,7 +146,7 @@ TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {
 // A shard's bytes with another key index. All checksums are correct.
 std::string WithKeyIndex(const std::string& shard, const Schema& schema, std::vector<uint64_t> hashes) {
   return WithSections(shard, schema.key_column().has_value(), [&](format::SectionKind kind, std::string_view content) {
-    return kind == format::SectionKind::kKeyIndex ? format::EncodeKeyIndex(hashes) : std::string(content);
+    return kind == format::SectionKind::kKeyIndex ? format::EncodeKeyTable(hashes) : std::string(content);
   });
 }
 
@@ -155,17 +156,47 @@ TEST_F(ValidateTest, NamesTheEntryOfTheKeyIndexThatIsNotThatOfItsSample) {
   std::vector<uint64_t> hashes;
   for (const OwnedSample& sample : MakeSamples(9)) hashes.push_back(Hash64(sample.key));
   ASSERT_EQ(WithKeyIndex(good, manifest_.schema, hashes), good);
+  const auto problem = [&](std::string_view what) {
+    const std::string text = ValidateText(*files_, "/data");
+    EXPECT_TRUE(text.starts_with(StrCat(path, ": key table at byte "))) << text;
+    EXPECT_TRUE(text.ends_with(what)) << text;
+  };
   for (size_t sample = 0; sample < hashes.size(); ++sample) {
     std::vector<uint64_t> changed = hashes;
     ++changed[sample];
     WriteFile(*files_, path, WithKeyIndex(good, manifest_.schema, changed));
     const auto entry = std::ranges::count_if(hashes, [&](uint64_t hash) { return hash < hashes[sample]; });
-    EXPECT_EQ(ValidateText(*files_, "/data"),
-              StrCat(path, ": key index: entry ", entry, " does not have the hash of the key of its sample ", sample));
+    problem(StrCat(": entry ", entry, " does not have the hash of the key of sample ", sample, " that belongs there"));
   }
   std::swap(hashes[2], hashes[7]);
   WriteFile(*files_, path, WithKeyIndex(good, manifest_.schema, hashes));
-  EXPECT_NE(ValidateText(*files_, "/data").find("does not have the hash of the key of its sample"), std::string::npos);
+  problem(hashes[2] < hashes[7] ? " names sample 2 instead of 7" : " names sample 7 instead of 2");
+}
+
+// The entries of blocks that cannot be read are not known; that each sample has one is.
+TEST_F(ValidateTest, ChecksTheKeyIndexOfAShardWithADamagedBlockByItself) {
+  const std::string path = "/data/" + manifest_.shards[0].name;
+  std::string good = ReadAll(*files_, path);
+  good[good.find("BLK") + 8] ^= 1;
+  const auto with = [&](std::vector<uint64_t> ordinals) {
+    std::string table;
+    format::KeyTableWriter writer([&](std::string_view bytes) {
+      table += bytes;
+      return absl::OkStatus();
+    });
+    for (size_t i = 0; i < ordinals.size(); ++i) EXPECT_TRUE(writer.Add({10 * i, ordinals[i]}).ok());
+    EXPECT_TRUE(writer.Finish().ok());
+    WriteFile(*files_, path, WithSections(good, true, [&](format::SectionKind kind, std::string_view content) {
+      return kind == format::SectionKind::kKeyIndex ? table : std::string(content);
+    }));
+    const auto report = Validate(*files_, path, {});
+    EXPECT_TRUE(report.ok()) << report.status();
+    EXPECT_NE(report->problems[0].message.find("block 0"), std::string::npos) << report->problems[0].message;
+    return report->problems.size() == 1 ? "" : report->problems[1].message;
+  };
+  EXPECT_EQ(with({8, 7, 6, 5, 4, 3, 2, 1, 0}), "");
+  EXPECT_TRUE(with({8, 7, 6, 5, 4, 3, 2, 2, 0}).ends_with("sample 2 stands twice"));
+  EXPECT_TRUE(with({8, 7, 6, 9, 4, 3, 2, 1, 0}).ends_with("ordinal 9 of entry 3 is past the last sample"));
 }
 
 }  // namespace

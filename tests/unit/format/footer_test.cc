@@ -175,34 +175,6 @@ TEST(Metadata, RandomOnesComeBackAndEveryTruncationIsDamage) {
   EXPECT_EQ(DecodeMetadata(std::string((64 << 20) + 1, '\0')).status().message(), "metadata: over 64 MiB");
 }
 
-TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
-  Random random(8);
-  for (int round = 0; round < test::Thinned(200); ++round) {
-    std::vector<uint64_t> hashes(random.Below(30));
-    for (uint64_t& hash : hashes) hash = random.Below(20);
-    const std::string index = EncodeKeyIndex(hashes);
-    EXPECT_TRUE(CheckKeyIndex(index).ok());
-    EXPECT_TRUE(CompareKeyIndex(index, hashes).ok());
-    if (hashes.empty()) continue;
-    const size_t changed = random.Below(hashes.size());
-    hashes[changed] += 20;
-    EXPECT_EQ(std::string(CompareKeyIndex(index, hashes).message()).substr(0, 17), "key index: entry ");
-    hashes.pop_back();
-    EXPECT_FALSE(CompareKeyIndex(index, hashes).ok());
-  }
-  const std::string index = EncodeKeyIndex({5, 9, 5});
-  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 0, 6)).message(), "key index: hashes do not ascend at entry 1");
-  EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 24, 3)).message(),
-            "key index: ordinal 3 of entry 0 is past the last sample or stands twice");
-  EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 28, 0)).message(),
-            "key index: ordinal 0 of entry 1 is past the last sample or stands twice");
-  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 24, uint64_t{2})).message(),
-            "key index: ordinals of equal hashes do not ascend at entry 1");
-  const uint64_t others[] = {5, 8, 5};
-  EXPECT_EQ(CompareKeyIndex(index, others).message(),
-            "key index: entry 2 does not have the hash of the key of its sample 1");
-}
-
 TEST(Statistics, RandomOnesComeBack) {
   Random random(9);
   for (int round = 0; round < test::Thinned(200); ++round) {
