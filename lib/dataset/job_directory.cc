@@ -97,9 +97,7 @@ class OwnFiles final : public JobFiles {
   Name Recognize(std::string_view name) const override {
     if (name.ends_with(".tmp")) {
       const std::string_view final_name = name.substr(0, name.size() - 4);
-      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
-                  final_name == "dataset.ends",
-              {}};
+      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName, {}};
     }
     if (IsShardName(name)) return {true, std::stoull(std::string(name))};
     return {name == kIndexName, {}};
