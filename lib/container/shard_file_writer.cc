@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
   std::string bytes = format::EncodeFileHeader(header);
   writer->content_hash_.Update(bytes);
   writer->header_checksum_ = writer->previous_ = header.checksum;
+  writer->index_.incompatible_flags = header.incompatible_flags;
   bytes.resize(RoundUp(bytes.size(), header.alignment), '\0');
   writer->position_ = bytes.size();
 

@@ -19,6 +19,7 @@ void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& 
 
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard) {
   ShardIndexPart part;
+  part.incompatible_flags = shard.header().incompatible_flags;
   part.blocks.assign(shard.blocks().begin(), shard.blocks().end());
   part.keys = shard.key_table_place();
   BlockBuffer buffer;

@@ -16,6 +16,7 @@
 namespace shardkit {
 
 struct ShardIndexPart {
+  uint32_t incompatible_flags = 0;  // of the header
   std::vector<BlockInfo> blocks;
   // For each block, for each blob column of the shard, its ends as offsets in the file: sample_count u64 each.
   std::vector<uint64_t> ends;

@@ -1,6 +1,7 @@
 #include "shardkit/dataset_reader.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/errors.h"
@@ -14,8 +15,6 @@
 
 namespace shardkit {
 namespace {
-
-constexpr size_t kNoBlob = SIZE_MAX;
 
 class AnyDatasetReader : public DatasetReader {
  public:
@@ -88,15 +87,16 @@ class AnyDatasetReader : public DatasetReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                             BlockBuffer* buffer) const override {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
-    if (index_ && blob_positions_[column] != kNoBlob) {
-      if (sample >= sample_count_) return Locate(sample).status();
+    if (index_ && columns_[column].is_blob() && sample < sample_count_) {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
-      if (place.begin == place.end) return std::optional<std::string_view>();
-      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
-      buffer->state().Pin(open);
-      auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
-      if (!value.ok()) return DescribeSample(value.status(), sample, column);
-      return std::optional<std::string_view>(*value);
+      if (place.kind == Place::kAbsent) return std::optional<std::string_view>();
+      if (place.kind == Place::kRecord) {
+        SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
+        buffer->state().Pin(open);
+        auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
+        if (!value.ok()) return DescribeSample(value.status(), sample, column);
+        return std::optional<std::string_view>(*value);
+      }
     }
     SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
@@ -167,17 +167,22 @@ class AnyDatasetReader : public DatasetReader {
 
  private:
   struct Place {
+    // Elsewhere: the shard has no blob column of that name, and says what it has.
+    enum Kind : uint8_t { kAbsent, kRecord, kElsewhere } kind = kAbsent;
     size_t shard = 0;
     uint64_t begin = 0;
     uint64_t end = 0;
   };
 
   absl::StatusOr<Place> FindRecord(uint64_t sample, size_t column) const {
-    SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->BlockOfSample(sample));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto record,
-                              index_->Record(block, static_cast<uint32_t>(sample - block.first_sample),
-                                             static_cast<uint32_t>(blob_positions_[column])));
-    return Place{block.shard, record.first, record.second};
+    SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, index_->BlockOfSample(sample));
+    Place place{.kind = Place::kElsewhere, .shard = block.shard};
+    const std::optional<uint32_t> position = index_->FindColumn(block, schema_positions_[column]);
+    if (!position) return place;
+    const auto local = static_cast<uint32_t>(sample - block.entry.first_sample);
+    SHARDKIT_ASSIGN_OR_RETURN(std::tie(place.begin, place.end), index_->Record(block, local, *position));
+    place.kind = place.begin == place.end ? Place::kAbsent : Place::kRecord;
+    return place;
   }
 
   absl::Status CheckColumn(size_t column) const {
@@ -203,22 +208,18 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   void OpenIndex(FileSystem& file_system) {
-    const std::string path = JoinPath(path_, kIndexName);
-    auto index = IndexReader::Open(file_system, path);
-    if (!index.ok()) {
-      index_problem_ = absl::IsNotFound(index.status())
-                           ? StrCat(path, ": is missing; run shardctl index ", path_)
-                           : StrCat(ToStd(index.status().message()), "; run shardctl index ", path_);
+    if (manifest_.segments.empty() && !manifest_.shards.empty()) {
+      index_problem_ = StrCat(path_, ": ", kManifestName, " names no offset index; run shardctl index ", path_);
       return;
     }
-    const format::IndexHeader& header = (*index)->header();
-    if (header.dataset_hash != manifest_.dataset_hash() || header.sample_count != manifest_.samples() ||
-        header.block_count != manifest_.blocks() || header.shard_count != manifest_.shards.size() ||
-        header.blob_column_count != manifest_.schema.blob_columns().size()) {
-      index_problem_ = StrCat(path, ": belongs to other shards than the manifest lists; run shardctl index ", path_);
-      return;
+    auto index = IndexReader::Open(file_system, path_, manifest_);
+    if (index.ok()) {
+      index_ = *std::move(index);
+    } else {
+      index_problem_ =
+          StrCat(ToStd(index.status().message()), absl::IsNotFound(index.status()) ? ": the index is missing" : "",
+                 "; run shardctl index ", path_);
     }
-    index_ = *std::move(index);
   }
 
   // Makes a manifest for a single shard. Returns the directory that the shard lies in.
@@ -241,11 +242,7 @@ class AnyDatasetReader : public DatasetReader {
       if (!position) return Annotate(NoSuchColumn(name, schema.columns()), path_);
       columns_.push_back(schema[*position]);
     }
-    for (const Column& column : columns_) {
-      const auto& blobs = schema.blob_columns();
-      const auto found = std::ranges::find(blobs, *schema.Find(column.name));
-      blob_positions_.push_back(found == blobs.end() ? kNoBlob : static_cast<size_t>(found - blobs.begin()));
-    }
+    for (const Column& column : columns_) schema_positions_.push_back(*schema.Find(column.name));
     return absl::OkStatus();
   }
 
@@ -253,8 +250,8 @@ class AnyDatasetReader : public DatasetReader {
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
   Manifest manifest_;
   std::vector<Column> columns_;
-  std::vector<size_t> blob_positions_;   // for each column, its position among the manifest's blob columns
-  std::vector<uint64_t> first_samples_;  // per shard
+  std::vector<size_t> schema_positions_;  // for each column, its position in the manifest's schema
+  std::vector<uint64_t> first_samples_;   // per shard
   uint64_t sample_count_ = 0;
   std::unique_ptr<IndexReader> index_;
   std::string index_problem_;
@@ -264,44 +261,42 @@ class AnyDatasetReader : public DatasetReader {
 
 absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory() const {
   std::vector<DatasetBlock> blocks;
-  if (index_) blocks.reserve(index_->header().block_count);
+  uint64_t next = 0;
+  if (index_) {
+    const auto contradiction = [this] {
+      return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
+    };
+    size_t shard = 0;
+    uint32_t number = 0;
+    SHARDKIT_RETURN_IF_ERROR(index_->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+      for (; shard < block.shard; ++shard) number = 0;
+      const uint64_t end = first_samples_[shard] + manifest_.shards[shard].samples;
+      if (block.shard != shard || block.entry.first_sample != next || next < first_samples_[shard] ||
+          block.entry.sample_count > end - std::min(end, next)) {
+        return contradiction();
+      }
+      blocks.push_back({static_cast<uint32_t>(shard), number++, next, block.entry.sample_count, block.entry.length});
+      next += block.entry.sample_count;
+      return absl::OkStatus();
+    }));
+    if (next != sample_count_) return contradiction();
+    return blocks;
+  }
   for (uint32_t shard = 0; shard < manifest_.shards.size(); ++shard) {
-    const uint64_t first_sample = first_samples_[shard];
-    if (index_) {
-      SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index_->Shard(shard));
-      // In a forged index shards could share blocks, which would make far more entries than the index has bytes.
-      if (entry.first_block != blocks.size()) {
-        return DataLoss(path_, ": the offset index contradicts itself at shard ", shard, "; run shardctl index ",
-                        path_);
-      }
-      for (uint64_t i = 0; i < entry.block_count; ++i) {
-        SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->Block(entry.first_block + i));
-        blocks.push_back({shard, static_cast<uint32_t>(i), block.first_sample, block.sample_count, block.length});
-      }
-    } else {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
-      for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
-        const BlockInfo& block = open->reader->blocks()[i];
-        blocks.push_back({shard, i, first_sample + block.first_sample, block.sample_count, block.length,
-                          open->reader->forward_only()});
-      }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+    for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
+      const BlockInfo& block = open->reader->blocks()[i];
+      blocks.push_back({shard, i, first_samples_[shard] + block.first_sample, block.sample_count, block.length,
+                        open->reader->forward_only()});
     }
   }
-  uint64_t next = 0;
-  for (const DatasetBlock& block : blocks) {
-    if (block.first_sample != next)
-      return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
-    next += block.sample_count;
-  }
-  if (next != sample_count_)
-    return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
   return blocks;
 }
 
 absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
                                           BlockBuffer* buffer, std::span<std::string_view> values) const {
   SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
-  if (!index_ || blob_positions_[column] == kNoBlob) {
+  if (!index_ || !columns_[column].is_blob()) {
     return FailedPrecondition(
         path_, ": reading many values at once needs the offset index and a column of codec none; ", index_problem_);
   }
@@ -318,6 +313,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, {}, [&](size_t i) { return places[i].shard; });
   std::vector<BlockBuffer>& buffers = buffer->state().batch;
+  std::vector<size_t> elsewhere;
   size_t batch = 0;
   for (size_t begin = 0; begin < order.size(); ++batch) {
     size_t end = begin;
@@ -325,7 +321,8 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     std::vector<size_t> present;
     for (; end < order.size() && places[order[end]].shard == places[order[begin]].shard; ++end) {
       const Place& place = places[order[end]];
-      if (place.begin == place.end) continue;
+      if (place.kind == Place::kElsewhere) elsewhere.push_back(order[end]);
+      if (place.kind != Place::kRecord) continue;
       ranges.emplace_back(place.begin, place.end);
       present.push_back(order[end]);
     }
@@ -336,6 +333,11 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     SHARDKIT_RETURN_IF_ERROR(open->reader->ReadRecords(ranges, depth, &buffers[batch], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];
     begin = end;
+  }
+  for (const size_t i : elsewhere) {
+    if (buffers.size() <= batch) buffers.emplace_back();
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(samples[i], column, &buffers[batch++]));
+    if (value) values[i] = *value;
   }
   return absl::OkStatus();
 }

@@ -106,7 +106,7 @@ class OwnFiles final : public JobFiles {
     if (name.ends_with(".tmp")) {
       const std::string_view final_name = name.substr(0, name.size() - 4);
       return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
-                  IsKeyTable(final_name) || final_name == "dataset.ends",
+                  IsKeyTable(final_name),
               {}};
     }
     if (IsShardName(name)) return {true, std::stoull(std::string(name))};

@@ -135,8 +135,9 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status TakeUp(const JournalEntry& entry) override {
     Schema schema;
-    SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(file_system_, Path(entry.shard.name), &schema));
-    SHARDKIT_RETURN_IF_ERROR(index_->Add(schema, std::move(part)));
+    SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart part,
+                              ReadShardIndexPart(file_system_, Path(entry.shard.name), &schema));
+    SHARDKIT_RETURN_IF_ERROR(index_->Add(schema, part));
     return mapper_.Start(schema, options_.codecs);
   }
 
@@ -151,7 +152,7 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   absl::Status PublishIndexes() override {
-    SHARDKIT_RETURN_IF_ERROR(index_->Finish(manifest_));
+    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_));
     return PublishManifest(file_system_, directory_, manifest_);
   }
 

@@ -73,7 +73,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     if (shards.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
   }
-  for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.ends.tmp", "dataset.json.tmp"}) {
+  for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.json.tmp"}) {
     SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, leftover)));
   }
   ShardCollector collector(file_system, directory);
@@ -89,7 +89,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  return collector.Publish();
+  return collector.Publish(old.ok() ? &*old : nullptr);
 }
 
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,

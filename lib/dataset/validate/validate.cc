@@ -80,31 +80,21 @@ class Validator {
     if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
     bytes_total_ = manifest->bytes();
 
-    const std::string index_path = JoinPath(directory, kIndexName);
     std::unique_ptr<IndexReader> index;
-    auto opened = IndexReader::Open(file_system_, index_path);
-    if (absl::IsNotFound(opened.status())) {
-      Report(index_path, StrCat(index_path, ": index is missing; run shardctl index ", directory));
-    } else if (!opened.ok()) {
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, opened.status()));
-    } else if ((*opened)->header().dataset_hash != manifest->dataset_hash() ||
-               (*opened)->header().sample_count != manifest->samples() ||
-               (*opened)->header().shard_count != manifest->shards.size() ||
-               (*opened)->header().block_count != manifest->blocks() ||
-               (*opened)->header().blob_column_count != manifest->schema.blob_columns().size()) {
-      Report(index_path,
-             StrCat(index_path, ": index belongs to other shards than the manifest lists; run shardctl index ",
-                    directory));
-    } else if (absl::Status status = (*opened)->CheckAll(); !status.ok()) {
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, status));
-    } else {
+    auto opened = IndexReader::Open(file_system_, directory, *manifest);
+    const absl::Status sound = opened.ok() ? (*opened)->CheckAll() : opened.status();
+    if (absl::IsNotFound(sound)) {
+      Report(directory, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
+    } else if (!sound.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(directory, sound));
+    } else if (!manifest->segments.empty()) {
       index = *std::move(opened);
     }
 
     // The dataset reader compares each shard with the manifest.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
-    uint64_t first_block = 0, first_sample = 0;
+    uint64_t first_sample = 0;
     std::vector<KeyIndexPlace> key_indexes;
     for (size_t i = 0; i < manifest->shards.size(); ++i) {
       const ManifestShard& shard = manifest->shards[i];
@@ -117,16 +107,15 @@ class Validator {
       if (!absl::IsNotFound(matches.status())) {
         std::optional<ShardIndexCheck> index_check;
         KeyIndexPlace key_index{.shard = i, .path = path, .first_sample = first_sample};
-        if (matches.ok() && index) index_check.emplace(*index, manifest->schema, i, first_block);
+        if (matches.ok() && index) index_check.emplace(*index, i, first_sample);
         SHARDKIT_RETURN_IF_ERROR(CheckShard(path, matches.ok() ? nullptr : &matches.status(),
                                             index_check ? &*index_check : nullptr, &key_index));
         if (key_index.samples > 0) key_indexes.push_back(std::move(key_index));
         if (index_check && !index_check->problem().empty()) {
-          Report(index_path, StrCat(index_path, ": ", index_check->problem()));
+          Report(index_check->path(), index_check->problem());
         }
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
-      first_block += shard.blocks;
       first_sample += shard.samples;
     }
     // After any problem, the key indexes are not reliable.
@@ -223,7 +212,7 @@ class Validator {
       return absl::OkStatus();
     }
     const std::unique_ptr<NativeShardReader> shard = *std::move(opened);
-    if (index) SHARDKIT_RETURN_IF_ERROR(index->Begin(*shard));
+    if (index) index->Begin(*shard);
     ++report_.shards;
     const ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
     ShardAccount account(*shard);

@@ -189,7 +189,7 @@ TEST_F(MergeTest, RebuildGivesTheSameFilesFromTheShardsAlone) {
   EXPECT_TRUE(ReadTree(*files_, "/whole") == expected);
   ASSERT_TRUE(files_->RemoveFile("/whole/dataset.json").ok());
   WriteFile(*files_, "/whole/dataset.idx", "damaged");
-  WriteFile(*files_, "/whole/dataset.ends.tmp", "left");
+  WriteFile(*files_, "/whole/dataset.idx.tmp", "left");
   ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
   EXPECT_TRUE(ReadTree(*files_, "/whole") == expected) << Describe(ReadTree(*files_, "/whole"));
   WriteFile(*files_, "/whole/dataset.json", manifest.substr(0, manifest.size() / 2));
@@ -235,7 +235,7 @@ TEST_F(MergeTest, RebuildRefusesDamage) {
   WriteFile(*files_, "/whole/00000002.shard", bytes.substr(0, bytes.size() - 10));
   const absl::Status status = RebuildIndex(*files_, "/whole").status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_FALSE(Exists(*files_, "/whole/dataset.ends.tmp"));
+  EXPECT_FALSE(Exists(*files_, "/whole/dataset.idx.tmp"));
   ASSERT_TRUE(files_->CreateDirectory("/none").ok());
   EXPECT_TRUE(absl::IsNotFound(RebuildIndex(*files_, "/none").status()));
   EXPECT_TRUE(absl::IsNotFound(RebuildIndex(*files_, "/missing").status()));

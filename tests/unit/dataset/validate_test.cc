@@ -8,6 +8,7 @@
 #include "format/footer.h"
 #include "format/index_layout.h"
 #include "format/key_table.h"
+#include "format/paged_table.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
@@ -31,19 +32,34 @@ class ValidateTest : public testing::Test {
     return messages;
   }
 
-  // Changes a number of the index and repairs its checksums.
+  // Changes a number in the index's only page, or behind it in the payload of the root, and repairs all checksums.
   void ChangeIndex(uint64_t offset, uint64_t add) {
     std::string bytes = ReadAll(*files_, kIndexPath);
-    StoreLittle(bytes.data() + offset, LoadLittle<uint64_t>(bytes.data() + offset) + add);
-    auto header = format::DecodeIndexHeader(bytes.substr(0, format::kIndexHeaderBytes), bytes.size());
-    ASSERT_TRUE(header.ok()) << header.status();
-    ASSERT_EQ(header->page_count(), 1u);
-    const std::string_view page =
-        std::string_view(bytes).substr(format::kIndexHeaderBytes, header->pages_offset() - format::kIndexHeaderBytes);
-    StoreLittle(bytes.data() + header->pages_offset(), Hash64(page));
-    header->pages_checksum = Hash64(std::string_view(bytes).substr(header->pages_offset()));
-    bytes.replace(0, format::kIndexHeaderBytes, format::EncodeIndexHeader(*header));
-    WriteFile(*files_, kIndexPath, bytes);
+    const auto tail = format::DecodeTableTail(std::string_view(bytes).substr(bytes.size() - format::kTableTailBytes),
+                                              format::TableKind::kOffsetIndex, bytes.size());
+    ASSERT_TRUE(tail.ok()) << tail.status();
+    ASSERT_EQ(tail->page_count, 1u);
+    std::string page = bytes.substr(8, tail->pages_end() - 8);
+    std::string payload = bytes.substr(tail->root_offset() + format::kFenceBytes, tail->payload_length);
+    char* const at = offset < page.size() ? page.data() + offset : payload.data() + (offset - page.size());
+    StoreLittle(at, LoadLittle<uint64_t>(at) + add);
+    std::string changed;
+    format::PagedTableWriter writer(format::TableKind::kOffsetIndex, [&](std::string_view written) {
+      changed += written;
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(writer.AddPage(0, page).ok());
+    const auto written = writer.Finish(payload);
+    ASSERT_TRUE(written.ok()) << written.status();
+    WriteFile(*files_, kIndexPath, changed);
+    Manifest manifest = manifest_;
+    manifest.segments[0].index.checksum = written->checksum;
+    WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  }
+
+  // Where in the index's page the end of a sample's image lies.
+  static uint64_t EndOf(uint64_t sample) {
+    return format::kIndexPageHeadBytes + 9 * format::kIndexBlockBytes + 8 * sample;
   }
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
@@ -95,7 +111,7 @@ TEST_F(ValidateTest, CountsManyRepeatedKeys) {
 TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t sample = 0; sample < 27; ++sample) {
-    ChangeIndex(format::kIndexHeaderBytes + 8 * sample, 1);
+    ChangeIndex(EndOf(sample), 1);
     EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong ends for block ", sample % 9 / 4,
                                                      " of shard ", sample / 9, "; run shardctl index to make it anew"));
     WriteFile(*files_, kIndexPath, good);
@@ -103,14 +119,41 @@ TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
 }
 
 TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
-  const auto header = format::DecodeIndexHeader(ReadAll(*files_, kIndexPath).substr(0, format::kIndexHeaderBytes),
-                                                ReadAll(*files_, kIndexPath).size());
-  ASSERT_TRUE(header.ok()) << header.status();
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t block = 0; block < 9; ++block) {
-    ChangeIndex(header->blocks_offset() + format::kIndexEntryBytes * block, 64);
+    ChangeIndex(format::kIndexPageHeadBytes + format::kIndexBlockBytes * block, 64);
     EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong entry for block ", block % 3,
                                                      " of shard ", block / 3, "; run shardctl index to make it anew"));
+    WriteFile(*files_, kIndexPath, good);
+  }
+}
+
+TEST_F(ValidateTest, NoticesAnIndexThatContradictsItselfOrTheManifest) {
+  const std::string good = ReadAll(*files_, kIndexPath);
+  const uint64_t payload = EndOf(27);
+  // Of block 4 of the page: first sample, shard, flags, layout, where its ends begin; then counts and hash in the root.
+  const uint64_t entry = format::kIndexPageHeadBytes + 4 * format::kIndexBlockBytes;
+  for (const auto& [offset, add] : {std::pair{entry + 24, uint64_t{1}},
+                                    {entry + 32, 1},
+                                    {entry + 32, uint64_t{1} << 32},
+                                    {entry + 32, uint64_t{99} << 32},
+                                    {entry + 48, 1},
+                                    {entry + 48, uint64_t{1} << 32},
+                                    {entry + 56, 8},
+                                    {uint64_t{0}, uint64_t{1}},
+                                    {payload, 1},
+                                    {payload + 8, 1},
+                                    {payload + 16, 1},
+                                    {payload + 24, 1},
+                                    {payload + 32, 1},
+                                    {payload + 32, uint64_t{1} << 32}}) {
+    ChangeIndex(offset, add);
+    const std::string found = ValidateText(*files_, "/data");
+    EXPECT_NE(found.find(kIndexPath), std::string::npos) << offset << " + " << add << ": " << found;
+    // Nothing else is damaged.
+    const auto dataset = DatasetReader::Open(*files_, "/data");
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ(ScanRows(**dataset), RowsOf(MakeSamples(27)));
     WriteFile(*files_, kIndexPath, good);
   }
 }
@@ -122,7 +165,7 @@ TEST_F(ValidateTest, ComparesTheEndsOfABlockWhoseValuesAreDamagedToo) {
   ASSERT_NE(value, shard.npos);
   shard[value + 3] ^= 1;
   WriteFile(*files_, path, shard);
-  ChangeIndex(format::kIndexHeaderBytes + 8 * 9, 1);
+  ChangeIndex(EndOf(9), 1);
   const auto report = Validate(*files_, "/data", {});
   ASSERT_TRUE(report.ok()) << report.status();
   ASSERT_EQ(report->problems.size(), 2u);
