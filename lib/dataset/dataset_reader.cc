@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
 #include "dataset/block_scanner.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
+#include "dataset/key_tables.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/shard_cache.h"
 
@@ -32,6 +34,7 @@ class AnyDatasetReader : public DatasetReader {
       if (!manifest.ok()) return manifest.status();
       manifest_ = *std::move(manifest);
       OpenIndex(file_system);
+      if (!manifest_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, manifest_.segments);
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options));
       index_problem_ = "a single shard has no offset index";
@@ -65,6 +68,7 @@ class AnyDatasetReader : public DatasetReader {
   uint64_t sample_count() const override { return sample_count_; }
   const std::vector<Column>& columns() const override { return columns_; }
   std::string index_problem() const override { return index_problem_; }
+  std::string key_problem() const override { return keys_ ? keys_->problem() : std::string(); }
   std::string fallback_reason() const override { return shards_->fallback_reason(); }
 
   absl::StatusOr<Location> Locate(uint64_t sample) const override {
@@ -118,11 +122,24 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override {
     if (!manifest_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
-    for (size_t shard = 0; shard < manifest_.shards.size(); ++shard) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
-      buffer->state().Pin(open);
-      SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
-      if (local) return std::optional<uint64_t>(first_samples_[shard] + *local);
+    if (!keys_) return FindKeyInShards(0, manifest_.shards.size(), key, buffer);
+    const uint64_t hash = Hash64(key);
+    size_t shard = 0;
+    for (size_t i = 0; i < manifest_.segments.size(); ++i) {
+      const size_t shards_end = shard + manifest_.segments[i].shards;
+      std::optional<uint64_t> found;
+      SHARDKIT_ASSIGN_OR_RETURN(const bool complete,
+                                keys_->Find(i, hash, [&](uint64_t ordinal) -> absl::StatusOr<bool> {
+                                  const uint64_t sample = first_samples_[shard] + ordinal;
+                                  SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
+                                  if (has) found = sample;
+                                  return has;
+                                }));
+      if (!complete) {
+        SHARDKIT_ASSIGN_OR_RETURN(found, FindKeyInShards(shard, shards_end, key, buffer));
+      }
+      if (found) return found;
+      shard = shards_end;
     }
     return std::optional<uint64_t>();
   }
@@ -183,6 +200,26 @@ class AnyDatasetReader : public DatasetReader {
     SHARDKIT_ASSIGN_OR_RETURN(std::tie(place.begin, place.end), index_->Record(block, local, *position));
     place.kind = place.begin == place.end ? Place::kAbsent : Place::kRecord;
     return place;
+  }
+
+  absl::StatusOr<bool> HasKey(uint64_t sample, std::string_view key, BlockBuffer* buffer) const {
+    SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
+    buffer->state().Pin(open);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value,
+                              open->reader->ReadValue(location.local, *open->reader->schema().key_column(), buffer));
+    return value && *value == key;
+  }
+
+  absl::StatusOr<std::optional<uint64_t>> FindKeyInShards(size_t begin, size_t end, std::string_view key,
+                                                          BlockBuffer* buffer) const {
+    for (size_t shard = begin; shard < end; ++shard) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+      buffer->state().Pin(open);
+      SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
+      if (local) return std::optional<uint64_t>(first_samples_[shard] + *local);
+    }
+    return std::optional<uint64_t>();
   }
 
   absl::Status CheckColumn(size_t column) const {
@@ -255,6 +292,7 @@ class AnyDatasetReader : public DatasetReader {
   uint64_t sample_count_ = 0;
   std::unique_ptr<IndexReader> index_;
   std::string index_problem_;
+  std::unique_ptr<KeyTables> keys_;  // null where there are no segments
   std::unique_ptr<ShardCache> shards_;
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };

@@ -6,6 +6,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/key_table_builder.h"
 
 namespace shardkit {
 namespace {
@@ -70,6 +71,7 @@ absl::Status IndexWriter::Add(const Schema& schema, const ShardIndexPart& part) 
                                       ends.first(count)));
     ends = ends.subspan(count);
   }
+  keys_.push_back(part.keys);
   EndShard();
   return absl::OkStatus();
 }
@@ -92,11 +94,28 @@ absl::StatusOr<Segment> IndexWriter::Finish(const std::string& name, std::span<c
   return segment;
 }
 
-absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest) {
+absl::StatusOr<std::optional<TableReference>> IndexWriter::BuildKeys(const std::string& name,
+                                                                     std::span<const ManifestShard> shards,
+                                                                     const Cancellation* cancellation) const {
+  std::vector<KeyTableInput> inputs;
+  uint64_t sample = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (!keys_[i]) return std::optional<TableReference>();
+    inputs.push_back({JoinPath(directory_, shards[i].name), *keys_[i], shards[i].samples, sample});
+    sample += shards[i].samples;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail,
+                            BuildKeyTable(*file_system_, JoinPath(directory_, name), std::move(inputs), cancellation));
+  return TableReference{name, tail.table_length, tail.root_length() + format::kTableTailBytes, tail.checksum};
+}
+
+absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest, const Cancellation* cancellation) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                             index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
+  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
+                                                          manifest->shards, cancellation));
   manifest->segments.push_back(std::move(segment));
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "container/shard_index_part.h"
 #include "format/index_layout.h"
 #include "format/paged_table.h"
+#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 #include "shardkit/schema.h"
@@ -37,6 +39,12 @@ class IndexWriter {
   // Completes and flushes the file, and renames it to `name` in the directory. `shards` are those that were added.
   absl::StatusOr<Segment> Finish(const std::string& name, std::span<const ManifestShard> shards);
 
+  // The table of the keys of these shards, which were added whole, made of those that they have, at `name` in the
+  // directory. Empty when they have none.
+  absl::StatusOr<std::optional<TableReference>> BuildKeys(const std::string& name,
+                                                          std::span<const ManifestShard> shards,
+                                                          const Cancellation* cancellation) const;
+
   absl::Status Abort();
 
  private:
@@ -52,10 +60,11 @@ class IndexWriter {
   format::IndexRoot root_;
   std::map<std::string, uint32_t> columns_;  // places in root_.columns
   std::map<std::vector<std::string>, uint32_t> layouts_;
+  std::vector<std::optional<TablePlace>> keys_;  // of each shard that was added whole
 };
 
 // Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
-// manifest's generation. A dataset without shards gets no segment.
-absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest);
+// manifest's generation, and with their keys. A dataset without shards gets no segment. `cancellation` may be null.
+absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest, const Cancellation* cancellation);
 
 }  // namespace shardkit

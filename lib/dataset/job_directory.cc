@@ -28,12 +28,14 @@ bool IsShardName(std::string_view name) {
          name.substr(0, 8).find_first_not_of("0123456789") == name.npos;
 }
 
-// Of one that is being made, too, before ".tmp": dataset.keys, dataset.keys.0, ...
-bool IsKeyTable(std::string_view name) {
-  if (!name.starts_with(kKeyTableName)) return false;
-  const std::string_view part = name.substr(kKeyTableName.size());
-  return part.empty() ||
-         (part.size() > 1 && part[0] == '.' && part.substr(1).find_first_not_of("0123456789") == part.npos);
+bool AreDigits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+
+// Whether `name` is that of a file which is FILE.EXT in the first generation of a dataset, and FILE-G.EXT in others.
+bool IsOfGeneration(std::string_view name, std::string_view first) {
+  const std::string_view stem = first.substr(0, first.rfind('.')), extension = first.substr(stem.size());
+  if (name.size() < first.size() || !name.starts_with(stem) || !name.ends_with(extension)) return false;
+  const std::string_view generation = name.substr(stem.size(), name.size() - first.size());
+  return generation.empty() || (generation[0] == '-' && AreDigits(generation.substr(1)));
 }
 
 std::string FormatEntry(const JournalEntry& entry) {
@@ -104,10 +106,7 @@ class OwnFiles final : public JobFiles {
 
   Name Recognize(std::string_view name) const override {
     if (name.ends_with(".tmp")) {
-      const std::string_view final_name = name.substr(0, name.size() - 4);
-      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
-                  IsKeyTable(final_name),
-              {}};
+      return {IsShardName(name.substr(0, name.size() - 4)) || IsUnfinishedIndex(name), {}};
     }
     if (IsShardName(name)) return {true, std::stoull(std::string(name))};
     return {name == kIndexName || name == kKeyTableName, {}};
@@ -131,6 +130,15 @@ class OwnFiles final : public JobFiles {
 const JobFiles& NativeJobFiles() {
   static const OwnFiles files;
   return files;
+}
+
+bool IsUnfinishedIndex(std::string_view name) {
+  if (!name.ends_with(".tmp")) return false;
+  name.remove_suffix(4);
+  if (name == kManifestName || IsOfGeneration(name, kIndexName) || IsOfGeneration(name, kKeyTableName)) return true;
+  // Of many tables of keys some are merged before others: dataset.keys.N.tmp.
+  const size_t dot = name.rfind('.');
+  return dot != name.npos && AreDigits(name.substr(dot + 1)) && IsOfGeneration(name.substr(0, dot), kKeyTableName);
 }
 
 JobFiles::Name JobDirectory::Recognize(std::string_view name) const {

@@ -58,6 +58,9 @@ class JobFiles {
 // The files of our own datasets.
 const JobFiles& NativeJobFiles();
 
+// Whether it is the temporary name of a manifest, or of an index or key table of any generation.
+bool IsUnfinishedIndex(std::string_view name);
+
 // The journal is created before the first shard and removed after the manifest is published. So a directory with a
 // journal and no manifest is an unfinished job, and its files are known to be the job's.
 class JobDirectory {

@@ -31,7 +31,7 @@ class Builder {
       std::vector<KeyTableInput> merged;
       for (size_t begin = 0; begin < inputs.size(); begin += kMostMerged) {
         const auto group = std::span(inputs).subspan(begin, std::min(kMostMerged, inputs.size() - begin));
-        KeyTableInput output{.path = StrCat(path_, ".", number++, ".tmp")};
+        KeyTableInput output{.path = StrCat(path_, ".", number++, ".tmp"), .first_sample = group[0].first_sample};
         for (const KeyTableInput& input : group) output.samples += input.samples;
         SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, Merge(group, output.path, false));
         output.place = {.length = tail.table_length, .root = tail.root_length() + format::kTableTailBytes};
@@ -68,7 +68,7 @@ class Builder {
     }
     KeyMerge merge(inputs.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
-      if (more) entry->ordinal += inputs[list].first_sample;
+      if (more) entry->ordinal += inputs[list].first_sample - inputs[0].first_sample;
       return more;
     });
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.Create(to));

@@ -152,7 +152,7 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   absl::Status PublishIndexes() override {
-    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_));
+    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_, options_.cancellation));
     return PublishManifest(file_system_, directory_, manifest_);
   }
 

@@ -73,8 +73,9 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     if (shards.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
   }
-  for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.json.tmp"}) {
-    SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, leftover)));
+  for (const DirectoryEntry& entry : entries) {
+    if (!IsUnfinishedIndex(entry.name)) continue;
+    SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, entry.name)));
   }
   ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
@@ -89,7 +90,7 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  return collector.Publish(old.ok() ? &*old : nullptr);
+  return collector.Publish(old.ok() ? &*old : nullptr, nullptr);
 }
 
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
@@ -132,7 +133,7 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
     }
     collector.Describe(schema, metadata);
   }
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish());
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(nullptr, cancellation));
   SHARDKIT_RETURN_IF_ERROR(job->Finish());
   return manifest;
 }

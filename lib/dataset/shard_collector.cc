@@ -64,14 +64,14 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before) {
+absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation) {
   if (before != nullptr) {
     const bool same = before->segments.size() == (manifest_.shards.empty() ? 0 : 1) &&
                       before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
                       before->schema.columns() == manifest_.schema.columns();
     manifest_.generation = before->generation + (same ? 0 : 1);
   }
-  SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_));
+  SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_, cancellation));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_));
   return std::move(manifest_);
 }

@@ -15,8 +15,9 @@
 #include "container/sha256.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
-#include "dataset/validate/repeated_keys.h"
+#include "dataset/key_tables.h"
 #include "dataset/validate/validate_index.h"
+#include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
 #include "shardkit/dataset_reader.h"
 
@@ -91,11 +92,14 @@ class Validator {
       index = *std::move(opened);
     }
 
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<SegmentKeys> keys, OpenKeyTables(directory, *manifest));
+
     // The dataset reader compares each shard with the manifest.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
     uint64_t first_sample = 0;
     std::vector<KeyIndexPlace> key_indexes;
+    const uint64_t problems_before_shards = report_.problem_count;
     for (size_t i = 0; i < manifest->shards.size(); ++i) {
       const ManifestShard& shard = manifest->shards[i];
       const std::string path = JoinPath(directory, shard.name);
@@ -106,7 +110,7 @@ class Validator {
       if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
       if (!absl::IsNotFound(matches.status())) {
         std::optional<ShardIndexCheck> index_check;
-        KeyIndexPlace key_index{.shard = i, .path = path, .first_sample = first_sample};
+        KeyIndexPlace key_index{.path = path, .first_sample = first_sample};
         if (matches.ok() && index) index_check.emplace(*index, i, first_sample);
         SHARDKIT_RETURN_IF_ERROR(CheckShard(path, matches.ok() ? nullptr : &matches.status(),
                                             index_check ? &*index_check : nullptr, &key_index));
@@ -118,8 +122,35 @@ class Validator {
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
       first_sample += shard.samples;
     }
-    // After any problem, the key indexes are not reliable.
-    return report_.ok() ? CountRepeatedKeys(directory, **dataset, key_indexes) : absl::OkStatus();
+    // After any problem of a shard, its key index is not reliable.
+    if (report_.problem_count != problems_before_shards) return absl::OkStatus();
+    return CompareKeys(directory, **dataset, key_indexes, keys);
+  }
+
+  // Those that are whole by themselves.
+  absl::StatusOr<std::vector<SegmentKeys>> OpenKeyTables(const std::string& directory, const Manifest& manifest) {
+    std::vector<SegmentKeys> tables;
+    uint64_t first_sample = 0;
+    for (const Segment& segment : manifest.segments) {
+      SegmentKeys& keys = tables.emplace_back();
+      keys.first_sample = first_sample;
+      first_sample += segment.samples;
+      if (!segment.keys) continue;
+      auto table = OpenKeyTable(file_system_, directory, segment);
+      const absl::Status status = table.ok() ? (*table)->CheckAll() : table.status();
+      if (status.ok()) {
+        keys.table = *std::move(table);
+      } else {
+        SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, segment, status));
+      }
+    }
+    return tables;
+  }
+
+  absl::Status ReportKeys(const std::string& directory, const Segment& segment, const absl::Status& status) {
+    return ReportDamage(JoinPath(directory, segment.keys->name),
+                        absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), "; run shardctl index ",
+                                                                  directory, " to make it anew"))));
   }
 
   // Starts to hash the files of shard `first` and of some shards after it. A file is hashed by one thread, so only
@@ -162,10 +193,14 @@ class Validator {
     return absl::OkStatus();
   }
 
-  absl::Status CountRepeatedKeys(const std::string& directory, const DatasetReader& dataset,
-                                 const std::vector<KeyIndexPlace>& key_indexes) {
+  absl::Status CompareKeys(const std::string& directory, const DatasetReader& dataset,
+                           const std::vector<KeyIndexPlace>& key_indexes, std::vector<SegmentKeys>& tables) {
     SHARDKIT_ASSIGN_OR_RETURN(RepeatedKeys repeated,
-                              FindRepeatedKeys(file_system_, dataset, key_indexes, options_.cancellation));
+                              CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
+    for (size_t i = 0; i < tables.size(); ++i) {
+      if (tables[i].difference.ok()) continue;
+      SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, dataset.manifest().segments[i], tables[i].difference));
+    }
     report_.repeated_keys = repeated.count;
     if (repeated.count == 0) return absl::OkStatus();
     report_.warnings.push_back({directory, StrCat(repeated.count, repeated.count == 1 ? " sample has" : " samples have",

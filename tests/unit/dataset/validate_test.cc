@@ -216,6 +216,47 @@ TEST_F(ValidateTest, NamesTheEntryOfTheKeyIndexThatIsNotThatOfItsSample) {
   problem(hashes[2] < hashes[7] ? " names sample 2 instead of 7" : " names sample 7 instead of 2");
 }
 
+TEST_F(ValidateTest, ComparesTheKeyTableWithTheShards) {
+  const std::string path = "/data/dataset.keys", good = ReadAll(*files_, path), place = ": key table at byte 0: ";
+  const std::string remedy = "; run shardctl index /data to make it anew";
+  std::vector<uint64_t> hashes;
+  for (const OwnedSample& sample : MakeSamples(27)) hashes.push_back(Hash64(sample.key));
+  ASSERT_EQ(format::EncodeKeyTable(hashes), good);
+  // The manifest names another table.
+  const auto publish = [&](const std::vector<uint64_t>& changed) {
+    const std::string table = format::EncodeKeyTable(changed);
+    const auto tail = format::DecodeTableTail(std::string_view(table).substr(table.size() - format::kTableTailBytes),
+                                              format::TableKind::kKeys, table.size());
+    ASSERT_TRUE(tail.ok()) << tail.status();
+    Manifest manifest = manifest_;
+    manifest.segments[0].keys->checksum = tail->checksum;
+    WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+    WriteFile(*files_, path, table);
+  };
+  publish(hashes);
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+  for (const size_t sample : {size_t{0}, size_t{13}, size_t{26}}) {
+    std::vector<uint64_t> changed = hashes;
+    ++changed[sample];
+    publish(changed);
+    const auto entry = std::ranges::count_if(hashes, [&](uint64_t hash) { return hash < hashes[sample]; });
+    EXPECT_EQ(ValidateText(*files_, "/data"),
+              StrCat(path, place, "entry ", entry, " does not have the hash of the key of sample ", sample,
+                     " that belongs there", remedy));
+  }
+  publish(hashes);
+  std::string flipped = good;
+  flipped[20] ^= 1;
+  WriteFile(*files_, path, flipped);
+  EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(path, place, "page 0: checksum is wrong", remedy));
+  ASSERT_TRUE(files_->RemoveFile(path).ok());
+  EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(path, ": the table of the keys is missing", remedy));
+  Manifest manifest = manifest_;
+  manifest.segments[0].keys.reset();
+  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+}
+
 // The entries of blocks that cannot be read are not known; that each sample has one is.
 TEST_F(ValidateTest, ChecksTheKeyIndexOfAShardWithADamagedBlockByItself) {
   const std::string path = "/data/" + manifest_.shards[0].name;
