@@ -196,6 +196,11 @@ def image():
                  [dict(key=f"{i:02}", image=value, small=GRAY_PNG) for i, value in enumerate(values)], [9, 7])
 
 
+def key_pages():
+    """A key that more samples have than one page of the key index has room for, among others."""
+    return build([Col("key", "utf8", "zstd", key=True)], [dict(key="" if i % 500 else f"{i}") for i in range(4110)])
+
+
 def simple(**options):
     columns = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes")]
     return build(columns, [dict(key=f"k{i}", data=noise(i, i)) for i in range(3)], [2, 1], **options)
@@ -220,6 +225,7 @@ VALID = {
     "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
     "signed-zeros": lambda: build([Col("x", "f32")], [dict(x=x) for x in (0.0, -0.0, 0.0)]),
     "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),
+    "key-pages": key_pages,
     "unused-flag": lambda: simple(compatible=1 << 9),
     "ignorable-section": lambda: simple(extra_sections=[(77, 1, b"from the future")]),
     "minor-7": lambda: simple(minor=7),

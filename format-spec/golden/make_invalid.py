@@ -1,7 +1,8 @@
 """The invalid golden files: each has one defect and right checksums everywhere else. See make_golden.py."""
 import struct
 
-from writer import Array, Col, Masks, build, handmade_frame, index, manifest, manifest_text, shard_row, xxh3
+from writer import (Array, Col, Masks, build, handmade_frame, index, key_table, manifest, manifest_text, shard_row,
+                    xxh3)
 
 COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
 VALUES = [b"zero", b"one", None, b"three", b""]
@@ -162,7 +163,7 @@ def shards():
     add("padding-after-chunk", patched("chunk 1 0", -1, b"\1"), VALIDATE, ["block 1", "column 0", "padding"], "head 1 0")
     add("padding-after-values", patched("values chunk 1 1", -1, b"\1"), VALIDATE,
         ["block 1", "column 1", "padding"], "values 1 1")
-    add("padding-after-section", patched("padded section 4", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 4")
+    add("padding-after-section", patched("padded section 3", -1, b"\1", footnote="22"), VALIDATE, ["metadata", "padding"], "section 3")
     # Chunks.
     flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
     flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
@@ -227,11 +228,34 @@ def shards():
     add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flag"], "table")
     add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
     add("section-missing", patched("table", 64, u32(4), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
-    add("key-index-unsorted", replaced("section 4", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
-        VALIDATE, ["key index", "ascend"], "section 4")
-    add("key-index-wrong-hash", replaced("section 4", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 4")
-    add("key-index-wrong-ordinal", replaced("section 4", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
-        ["key index"], "section 4")
+    # Each of the table's own checksums is right, except one.
+    def keys(name, change, words, kind=LOST, **options):
+        add(f"key-index-{name}", base(lambda piece, d: change(piece, d), **lean, **options), VALIDATE, ["key table", *words], "section 4", kind)
+
+    def of_piece(name, change):
+        return lambda piece, d: change(d) if piece == f"keys {name}" else d
+
+    keys("unsorted", of_piece("entries", lambda d: [d[0], d[2], d[1], *d[3:]]), ["entry 1"])
+    keys("wrong-hash", of_piece("entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]), ["entry 0"])
+    keys("wrong-ordinal", of_piece("entries", lambda d: [*d[:3], (d[3][0], d[4][1]), (d[4][0], d[3][1])]), ["entry 3"])
+    keys("ordinal-twice", of_piece("entries", lambda d: [*d[:3], (d[3][0], d[2][1]), d[4]]), ["entry 3"])
+    keys("ordinal-past-the-end", of_piece("entries", lambda d: [*d[:4], (d[4][0], 5)]), ["entry 4"])
+    keys("entry-missing", of_piece("entries", lambda d: d[:4]), ["4 entries"])
+    keys("count", of_piece("count", lambda d: u64(6)), ["6 entries"])
+    keys("payload-long", of_piece("count", lambda d: d + bytes(8)), [])
+    keys("page-checksum", of_piece("fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))), ["page 0", "checksum"])
+    keys("fence", of_piece("fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))), ["fence"])
+    keys("fence-offset", of_piece("fence 0", lambda d: patch(d, 8, u64(16))), ["fence"])
+    keys("root-checksum", of_piece("tail", lambda d: patch(d, 32, bytes([d[32] ^ 1]))), ["checksum", "root"])
+    keys("magic", of_piece("magic", lambda d: d[:7] + b"\r"), [])
+    keys("kind", of_piece("tail", lambda d: patch(d, 0, u32(1))), ["kind"])
+    keys("major-2", of_piece("tail", lambda d: patch(d, 4, u16(2))), ["version 2"], NEWER)
+    keys("reserved", of_piece("tail", lambda d: patch(d, 40, u64(1))), ["reserved"])
+    # Two samples have one key: their entries belong in one page.
+    split = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
+    twice = [dict(key=key) for key in "baa"]
+    add("key-index-divided", base(lambda piece, d: split if piece == "section 4" else d, samples=twice, **lean), VALIDATE, ["key table", "fence"],
+        "section 4")
     add("metadata-unsorted", replaced("section 3", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 3")
     add("metadata-cut-short", patched("section 3", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 3")
     add("statistics-present-count", patched("section 2", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 2")

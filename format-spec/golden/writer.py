@@ -6,6 +6,7 @@ damage is reached behind right checksums.
 import base64
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import struct
@@ -204,6 +205,36 @@ def handmade_frame(raw, content_size=None, window=None, dictionary_id=None, chec
     return out if checksum is None else out + struct.pack("<I", (xxhash.xxh64_intdigest(raw) ^ checksum) & 0xFFFFFFFF)
 
 
+def table(kind, pages, payload, hook=lambda name, data: data):
+    """A table of checked pages, of at most 4096: (first, bytes)."""
+    out, fences = hook("magic", b"\x89TBL\r\n\x1a\n"), b""
+    for k, (first, data) in enumerate(pages):
+        fences += hook(f"fence {k}", struct.pack("<QQQ", first, len(out), xxh3(data)))
+        out += hook(f"page {k}", data)
+    root = hook("root", fences + payload)
+    tail = hook("tail", struct.pack("<IHHQQQQQ", kind, 1, 0, len(pages), len(payload), len(out) + len(root) + 64, xxh3(root), 0))
+    return out + root + tail + struct.pack("<Q", xxh3(tail)) + b"\x89TBE\r\n\x1a\n"
+
+
+def divided(entries):
+    """The pages that entries of a key table make: those of one hash in one page, if they fit one."""
+    pages, page = [], []
+    for k, entry in enumerate(entries):
+        run = sum(1 for _ in itertools.takewhile(lambda other: other[0] == entry[0], entries[k:k + 4097]))
+        begins = k == 0 or entries[k - 1][0] != entry[0]
+        if len(page) == 4096 or page and begins and len(page) + run > 4096:
+            pages, page = [*pages, page], []
+        page.append(entry)
+    return [*pages, page] if page else pages
+
+
+def key_table(keys, hook=lambda name, data: data, divide=divided):
+    """The table of these keys, in the order of their samples."""
+    entries = hook("entries", sorted((xxh3(key.encode()), i) for i, key in enumerate(keys)))
+    pages = [(page[0][0], b"".join(struct.pack("<QQ", *entry) for entry in page)) for page in divide(entries)]
+    return table(3, pages, hook("count", struct.pack("<Q", len(entries))), hook)
+
+
 def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
           compatible=0, extra_sections=(), without=(), hook=lambda name, data: data):
     """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored).
@@ -280,15 +311,14 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     footer_offset, table, section_count = len(out), b"", 0
     key = next((col.name for col in columns if col.key), None)
     tallies = {col.name: statistics(col, [s.get(col.name) for s in samples], stored_bytes[col.name]) for col in columns}
-    pairs = sorted((xxh3(sample[key].encode()), i) for i, sample in enumerate(samples)) if key else []
     meta = struct.pack("<I", len(metadata))
     for name, value in sorted((name.encode(), value.encode()) for name, value in metadata.items()):
         meta += struct.pack("<I", len(name)) + name + struct.pack("<I", len(value)) + value
     sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
                 (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies)]
     if key:
-        sections.append((4, 0, b"".join(struct.pack("<Q", h) for h, _ in pairs) +
-                         b"".join(struct.pack("<I", i) for _, i in pairs)))
+        keys = key_table([sample[key] for sample in samples], lambda name, piece: hook(f"keys {name}", piece))
+        sections.append((4, 0, keys))
     if any(map(numeric, columns)):
         sections.append((6, 1, b"".join(data for data, _ in ranges)))
     sections = [section for section in sections if section[0] not in without]
