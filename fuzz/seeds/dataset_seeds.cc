@@ -22,7 +22,7 @@ std::string ReadFile(const std::filesystem::path& path) {
 }
 
 // The structures of format_fuzzer, with its numbers.
-enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexHeader, kChunk, kArray };
+enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexHeader, kChunk, kArray, kKeyTable };
 
 std::string Chosen(Structure structure, std::string_view bytes) {
   return static_cast<char>(structure) + std::string(bytes);
@@ -40,7 +40,11 @@ void AddStructures(const std::string& name, const std::string& shard, SeedWriter
   for (uint64_t entry = trailer->table_offset(); entry < shard.size() - format::kTrailerBytes;
        entry += format::kSectionEntryBytes) {
     const uint32_t kind = Load<uint32_t>(shard, entry);
-    const std::map<uint32_t, char> choices = {{2, 1}, {3, 0}, {4, 2}, {6, 3}};
+    const std::map<uint32_t, char> choices = {{2, 1}, {3, 0}, {6, 3}};
+    if (kind == 4) {
+      seeds.Add("format", "keys-" + name,
+                Chosen(kKeyTable, shard.substr(Load<uint64_t>(shard, entry + 8), Load<uint64_t>(shard, entry + 16))));
+    }
     if (!choices.contains(kind)) continue;
     const std::string which = {choices.at(kind), kind == 6 ? '\x08' : '\0'};  // of a column of f64, or of bytes
     seeds.Add(
@@ -105,6 +109,8 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   }
   sections.erase(sections.begin() + kIndex);
   seeds.Add("dataset", "without-index", JoinSections(sections));
+  sections.pop_back();
+  seeds.Add("dataset", "without-index-and-keys", JoinSections(sections));
   seeds.Add("dataset", "no-shards",
             JoinSections({{kManifest, ReadFile(valid / "no-shards" / "dataset.json")},
                           {kIndex, ReadFile(valid / "no-shards" / "dataset.idx")}}));

@@ -40,6 +40,7 @@ WRONG_INPUTS = {
     "empty.mds": (1, "empty.mds: ", {}),
     "ds/dataset.json": (2, "ds/dataset.json: is a part of a dataset: give the directory that holds it, ds", {}),
     "ds/dataset.idx": (2, "ds/dataset.idx: is a part of a dataset: give the directory that holds it, ds", {}),
+    "ds/dataset.keys": (2, "ds/dataset.keys: is a part of a dataset: give the directory that holds it, ds", {}),
     "lost": (3, "lost: dataset.json is missing, but there are shards: shardctl index lost makes it anew", {}),
     "interrupted": (3, "interrupted: is being written, or its writer was interrupted: run that again with --resume", {}),
     "mdsnoindex": (3, "mdsnoindex: there are MDS shards, but no index.json", {}),

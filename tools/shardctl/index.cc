@@ -155,11 +155,11 @@ int RunIndex(int argc, char** argv) {
   line.Flag("--no-md5", &no_md5, "leave the MD5 of the tars out of the index for wids: it takes reading all of them");
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
-      "Index and manifest are made from the shards alone, so that both can be rebuilt when they are lost.\n"
+      "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost.\n"
       "DATASET may also be a tar of WebDataset, or a directory of such tars: the index of X.tar is written to\n"
       "X.tar.shardidx. With it X.tar opens quickly, and each value read is compared with the checksum it had.\n"
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
-  line.Example("shardctl index photos", "rebuild photos/dataset.idx and photos/dataset.json");
+  line.Example("shardctl index photos", "rebuild photos/dataset.idx, photos/dataset.keys and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
   line.Example("shardctl index --merge corpus corpus.0 corpus.1", "one dataset of two that were packed apart");
   line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");

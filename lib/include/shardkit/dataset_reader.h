@@ -91,8 +91,8 @@ class DatasetReader {
   virtual ~DatasetReader() = default;
 
   // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Opens
-  // the manifest, and the offset index when it exists and belongs to the manifest. Shards are opened when first used.
-  // Memory and time are proportional to the number of shards only.
+  // the manifest, and the offset index when it exists and belongs to the manifest. Shards and key tables are opened
+  // when first used. Memory and time are proportional to the number of shards only.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 

@@ -120,9 +120,9 @@ class DatasetWriter {
   virtual uint64_t stored_bytes() const = 0;
 };
 
-// Rebuilds dataset.idx and dataset.json of a directory from its shards, in the order of the manifest if it is readable,
-// otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists. The listed
-// ones are kept; to compare them, those shards are read as a whole.
+// Rebuilds dataset.idx, dataset.keys and dataset.json of a directory from its shards, in the order of the manifest if
+// it is readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest
+// lists. The listed ones are kept; to compare them, those shards are read as a whole.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory);
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not

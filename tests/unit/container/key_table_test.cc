@@ -211,6 +211,16 @@ TEST_F(KeyTables, DividedOrFencedOtherwiseAreDamaged) {
             StrCat(wrong, "page 1: its fence is not the hash of its first entry"));
 }
 
+TEST_F(KeyTables, WithAPageOfTooManyEntriesAreDamaged) {
+  const std::vector<KeyEntry> entries = Runs({{1, 1}, {2, kKeysOfPage}});
+  const auto table = Open(Divided(entries, {kKeysOfPage + 1}, {1}, kKeysOfPage + 1), kKeysOfPage + 1);
+  ASSERT_TRUE(table.ok()) << table.status();
+  const std::string wrong = "/keys: key table at byte 0: page 0: has 65552 bytes, which no page of keys may have";
+  EXPECT_EQ((*table)->Find(2, [](uint64_t) { return true; }).message(), wrong);
+  std::vector<KeyEntry> ignored;
+  EXPECT_EQ(ReadEntries(**table, &ignored).message(), wrong);
+}
+
 TEST_F(KeyTables, WhoseEntriesDoNotAscendAreDamaged) {
   const auto read = [&](const std::vector<KeyEntry>& entries) {
     const auto table = Open(Divided(entries, {2, 1}, {entries[0].hash, entries[2].hash}, 3), 3);
