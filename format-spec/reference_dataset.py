@@ -11,6 +11,7 @@ from typing import NamedTuple
 from reference_parts import (BYTES, CODECS, IMAGE, JPEG, JSON, PNG, TYPE_NUMBERS, UTF8, Column, ShardError, check,
                              is_zero, round_up, xxh3)
 from reference_reader import map_file, read_shard, sample_json
+from reference_table import KeyTable
 
 INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
 INDEX_HEADER, PAGE = 192, 65536
@@ -60,6 +61,30 @@ def from_hex(value, count, what):
     return bytes.fromhex(value)
 
 
+class TableReference(NamedTuple):
+    name: str
+    bytes: int
+    root: int
+    checksum: int
+
+
+class Segment(NamedTuple):
+    shards: int
+    samples: int
+    blocks: int
+    index: TableReference
+    keys: TableReference | None = None
+
+
+def parse_reference(entry):
+    return TableReference(entry["name"], entry["bytes"], entry["root"], int(entry["checksum"], 16))
+
+
+def parse_segment(entry):
+    tables = {kind: parse_reference(entry[kind]) for kind in ("index", "keys") if kind in entry}
+    return Segment(entry["shards"], entry["samples"], entry["blocks"], **tables)
+
+
 class Manifest:
     def __init__(self, path):
         try:
@@ -92,6 +117,7 @@ class Manifest:
             self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
             self.metadata = self.json["metadata"]
             self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
+            self.segments = [parse_segment(entry) for entry in self.json.get("segments", [])]
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
         check_object(self.metadata, "manifest metadata")
@@ -308,6 +334,50 @@ class Dataset:
               f"sample {ordinal}: record checksum does not match", begin)
         return bytes(record[:-8])
 
+    def key_table(self, segment):
+        """Section 9.4: the table of a segment's keys. NotFound where there is none."""
+        named = segment.keys
+        check(named is not None, "the manifest names no table of the keys", kind="NotFound")
+        try:
+            data = map_file(os.path.join(self.directory, named.name))
+        except FileNotFoundError:
+            raise ShardError(f"keys: {named.name} is missing; it can be made again from the shards", kind="NotFound") from None
+        table = KeyTable(data, segment.samples)
+        check((len(data), named.checksum) == (named.bytes, int.from_bytes(data[-16:-8], "little")),
+              "key table is of other shards: it is not the one that the manifest names", 0)
+        return table
+
+    def find(self, key):
+        """The ordinal of the first sample with this key, or None."""
+        name, = (column.name for column in self.columns if column.key)
+        first_sample = first_shard = 0
+        for segment in self.manifest.segments or [Segment(len(self.manifest.shards), self.first_samples[-1], 0, None)]:
+            try:
+                found = [first_sample + ordinal for ordinal in self.key_table(segment).find(xxh3(key.encode()))]
+                found = next((sample for sample in found if self.sample(sample)[name] == key), None)
+            except ShardError:  # the shards tell the same
+                found = self.find_in_shards(key, first_shard, first_shard + segment.shards)
+            if found is not None:
+                return found
+            first_sample, first_shard = first_sample + segment.samples, first_shard + segment.shards
+        return None
+
+    def find_in_shards(self, key, begin, end):
+        found = ((s, self.shard(s).find(key)) for s in range(begin, end))
+        return next((self.first_samples[s] + ordinal for s, ordinal in found if ordinal is not None), None)
+
+    def validate_keys(self):
+        """Each table against the key tables of the segment's shards, which have been validated."""
+        s = 0
+        for segment in self.manifest.segments:
+            end, first_sample = s + segment.shards, self.first_samples[s]
+            if segment.keys is not None:
+                entries = [(hash_, self.first_samples[k] - first_sample + ordinal) for k in range(s, end)
+                           for table in [self.shard(k).key_table()] for page in range(table.page_count)
+                           for hash_, ordinal in table.entries(page)]
+                self.key_table(segment).validate(sorted(entries))
+            s = end
+
     def validate(self, deep=False):
         if self.index_problem:
             raise self.index_problem
@@ -338,6 +408,7 @@ class Dataset:
                 first_sample += listed.sample_count
                 ends_begin += listed.sample_count * len(self.blobs)
         check(name_offset == len(bytes(self.index.names).rstrip(b"\0")), "index: bytes after the names", 0)
+        self.validate_keys()
 
     def validate_ends(self, block, k, entry):
         places = {column.name: c for c, column in enumerate(block.header.columns)}

@@ -282,7 +282,7 @@ class FolderTest(CliTest):
         self.copy("interrupted", "dataset.json")
         self.write("interrupted/.shardkit-pack.journal", "shardkit-pack-journal 1 0\n")
         self.copy("noshard", "*.shard")
-        self.copy("jsononly", "*.shard", "dataset.idx")
+        self.copy("jsononly", "*.shard", "dataset.idx", "dataset.keys")
         self.copy("badjson")
         self.write("badjson/dataset.json", "{}")
         self.copy("cut")
@@ -463,7 +463,7 @@ class ContainersTest(FolderTest):
 
     def test_files_where_it_is_said(self):
         for line, samples, columns in [
-                ("ds --from files", 3, ["key", "idx", "json", "shard", "shardkit-job"]),
+                ("ds --from files", 3, ["key", "idx", "json", "keys", "shard", "shardkit-job"]),
                 ("mds --from files", 4, ["key", "00000.mds", "json", "shardkit-job"]),
                 ("tars --from files", 2, ["key", "tar"])]:
             with self.subTest(line):
