@@ -11,8 +11,11 @@ namespace shardkit::fuzz {
 // content hash, trailer. In the trailer, also sets the lengths of file and footer to their actual values.
 void RepairShard(std::string* shard);
 
-// dataset.idx: pages and header. When the manifest is readable, also its dataset_hash.
-void RepairOffsetIndex(std::string* index, std::string_view manifest);
+// A table of checked pages, such as dataset.idx: pages, root and tail.
+void RepairTable(std::string* table);
+
+// dataset.json: the checksum of the first segment's index is that of `index`. Call RepairManifest afterwards.
+void RepairReference(std::string_view index, std::string* manifest);
 
 // dataset.json: the checksum on its last line.
 void RepairManifest(std::string* manifest);

@@ -1,46 +1,61 @@
 #include <xxhash.h>
 
-#include <algorithm>
 #include <cstdio>
 
 #include "format/foreign/tar_index_layout.h"
-#include "format/index_layout.h"
-#include "shardkit/manifest.h"
+#include "format/paged_table.h"
 #include "support/little_endian.h"
 #include "support/repair_checksums.h"
 
 namespace shardkit::fuzz {
 namespace {
 
+std::string Digits(uint64_t number) {
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(number));
+  return digits;
+}
+
 uint64_t Hash(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 }  // namespace
 
-void RepairOffsetIndex(std::string* index, std::string_view manifest) {
-  std::string& bytes = *index;
-  if (bytes.size() < format::kIndexHeaderBytes) return;
-  if (const auto parsed = ParseManifest(manifest); parsed.ok()) Store(&bytes, 96, parsed->dataset_hash());
-  const auto pages = Load<uint64_t>(bytes, 80);
-  if (pages >= format::kIndexHeaderBytes && pages <= bytes.size()) {
-    uint64_t checksum = pages;
-    for (uint64_t page = format::kIndexHeaderBytes; page < pages && checksum + 8 <= bytes.size(); checksum += 8) {
-      const uint64_t length = std::min(format::kIndexPageBytes, pages - page);
-      Store(&bytes, checksum, Hash(std::string_view(bytes).substr(page, length)));
-      page += length;
+void RepairTable(std::string* table) {
+  std::string& bytes = *table;
+  if (bytes.size() < format::kTableMagicBytes + format::kTableTailBytes) return;
+  const uint64_t tail = bytes.size() - format::kTableTailBytes;
+  const auto pages = Load<uint64_t>(bytes, tail + 8), payload = Load<uint64_t>(bytes, tail + 16);
+  // Larger ones have fence pages, which no input of a fuzzer has.
+  if (pages <= format::kMostRootFences && payload <= tail && format::kFenceBytes * pages <= tail - payload) {
+    const uint64_t root = tail - payload - format::kFenceBytes * pages;
+    for (uint64_t i = 0; i < pages; ++i) {
+      const uint64_t fence = root + format::kFenceBytes * i;
+      const auto begin = Load<uint64_t>(bytes, fence + 8);
+      const uint64_t end = i + 1 < pages ? Load<uint64_t>(bytes, fence + format::kFenceBytes + 8) : root;
+      if (begin <= end && end <= root) {
+        Store(&bytes, fence + 16, Hash(std::string_view(bytes).substr(begin, end - begin)));
+      }
     }
-    Store(&bytes, 104, Hash(std::string_view(bytes).substr(pages)));
+    Store(&bytes, tail + 32, Hash(std::string_view(bytes).substr(root, tail - root)));
   }
-  Store(&bytes, 184, Hash(std::string_view(bytes).substr(0, 184)));
+  Store(&bytes, tail + 48, Hash(std::string_view(bytes).substr(tail, 48)));
+}
+
+void RepairReference(std::string_view index, std::string* manifest) {
+  constexpr std::string_view kStart = "\"index\": {", kKey = "\"checksum\": \"";
+  const size_t start = manifest->find(kStart);
+  const size_t key = start == manifest->npos ? start : manifest->find(kKey, start);
+  if (key == manifest->npos || manifest->size() < key + kKey.size() + 16) return;
+  if (index.size() < format::kTableTailBytes) return;
+  const std::string digits = Digits(Load<uint64_t>(index, index.size() - 16));
+  manifest->replace(key + kKey.size(), 16, digits);
 }
 
 void RepairManifest(std::string* manifest) {
   constexpr std::string_view kKey = "  \"checksum\": \"";
   const size_t line = manifest->rfind(kKey);
   if (line == manifest->npos || manifest->size() < line + kKey.size() + 16) return;
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx",
-                static_cast<unsigned long long>(Hash(std::string_view(*manifest).substr(0, line))));
-  manifest->replace(line + kKey.size(), 16, digits, 16);
+  manifest->replace(line + kKey.size(), 16, Digits(Hash(std::string_view(*manifest).substr(0, line))));
 }
 
 void RepairTarIndex(std::string* index, std::string_view tar) {
