@@ -7,9 +7,9 @@
 
 namespace shardkit::fuzz {
 
-enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard, kKeys };
+enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard, kSecondIndex, kKeys };
 
-inline constexpr std::array<std::string_view, 5> kDatasetFiles = {"dataset.json", "dataset.idx", "a.shard",
-                                                                  "part/b.shard", "dataset.keys"};
+inline constexpr std::array<std::string_view, 6> kDatasetFiles = {"dataset.json", "dataset.idx",   "a.shard",
+                                                                  "part/b.shard", "dataset-2.idx", "dataset.keys"};
 
 }  // namespace shardkit::fuzz

@@ -14,6 +14,7 @@
 #include "format/footer.h"
 #include "format/index_layout.h"
 #include "format/key_table.h"
+#include "format/paged_table.h"
 #include "shardkit/ndarray.h"
 #include "support/input.h"
 #include "support/little_endian.h"
@@ -137,7 +138,7 @@ void CheckSections(Input input) {
 // The pages by themselves: the reader of tables is of a layer above.
 void CheckKeyTable(std::string bytes, bool repair) {
   if (bytes.size() < format::kTableTailBytes) return;
-  if (repair) RepairTable(&bytes, 0, bytes.size());
+  if (repair) RepairTable(&bytes);
   const std::string_view table = bytes;
   const auto tail = format::DecodeTableTail(table.substr(table.size() - format::kTableTailBytes),
                                             format::TableKind::kKeys, table.size());
@@ -169,16 +170,23 @@ void CheckKeyTable(std::string bytes, bool repair) {
           "entries are written as they were");
 }
 
-void CheckIndexHeader(Input input, bool repair) {
+void CheckIndexRoot(Input input) {
+  const std::string bytes(input.rest());
+  const auto root = format::DecodeIndexRoot(bytes);
+  if (!root.ok()) return;
+  Require(format::EncodeIndexRoot(*root) == bytes, "the root of an index is encoded as it was");
+}
+
+// Always repairs the checksum.
+void CheckTableTail(Input input) {
   const uint64_t length = input.Number(4);
-  std::string bytes(input.Bytes(format::kIndexHeaderBytes));
-  Seal(&bytes, repair);
-  const auto header = format::DecodeIndexHeader(bytes, length);
-  if (!header.ok()) return;
-  Require(header->file_length() == length, "the parts fill the file");
-  Store<uint16_t>(&bytes, 10, 0);  // any minor version is read
-  Seal(&bytes, true);
-  Require(format::EncodeIndexHeader(*header) == bytes, "an index's header is encoded as it was");
+  std::string bytes(input.Bytes(format::kTableTailBytes));
+  if (bytes.size() == format::kTableTailBytes) Store<uint64_t>(&bytes, 48, XXH3_64bits(bytes.data(), 48));
+  const auto tail = format::DecodeTableTail(bytes, format::TableKind::kOffsetIndex, length);
+  if (!tail.ok()) return;
+  Require(tail->pages_end() >= format::kTableMagicBytes && tail->root_offset() >= tail->pages_end() &&
+              tail->root_offset() + tail->root_length() + format::kTableTailBytes == length,
+          "the parts of a table fill it");
 }
 
 void CheckChunk(Input input) {
@@ -244,7 +252,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckSections(input);
       break;
     case 4:
-      CheckIndexHeader(input, repair);
+      repair ? CheckTableTail(input) : CheckIndexRoot(input);
       break;
     case 5:
       CheckChunk(input);

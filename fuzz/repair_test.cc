@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "format/paged_table.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
@@ -103,13 +104,24 @@ TEST(RepairTest, TakesAnyBytes) {
 TEST(RepairTest, MakesDatasetsAgree) {
   const std::string manifest = Golden("two-shards/dataset.json"), index = Golden("two-shards/dataset.idx");
   std::string repaired = index;
-  RepairOffsetIndex(&repaired, manifest);
+  RepairTable(&repaired);
   EXPECT_EQ(repaired, index);
-  repaired[200] ^= 1;
+  repaired[20] ^= 1;
   const std::string changed = repaired;
-  RepairOffsetIndex(&repaired, manifest);
+  RepairTable(&repaired);
   EXPECT_NE(repaired, changed);
   EXPECT_NE(repaired, index);
+  EXPECT_TRUE(format::DecodeTableTail(std::string_view(repaired).substr(repaired.size() - format::kTableTailBytes),
+                                      format::TableKind::kOffsetIndex, repaired.size())
+                  .ok());
+  std::string named = manifest;
+  RepairReference(&named, "dataset.idx", index);
+  EXPECT_EQ(named, manifest);
+  RepairReference(&named, "dataset.idx", repaired);
+  RepairManifest(&named);
+  const auto parsed = ParseManifest(named);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_NE(parsed->segments[0].index.checksum, ParseManifest(manifest)->segments[0].index.checksum);
   std::string text = manifest;
   RepairManifest(&text);
   EXPECT_EQ(text, manifest);

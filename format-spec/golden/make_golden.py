@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
-from writer import (Array, Col, Masks, build, frame, handmade_frame, index, manifest, manifest_text, shard_row,  # noqa: E402
+from writer import (Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_row,  # noqa: E402
                     twin)
 
 NAN, INF = float("nan"), float("inf")
@@ -289,8 +289,9 @@ def other_order(columns, metadata, shards):
     """The manifest with its keys in another order, and with keys that are not known yet."""
     def turned(row):
         return dict(reversed(row.items())) | {"later": {"a": [1, {"b": None}], "c": 1.5}}
+    segments = [turned(row | dict(index=turned(row["index"]))) for row in [segment(shards)]]
     fields = dict(later={"shards": [], "format": "another"}, shards=[turned(shard_row(name, built)) for name, built in shards],
-                  metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
+                  segments=segments, generation=1, metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
                   bytes=sum(len(built.data) for _, built in shards), features=[], version=1, format="shardkit-dataset")
     return manifest_text(fields.items())
 
@@ -298,20 +299,39 @@ def other_order(columns, metadata, shards):
 # After a merge, some shards may have a sha256 and others not.
 HASHED = {"sha256": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
-            "other-order": dataset_small, "tiny": dataset_tiny}
+            "other-order": dataset_small, "tiny": dataset_tiny, "segments": dataset_small, "without-index": dataset_small}
+# Names of the indexes of segments, with the number of their shards; others have one segment.
+SEGMENTS = {"segments": {"dataset.idx": 1, "dataset-2.idx": 1}, "without-index": {}, "no-shards": {}}
+
+
+def dataset_segments(name, shards):
+    """The rows of the manifest, and the files."""
+    rows, files, first = [], {}, 0
+    for path, count in SEGMENTS.get(name, {"dataset.idx": len(shards)}).items():
+        part = shards[first:first + count]
+        files[path] = index(part)
+        named = None if name == "other-order" else (path.replace(".idx", ".keys"), keys(part))
+        if named:
+            files[named[0]] = named[1]
+        rows.append(segment(part, path, keys=named))
+        first += count
+    return rows, files
 
 
 def dataset_files(name, columns, metadata, shards):
+    rows, files = dataset_segments(name, shards)
     made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
-        columns, metadata, shards, hashed=HASHED.get(name, ()))
-    return {path: built.data for path, built in shards} | {"dataset.json": made, "dataset.idx": index(columns, shards)}
+        columns, metadata, shards, hashed=HASHED.get(name, ()), segments=rows, generation=2 if name == "segments" else 1)
+    return {path: built.data for path, built in shards} | {"dataset.json": made} | files
 
 
 def dataset_twin(name, columns, metadata, shards, samples):
     return {
         "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
         "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
-        "columns": [col.describe() for col in columns], "metadata": metadata,
+        "columns": [col.describe() for col in columns], "metadata": metadata, "generation": 2 if name == "segments" else 1,
+        "segments": [row | dict(index=row["index"]["name"], keys=row.get("keys", {}).get("name"))
+                     for row in dataset_segments(name, shards)[0]],
         "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
     }

@@ -205,17 +205,6 @@ def handmade_frame(raw, content_size=None, window=None, dictionary_id=None, chec
     return out if checksum is None else out + struct.pack("<I", (xxhash.xxh64_intdigest(raw) ^ checksum) & 0xFFFFFFFF)
 
 
-def table(kind, pages, payload, hook=lambda name, data: data):
-    """A table of checked pages, of at most 4096: (first, bytes)."""
-    out, fences = hook("magic", b"\x89TBL\r\n\x1a\n"), b""
-    for k, (first, data) in enumerate(pages):
-        fences += hook(f"fence {k}", struct.pack("<QQQ", first, len(out), xxh3(data)))
-        out += hook(f"page {k}", data)
-    root = hook("root", fences + payload)
-    tail = hook("tail", struct.pack("<IHHQQQQQ", kind, 1, 0, len(pages), len(payload), len(out) + len(root) + 64, xxh3(root), 0))
-    return out + root + tail + struct.pack("<Q", xxh3(tail)) + b"\x89TBE\r\n\x1a\n"
-
-
 def divided(entries):
     """The pages that entries of a key table make: those of one hash in one page, if they fit one."""
     pages, page = [], []
@@ -366,9 +355,9 @@ def shard_row(name, built, hashed=False):
 def manifest(columns, metadata, shards, /, hashed=(), **changes):
     """dataset.json of shards: (name, Built). Those named in `hashed` have a sha256. `changes` replace fields before the
     checksum is made."""
-    fields = dict(format="shardkit-dataset", version=1, features=[], samples=sum(b.twin["sample_count"] for _, b in shards),
+    fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, samples=sum(b.twin["sample_count"] for _, b in shards),
                   bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
-                  columns=[col.describe() for col in columns], metadata=metadata,
+                  columns=[col.describe() for col in columns], metadata=metadata, segments=[segment(shards)] if shards else [],
                   shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text(fields.items())
 
@@ -388,25 +377,67 @@ def manifest_text(fields):
     return body + f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
 
 
-def index(columns, shards, hook=lambda name, data: data):
-    """dataset.idx of shards: (name, Built)."""
-    blobs, ends, blocks, table, names, samples = [col.name for col in columns if col.blob()], [], b"", b"", b"", 0
-    for s, (name, built) in enumerate(shards):
-        table += struct.pack("<6QI12x", samples, built.twin["sample_count"], len(blocks) // 64, len(built.entries),
-                             len(built.data), len(names), len(name.encode()))
-        names += name.encode()
+def table(kind, pages, payload, hook=lambda name, data: data):
+    """A table of checked pages (section 5.1). `pages`: (first, bytes) of each, at most 4096."""
+    out, fences = hook("magic", b"\x89TBL\r\n\x1a\n"), b""
+    for number, (first, page) in enumerate(pages):
+        page = hook(f"page {number}", page)
+        fences += hook(f"fence {number}", struct.pack("<3Q", first, len(out), xxh3(page)))
+        out += page
+    payload = hook("payload", payload)
+    root = hook("fences", fences) + payload
+    tail = hook("tail", struct.pack("<IHH5Q", kind, 1, 0, len(pages), len(payload), len(out) + len(root) + 64, xxh3(root), 0))
+    return out + root + tail + struct.pack("<Q", xxh3(tail)) + b"\x89TBE\r\n\x1a\n"
+
+
+def reference(name, data):
+    """What the manifest says of a table with the bytes `data`."""
+    pages, payload = struct.unpack_from("<2Q", data, len(data) - 56)
+    return dict(name=name, bytes=len(data), root=24 * pages + payload + 64, checksum=f"{struct.unpack_from('<Q', data, len(data) - 16)[0]:016x}")
+
+
+def segment(shards, name="dataset.idx", data=None, keys=None):
+    """A segment of `shards` whose index has the bytes `data`. `keys`: name and bytes of its key table, if it names one."""
+    named = {} if keys is None else dict(keys=reference(*keys))
+    return dict(shards=len(shards), samples=sum(b.twin["sample_count"] for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
+                index=reference(name, index(shards) if data is None else data), **named)
+
+
+def keys(shards, hook=lambda name, data: data):
+    """The key table of shards: (name, Built)."""
+    column = next(col.name for col in shards[0][1].columns if col.key)
+    return key_table([sample[column] for _, built in shards for sample in built.twin["samples"]], hook)
+
+
+def index(shards, hook=lambda name, data: data):
+    """The offset index of shards: (name, Built). Pages and payload pass through `hook`, and so does each page as a pair of its list of
+    blocks, each of (fields but the last, ends), by the name "blocks"."""
+    names, layouts, blocks, samples = [], [], [], 0
+    for s, (_, built) in enumerate(shards):
+        blobs = [col.name for col in built.columns if col.blob()]
         for (offset, length, front, _, count, checksum), records in zip(built.entries, built.record_ends):
-            blocks += struct.pack("<QQQQIIQQQ", offset, length, front, samples, count, s, checksum, len(ends), 0)
-            for blob in blobs:
-                ends += records.get(blob) or [offset + front] * count
+            if blobs not in layouts:
+                layouts.append(blobs)
+                names += [name for name in blobs if name not in names]
+            ends = [end for name in blobs for end in records.get(name) or [offset + front] * count]
+            flags, = struct.unpack_from("<I", built.data, 20)
+            blocks.append(((offset, length, front, samples, count, s, checksum, flags, layouts.index(blobs)), ends))
             samples += count
-    body = struct.pack(f"<{len(ends)}Q", *ends)
-    offsets = [192, 192 + len(body)]
-    offsets += [offsets[1] + len(blocks), offsets[1] + len(blocks) + len(table)]
-    body = hook("body", pad(body + blocks + table + names, 8))
-    pages = b"".join(struct.pack("<Q", xxh3(body[i:i + 65536])) for i in range(0, len(body), 65536))
-    dataset_hash = xxh3(b"".join(built.hash for _, built in shards))
-    header = struct.pack("<8sHHI12Q72x", b"\x89IDX\r\n\x1a\n", 1, 0, len(blobs), len(shards), len(blocks) // 64, samples,
-                         *offsets, len(names), 192 + len(body), 192 + len(body) + len(pages), dataset_hash, xxh3(pages))
-    header = hook("header", header)
-    return header + struct.pack("<Q", xxh3(header)) + body + pages
+    pages = [[]]
+    for block in hook("blocks", blocks):
+        if pages[-1] and 8 + sum(64 + 8 * len(ends) for _, ends in [*pages[-1], block]) > 65536:
+            pages.append([])
+        pages[-1].append(block)
+    encoded = []
+    for page in filter(None, pages):
+        head, tail, begin = struct.pack("<II", len(page), 0), b"", 8 + 64 * len(page)
+        for fields, ends in page:
+            head += struct.pack("<4QIIQIIQ", *fields, begin + len(tail) if ends else 0)
+            tail += struct.pack(f"<{len(ends)}Q", *ends)
+        encoded.append((page[0][0][3], head + tail))
+    payload = struct.pack("<4QII", len(shards), len(blocks), samples, xxh3(b"".join(b.hash for _, b in shards)), len(names), len(layouts))
+    for name in names:
+        payload += struct.pack("<I", len(name.encode())) + name.encode()
+    for layout in layouts:
+        payload += struct.pack(f"<I{len(layout)}I", len(layout), *map(names.index, layout))
+    return table(1, encoded, pad(payload, 8), hook)

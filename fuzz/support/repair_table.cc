@@ -56,6 +56,8 @@ class Repair {
 
 }  // namespace
 
+void RepairTable(std::string* table) { RepairTable(table, 0, table->size()); }
+
 void RepairTable(std::string* file, uint64_t offset, uint64_t length) {
   if (!Within(offset, length, file->size()) || length < format::kTableTailBytes) return;
   Repair(file, offset, length).Run();

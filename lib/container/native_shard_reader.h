@@ -108,7 +108,6 @@ class NativeShardReader : public ShardReader {
   absl::Status ParseColumn(size_t i, const char* base, std::span<char> raw, BlockBuffer::State& state,
                            BlockDamage* damage) const;
   absl::Status LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const;
-  absl::StatusOr<std::string_view> OpenRecord(std::string_view record, uint64_t begin) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
 
   const uint64_t identity_ = NewReaderIdentity();

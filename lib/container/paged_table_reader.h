@@ -12,16 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "container/table_place.h"
 #include "format/paged_table.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit {
-
-struct TablePlace {
-  uint64_t offset = 0;  // in the file
-  uint64_t length = 0;
-  uint64_t root = 0;  // bytes of root and tail when known, so that one read brings them; else 0
-};
 
 // A page whose checksum was right. The bytes are valid while this and the table live.
 struct TablePage {

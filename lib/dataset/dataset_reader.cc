@@ -14,6 +14,7 @@
 #include "dataset/key_tables.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/shard_cache.h"
+#include "format/file_header.h"
 
 namespace shardkit {
 namespace {
@@ -48,17 +49,22 @@ class AnyDatasetReader : public DatasetReader {
     }
     sample_count_ = sample;
     OpenShardFunction open;
+    OpenFileFunction open_file;
     if (foreign_ != nullptr) {
       open = [foreign = foreign_.get(), read = ReadOptions(options)](size_t shard) {
         return foreign->OpenShard(shard, read);
       };
     } else {
       open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) {
-        return OpenNative(file_system, directory, shard, read);
+        return OpenNative(directory, shard,
+                          [&](const std::string& file) { return ShardReader::Open(file_system, file, read); });
+      };
+      open_file = [this, &file_system, directory, mode = options.mode](size_t shard) {
+        return OpenNative(directory, shard,
+                          [&](const std::string& file) { return file_system.OpenForReading(file, mode); });
       };
     }
-    shards_ = std::make_unique<ShardCache>(std::move(open), manifest_, columns_, options.columns.empty(),
-                                           options.max_open_shards);
+    shards_ = std::make_unique<ShardCache>(std::move(open), std::move(open_file), manifest_, columns_, options);
     return absl::OkStatus();
   }
 
@@ -95,9 +101,9 @@ class AnyDatasetReader : public DatasetReader {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
       if (place.kind == Place::kAbsent) return std::optional<std::string_view>();
       if (place.kind == Place::kRecord) {
-        SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
+        SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
         buffer->state().Pin(open);
-        auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
+        auto value = open->ReadRecord(place.begin, place.end, buffer);
         if (!value.ok()) return DescribeSample(value.status(), sample, column);
         return std::optional<std::string_view>(*value);
       }
@@ -187,13 +193,14 @@ class AnyDatasetReader : public DatasetReader {
     // Elsewhere: the shard has no blob column of that name, and says what it has.
     enum Kind : uint8_t { kAbsent, kRecord, kElsewhere } kind = kAbsent;
     size_t shard = 0;
+    uint32_t incompatible_flags = 0;
     uint64_t begin = 0;
     uint64_t end = 0;
   };
 
   absl::StatusOr<Place> FindRecord(uint64_t sample, size_t column) const {
     SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, index_->BlockOfSample(sample));
-    Place place{.kind = Place::kElsewhere, .shard = block.shard};
+    Place place{.kind = Place::kElsewhere, .shard = block.shard, .incompatible_flags = block.entry.incompatible_flags};
     const std::optional<uint32_t> position = index_->FindColumn(block, schema_positions_[column]);
     if (!position) return place;
     const auto local = static_cast<uint32_t>(sample - block.entry.first_sample);
@@ -233,15 +240,24 @@ class AnyDatasetReader : public DatasetReader {
                                                      columns_[column].name, "\")")));
   }
 
-  absl::StatusOr<std::unique_ptr<ShardReader>> OpenNative(FileSystem& file_system, const std::string& directory,
-                                                          size_t shard, const ReadOptions& options) const {
+  // `open` gets the path of the shard's file.
+  template <typename Open>
+  auto OpenNative(const std::string& directory, size_t shard, const Open& open) const -> decltype(open("")) {
     const std::string path = JoinPath(directory, manifest_.shards[shard].name);
-    absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system, path, options);
+    auto opened = open(path);
     if (absl::IsNotFound(opened.status())) {
       return NotFound(path, ": shard ", shard, " of the manifest is missing; copy it again, or shardctl repair ",
                       directory, " -o OUT keeps the others");
     }
     return opened;
+  }
+
+  // The shard in which FindRecord has found a record. The index says what its header would: that the bytes there are a
+  // record as this version knows it.
+  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const Place& place) const {
+    const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags);
+    if (!known.ok()) return Annotate(known, JoinPath(path_, manifest_.shards[place.shard].name));
+    return shards_->GetForRecords(place.shard);
   }
 
   void OpenIndex(FileSystem& file_system) {
@@ -353,7 +369,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   std::vector<BlockBuffer>& buffers = buffer->state().batch;
   std::vector<size_t> elsewhere;
   size_t batch = 0;
-  for (size_t begin = 0; begin < order.size(); ++batch) {
+  for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
     std::vector<size_t> present;
@@ -364,13 +380,14 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
       ranges.emplace_back(place.begin, place.end);
       present.push_back(order[end]);
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(places[order[begin]].shard));
+    begin = end;
+    if (present.empty()) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(places[present.front()]));
     if (buffers.size() <= batch) buffers.emplace_back();
     buffers[batch].state().Pin(open);
     std::vector<std::string_view> read(ranges.size());
-    SHARDKIT_RETURN_IF_ERROR(open->reader->ReadRecords(ranges, depth, &buffers[batch], read));
+    SHARDKIT_RETURN_IF_ERROR(open->ReadRecords(ranges, depth, &buffers[batch++], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];
-    begin = end;
   }
   for (const size_t i : elsewhere) {
     if (buffers.size() <= batch) buffers.emplace_back();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "container/paged_table_reader.h"
+#include "container/table_place.h"
 #include "format/key_table.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"

@@ -1,4 +1,4 @@
-// The key tables of a dataset's segments (format-spec/spec.md, section 9.4).
+// The key tables of a dataset's segments (format-spec/spec.md, section 9.5).
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace shardkit::format {
 
 inline constexpr uint64_t kIndexPageHeadBytes = 8;
 inline constexpr uint64_t kIndexBlockBytes = 64;
-inline constexpr uint32_t kMaxIndexColumns = 65535;  // a schema has no more
+inline constexpr uint32_t kMaxIndexColumns = 4096;  // a schema has no more
 
 struct IndexBlock {
   uint64_t offset = 0;
