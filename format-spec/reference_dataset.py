@@ -10,16 +10,31 @@ from typing import NamedTuple
 
 from reference_parts import BLOB, CODECS, FIXED, INLINE, Column, ShardError, check, check_column, plain_name, xxh3
 from reference_reader import map_file, read_shard, sample_json
+from reference_table import OFFSET_INDEX, KeyTable, Table
 from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, TYPE_NUMBERS, UTF8, is_zero, round_up
 
-INDEX_MAGIC = b"\x89IDX\r\n\x1a\n"
-INDEX_HEADER, PAGE = 192, 65536
 FEATURES = ()  # of the manifest, those known
-MANIFEST_KEYS = ("format", "version", "features", "samples", "bytes", "blocks", "columns", "metadata", "shards", "checksum")
+MANIFEST_KEYS = ("format", "version", "features", "generation", "samples", "bytes", "blocks", "columns", "metadata", "segments",
+                 "shards", "checksum")
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
 # ---- Section 9.1: manifest ----
+
+class TableReference(NamedTuple):
+    name: str
+    bytes: int
+    root: int  # with the tail
+    checksum: int
+
+
+class Segment(NamedTuple):
+    shards: int
+    samples: int
+    blocks: int
+    index: TableReference
+    keys: TableReference | None = None
+
 
 class ManifestShard(NamedTuple):
     name: str
@@ -91,28 +106,65 @@ class Manifest:
         try:
             self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
             self.metadata = self.json["metadata"]
+            self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(self.json["segments"])]
             self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
         check_metadata(self.metadata, "manifest")
+        self.generation = self.json["generation"]
+        check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
         names = [shard.name for shard in self.shards]
-        check(len(set(names)) == len(names), "manifest names a shard twice")
+        names += [table.name for segment in self.segments for table in (segment.index, segment.keys) if table]
+        check(len(set(names)) == len(names), "manifest names a file twice")
+        self.check_segments()
         check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
         for field in ("samples", "bytes", "blocks"):
             total = sum(getattr(shard, field) for shard in self.shards)
             check(is_count(self.json[field]) and self.json[field] == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
 
+    def check_segments(self):
+        first = 0
+        for k, segment in enumerate(self.segments):
+            check(0 < segment.shards <= len(self.shards) - first, f"manifest: segment {k}: {segment.shards} shards cannot be")
+            part = self.shards[first:first + segment.shards]
+            check((segment.samples, segment.blocks) == (sum(shard.samples for shard in part), sum(shard.blocks for shard in part)),
+                  f"manifest: segment {k}: samples or blocks are not those of its shards")
+            first += segment.shards
+        check(first in (0, len(self.shards)), "manifest: the segments leave out shards")
+
+    @staticmethod
+    def parse_table(what, entry):
+        check_object(entry, what)
+        check_name(what, entry["name"])
+        check(is_count(entry["bytes"]) and is_count(entry["root"]) and 64 <= entry["root"] <= entry["bytes"],
+              f"{what}: bytes or root cannot be")
+        return TableReference(entry["name"], entry["bytes"], entry["root"],
+                              int.from_bytes(from_hex(entry["checksum"], 8, f"{what}: checksum"), "big"))
+
+    @classmethod
+    def parse_segment(cls, k, entry):
+        what = f"manifest: segment {k}"
+        check_object(entry, what)
+        for field in ("shards", "samples", "blocks"):
+            check(is_count(entry[field]), f"{what}: {field} is not a count")
+        keys = cls.parse_table(f"{what}: keys", entry["keys"]) if "keys" in entry else None
+        return Segment(entry["shards"], entry["samples"], entry["blocks"], cls.parse_table(f"{what}: index", entry["index"]), keys)
+
     @staticmethod
     def parse_shard(k, entry):
         check_object(entry, f"manifest: shard {k}")
         name = entry["name"]
-        check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
-              and "\0" not in name, f"manifest: shard {k}: name {name!r} is not allowed")
+        check_name(f"manifest: shard {k}", name)
         for field in ("bytes", "samples", "blocks"):
             check(is_count(entry[field]), f"manifest: shard {k}: {field} is not a count")
         sha256 = from_hex(entry["sha256"], 32, f"manifest: shard {k}: sha256") if "sha256" in entry else None
         return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"],
                              from_hex(entry["content_hash"], 16, f"manifest: shard {k}: content_hash"), sha256)
+
+
+def check_name(what, name):
+    check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
+          and "\0" not in name, f"{what}: name {name!r} is not allowed")
 
 
 def parse_column(c, entry):
@@ -160,80 +212,86 @@ class IndexBlock(NamedTuple):
     offset: int
     block_length: int
     front_length: int
-    first_sample: int
+    first_sample: int  # in the segment
     sample_count: int
-    shard: int
+    shard: int  # in the segment
     header_checksum: int
-    ends_begin: int
-    zero: int = 0
-
-
-class IndexShard(NamedTuple):
-    first_sample: int
-    sample_count: int
-    first_block: int
-    block_count: int
-    file_length: int
-    name_offset: int
-    name_length: int
-    zero: bytes = bytes(12)
+    incompatible_flags: int
+    layout: int
+    ends_begin: int  # in the page
 
 
 class Index:
-    def __init__(self, data):
-        self.data = data
-        check(data[:8] == INDEX_MAGIC, "index magic is wrong", 0)
-        check(len(data) >= INDEX_HEADER, "index header is cut short", 0)
-        checksum, = struct.unpack_from("<Q", data, 184)
-        check(xxh3(data[:184]) == checksum, "index header checksum does not match", 0)
-        (major, _, self.blob_count, self.shard_count, self.block_count, self.sample_count, ends, self.blocks_offset,
-         self.shards_offset, self.names_offset, names_length, self.pages_offset, file_length, self.dataset_hash,
-         pages_checksum) = struct.unpack_from("<HHI12Q", data, 8)
-        check(major == 1, f"index major version {major} is not supported", 0, "Unimplemented")
-        check(is_zero(data[112:184]), "index reserved bytes are not zero", 0)
-        check(ends == INDEX_HEADER and self.blocks_offset == ends + 8 * self.sample_count * self.blob_count
-              and self.shards_offset == self.blocks_offset + 64 * self.block_count
-              and self.names_offset == self.shards_offset + 64 * self.shard_count
-              and self.pages_offset == round_up(self.names_offset + names_length, 8), "index offsets are wrong", 0)
-        page_count = (self.pages_offset - INDEX_HEADER + PAGE - 1) // PAGE
-        check(file_length == len(data) == self.pages_offset + 8 * page_count, "index file length is wrong", 0)
-        pages = data[self.pages_offset:]
-        check(xxh3(pages) == pages_checksum, "index: checksum of the page checksums does not match", self.pages_offset)
-        self.page_checksums = struct.unpack(f"<{page_count}Q", pages)
-        self.pages_checked = set()
-        self.names = self.read(self.names_offset, self.pages_offset - self.names_offset)
-        check(is_zero(self.names[names_length:]), "index padding after the names is not zero", self.names_offset)
+    """The offset index of one segment."""
+    def __init__(self, data, reference):
+        checksum = int.from_bytes(data[-16:-8], "little")
+        self.table = Table(data, OFFSET_INDEX)
+        payload = self.table.payload
+        check((len(data), len(data) - self.table.pages_end, checksum) == reference[1:] or self.table.fence_page_count,
+              "index is of other shards: not the table that the manifest names", 0)
+        check(len(payload) >= 40, "index: root is cut short", 0)
+        (self.shard_count, self.block_count, self.sample_count, self.dataset_hash, column_count,
+         layout_count) = struct.unpack_from("<4QII", payload)
+        position = 40
 
-    def read(self, offset, length):
-        """Bytes of the index; every page they touch is checked when it is first used."""
-        for page in range((offset - INDEX_HEADER) // PAGE, (offset + length - INDEX_HEADER + PAGE - 1) // PAGE):
-            if page not in self.pages_checked:
-                begin = INDEX_HEADER + page * PAGE
-                check(xxh3(self.data[begin:min(begin + PAGE, self.pages_offset)]) == self.page_checksums[page],
-                      f"index page {page}: checksum does not match", begin)
-                self.pages_checked.add(page)
-        return self.data[offset:offset + length]
+        def number(what):
+            nonlocal position
+            check(position + 4 <= len(payload), f"index: {what} are cut short", 0)
+            position += 4
+            return int.from_bytes(payload[position - 4:position], "little")
+        self.columns = []
+        check(column_count <= 4096, "index: too many columns", 0)
+        for _ in range(column_count):
+            length = number("names of columns")
+            check(length <= len(payload) - position, "index: names of columns are cut short", 0)
+            self.columns.append(payload[position:position + length])
+            position += length
+        check(len(set(self.columns)) == column_count, "index: a column stands twice in the root", 0)
+        self.layouts = []
+        for _ in range(layout_count):
+            self.layouts.append([number("lists of columns") for _ in range(number("lists of columns"))])
+            check(all(column < column_count for column in self.layouts[-1]), "index: a list names a column that is not there", 0)
+        check(round_up(position, 8) == len(payload) and is_zero(payload[position:]), "index: bytes after the lists of columns", 0)
 
-    def block(self, k):
-        return IndexBlock(*struct.unpack("<QQQQIIQQQ", self.read(self.blocks_offset + 64 * k, 64)))
+    def blocks_of(self, number, data):
+        """The blocks of page `number`, which has the bytes `data`."""
+        count, zero = struct.unpack_from("<II", data)
+        check(count > 0 and zero == 0 and 8 + 64 * count <= len(data), f"index: page {number} cannot have {count} blocks", 0)
+        blocks = [IndexBlock(*fields) for fields in struct.iter_unpack("<4QIIQIIQ", data[8:8 + 64 * count])]
+        for block in blocks:
+            check(block.shard < self.shard_count and block.layout < len(self.layouts),
+                  f"index: page {number}: an entry lies past the segment's shards or lists", 0)
+        return blocks
 
-    def shard(self, s):
-        return IndexShard(*struct.unpack("<6QI12s", self.read(self.shards_offset + 64 * s, 64)))
+    def find(self, sample):
+        """The block that holds `sample`, which counts in the segment, and its page."""
+        check(self.table.page_count > 0, "index has no blocks", 0)
+        number = self.table.find_page(sample)
+        data = self.table.page(number)[1]
+        for block in self.blocks_of(number, data):
+            if 0 <= sample - block.first_sample < block.sample_count:
+                return block, data
+        raise ShardError(f"index: no block holds sample {sample}", 0)
 
-    def ends(self, block, blob):
-        begin = block.ends_begin + blob * block.sample_count
-        check(begin + block.sample_count <= self.sample_count * self.blob_count, "index: ends begin past the end", 0)
-        return struct.unpack(f"<{block.sample_count}Q", self.read(INDEX_HEADER + 8 * begin, 8 * block.sample_count))
+    def names(self, block):
+        return [str(self.columns[column], "utf-8", "replace") for column in self.layouts[block.layout]]
 
-    def record(self, k, blob, i):
-        """(begin, end) in the shard's file of the record of sample i of block k; equal when absent."""
-        block = self.block(k)
-        ends = self.ends(block, blob)
+    def ends(self, block, data):
+        """A list for each column of the block's layout."""
+        counts = [block.sample_count] * len(self.layouts[block.layout])
+        check(block.ends_begin + 8 * sum(counts) <= len(data), "index: page 0: ends lie past the page" if self.table.page_count == 1
+              else "index: ends lie past the page", 0)
+        every = struct.unpack_from(f"<{sum(counts)}Q", data, block.ends_begin)
+        return [every[k * block.sample_count:(k + 1) * block.sample_count] for k in range(len(counts))]
+
+    def record(self, block, data, k, i):
+        """(begin, end) in the shard's file of the record of sample i of the block, in column k of its layout; equal when absent."""
+        every = self.ends(block, data)
         if i:
-            return ends[i - 1], ends[i]
-        last = [self.ends(block, other)[-1] for other in range(self.blob_count)]
-        before = max([block.offset + block.front_length] + [end for end in last if end < ends[-1]])
-        return round_up(before, 64), ends[0]
+            return every[k][i - 1], every[k][i]
+        before = max([block.offset + block.front_length] + [ends[-1] for ends in every if ends[-1] < every[k][-1]])
+        begin = round_up(before, 64)
+        return min(begin, every[k][0]), every[k][0]
 
 
 # ---- The whole dataset ----
@@ -243,26 +301,30 @@ class Dataset:
         self.directory = directory
         self.manifest = Manifest(os.path.join(directory, "dataset.json"))
         self.columns = self.manifest.columns
-        self.blobs = [column.name for column in self.columns if column.has_values_chunk]
-        self.index, self.index_problem = None, None
+        self.indexes, self.index_problem = [], None
         try:
-            self.index = self.open_index()
+            self.indexes = [self.open_index(segment) for segment in self.manifest.segments]
         except ShardError as error:  # the samples can be read without it
             self.index_problem = error
         self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
         self.opened = None
 
-    def open_index(self):
+    def open_index(self, segment):
         try:
-            index = Index(map_file(os.path.join(self.directory, "dataset.idx")))
+            index = Index(map_file(os.path.join(self.directory, segment.index.name)), segment.index)
         except FileNotFoundError:
             raise ShardError("index is missing; it can be rebuilt from the shards") from None
-        hashes = b"".join(shard.content_hash for shard in self.manifest.shards)
-        check(index.dataset_hash == xxh3(hashes), "index is of other shards than the manifest's", 0)
-        check((index.blob_count, index.shard_count, index.block_count, index.sample_count) ==
-              (len(self.blobs), len(self.manifest.shards), self.manifest.json["blocks"], self.manifest.json["samples"]),
-              "index counts differ from the manifest", 0)
+        check((index.shard_count, index.sample_count, index.block_count) == (segment.shards, segment.samples, segment.blocks),
+              "index is of other shards than the manifest's: its counts differ", 0)
         return index
+
+    def segments(self):
+        """For each segment: its index, the number of its first shard, and that of its first sample."""
+        shard = sample = 0
+        for segment, index in zip(self.manifest.segments, self.indexes):
+            yield index, shard, sample
+            shard += segment.shards
+            sample += segment.samples
 
     def shard(self, s):
         if self.opened is None or self.opened[0] != s:
@@ -311,29 +373,81 @@ class Dataset:
             yield from self.shard(s).raw_samples()
 
     def read_blob(self, ordinal, name):
-        """One blob value through the offset index. Whether its bytes mean what they seem to is for the header to say."""
-        if self.index_problem:
-            raise self.index_problem
-        s = bisect.bisect_right(self.first_samples, ordinal) - 1
-        entry = self.index.shard(s)
-        k = max((k for k in range(entry.first_block, entry.first_block + entry.block_count)
-                 if self.index.block(k).first_sample <= ordinal))
-        begin, end = self.index.record(k, self.blobs.index(name), ordinal - self.index.block(k).first_sample)
-        if begin == end:  # absent, or in pages of the shard
-            columns, i = self.shard(s).locate(ordinal - self.first_samples[s])
-            return next((data.raw(i) for data in columns if data.column.name == name), None)
-        record = self.shard(s).data[begin:end]
+        """One blob value through the offset index; of the shard, only the record's bytes."""
+        if self.index_problem or not self.indexes:
+            raise self.index_problem or ShardError("the manifest names no index")
+        index, first_shard, first_sample = [part for part in self.segments() if part[2] <= ordinal][-1]
+        block, page = index.find(ordinal - first_sample)
+        entry = self.manifest.shards[first_shard + block.shard]
+        flags = block.incompatible_flags
+        check(flags == 0, f"{entry.name}: incompatible flag bit {(flags & -flags).bit_length() - 1} is not known", 0, "Unimplemented")
+        codec = next(column.codec for column in self.columns if column.name == name)
+        if codec != 0 or name not in index.names(block):  # no records of it, or none in that shard
+            shard, i = self.locate(ordinal)
+            value = shard.sample(i).get(name)
+            return value.encode() if isinstance(value, str) else value
+        begin, end = index.record(block, page, index.names(block).index(name), ordinal - first_sample - block.first_sample)
+        if begin == end:
+            return None
+        data = map_file(os.path.join(self.directory, entry.name))
+        check(len(data) == entry.bytes, f"shard {entry.name!r} is not the one in the manifest: its length differs")
+        record = data[begin:end]
         check(len(record) == end - begin >= 8, f"sample {ordinal}: record is cut short", begin)
         check(xxh3(record[:-8]) == int.from_bytes(record[-8:], "little"),
               f"sample {ordinal}: record checksum does not match", begin)
         return bytes(record[:-8])
 
+    def key_table(self, segment):
+        """Section 9.5: the table of a segment's keys. NotFound where there is none."""
+        named = segment.keys
+        check(named is not None, "the manifest names no table of the keys", kind="NotFound")
+        try:
+            data = map_file(os.path.join(self.directory, named.name))
+        except FileNotFoundError:
+            raise ShardError(f"keys: {named.name} is missing; it can be made again from the shards", kind="NotFound") from None
+        table = KeyTable(data, segment.samples)
+        check((len(data), named.checksum) == (named.bytes, int.from_bytes(data[-16:-8], "little")),
+              "key table is of other shards: it is not the one that the manifest names", 0)
+        return table
+
+    def find(self, key):
+        """The ordinal of the first sample with this key, or None."""
+        name, = (column.name for column in self.columns if column.key)
+        first_sample = first_shard = 0
+        for segment in self.manifest.segments or [Segment(len(self.manifest.shards), self.first_samples[-1], 0, None)]:
+            try:
+                found = [first_sample + ordinal for ordinal in self.key_table(segment).find(xxh3(key.encode()))]
+                found = next((sample for sample in found if self.sample(sample)[name] == key), None)
+            except ShardError:  # the shards tell the same
+                found = self.find_in_shards(key, first_shard, first_shard + segment.shards)
+            if found is not None:
+                return found
+            first_sample, first_shard = first_sample + segment.samples, first_shard + segment.shards
+        return None
+
+    def find_in_shards(self, key, begin, end):
+        found = ((s, self.shard(s).find(key)) for s in range(begin, end))
+        return next((self.first_samples[s] + ordinal for s, ordinal in found if ordinal is not None), None)
+
+    def validate_keys(self):
+        """Each table against the key tables of the segment's shards, which have been validated."""
+        s = 0
+        for segment in self.manifest.segments:
+            end, first_sample = s + segment.shards, self.first_samples[s]
+            if segment.keys is not None:
+                entries = [(hash_, self.first_samples[k] - first_sample + ordinal) for k in range(s, end)
+                           for table in [self.shard(k).key_table()] for page in range(table.page_count)
+                           for hash_, ordinal in table.entries(page)]
+                self.key_table(segment).validate(sorted(entries))
+            s = end
+
     def validate(self, deep=False):
         if self.index_problem:
             raise self.index_problem
-        k = first_sample = ends_begin = name_offset = 0
+        for index, first_shard, _ in self.segments():
+            self.validate_index(index, first_shard)
         for s, entry in enumerate(self.manifest.shards):
-            shard, name = self.shard(s), entry.name.encode()
+            shard = self.shard(s)
             try:
                 shard.validate(deep)
             except ShardError as error:
@@ -348,34 +462,54 @@ class Dataset:
                 for key, value in column.metadata.items():
                     check(have.get(column.name, column.metadata).get(key) == value,
                           f"manifest: column {column.name!r}: metadata {key!r} is not that of shard {s} {entry.name!r}")
-            wanted = IndexShard(first_sample, entry.samples, k, entry.blocks, entry.bytes, name_offset, len(name))
-            check(self.index.shard(s) == wanted, f"index: entry of shard {s} is wrong", self.index.shards_offset + 64 * s)
-            check(self.index.names[name_offset:name_offset + len(name)] == name, f"index: name of shard {s} is wrong",
-                  self.index.names_offset)
-            name_offset += len(name)
-            for b, listed in enumerate(shard.directory):
-                wanted = IndexBlock(listed.offset, listed.block_length, listed.front_length, first_sample,
-                                    listed.sample_count, s, listed.header_checksum, ends_begin)
-                check(self.index.block(k) == wanted, f"index: entry of block {k} is wrong",
-                      self.index.blocks_offset + 64 * k)
-                self.validate_ends(shard.block(b), k, wanted)
-                k += 1
-                first_sample += listed.sample_count
-                ends_begin += listed.sample_count * len(self.blobs)
-        check(name_offset == len(bytes(self.index.names).rstrip(b"\0")), "index: bytes after the names", 0)
+        self.validate_keys()
 
-    def validate_ends(self, block, k, entry):
-        places = {column.name: c for c, column in enumerate(block.header.columns)}
-        for blob, name in enumerate(self.blobs):
+    def validate_index(self, index, first_shard):
+        """Compares the index, page by page, with one made of the segment's shards."""
+        shards = self.manifest.shards[first_shard:first_shard + index.shard_count]
+        check(index.dataset_hash == xxh3(b"".join(shard.content_hash for shard in shards)), "index is of other shards than the manifest's", 0)
+        known = [column.name.encode() for column in self.columns]
+        check(all(name in known for name in index.columns), "index: a column is not the dataset's", 0)
+        pages = ((index.blocks_of(number, data), first, data) for number, (first, data) in enumerate(index.table.pages()))
+        waiting, position, end, sample, layouts, columns = [], 0, 0, 0, [], []
+        for s in range(len(shards)):
+            shard = self.shard(first_shard + s)
+            blobs = [column.name.encode() for column in shard.columns if column.is_blob]
+            for b, listed in enumerate(shard.directory):
+                if blobs not in layouts:
+                    layouts.append(blobs)
+                    columns += [name for name in blobs if name not in columns]
+                if not waiting:
+                    waiting, first, data = next(pages, ([], 0, b""))
+                    check(waiting, "index: blocks are missing", 0)
+                    check(first == sample, "index: page 0: does not begin with the sample that its fence says", 0)
+                    position, end = 8 + 64 * len(waiting), len(data)
+                block = waiting.pop(0)
+                wanted = IndexBlock(listed.offset, listed.block_length, listed.front_length, sample, listed.sample_count, s,
+                                    listed.header_checksum, 0, layouts.index(blobs),
+                                    position if blobs else 0)
+                check(block == wanted, f"index: entry of block {b} of shard {first_shard + s} is wrong", 0)
+                self.validate_ends(index, block, data, shard.block(b), b)
+                position += 8 * len(blobs) * block.sample_count
+                sample += block.sample_count
+                if not waiting:
+                    check(position == end, "index: bytes after the last ends of a page", 0)
+        check(not waiting and next(pages, None) is None, "index: more blocks than the shards have", 0)
+        check(index.columns == columns and [[index.columns[c] for c in layout] for layout in index.layouts] == layouts,
+              "index: columns or their lists are not those of the shards", 0)
+
+    def validate_ends(self, index, entry, data, block, b):
+        blobs = [c for c, column in enumerate(block.header.columns) if column.is_blob]
+        for k, (c, ends) in enumerate(zip(blobs, index.ends(entry, data))):
             wanted = [block.offset + block.front_length] * block.sample_count
-            paged = name in places and block.header.columns[places[name]].is_paged
-            if name in places and not paged and block.entries[places[name]].values_length:
-                base = block.offset + block.entries[places[name]].values_offset
-                wanted = [base + end for end in block.column(places[name]).ends]
-                check(self.index.record(k, blob, 0) == (base, wanted[0]), f"index: block {k}, column {name!r}: the first "
-                      "record is not where the rule of section 9.2 puts it")
-            check(list(self.index.ends(entry, blob)) == wanted, f"index: block {k}, column {name!r}: ends are wrong",
-                  INDEX_HEADER + 8 * (entry.ends_begin + blob * entry.sample_count))
+            base = block.offset + block.entries[c].values_offset
+            if block.header.columns[c].codec != 0:
+                wanted = [base + block.entries[c].values_length if block.entries[c].values_length else wanted[0]] * block.sample_count
+            elif block.entries[c].values_length:
+                wanted = [base + end for end in block.column(c).ends]
+                check(index.record(entry, data, k, 0) == (base, wanted[0]), f"index: block {b}: ends: the first record is not where "
+                      "the rule of section 9.2 puts it", 0)
+            check(list(ends) == wanted, f"index: block {b}: ends are wrong", 0)
 
 
 def read_dataset(directory):
@@ -388,7 +522,10 @@ def dataset_json(dataset):
         "format": "shardkit-dataset", "version": 1,
         "sample_count": manifest.json["samples"], "bytes": manifest.json["bytes"], "blocks": manifest.json["blocks"],
         "columns": [column.describe() for column in dataset.columns],
-        "metadata": manifest.metadata,
+        "metadata": manifest.metadata, "generation": manifest.generation,
+        "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "index": segment.index.name,
+                      "keys": segment.keys and segment.keys.name}
+                     for segment in manifest.segments],
         "shards": [entry._asdict() | {"content_hash": entry.content_hash.hex(), "sha256": entry.sha256 and entry.sha256.hex()}
                    for entry in manifest.shards],
         "samples": [sample_json(dataset.columns, raws) for raws in dataset.raw_samples()],

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from reference_parts import (CODECS, MAX_BLOCK_SAMPLES, Block, Cursor, Header, ShardError, check, check_dictionary, parse_header,
                              read_metadata, xxh3, xxhash)
+from reference_table import KeyTable
 from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_zero, round_up, scalars
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
@@ -239,24 +240,13 @@ class Shard:
             columns, i = self.locate(ordinal)
             yield {data.column.name: data.raw(i) for data in columns}
 
-    def key_index(self):
-        data, at, n = self.section(KEY_INDEX), self.sections[KEY_INDEX].offset, self.sample_count
-        check(len(data) == 12 * n, "key index length is wrong", at)
-        pairs = list(zip(struct.unpack_from(f"<{n}Q", data), struct.unpack_from(f"<{n}I", data, 8 * n)))
-        check(all(a < b for a, b in zip(pairs, pairs[1:])), "key index does not ascend", at)
-        check(sorted(ordinal for _, ordinal in pairs) == list(range(n)), "key index: ordinals are wrong", at)
-        return pairs
+    def key_table(self):
+        return KeyTable(self.section(KEY_INDEX), self.sample_count, self.sections[KEY_INDEX].offset)
 
     def find(self, key):
         """The ordinal of the first sample with this key, or None."""
         name, = (column.name for column in self.columns if column.key)
-        wanted, pairs = xxh3(key.encode()), self.key_index()
-        for hash_, ordinal in pairs[bisect.bisect_left(pairs, (wanted, 0)):]:
-            if hash_ != wanted:
-                return None
-            if self.sample(ordinal)[name] == key:
-                return ordinal
-        return None
+        return next((i for i in self.key_table().find(xxh3(key.encode())) if self.sample(i)[name] == key), None)
 
     @property
     def metadata(self):
@@ -355,8 +345,7 @@ class Shard:
                 differ = "is wrong" if isinstance(value, tuple) else f"is {value}, not {wanted}"
                 check(repr(value) == repr(wanted), f'statistics of column "{name}": {field} {differ}', self.sections[STATISTICS].offset)
         if KEY_INDEX in self.sections and all(column.codec < len(CODECS) for column in self.columns if column.key):
-            check(self.key_index() == sorted(keys), "key index does not hold the keys' hashes",
-                  self.sections[KEY_INDEX].offset)
+            self.key_table().validate(sorted(keys))
         return metadata
 
 

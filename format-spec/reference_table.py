@@ -1,5 +1,6 @@
-"""Tables of checked pages (section 5.1 of spec.md), for reference_reader.py, which see."""
+"""Tables of checked pages (sections 5.1 and 5.2 of spec.md), for reference_reader.py, which see."""
 import bisect
+import itertools
 import struct
 from typing import NamedTuple
 
@@ -95,3 +96,72 @@ class Table:
             data = self.data[fence.offset:end]
             check(xxh3(data) == fence.checksum, f"{self.name}: checksum of page {number}", self.offset)
             yield fence.first, data
+
+
+# ---- Section 5.2: key tables ----
+
+KEYS_OF_PAGE = 4096
+
+
+def divide(entries):
+    """The pages of the entries (hash, ordinal)."""
+    pages, page = [], []
+
+    def end():
+        pages.append(page[:])
+        page.clear()
+    for _, run in itertools.groupby(entries, key=lambda entry: entry[0]):
+        run = list(run)
+        if page and len(page) + len(run) > KEYS_OF_PAGE:
+            end()
+        for entry in run:
+            if len(page) == KEYS_OF_PAGE:
+                end()
+            page.append(entry)
+    if page:
+        end()
+    return pages
+
+
+class KeyTable(Table):
+    """The keys of `count` samples."""
+
+    def __init__(self, data, count, offset=0):
+        super().__init__(data, KEYS, offset)
+        self.count = count
+        check(len(self.payload) == 8, f"{self.name}: payload", offset)
+        stated = int.from_bytes(self.payload, "little")
+        check(self.pages_end - len(TABLE_MAGIC) == 16 * stated, f"{self.name}: the pages do not hold {stated} entries", offset)
+        check(stated == count, f"{self.name}: {stated} entries for {count} samples", offset)
+
+    def entries(self, number):
+        """Those of a page."""
+        first, data = self.page(number)
+        check(len(data) % 16 == 0 and len(data) <= 16 * KEYS_OF_PAGE, f"{self.name}: page {number}: length", self.offset)
+        entries = list(struct.iter_unpack("<QQ", data))
+        check(entries[0][0] == first, f"{self.name}: page {number}: its fence is not the hash of its first entry", self.offset)
+        return entries
+
+    def find(self, wanted):
+        """The ordinals of the samples whose keys have this hash."""
+        number = self.find_page(wanted) if self.count else self.page_count
+        while number < self.page_count:
+            entries = self.entries(number)
+            begin = bisect.bisect_left(entries, (wanted, 0))
+            for hash_, ordinal in entries[begin:]:
+                if hash_ != wanted:
+                    return
+                check(ordinal < self.count, f"{self.name}: ordinal {ordinal} is past the last sample", self.offset)
+                yield ordinal
+            if begin or len(entries) < KEYS_OF_PAGE:  # the page is not of this hash alone
+                return
+            number += 1
+
+    def validate(self, wanted):
+        """That it is the table of these entries, byte for byte."""
+        found = [(first, list(struct.iter_unpack("<QQ", data))) for first, data in self.pages()]
+        entries = itertools.chain.from_iterable(page for _, page in found)
+        for number, (entry, should) in enumerate(zip(entries, wanted)):
+            check(entry == should, f"{self.name}: entry {number} is {entry}, not {should}", self.offset)
+        check(found == [(page[0][0], page) for page in divide(wanted)], f"{self.name}: fences do not divide the entries as they should",
+              self.offset)

@@ -7,9 +7,9 @@
 
 namespace shardkit::fuzz {
 
-enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard };
+enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard, kSecondIndex, kKeys };
 
-inline constexpr std::array<std::string_view, 4> kDatasetFiles = {"dataset.json", "dataset.idx", "a.shard",
-                                                                  "part/b.shard"};
+inline constexpr std::array<std::string_view, 6> kDatasetFiles = {"dataset.json", "dataset.idx",   "a.shard",
+                                                                  "part/b.shard", "dataset-2.idx", "dataset.keys"};
 
 }  // namespace shardkit::fuzz

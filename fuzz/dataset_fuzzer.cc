@@ -50,6 +50,24 @@ void ReadValues(const DatasetReader& dataset) {
   for (const DatasetBlock& block : *blocks) (void)dataset.ReadBlock(block.shard, block.block, &buffer, &view);
 }
 
+// Where the keys of the first samples are found.
+std::vector<uint64_t> FindKeys(const DatasetReader& dataset) {
+  std::vector<uint64_t> found;
+  const std::optional<size_t> column = dataset.manifest().schema.key_column();
+  if (!column) return found;
+  BlockBuffer buffer;
+  for (uint64_t sample = 0; sample < dataset.sample_count() && sample < kMostRows; ++sample) {
+    const auto value = dataset.ReadValue(sample, *column, &buffer);
+    RequireOk(value.status(), "reading the key of a sound sample");
+    const std::string key(value->value_or(""));
+    const auto place = dataset.FindKey(key, &buffer);
+    RequireOk(place.status(), "looking for a key");
+    Require(place->has_value() && **place <= sample, "a key that is there is found");
+    found.push_back(**place);
+  }
+  return found;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -60,17 +78,28 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto report = Validate(*files, "/d");
   const bool sound = report.ok() && report->ok() && CodecsAreKnown(*files);
   std::optional<std::vector<Row>> indexed;
+  std::vector<uint64_t> found;
   {
     const auto dataset = DatasetReader::Open(*files, "/d", BoundedOptions());
     Require(dataset.ok() || !sound, "what validation passes can be opened");
     if (!dataset.ok()) return 0;
     ReadValues(**dataset);
     if (sound) indexed = ReadRows(**dataset);
+    if (sound) found = FindKeys(**dataset);
+    Require(!sound || (*dataset)->key_problem().empty() || (*dataset)->manifest().segments.empty() ||
+                !(*dataset)->manifest().segments[0].keys,
+            "what validation passes has sound key tables");
     Require(!sound || indexed.has_value(), "what validation passes can be read");
   }
   (void)files->RemoveFile("/d/dataset.idx");
+  (void)files->RemoveFile("/d/dataset.keys");
   const auto rows = ReadRows(*files, "/d", sound ? Records::kSound : Records::kAny);
   if (sound) Require(rows == indexed, "a dataset that validation passes reads alike with its index and without");
+  if (sound) {
+    const auto dataset = DatasetReader::Open(*files, "/d", BoundedOptions());
+    RequireOk(dataset.status(), "opening a dataset without its indexes");
+    Require(FindKeys(**dataset) == found, "keys are found alike with the key table and without");
+  }
   if (!RebuildIndex(*files, "/d").ok()) return 0;
   const auto rebuilt = Validate(*files, "/d");
   RequireOk(rebuilt.status(), "validating a dataset whose index was rebuilt");

@@ -8,16 +8,18 @@ using namespace shardkit::fuzz;
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   return MutateSections(data, size, max_size, seed, kDatasetFiles.size(), [](auto& sections) {
-    std::string_view manifest;
+    std::string* manifest = nullptr;
+    std::string index, keys;
     for (auto& [name, content] : sections) {
-      if (name == kManifest) {
-        RepairManifest(&content);
-        manifest = content;
-      }
-    }
-    for (auto& [name, content] : sections) {
-      if (name == kIndex) RepairOffsetIndex(&content, manifest);
+      if (name == kManifest) manifest = &content;
+      if (name == kIndex || name == kSecondIndex || name == kKeys) RepairTable(&content);
+      if (name == kIndex) index = content;
+      if (name == kKeys) keys = content;
       if (name == kFirstShard || name == kSecondShard) RepairShard(&content);
     }
+    if (manifest == nullptr) return;
+    RepairReference(manifest, kDatasetFiles[kIndex], index);
+    RepairReference(manifest, kDatasetFiles[kKeys], keys);
+    RepairManifest(manifest);
   });
 }

@@ -13,10 +13,13 @@
 #include "format/file_header.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
+#include "format/key_table.h"
+#include "format/paged_table.h"
 #include "shardkit/ndarray.h"
 #include "support/input.h"
 #include "support/little_endian.h"
 #include "support/memory_bound.h"
+#include "support/repair_checksums.h"
 #include "support/require.h"
 
 namespace {
@@ -94,9 +97,6 @@ void CheckFooter(Input input, bool repair) {
     (void)format::CheckSection(section, padded);
     const std::string_view bytes = padded.substr(0, section.length);
     switch (static_cast<format::SectionKind>(section.kind)) {
-      case format::SectionKind::kKeyIndex:
-        (void)format::CheckKeyIndex(bytes);
-        break;
       case format::SectionKind::kMetadata:
         (void)format::DecodeMetadata(bytes);
         break;
@@ -136,27 +136,61 @@ void CheckSections(Input input) {
   } else if (which % 4 == 1) {
     const auto statistics = format::DecodeStatistics(schema, bytes);
     if (statistics.ok()) Require(format::EncodeStatistics(*statistics) == bytes, "statistics are encoded as they were");
-  } else if (bytes.size() % 12 == 0) {
-    if (!format::CheckKeyIndex(bytes).ok()) return;
-    std::vector<uint64_t> hashes(bytes.size() / 12);
-    for (size_t i = 0; i < hashes.size(); ++i) {
-      hashes[Load<uint32_t>(bytes, 8 * hashes.size() + 4 * i)] = Load<uint64_t>(bytes, 8 * i);
-    }
-    RequireOk(format::CompareKeyIndex(bytes, hashes), "a key index agrees with its own hashes");
-    Require(format::EncodeKeyIndex(hashes) == bytes, "a key index is encoded as it was");
   }
 }
 
-void CheckIndexHeader(Input input, bool repair) {
+// The pages by themselves: the reader of tables is of a layer above.
+void CheckKeyTable(std::string bytes, bool repair) {
+  if (bytes.size() < format::kTableTailBytes) return;
+  if (repair) RepairTable(&bytes);
+  const std::string_view table = bytes;
+  const auto tail = format::DecodeTableTail(table.substr(table.size() - format::kTableTailBytes),
+                                            format::TableKind::kKeys, table.size());
+  if (!tail.ok()) return;
+  Require(Within(tail->root_offset(), tail->root_length(), table.size()), "the root lies in the table");
+  const uint64_t payload = tail->root_offset() + tail->root_length() - tail->payload_length;
+  const auto count = format::DecodeKeyCount(*tail, table.substr(payload, tail->payload_length));
+  const auto fences = format::DecodeFences(table.substr(tail->pages_end(), format::kFenceBytes * tail->page_count));
+  if (!count.ok() || !format::CheckFences(fences, format::kTableMagicBytes, tail->pages_end(), 0).ok()) return;
+  std::string written;
+  format::KeyTableWriter writer([&](std::string_view piece) {
+    written += piece;
+    return absl::OkStatus();
+  });
+  uint64_t entries = 0;
+  for (size_t i = 0; i < fences.size(); ++i) {
+    const uint64_t end = i + 1 < fences.size() ? fences[i + 1].offset : tail->pages_end();
+    const std::string_view page = table.substr(fences[i].offset, end - fences[i].offset);
+    if (!format::CheckKeyPage(fences[i].first, page).ok()) return;
+    for (size_t at = 0; at < page.size(); at += format::kKeyEntryBytes, ++entries) {
+      if (!writer.Add(format::LoadKeyEntry(page.data() + at)).ok()) return;  // they do not ascend
+    }
+  }
+  Require(entries == *count, "pages have as many entries as the table");
+  const auto again = writer.Finish();
+  RequireOk(again.status(), "writing the entries of a table");
+  Require(again->pages_end() == tail->pages_end(), "a table of the same entries has as many bytes of pages");
+  Require(std::string_view(written).substr(8, tail->pages_end() - 8) == table.substr(8, tail->pages_end() - 8),
+          "entries are written as they were");
+}
+
+void CheckIndexRoot(Input input) {
+  const std::string bytes(input.rest());
+  const auto root = format::DecodeIndexRoot(bytes);
+  if (!root.ok()) return;
+  Require(format::EncodeIndexRoot(*root) == bytes, "the root of an index is encoded as it was");
+}
+
+// Always repairs the checksum.
+void CheckTableTail(Input input) {
   const uint64_t length = input.Number(4);
-  std::string bytes(input.Bytes(format::kIndexHeaderBytes));
-  Seal(&bytes, repair);
-  const auto header = format::DecodeIndexHeader(bytes, length);
-  if (!header.ok()) return;
-  Require(header->file_length() == length, "the parts fill the file");
-  Store<uint16_t>(&bytes, 10, 0);  // any minor version is read
-  Seal(&bytes, true);
-  Require(format::EncodeIndexHeader(*header) == bytes, "an index's header is encoded as it was");
+  std::string bytes(input.Bytes(format::kTableTailBytes));
+  if (bytes.size() == format::kTableTailBytes) Store<uint64_t>(&bytes, 48, XXH3_64bits(bytes.data(), 48));
+  const auto tail = format::DecodeTableTail(bytes, format::TableKind::kOffsetIndex, length);
+  if (!tail.ok()) return;
+  Require(tail->pages_end() >= format::kTableMagicBytes && tail->root_offset() >= tail->pages_end() &&
+              tail->root_offset() + tail->root_length() + format::kTableTailBytes == length,
+          "the parts of a table fill it");
 }
 
 // A head chunk of a paged column, then its pages, whose checksums may be repaired.
@@ -238,7 +272,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const uint8_t choice = input.Byte();
   const bool repair = (choice & 128) != 0;
-  switch ((choice & 127) % 7) {
+  switch ((choice & 127) % 8) {
     case 0:
       CheckHeader(std::string(input.rest()), repair);
       break;
@@ -252,13 +286,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckSections(input);
       break;
     case 4:
-      CheckIndexHeader(input, repair);
+      repair ? CheckTableTail(input) : CheckIndexRoot(input);
       break;
     case 5:
       CheckChunk(input, repair);
       break;
-    default:
+    case 6:
       CheckArray(input);
+      break;
+    default:
+      CheckKeyTable(std::string(input.rest()), repair);
   }
   return 0;
 }

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "format/paged_table.h"
+#include "shardkit/manifest.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
@@ -70,6 +72,27 @@ TEST(RepairTest, ReachesTheRulesBehindTheChecksums) {
   EXPECT_EQ(status.message().find("checksum"), std::string_view::npos) << status;
 }
 
+TEST(RepairTest, MakesAChangedKeyIndexWhole) {
+  std::string shard = Golden("one-sample.shard");
+  const size_t table = shard.find("\x89TBL"), sample = table + 16;
+  ASSERT_NE(table, shard.npos);
+  shard[sample] = 1;  // its ordinal
+  RepairShard(&shard);
+  const auto files = NewMemoryFileSystem();
+  WriteWhole(*files, "/s.shard", shard);
+  const auto report = Validate(*files, "/s.shard");
+  ASSERT_TRUE(report.ok() && report->problems.size() == 1) << report.status();
+  EXPECT_NE(report->problems[0].message.find("entry 0 names sample 1 instead of 0"), std::string::npos);
+}
+
+TEST(RepairTest, MakesAManifestNameATable) {
+  const std::string shard = Golden("one-sample.shard");
+  const size_t begin = shard.find("\x89TBL"), end = shard.find("\x89TBE") + 8;
+  std::string manifest = R"("keys": {"name": "dataset.keys", "bytes": 7, "root": 8, "checksum": "0000000000000000"}})";
+  RepairReference(&manifest, "dataset.keys", std::string_view(shard).substr(begin, end - begin));
+  EXPECT_EQ(manifest, R"("keys": {"name": "dataset.keys", "bytes": 120, "root": 96, "checksum": "75108d5e4af9e732"}})");
+}
+
 TEST(RepairTest, TakesAnyBytes) {
   const std::string shard = Golden("every-type.shard");
   for (size_t length = 0; length < shard.size(); length += 7) {
@@ -82,13 +105,24 @@ TEST(RepairTest, TakesAnyBytes) {
 TEST(RepairTest, MakesDatasetsAgree) {
   const std::string manifest = Golden("two-shards/dataset.json"), index = Golden("two-shards/dataset.idx");
   std::string repaired = index;
-  RepairOffsetIndex(&repaired, manifest);
+  RepairTable(&repaired);
   EXPECT_EQ(repaired, index);
-  repaired[200] ^= 1;
+  repaired[20] ^= 1;
   const std::string changed = repaired;
-  RepairOffsetIndex(&repaired, manifest);
+  RepairTable(&repaired);
   EXPECT_NE(repaired, changed);
   EXPECT_NE(repaired, index);
+  EXPECT_TRUE(format::DecodeTableTail(std::string_view(repaired).substr(repaired.size() - format::kTableTailBytes),
+                                      format::TableKind::kOffsetIndex, repaired.size())
+                  .ok());
+  std::string named = manifest;
+  RepairReference(&named, "dataset.idx", index);
+  EXPECT_EQ(named, manifest);
+  RepairReference(&named, "dataset.idx", repaired);
+  RepairManifest(&named);
+  const auto parsed = ParseManifest(named);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_NE(parsed->segments[0].index.checksum, ParseManifest(manifest)->segments[0].index.checksum);
   std::string text = manifest;
   RepairManifest(&text);
   EXPECT_EQ(text, manifest);

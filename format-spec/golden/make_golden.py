@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
-from writer import (E4M3, Array, Col, Masks, build, frame, handmade_frame, index, manifest, manifest_text, shard_row,  # noqa: E402
+from writer import (E4M3, Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_row,  # noqa: E402
                     twin)
 
 NAN, INF = float("nan"), float("inf")
@@ -226,8 +226,9 @@ def unknown_type(**options):
 def unknown_codec(**options):
     """Codecs of a later version, of each storage: their chunks say nothing, and all else can be read."""
     columns = [Col("key", "utf8", "zstd", key=True), Col("inline", "bytes", 2, storage="inline", nullable=True),
-               Col("data", "bytes"), Col("fixed", "i64", 200), Col("blob", "jpeg", 3, storage="blob"), Col("both", 77, 3, dtype=0, value_size=4)]
-    samples = [dict(key=f"k{i}", inline=None if i == 2 else noise(i, i), data=noise(5, i), fixed=i, blob=JPEG, both=noise(4, i))
+               Col("data", "bytes"), Col("fixed", "i64", 200), Col("blob", "jpeg", 3, storage="blob"), Col("both", 77, 3, dtype=0, value_size=4),
+               Col("behind", "bytes")]
+    samples = [dict(key=f"k{i}", inline=None if i == 2 else noise(i, i), data=noise(5, i), fixed=i, blob=JPEG, both=noise(4, i), behind=noise(3, i))
                for i in range(3)]
     opaque = with_encoding(7, lambda raw: b"compressed by means from the future"[:len(raw)])
     return build(columns, samples, [2, 1], encoders=dict(inline=opaque, fixed=opaque, blob=opaque), **options)
@@ -238,6 +239,11 @@ def column_metadata():
                Col("label", "u8", metadata={"class_names": '["Katze", "\\u0048und", "Öwe"]', "unit": "1"}),
                Col("image", "bytes", metadata={"media_type": "image/webp", "größe": "µm", "shardkit.note": "ours"})]
     return build(columns, [dict(key=f"k{i}", label=i % 3, image=noise(i, i)) for i in range(4)], metadata={"a": "1"})
+
+
+def key_pages():
+    """A key that more samples have than one page of the key index has room for, among others."""
+    return build([Col("key", "utf8", "zstd", key=True)], [dict(key="" if i % 500 else f"{i}") for i in range(4110)])
 
 
 def simple(**options):
@@ -274,6 +280,7 @@ VALID = {
     "no-key": lambda: build([Col("x", "bool")], [dict(x=i == 1) for i in range(9)]),
     "signed-zeros": lambda: build([Col("x", "f32")], [dict(x=x) for x in (0.0, -0.0, 0.0)]),
     "duplicate-keys": lambda: build([Col("key", "utf8", key=True)], [dict(key=key) for key in "abab"]),
+    "key-pages": key_pages,
     "unused-flag": lambda: simple(compatible=1 << 9),
     "ignorable-section": lambda: simple(extra_sections=[(77, 1, b"from the future")]),
     "minor-7": lambda: simple(minor=7),
@@ -362,8 +369,9 @@ def other_order(columns, metadata, shards):
     """The manifest with its keys in another order, and with keys that are not known yet."""
     def turned(row):
         return dict(reversed(row.items())) | {"later": {"a": [1, {"b": None}], "c": 1.5}}
+    segments = [turned(row | dict(index=turned(row["index"]))) for row in [segment(shards)]]
     fields = dict(later={"shards": [], "format": "another"}, shards=[turned(shard_row(name, built)) for name, built in shards],
-                  metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
+                  segments=segments, generation=1, metadata=metadata, columns=[turned(col.describe()) for col in columns], samples=3, blocks=2,
                   bytes=sum(len(built.data) for _, built in shards), features=[], version=1, format="shardkit-dataset")
     return manifest_text(fields.items())
 
@@ -372,20 +380,39 @@ def other_order(columns, metadata, shards):
 HASHED = {"sha256": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
             "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata,
-            "storages": dataset_storages}
+            "storages": dataset_storages, "segments": dataset_small, "without-index": dataset_small}
+# Names of the indexes of segments, with the number of their shards; others have one segment.
+SEGMENTS = {"segments": {"dataset.idx": 1, "dataset-2.idx": 1}, "without-index": {}, "no-shards": {}}
+
+
+def dataset_segments(name, shards):
+    """The rows of the manifest, and the files."""
+    rows, files, first = [], {}, 0
+    for path, count in SEGMENTS.get(name, {"dataset.idx": len(shards)}).items():
+        part = shards[first:first + count]
+        files[path] = index(part)
+        named = None if name == "other-order" else (path.replace(".idx", ".keys"), keys(part))
+        if named:
+            files[named[0]] = named[1]
+        rows.append(segment(part, path, keys=named))
+        first += count
+    return rows, files
 
 
 def dataset_files(name, columns, metadata, shards):
+    rows, files = dataset_segments(name, shards)
     made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
-        columns, metadata, shards, hashed=HASHED.get(name, ()))
-    return {path: built.data for path, built in shards} | {"dataset.json": made, "dataset.idx": index(columns, shards)}
+        columns, metadata, shards, hashed=HASHED.get(name, ()), segments=rows, generation=2 if name == "segments" else 1)
+    return {path: built.data for path, built in shards} | {"dataset.json": made} | files
 
 
 def dataset_twin(name, columns, metadata, shards, samples):
     return {
         "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
         "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
-        "columns": [col.describe() for col in columns], "metadata": metadata,
+        "columns": [col.describe() for col in columns], "metadata": metadata, "generation": 2 if name == "segments" else 1,
+        "segments": [row | dict(index=row["index"]["name"], keys=row.get("keys", {}).get("name"))
+                     for row in dataset_segments(name, shards)[0]],
         "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],
     }

@@ -32,7 +32,10 @@ def rows():
         ("Head chunk of data", [(8, "ends: the record ends at#"), (56, "zero")]),
         ("Values chunk of data", [(13, 'value: "Hello, shard!"'), (8, "its checksum"), (43, "zero")]),
         ("Block headers", [(192, "the block's header again, byte for byte")]),
-        ("Key index", [(8, 'hash of "a/b"'), (4, "ordinal#"), (4, "zero, to a multiple of 8")]),
+        ("Key index", [(8, "magic of a table"), (8, 'page 0: hash of "a/b"'), (8, "page 0: ordinal#"), (8, "fence: first, the hash of page 0's first entry"),
+                       (8, "fence: offset of page 0#"), (8, "fence: checksum of page 0"), (8, "payload: number of entries#"), (4, "tail: kind#"),
+                       (2, "tail: major#"), (2, "tail: minor#"), (8, "tail: page_count#"), (8, "tail: payload_length#"), (8, "tail: table_length#"),
+                       (8, "tail: root_checksum, of fence and payload"), (8, "tail: reserved"), (8, "tail: checksum"), (8, "tail: magic")]),
         ("Metadata", [(4, "count#"), (4, "zero, to a multiple of 8")]),
         ("Statistics", [(n, "key: " + what) for n, what in statistics] + [(n, "data: " + what) for n, what in statistics]),
         ("Block directory", [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"),
@@ -45,23 +48,20 @@ def rows():
     ]
 
 
-def index_rows(pages_offset):
+def index_rows():
     """Those of the dataset's offset index."""
     block = [(8, "offset#"), (8, "block_length#"), (8, "front_length#"), (8, "first_sample#"), (4, "sample_count#"), (4, "shard#"),
-             (8, "header_checksum"), (8, "ends_begin#"), (8, "zero")]
-    shard = [(8, "first_sample#"), (8, "sample_count#"), (8, "first_block#"), (8, "block_count#"), (8, "file_length#"),
-             (8, "name_offset#"), (4, "name_length#"), (12, "zero")]
+             (8, "header_checksum"), (4, "incompatible_flags#"), (4, "layout#"), (8, "ends_begin#")]
     return [
-        ("Header", [(8, "magic"), (2, "major#"), (2, "minor#"), (4, "blob_column_count#"), (8, "shard_count#"), (8, "block_count#"),
-                    (8, "sample_count#"), (8, "ends_offset#"), (8, "blocks_offset#"), (8, "shards_offset#"), (8, "names_offset#"),
-                    (8, "names_length#"), (8, "pages_offset#"), (8, "file_length#"), (8, "dataset_hash"), (8, "pages_checksum"),
-                    (72, "reserved"), (8, "checksum")]),
-        ("Ends", [(8, "block 0, data: the record of sample 0 ends at#"), (8, "block 0, data: that of sample 1 ends at#"),
-                  (8, "block 1, data: that of sample 2 ends at#")]),
-        ("Blocks", [(n, f"block {k}: {what}") for k in range(2) for n, what in block]),
-        ("Shards", [(n, f"shard {k}: {what}") for k in range(2) for n, what in shard]),
-        ("Names", [(7, 'name "0.shard"'), (7, 'name "1.shard"'), (2, "zero, so that the next field is at a multiple of 8")]),
-        ("Page checksums", [(8, f"of bytes 192 to {pages_offset}")]),
+        ("Magic", [(8, "magic")]),
+        ("Page 0", [(4, "block_count#"), (4, "zero")] + [(n, f"block {k}: {what}") for k in range(2) for n, what in block] +
+         [(8, "block 0, data: the record of sample 0 ends at#"), (8, "block 0, data: that of sample 1 ends at#"),
+          (8, "block 1, data: that of sample 2 ends at#")]),
+        ("Root", [(8, "fence of page 0: first#"), (8, "offset#"), (8, "checksum"), (8, "shard_count#"), (8, "block_count#"),
+                  (8, "sample_count#"), (8, "dataset_hash"), (4, "column_count#"), (4, "layout_count#"), (4, "length of the name#"),
+                  (4, 'name "data"'), (4, "layout 0: columns#"), (4, "column#")]),
+        ("Tail", [(4, "kind#"), (2, "major#"), (2, "minor#"), (8, "page_count#"), (8, "payload_length#"), (8, "table_length#"),
+                  (8, "root_checksum"), (8, "reserved"), (8, "checksum: that of the manifest's reference"), (8, "magic")]),
     ]
 
 
@@ -92,15 +92,14 @@ def section():
            "a test compares it with the files.\n", tables(data, rows(), -header_length % alignment)]
     index, manifest = load("tiny/dataset.idx"), load("tiny/dataset.json").decode()
     checksum_line = manifest.rindex('  "checksum"')
-    blocks_offset, pages_offset = struct.unpack_from("<Q", index, 48)[0], struct.unpack_from("<Q", index, 80)[0]
-    offset, _, front = struct.unpack_from("<3Q", index, blocks_offset)
+    offset, _, front = struct.unpack_from("<3Q", index, 16)
     assert (offset + front) % 64 == 0
     out += ["\n### 12.1 A dataset of two shards\n\n`golden/valid/tiny`: two samples in `0.shard`, one in `1.shard`, with the columns of "
             f"the shard\nabove. Its `dataset.json`, of {len(manifest)} bytes, ends with a line feed:\n\n```json\n{manifest}```\n\n"
             "The checksum is that of all lines before its own, with their line feeds: bytes 0 to "
             f"{checksum_line}.\nIts `dataset.idx` has {len(index)} bytes. The place of a record is found so: that of sample "
             f"1 begins where that of sample 0 ends;\nthat of sample 0 begins at the end of the block's front, {offset} + {front} = "
-            f"{offset + front}, since no other blob column's values lie before.\n", tables(index, index_rows(pages_offset))]
+            f"{offset + front}, since no other blob column's values lie before.\n", tables(index, index_rows())]
     return "".join(out)
 
 

@@ -1,7 +1,8 @@
 """The invalid golden files: each has one defect and right checksums everywhere else. See make_golden.py."""
 import struct
 
-from writer import Array, Col, Masks, build, handmade_frame, index, manifest, manifest_text, shard_row, xxh3
+from writer import (Array, Col, Masks, build, handmade_frame, index, key_table, keys, manifest, manifest_text, segment, shard_row,
+                    xxh3)
 
 COLUMNS = [Col("key", "utf8", "zstd", key=True), Col("data", "bytes", nullable=True)]
 VALUES = [b"zero", b"one", None, b"three", b""]
@@ -203,7 +204,7 @@ def shards():
     add("padding-after-chunk", patched("chunk 1 0", -1, b"\1"), VALIDATE, ["block 1", "column 0", "padding"], "head 1 0")
     add("padding-after-values", patched("values chunk 1 1", -1, b"\1"), VALIDATE,
         ["block 1", "column 1", "padding"], "values 1 1")
-    add("padding-after-section", patched("padded section 4", -1, b"\1"), VALIDATE, ["key index", "padding"], "section 4")
+    add("padding-after-section", patched("padded section 3", -1, b"\1", footnote="22"), VALIDATE, ["metadata", "padding"], "section 3")
     # Chunks.
     flip("head-chunk", at["head 1 0"] + 3, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
     flip("chunk-padding", at["head 1 0"] + 63, READ, ["block 1", "column 0", "chunk checksum"], "head 1 0")
@@ -294,11 +295,34 @@ def shards():
     add("section-reserved-flags", patched("table", 4, u32(4), **lean), OPEN, ["section", "reserved flag"], "table")
     add("section-unknown", base(extra_sections=[(77, 0, b"must be known")], **lean), OPEN, ["unknown section kind 77"], "table", NEWER)
     add("section-missing", patched("table", 64, u32(4), columns=[Col("x", "u8")], samples=[]), OPEN, ["section"], "table")
-    add("key-index-unsorted", replaced("section 4", lambda d: swap_entries(d[:40], 8, 0, 1) + swap_entries(d[40:], 4, 0, 1), **lean),
-        VALIDATE, ["key index", "ascend"], "section 4")
-    add("key-index-wrong-hash", replaced("section 4", lambda d: patch(d, 0, bytes([d[0] ^ 1])), **lean), VALIDATE, ["key index"], "section 4")
-    add("key-index-wrong-ordinal", replaced("section 4", lambda d: d[:40] + swap_entries(d[40:], 4, 0, 1), **lean), VALIDATE,
-        ["key index"], "section 4")
+    # Each of the table's own checksums is right, except one.
+    def add_keys(name, change, words, kind=LOST, **options):
+        add(f"key-index-{name}", base(lambda piece, d: change(piece, d), **lean, **options), VALIDATE, ["key table", *words], "section 4", kind)
+
+    def of_piece(name, change):
+        return lambda piece, d: change(d) if piece == f"keys {name}" else d
+
+    add_keys("unsorted", of_piece("entries", lambda d: [d[0], d[2], d[1], *d[3:]]), ["entry 1"])
+    add_keys("wrong-hash", of_piece("entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]), ["entry 0"])
+    add_keys("wrong-ordinal", of_piece("entries", lambda d: [*d[:3], (d[3][0], d[4][1]), (d[4][0], d[3][1])]), ["entry 3"])
+    add_keys("ordinal-twice", of_piece("entries", lambda d: [*d[:3], (d[3][0], d[2][1]), d[4]]), ["entry 3"])
+    add_keys("ordinal-past-the-end", of_piece("entries", lambda d: [*d[:4], (d[4][0], 5)]), ["entry 4"])
+    add_keys("entry-missing", of_piece("entries", lambda d: d[:4]), ["4 entries"])
+    add_keys("count", of_piece("count", lambda d: u64(6)), ["6 entries"])
+    add_keys("payload-long", of_piece("count", lambda d: d + bytes(8)), [])
+    add_keys("page-checksum", of_piece("fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))), ["page 0", "checksum"])
+    add_keys("fence", of_piece("fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))), ["fence"])
+    add_keys("fence-offset", of_piece("fence 0", lambda d: patch(d, 8, u64(16))), ["fence"])
+    add_keys("root-checksum", of_piece("tail", lambda d: patch(d, 32, bytes([d[32] ^ 1]))), ["checksum", "root"])
+    add_keys("magic", of_piece("magic", lambda d: d[:7] + b"\r"), [])
+    add_keys("kind", of_piece("tail", lambda d: patch(d, 0, u32(1))), ["kind"])
+    add_keys("major-2", of_piece("tail", lambda d: patch(d, 4, u16(2))), ["version 2"], NEWER)
+    add_keys("reserved", of_piece("tail", lambda d: patch(d, 40, u64(1))), ["reserved"])
+    # Two samples have one key: their entries belong in one page.
+    split = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
+    twice = [dict(key=key) for key in "baa"]
+    add("key-index-divided", base(lambda piece, d: split if piece == "section 4" else d, samples=twice, **lean), VALIDATE, ["key table", "fence"],
+        "section 4")
     add("metadata-unsorted", replaced("section 3", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 3")
     add("metadata-cut-short", patched("section 3", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 3")
     add("statistics-present-count", patched("section 2", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 2")
@@ -413,11 +437,11 @@ def datasets():
     pair = [("a.shard", shard)]
 
     def add(name, error_, **files):
-        whole = {"a.shard": shard.data, "dataset.json": manifest(columns, {}, pair), "dataset.idx": index(columns, pair)}
+        whole = {"a.shard": shard.data, "dataset.json": manifest(columns, {}, pair), "dataset.idx": index(pair)}
         whole |= {path.replace("_", "."): data for path, data in files.items()}
         out[name] = ({f"/{path}": data for path, data in whole.items() if data is not None}, error_)
 
-    text, idx = manifest(columns, {}, pair), index(columns, pair)
+    text, idx = manifest(columns, {}, pair), index(pair)
     row = shard_row("a.shard", shard)
 
     def with_shard(**changes):
@@ -427,7 +451,7 @@ def datasets():
     add("dataset-manifest-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"samples": 5', b'"samples": 7', 1))
     add("dataset-manifest-missing", error(OPEN, ["dataset.json"], kind=ABSENT), dataset_json=None)
     add("dataset-manifest-cut-short", error(OPEN, ["manifest"]), dataset_json=text[:-20])
-    no_shards = dict(a_shard=None, dataset_idx=index(columns, []))
+    no_shards = dict(a_shard=None, dataset_idx=None)
     short = manifest(columns, {}, [])
     add("dataset-manifest-line-after", error(OPEN, ["manifest", "checksum"]), dataset_json=short + b"\n", **no_shards)
     short += b"{\n"
@@ -440,14 +464,14 @@ def datasets():
     bare_pair, none = [("a.shard", bare)], shard_row("a.shard", bare)
 
     def add_bare(name, error_, **fields):
-        add(name, error_, a_shard=bare.data, dataset_idx=index(columns, bare_pair), dataset_json=manifest(columns, {}, bare_pair, **fields))
+        add(name, error_, a_shard=bare.data, dataset_idx=index(bare_pair), dataset_json=manifest(columns, {}, bare_pair, **fields))
 
     def add_edited(name, contains, old, new):
         """The manifest with other text in one place."""
         body = manifest(columns, {"a": "1"}, bare_pair)
         body = body[:body.rindex(b'  "checksum"')].replace(old.encode(), new.encode(), 1)
         body += f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
-        add(name, error(OPEN, ["manifest", *contains]), a_shard=bare.data, dataset_idx=index(columns, bare_pair), dataset_json=body)
+        add(name, error(OPEN, ["manifest", *contains]), a_shard=bare.data, dataset_idx=index(bare_pair), dataset_json=body)
 
     # The shards would not be understood either, but that is not looked at before the features are known.
     unknown = error(OPEN, ["manifest", "feature", "remapped-values"], kind=NEWER)
@@ -459,13 +483,28 @@ def datasets():
     add_bare("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
     add_bare("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
     add_bare("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
-    for key in ("features", "shards"):
+    for key in ("features", "generation", "segments", "shards"):
         add_edited(f"dataset-no-{key}", [key], f'  "{key}":', '  "other":')
     for name, before, inserted in (("manifest", '  "samples"', '  "features": [],\n'), ("metadata", '"a": "1"', '"a": "2", '),
-                                   ("column", '"type"', '"name": "key", '), ("shard", '"content_hash"', '"name": "a.shard", ')):
+                                   ("column", '"type"', '"name": "key", '),
+                                   ("segment", '"index"', '"blocks": 0, '), ("table", '"root"', '"bytes": 1, '), ("shard", '"content_hash"', '"name": "a.shard", ')):
         add_edited(f"dataset-key-twice-in-{name}", ["twice"], before, inserted + before)
     add_edited("dataset-shard-lacks-key", ["blocks"], '"blocks": 0, "content', '"content')
     add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
+    add_edited("dataset-segment-lacks-index", ["index"], '"index"', '"table"')
+    add_edited("dataset-table-lacks-root", ["root"], '"root"', '"more"')
+    add_bare("dataset-generation-0", error(OPEN, ["manifest", "generation"]), generation=0)
+    for name, words, changes in (("shards", ["segment 0", "shards"], dict(shards=2)), ("no-shards", ["segment 0", "shards"], dict(shards=0)),
+                                 ("samples", ["segment 0", "samples"], dict(samples=1)), ("blocks", ["segment 0", "blocks"], dict(blocks=1))):
+        add_bare(f"dataset-segment-{name}", error(OPEN, ["manifest", *words]), segments=[segment(bare_pair) | changes])
+    for name, words, changes in (("root", ["root"], dict(root=63)), ("root-long", ["root"], dict(root=1 << 20)),
+                                 ("checksum", ["checksum", "16"], dict(checksum="0" * 15)), ("name", ["name"], dict(name="../dataset.idx")),
+                                 ("name-twice", ["twice"], dict(name="a.shard"))):
+        listed = segment(bare_pair)
+        add_bare(f"dataset-table-{name}", error(OPEN, ["manifest", *words]), segments=[listed | dict(index=listed["index"] | changes)])
+    two = [("a.shard", bare), ("b.shard", bare)]
+    add("dataset-segments-leave-out", error(OPEN, ["manifest", "segments"]), a_shard=bare.data, dataset_idx=index(bare_pair),
+        dataset_json=manifest(columns, {}, two, segments=[segment(bare_pair)]))
     for name, col in (("type", Col("key", "utf9")), ("codec", Col("key", "utf8", "lz5"))):
         add_bare(f"dataset-column-unknown-{name}", error(OPEN, ["manifest", "column", col.type if name == "type" else col.codec], kind=NEWER),
                  columns=[col.describe()])
@@ -497,12 +536,12 @@ def datasets():
     add("dataset-shard-swapped", error(READ, ["shard 0", "content hash"]), a_shard=other.data)
     flagged = patched("header", 20, u32(1 << 7), columns=columns)
     add("dataset-shard-incompatible", error(READ, ["shard", "incompatible flag", "bit 7"], kind=NEWER), a_shard=flagged.data,
-        dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index(columns, [("a.shard", flagged)]))
+        dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index([("a.shard", flagged)]))
     add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
     noted = base(columns=[Col("key", "utf8", key=True, metadata={"unit": "m"})])
     noted_pair = [("a.shard", noted)]
     add("dataset-column-metadata-differs", error(VALIDATE, ["metadata", "unit", "shard 0"]), a_shard=noted.data,
-        dataset_json=manifest([Col("key", "utf8", key=True, metadata={"unit": "s"})], {}, noted_pair), dataset_idx=index(columns, noted_pair))
+        dataset_json=manifest([Col("key", "utf8", key=True, metadata={"unit": "s"})], {}, noted_pair), dataset_idx=index(noted_pair))
     add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
         dataset_json=manifest([Col("key", "json")], {}, pair))
     # What may not differ between the columns of a dataset and of a shard, besides the type.
@@ -516,18 +555,83 @@ def datasets():
             ("dtype", [key, Col("n", "ndarray", dtype="i8", shape=[2])], array, ["n", "dtype"])):
         one = [("a.shard", built)]
         add(f"dataset-column-{name}", error(READ, ["shard 0", *words]), a_shard=built.data,
-            dataset_json=manifest(dataset_columns, {}, one), dataset_idx=index(dataset_columns, one))
+            dataset_json=manifest(dataset_columns, {}, one), dataset_idx=index(one))
     add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)
-    add("dataset-index-header-flipped", error(OPEN, ["index", "header checksum"], 0), dataset_idx=patch(idx, 16, b"\2"))
-    add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 192), dataset_idx=patch(idx, 192 + 8, b"\0"))
-    add("dataset-index-page-checksums", error(OPEN, ["index", "page checksums"], len(idx) - 8),
-        dataset_idx=patch(idx, len(idx) - 1, bytes([idx[-1] ^ 1])))
-    add("dataset-index-cut-short", error(OPEN, ["index", "length"], 0), dataset_idx=idx[:-8])
-    add("dataset-index-of-others", error(OPEN, ["index", "other shards"], 0), dataset_idx=index(columns, [("a.shard", other)]))
-    add("dataset-index-ends", error(VALIDATE, ["index", "block 0", "ends"], 192),
-        dataset_idx=index(columns, pair, lambda n, d: patch(d, 8, u64(0)) if n == "body" else d))
-    add("dataset-index-block", error(VALIDATE, ["index", "block 1"], 192 + 40 + 64),
-        dataset_idx=index(columns, pair, lambda n, d: patch(d, 40 + 64, u64(0)) if n == "body" else d))
+    add("dataset-index-tail-flipped", error(OPEN, ["index", "tail", "checksum"], 0), dataset_idx=patch(idx, len(idx) - 40, b"\2"))
+    add("dataset-index-root-flipped", error(OPEN, ["index", "root", "checksum"], 0),
+        dataset_idx=patch(idx, len(idx) - 72, bytes([idx[-72] ^ 1])))
+    add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 0), dataset_idx=patch(idx, 16, bytes([idx[16] ^ 1])))
+    add("dataset-index-magic", error(VALIDATE, ["index"], 0), dataset_idx=patch(idx, 0, b"\x88"))
+    add("dataset-index-cut-short", error(OPEN, ["index"], 0), dataset_idx=idx[:-8])
+    add("dataset-index-of-others", error(OPEN, ["index", "other shards"], 0), dataset_idx=index([("a.shard", other)]))
+
+    def add_index(name, error_, hook, shards=pair):
+        """With an index that the manifest names, and that is wrong."""
+        made = index(shards, hook)
+        add(name, error_, dataset_idx=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, data=made)]))
+
+    def at(part, place, data):
+        return lambda name, old: patch(old, place, data) if name == part else old
+
+    def changed(number, field, value):
+        """One field of one block."""
+        def hook(name, data):
+            if name == "blocks":
+                fields, ends = data[number]
+                data = [*data[:number], ((*fields[:field], value, *fields[field + 1:]), ends), *data[number + 1:]]
+            return data
+        return hook
+
+    first_end = 8 + 2 * 64
+    wrong = error(VALIDATE, ["index", "block 1"])
+    add_index("dataset-index-ends", error(VALIDATE, ["index", "block 0", "ends"]), at("page 0", first_end, u64(0)))
+    add_index("dataset-index-block", wrong, changed(1, 0, 0))
+    add_index("dataset-index-flags", wrong, changed(1, 7, 1))
+    add_index("dataset-index-layout", error(READ, ["index", "page 0"]), changed(1, 8, 1))
+    add_index("dataset-index-shard", error(READ, ["index", "page 0"]), changed(1, 5, 1))
+    add_index("dataset-index-ends-outside", error(READ, ["index", "page 0", "ends"]), at("page 0", 8 + 56, u64(1 << 40)))
+    add_index("dataset-index-block-count", error(READ, ["index", "page"]), at("page 0", 0, u32(4096)))
+    add_index("dataset-index-no-blocks-in-page", error(READ, ["index", "page"]), at("page 0", 0, u32(0)))
+    add_index("dataset-index-reserved", error(READ, ["index", "page"]), at("page 0", 4, u32(1)))
+    add_index("dataset-index-first", error(VALIDATE, ["index", "page 0"]), at("fences", 0, u64(1)))
+    add_index("dataset-index-hash", error(VALIDATE, ["index", "other shards"]), at("payload", 24, u64(0)))
+    add_index("dataset-index-counts", error(OPEN, ["index", "other shards"], 0), at("payload", 16, u64(6)))
+    add_index("dataset-index-column-unknown", error(VALIDATE, ["index", "column"]), at("payload", 44, b"kez"))
+    add_index("dataset-index-list-past-columns", error(OPEN, ["index", "list"], 0), at("payload", 51, u32(1)))
+    add_index("dataset-index-lists-too-many", error(OPEN, ["index", "lists"], 0), at("payload", 36, u32(9)))
+    add_index("dataset-index-list-unused", error(VALIDATE, ["index", "columns"]),
+              lambda name, data: patch(data, 36, u32(2)) + bytes(8) if name == "payload" else data)
+    add_index("dataset-index-bytes-after", error(OPEN, ["index", "bytes after"], 0),
+              lambda name, data: data + bytes(8) if name == "payload" else data)
+    add_index("dataset-index-kind", error(OPEN, ["index", "kind"], 0), at("tail", 0, u32(2)))
+
+    def add_keys(name, words, hook=lambda name, data: data, shards=pair, offset=0, kind=LOST, **files):
+        """With a table of the keys that the manifest names, and that is wrong."""
+        made = keys(shards, hook)
+        named = dict(dataset_keys=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, keys=("dataset.keys", made))]))
+        add(f"dataset-keys-{name}", error(VALIDATE, words, offset, kind), **named | files)
+
+    def of_piece(piece, change):
+        return lambda name, data: change(data) if name == piece else data
+
+    sound = keys(pair)
+    add_keys("missing", ["keys", "missing"], offset=None, kind=ABSENT, dataset_keys=None)
+    add_keys("cut-short", ["key table"], dataset_keys=sound[:-8])
+    add_keys("page-flipped", ["key table", "page 0", "checksum"], dataset_keys=flipped(sound, 12))
+    add_keys("page-checksum", ["key table", "page 0", "checksum"], of_piece("fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))))
+    add_keys("fence", ["key table", "fence"], of_piece("fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))))
+    add_keys("unsorted", ["key table", "entry 1"], of_piece("entries", lambda d: [d[0], d[2], d[1], *d[3:]]))
+    add_keys("ordinal-past-the-end", ["key table", "entry 4"], of_piece("entries", lambda d: [*d[:4], (d[4][0], 5)]))
+    add_keys("wrong-hash", ["key table", "entry 0"], of_piece("entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]))
+    add_keys("entry-missing", ["key table", "4 entries"], of_piece("entries", lambda d: d[:4]))
+    add_keys("of-others", ["key table", "other shards"], dataset_keys=keys([("a.shard", base(columns=columns, samples=[
+        dict(key=f"other {i}") for i in range(5)]))]))
+    add_keys("of-offset-index", ["key table", "kind"], dataset_keys=idx)
+    add_keys("major-2", ["key table", "version 2"], of_piece("tail", lambda d: patch(d, 4, u16(2))), kind=NEWER)
+    twice = [("a.shard", base(columns=columns, samples=[dict(key=key) for key in "baa"]))]
+    divided_run = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
+    add_keys("divided", ["key table", "fence"], a_shard=twice[0][1].data, dataset_idx=index(twice), dataset_keys=divided_run,
+             dataset_json=manifest(columns, {}, twice, segments=[segment(twice, keys=("dataset.keys", divided_run))]))
     return out
 
 

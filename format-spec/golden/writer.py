@@ -6,6 +6,7 @@ damage is reached behind right checksums.
 import base64
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import struct
@@ -274,6 +275,25 @@ def make_pages(values, counts, hook, name):
     return joined, table
 
 
+def divided(entries):
+    """The pages that entries of a key table make: those of one hash in one page, if they fit one."""
+    pages, page = [], []
+    for k, entry in enumerate(entries):
+        run = sum(1 for _ in itertools.takewhile(lambda other: other[0] == entry[0], entries[k:k + 4097]))
+        begins = k == 0 or entries[k - 1][0] != entry[0]
+        if len(page) == 4096 or page and begins and len(page) + run > 4096:
+            pages, page = [*pages, page], []
+        page.append(entry)
+    return [*pages, page] if page else pages
+
+
+def key_table(keys, hook=lambda name, data: data, divide=divided):
+    """The table of these keys, in the order of their samples."""
+    entries = hook("entries", sorted((xxh3(key.encode()), i) for i, key in enumerate(keys)))
+    pages = [(page[0][0], b"".join(struct.pack("<QQ", *entry) for entry in page)) for page in divide(entries)]
+    return table(3, pages, hook("count", struct.pack("<Q", len(entries))), hook)
+
+
 def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionaries=None, encoders=None, minor=0,
           compatible=0, extra_sections=(), without=(), fill=fill_pages, hook=lambda name, data: data):
     """`blocks`: sample count of each. `encoders`: column name -> function from raw head chunk to (encoding, stored).
@@ -356,13 +376,12 @@ def build(columns, samples, blocks=None, alignment=64, metadata=None, dictionari
     footer_offset, table, section_count = len(out), b"", 0
     key = next((col.name for col in columns if col.key), None)
     tallies = {col.name: statistics(col, [s.get(col.name) for s in samples], stored_bytes[col.name]) for col in columns}
-    pairs = sorted((xxh3(sample[key].encode()), i) for i, sample in enumerate(samples)) if key else []
     meta = encode_metadata(metadata)
     sections = [(1, 0, b"".join(struct.pack("<QQQQIIQ", *entry[:5], 0, entry[5]) for entry in entries)),
                 (2, 0, b"".join(data for data, _ in tallies.values())), (3, 0, meta), (5, 1, copies)]
     if key:
-        sections.append((4, 0, b"".join(struct.pack("<Q", h) for h, _ in pairs) +
-                         b"".join(struct.pack("<I", i) for _, i in pairs)))
+        keys = key_table([sample[key] for sample in samples], lambda name, piece: hook(f"keys {name}", piece))
+        sections.append((4, 0, keys))
     if any(map(numeric, columns)) and all(col.type in TYPES for col in columns):
         sections.append((6, 1, b"".join(data for data, _ in ranges)))
     sections = [section for section in sections if section[0] not in without]
@@ -410,9 +429,9 @@ def shard_row(name, built, hashed=False):
 def manifest(columns, metadata, shards, /, hashed=(), **changes):
     """dataset.json of shards: (name, Built). Those named in `hashed` have a sha256. `changes` replace fields before the
     checksum is made."""
-    fields = dict(format="shardkit-dataset", version=1, features=[], samples=sum(b.twin["sample_count"] for _, b in shards),
+    fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, samples=sum(b.twin["sample_count"] for _, b in shards),
                   bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
-                  columns=[col.describe() for col in columns], metadata=metadata,
+                  columns=[col.describe() for col in columns], metadata=metadata, segments=[segment(shards)] if shards else [],
                   shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text(fields.items())
 
@@ -432,25 +451,67 @@ def manifest_text(fields):
     return body + f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
 
 
-def index(columns, shards, hook=lambda name, data: data):
-    """dataset.idx of shards: (name, Built)."""
-    blobs, ends, blocks, table, names, samples = [col.name for col in columns if col.blob() or col.paged()], [], b"", b"", b"", 0
-    for s, (name, built) in enumerate(shards):
-        table += struct.pack("<6QI12x", samples, built.twin["sample_count"], len(blocks) // 64, len(built.entries),
-                             len(built.data), len(names), len(name.encode()))
-        names += name.encode()
+def table(kind, pages, payload, hook=lambda name, data: data):
+    """A table of checked pages (section 5.1). `pages`: (first, bytes) of each, at most 4096."""
+    out, fences = hook("magic", b"\x89TBL\r\n\x1a\n"), b""
+    for number, (first, page) in enumerate(pages):
+        page = hook(f"page {number}", page)
+        fences += hook(f"fence {number}", struct.pack("<3Q", first, len(out), xxh3(page)))
+        out += page
+    payload = hook("payload", payload)
+    root = hook("fences", fences) + payload
+    tail = hook("tail", struct.pack("<IHH5Q", kind, 1, 0, len(pages), len(payload), len(out) + len(root) + 64, xxh3(root), 0))
+    return out + root + tail + struct.pack("<Q", xxh3(tail)) + b"\x89TBE\r\n\x1a\n"
+
+
+def reference(name, data):
+    """What the manifest says of a table with the bytes `data`."""
+    pages, payload = struct.unpack_from("<2Q", data, len(data) - 56)
+    return dict(name=name, bytes=len(data), root=24 * pages + payload + 64, checksum=f"{struct.unpack_from('<Q', data, len(data) - 16)[0]:016x}")
+
+
+def segment(shards, name="dataset.idx", data=None, keys=None):
+    """A segment of `shards` whose index has the bytes `data`. `keys`: name and bytes of its key table, if it names one."""
+    named = {} if keys is None else dict(keys=reference(*keys))
+    return dict(shards=len(shards), samples=sum(b.twin["sample_count"] for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
+                index=reference(name, index(shards) if data is None else data), **named)
+
+
+def keys(shards, hook=lambda name, data: data):
+    """The key table of shards: (name, Built)."""
+    column = next(col.name for col in shards[0][1].columns if col.key)
+    return key_table([sample[column] for _, built in shards for sample in built.twin["samples"]], hook)
+
+
+def index(shards, hook=lambda name, data: data):
+    """The offset index of shards: (name, Built). Pages and payload pass through `hook`, and so does each page as a pair of its list of
+    blocks, each of (fields but the last, ends), by the name "blocks"."""
+    names, layouts, blocks, samples = [], [], [], 0
+    for s, (_, built) in enumerate(shards):
+        blobs = [col.name for col in built.columns if col.blob()]
         for (offset, length, front, _, count, checksum), records in zip(built.entries, built.record_ends):
-            blocks += struct.pack("<QQQQIIQQQ", offset, length, front, samples, count, s, checksum, len(ends), 0)
-            for blob in blobs:
-                ends += records.get(blob) or [offset + front] * count
+            if blobs not in layouts:
+                layouts.append(blobs)
+                names += [name for name in blobs if name not in names]
+            ends = [end for name in blobs for end in records.get(name) or [offset + front] * count]
+            flags, = struct.unpack_from("<I", built.data, 20)
+            blocks.append(((offset, length, front, samples, count, s, checksum, flags, layouts.index(blobs)), ends))
             samples += count
-    body = struct.pack(f"<{len(ends)}Q", *ends)
-    offsets = [192, 192 + len(body)]
-    offsets += [offsets[1] + len(blocks), offsets[1] + len(blocks) + len(table)]
-    body = hook("body", pad(body + blocks + table + names, 8))
-    pages = b"".join(struct.pack("<Q", xxh3(body[i:i + 65536])) for i in range(0, len(body), 65536))
-    dataset_hash = xxh3(b"".join(built.hash for _, built in shards))
-    header = struct.pack("<8sHHI12Q72x", b"\x89IDX\r\n\x1a\n", 1, 0, len(blobs), len(shards), len(blocks) // 64, samples,
-                         *offsets, len(names), 192 + len(body), 192 + len(body) + len(pages), dataset_hash, xxh3(pages))
-    header = hook("header", header)
-    return header + struct.pack("<Q", xxh3(header)) + body + pages
+    pages = [[]]
+    for block in hook("blocks", blocks):
+        if pages[-1] and 8 + sum(64 + 8 * len(ends) for _, ends in [*pages[-1], block]) > 65536:
+            pages.append([])
+        pages[-1].append(block)
+    encoded = []
+    for page in filter(None, pages):
+        head, tail, begin = struct.pack("<II", len(page), 0), b"", 8 + 64 * len(page)
+        for fields, ends in page:
+            head += struct.pack("<4QIIQIIQ", *fields, begin + len(tail) if ends else 0)
+            tail += struct.pack(f"<{len(ends)}Q", *ends)
+        encoded.append((page[0][0][3], head + tail))
+    payload = struct.pack("<4QII", len(shards), len(blocks), samples, xxh3(b"".join(b.hash for _, b in shards)), len(names), len(layouts))
+    for name in names:
+        payload += struct.pack("<I", len(name.encode())) + name.encode()
+    for layout in layouts:
+        payload += struct.pack(f"<I{len(layout)}I", len(layout), *map(names.index, layout))
+    return table(1, encoded, pad(payload, 8), hook)

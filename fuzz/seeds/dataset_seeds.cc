@@ -9,6 +9,7 @@
 #include "format/footer.h"
 #include "format/index_layout.h"
 #include "format/pages.h"
+#include "format/paged_table.h"
 #include "seeds/seeds.h"
 #include "shardkit/ndarray.h"
 #include "support/file_sections.h"
@@ -23,7 +24,7 @@ std::string ReadFile(const std::filesystem::path& path) {
 }
 
 // The structures of format_fuzzer, with its numbers.
-enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexHeader, kChunk, kArray };
+enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexStructures, kChunk, kArray, kKeyTable };
 
 std::string Chosen(Structure structure, std::string_view bytes) {
   return static_cast<char>(structure) + std::string(bytes);
@@ -41,7 +42,11 @@ void AddStructures(const std::string& name, const std::string& shard, SeedWriter
   for (uint64_t entry = trailer->table_offset(); entry < shard.size() - format::kTrailerBytes;
        entry += format::kSectionEntryBytes) {
     const uint32_t kind = Load<uint32_t>(shard, entry);
-    const std::map<uint32_t, char> choices = {{2, 1}, {3, 0}, {4, 2}, {6, 3}};
+    const std::map<uint32_t, char> choices = {{2, 1}, {3, 0}, {6, 3}};
+    if (kind == 4) {
+      seeds.Add("format", "keys-" + name,
+                Chosen(kKeyTable, shard.substr(Load<uint64_t>(shard, entry + 8), Load<uint64_t>(shard, entry + 16))));
+    }
     if (!choices.contains(kind)) continue;
     const std::string which = {choices.at(kind), kind == 6 ? '\x08' : '\0'};  // of a column of f64, or of bytes
     seeds.Add(
@@ -81,12 +86,14 @@ void AddBlocks(SeedWriter& seeds) {
   std::string array = {0, 0};
   const std::array<uint64_t, 2> shape = {2, 3};
   if (AppendNdarray(Type::kU8, shape, "abcdef", &array).ok()) seeds.Add("format", "array", Chosen(kArray, array));
-  format::IndexHeader index;
-  index.names_length = 5;
-  std::string header = format::EncodeIndexHeader(index);
+  const format::IndexRoot root{.columns = {"a", "b"}, .layout_columns = {0, 1, 0}, .layout_begins = {0, 2, 3}};
+  seeds.Add("format", "index-root", Chosen(kIndexStructures, format::EncodeIndexRoot(root)));
+  format::TableTail tail{.kind = format::TableKind::kOffsetIndex, .page_count = 1, .table_length = 200};
   std::string length(4, '\0');
-  Store(&length, 0, static_cast<uint32_t>(index.file_length()));
-  seeds.Add("format", "index-header", Chosen(kIndexHeader, length + header));
+  Store(&length, 0, static_cast<uint32_t>(tail.table_length));
+  std::string chosen = Chosen(kIndexStructures, length + format::EncodeTableTail(&tail));
+  chosen[0] = static_cast<char>(chosen[0] | 128);
+  seeds.Add("format", "table-tail", chosen);
 }
 
 }  // namespace
@@ -105,17 +112,20 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   }
   AddBlocks(seeds);
   std::vector<std::pair<size_t, std::string>> sections;
-  for (const char* name : {"sha256", "other-order", "two-shards"}) {
+  for (const char* name : {"segments", "sha256", "other-order", "two-shards"}) {
     sections.clear();
-    for (size_t i = 0; i < kDatasetFiles.size(); ++i)
-      sections.emplace_back(i, ReadFile(valid / name / kDatasetFiles[i]));
+    for (size_t i = 0; i < kDatasetFiles.size(); ++i) {
+      if (const auto path = valid / name / kDatasetFiles[i]; std::filesystem::exists(path)) {
+        sections.emplace_back(i, ReadFile(path));
+      }
+    }
     seeds.Add("dataset", name, JoinSections(sections));
   }
   sections.erase(sections.begin() + kIndex);
   seeds.Add("dataset", "without-index", JoinSections(sections));
-  seeds.Add("dataset", "no-shards",
-            JoinSections({{kManifest, ReadFile(valid / "no-shards" / "dataset.json")},
-                          {kIndex, ReadFile(valid / "no-shards" / "dataset.idx")}}));
+  sections.pop_back();
+  seeds.Add("dataset", "without-index-and-keys", JoinSections(sections));
+  seeds.Add("dataset", "no-shards", JoinSections({{kManifest, ReadFile(valid / "no-shards" / "dataset.json")}}));
 }
 
 }  // namespace shardkit::fuzz

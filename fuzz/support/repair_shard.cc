@@ -153,6 +153,9 @@ class Repair {
         at += header.length;
       }
     }
+    if (Load<uint32_t>(shard_, entry) == static_cast<uint32_t>(format::SectionKind::kKeyIndex)) {
+      RepairTable(&shard_, offset, length);
+    }
     Write(entry + 24, Hash(offset, RoundUp(length, 8)));
   }
 

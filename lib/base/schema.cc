@@ -228,9 +228,7 @@ absl::StatusOr<Schema> Schema::Create(std::vector<Column> columns) {
       if (schema.key_column_.has_value()) return InvalidArgument("a schema has at most one key column");
       schema.key_column_ = i;
     }
-    if (!columns[i].is_blob()) continue;
-    schema.blob_columns_.push_back(i);
-    if (IsKnownCodec(columns[i].codec)) schema.indexed_columns_.push_back(i);
+    if (columns[i].is_blob()) schema.blob_columns_.push_back(i);
   }
   schema.values_columns_ = schema.blob_columns_;
   for (size_t i = 0; i < columns.size(); ++i) {

@@ -25,6 +25,9 @@ constexpr uint64_t kHeadRead = 4096;
 // read with their own headers. 16 MiB are those of 85 GB of blocks with ten columns.
 constexpr uint64_t kMaxHeaderCopies = uint64_t{16} << 20;
 
+// Of a section that is only checked.
+constexpr uint64_t kCheckedPiece = uint64_t{4} << 20;
+
 absl::StatusOr<std::string> ReadRange(const RandomAccessFile& file, uint64_t offset, uint64_t length) {
   std::string bytes(length, '\0');
   SHARDKIT_RETURN_IF_ERROR(file.ReadAt(offset, {bytes.data(), bytes.size()}));
@@ -135,9 +138,6 @@ absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind k
   if (kind == format::SectionKind::kMetadata && section->length > format::kMaxMetadataLength) {
     return DataLoss(path(), ": metadata: over 64 MiB");
   }
-  if (kind == format::SectionKind::kKeyIndex && section->length != 12 * trailer_.sample_count) {
-    return DataLoss(path(), ": key index: its length does not fit ", trailer_.sample_count, " samples");
-  }
   const uint64_t header_length = format::BlockHeaderLength(header_.schema.size());
   if (kind == format::SectionKind::kBlockHeaders && section->length != header_length * trailer_.block_count) {
     return DataLoss(path(), ": block headers: their length does not fit ", trailer_.block_count, " blocks");
@@ -148,6 +148,19 @@ absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind k
   }
   bytes.resize(section->length);
   return bytes;
+}
+
+absl::Status NativeShardReader::CheckSection(const format::Section& section) const {
+  StreamingHash64 hash;
+  std::string piece;
+  const uint64_t length = format::PaddedLength(section);
+  for (uint64_t done = 0; done < length; done += piece.size()) {
+    SHARDKIT_ASSIGN_OR_RETURN(piece, ReadRange(*file_, section.offset + done, std::min(kCheckedPiece, length - done)));
+    hash.Update(piece);
+  }
+  const std::string_view padding = std::string_view(piece).substr(piece.size() - (length - section.length));
+  const absl::Status status = format::CheckSection(section, hash.Digest(), padding);
+  return status.ok() ? status : Annotate(status, StrCat(path(), ": byte ", section.offset));
 }
 
 absl::StatusOr<Metadata> NativeShardReader::ReadMetadata() const {
@@ -198,37 +211,33 @@ std::shared_ptr<const std::string> NativeShardReader::LoadedHeaderCopies() const
   return header_copies_;
 }
 
+std::optional<TablePlace> NativeShardReader::key_table_place() const {
+  const auto section =
+      std::ranges::find(sections_, static_cast<uint32_t>(format::SectionKind::kKeyIndex), &format::Section::kind);
+  if (section == sections_.end()) return std::nullopt;
+  return TablePlace{.offset = section->offset, .length = section->length};
+}
+
+absl::StatusOr<std::shared_ptr<const KeyTable>> NativeShardReader::OpenKeyTable() const {
+  const std::optional<TablePlace> place = key_table_place();
+  if (!place) return FailedPrecondition(path(), ": has no key column");
+  std::lock_guard lock(sections_mutex_);
+  if (!key_table_) {
+    SHARDKIT_ASSIGN_OR_RETURN(key_table_, KeyTable::Open(file_, *place, trailer_.sample_count));
+  }
+  return key_table_;
+}
+
 absl::StatusOr<std::optional<uint64_t>> NativeShardReader::FindKey(std::string_view key, BlockBuffer* buffer) const {
-  const std::optional<size_t> key_column = header_.schema.key_column();
-  if (!key_column) return FailedPrecondition(path(), ": has no key column");
-  std::shared_ptr<const std::string> index;
-  {
-    std::lock_guard lock(sections_mutex_);
-    if (!key_index_) {
-      SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadSection(format::SectionKind::kKeyIndex));
-      key_index_ = std::make_shared<const std::string>(std::move(bytes));
-    }
-    index = key_index_;
-  }
-  const uint64_t count = trailer_.sample_count;
-  const uint64_t wanted = Hash64(key);
-  const auto hash = [&](uint64_t i) { return LoadLittle<uint64_t>(index->data() + 8 * i); };
-  uint64_t low = 0, high = count;
-  while (low < high) {
-    const uint64_t middle = low + (high - low) / 2;
-    if (hash(middle) < wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  for (; low < count && hash(low) == wanted; ++low) {
-    const uint64_t ordinal = LoadLittle<uint32_t>(index->data() + 8 * count + 4 * low);
-    if (ordinal >= count) return DataLoss(path(), ": key index: ordinal ", ordinal, " is past the last sample");
-    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, *key_column, buffer));
-    if (value && *value == key) return std::optional<uint64_t>(ordinal);
-  }
-  return std::optional<uint64_t>();
+  SHARDKIT_ASSIGN_OR_RETURN(const auto table, OpenKeyTable());
+  const size_t key_column = *header_.schema.key_column();
+  std::optional<uint64_t> found;
+  SHARDKIT_RETURN_IF_ERROR(table->Find(Hash64(key), [&](uint64_t ordinal) -> absl::StatusOr<bool> {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, key_column, buffer));
+    if (value && *value == key) found = ordinal;
+    return found.has_value();
+  }));
+  return found;
 }
 
 size_t ShardReader::BlockOfSample(uint64_t ordinal) const {

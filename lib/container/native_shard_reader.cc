@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/decompression_limit.h"
+#include "container/record_reader.h"
 #include "format/chunk.h"
 
 namespace shardkit {
@@ -437,78 +438,14 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
   return std::optional<std::string_view>(*value);
 }
 
-// `begin` is the record's place in the file.
-absl::StatusOr<std::string_view> NativeShardReader::OpenRecord(std::string_view record, uint64_t begin) const {
-  if (!options_.verify_checksums) {
-    if (record.size() < format::kValueChecksumBytes)
-      return DataLoss(path(), ": record at byte ", begin, " is too short");
-    return record.substr(0, record.size() - format::kValueChecksumBytes);
-  }
-  absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
-  if (!bytes.ok()) return Annotate(bytes.status(), StrCat(path(), ": byte ", begin));
-  return bytes;
-}
-
 absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
                                                                BlockBuffer* buffer) const {
-  buffer->state().shown = file_.get();
-  if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
-    return DataLoss(path(), ": a record from byte ", begin, " to ", end,
-                    " does not lie in the file; rebuild the index");
-  }
-  std::string_view record;
-  if (const auto mapped = file_->Mapped()) {
-    record = mapped->substr(begin, end - begin);
-  } else {
-    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options_, end - begin, "the value has"), path()));
-    Buffer& memory = buffer->state().record;
-    memory.resize_discard(end - begin);
-    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {memory.data(), memory.size()}));
-    record = memory.view();
-  }
-  const absl::StatusOr<std::string_view> value = OpenRecord(record, begin);
-  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
-  return value;
+  return ReadRecordAt(*file_, options_, begin, end, buffer);
 }
 
 absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
                                             BlockBuffer* buffer, std::span<std::string_view> values) const {
-  if (values.size() != places.size()) return InvalidArgument(path(), ": as many views as places are needed");
-  if (file_->Mapped()) {
-    for (size_t i = 0; i < places.size(); ++i) {
-      SHARDKIT_ASSIGN_OR_RETURN(values[i], ReadRecord(places[i].first, places[i].second, buffer));
-    }
-    return absl::OkStatus();
-  }
-  uint64_t total = 0;
-  for (const auto& [begin, end] : places) {
-    if (end < begin || !RangeWithin(begin, end - begin, file_length())) {
-      return DataLoss(path(), ": a record from byte ", begin, " to ", end,
-                      " does not lie in the file; rebuild the index");
-    }
-    total += end - begin + 2 * Buffer::kAlignment;
-    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options_, total, "the values have"), path()));
-  }
-  // Each record is read from the aligned address before it, so that direct I/O needs no copy.
-  const uint64_t alignment = file_->alignment();
-  Buffer& memory = buffer->state().record;
-  memory.resize_discard(total);
-  std::vector<ReadRequest> requests;
-  std::vector<uint64_t> positions;
-  uint64_t position = 0;
-  for (const auto& [begin, end] : places) {
-    const uint64_t from = begin / alignment * alignment;
-    const uint64_t to = std::min(RoundUp(end, alignment), std::max(end, file_length()));
-    requests.push_back({from, {memory.data() + position, to - from}});
-    positions.push_back(position + (begin - from));
-    position += RoundUp(to - from, std::max<uint64_t>(alignment, 8));
-  }
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadBatch(requests, depth));
-  for (size_t i = 0; i < places.size(); ++i) {
-    const std::string_view record(memory.data() + positions[i], places[i].second - places[i].first);
-    SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(record, places[i].first));
-  }
-  return absl::OkStatus();
+  return ReadRecordsAt(*file_, options_, places, depth, buffer, values);
 }
 
 absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "container/block_buffer.h"
+#include "container/key_table_reader.h"
 #include "format/file_header.h"
 #include "format/footer.h"
 #include "shardkit/shard_reader.h"
@@ -69,8 +70,17 @@ class NativeShardReader : public ShardReader {
   absl::Status ReadUnderstood(size_t index, BlockBuffer* buffer, BlockView* view) const;
 
   // Checks a section and its padding, and returns it without the padding. NotFound when the shard has none of that
-  // kind.
+  // kind. Not for the key index, which may be larger than memory.
   absl::StatusOr<std::string> ReadSection(format::SectionKind kind) const;
+
+  // Checks a section and its padding piece by piece.
+  absl::Status CheckSection(const format::Section& section) const;
+
+  // Where the key index lies; empty when the shard has no key column.
+  std::optional<TablePlace> key_table_place() const;
+
+  // The key index; it reads the root when it is first asked for. FailedPrecondition when the shard has no key column.
+  absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable() const;
 
   // "PATH: block K (samples A to B) at byte N"
   std::string DescribeBlock(size_t index) const;
@@ -105,12 +115,11 @@ class NativeShardReader : public ShardReader {
                                         BlockDamage* damage) const;
   absl::Status LocateDamage(size_t column, const ColumnView& view, BlockDamage* damage) const;
   absl::StatusOr<std::string_view> ReadPage(uint64_t begin, uint64_t end, BlockBuffer::State& state) const;
-  absl::StatusOr<std::string_view> OpenRecord(std::string_view record, uint64_t begin) const;
   absl::Status EnsureHead(size_t block, size_t column, BlockBuffer::State& state) const;
 
   const uint64_t identity_ = NewReaderIdentity();
   ReadOptions options_;
-  std::unique_ptr<RandomAccessFile> file_;
+  std::shared_ptr<const RandomAccessFile> file_;
   format::FileHeader header_;
   std::vector<absl::StatusOr<std::shared_ptr<const ZstdDictionary>>> dictionaries_;  // per column
   format::Trailer trailer_;
@@ -119,7 +128,7 @@ class NativeShardReader : public ShardReader {
 
   // Sections that are read when they are first needed.
   mutable std::mutex sections_mutex_;
-  mutable std::shared_ptr<const std::string> key_index_;
+  mutable std::shared_ptr<const KeyTable> key_table_;
   mutable std::shared_ptr<const std::string> header_copies_;
 };
 

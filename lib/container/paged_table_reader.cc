@@ -66,28 +66,38 @@ absl::Status PagedTable::ReadRoot() {
   return absl::OkStatus();
 }
 
+absl::Status PagedTable::LoadFencePages(uint64_t number, uint64_t end) const {
+  uint64_t begin = number * kFencesOfPage;
+  const uint64_t count = std::min(kFencesOfPage * (end - number), tail_.page_count - begin);
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes,
+                            ReadBytes(tail_.pages_end() + kFenceBytes * begin, kFenceBytes * count));
+  for (std::string_view rest = bytes; number < end; ++number, begin += kFencesOfPage) {
+    const std::string_view page = rest.substr(0, format::kFencePageBytes);
+    rest.remove_prefix(page.size());
+    const Fence& above = root_[number];
+    if (Hash64(page) != above.checksum) return Damage(StrCat("checksum of fence page ", number, " is wrong"));
+    auto fences = std::make_shared<const std::vector<Fence>>(format::DecodeFences(page));
+    const bool last = number + 1 == root_.size();
+    const absl::Status order =
+        format::CheckFences(*fences, above.offset, last ? tail_.pages_end() : root_[number + 1].offset, begin);
+    if (!order.ok()) return Damage(ToStd(order.message()));
+    if (fences->front().first != above.first || (!last && fences->back().first > root_[number + 1].first)) {
+      return Damage(StrCat("fence page ", number, " contradicts the root"));
+    }
+    std::lock_guard lock(mutex_);
+    if (!fence_pages_[number]) fence_pages_[number] = std::move(fences);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(uint64_t number) const {
   {
     std::lock_guard lock(mutex_);
     if (fence_pages_[number]) return fence_pages_[number];
   }
-  const uint64_t begin = number * kFencesOfPage;
-  const uint64_t count = std::min(kFencesOfPage, tail_.page_count - begin);
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes,
-                            ReadBytes(tail_.pages_end() + kFenceBytes * begin, kFenceBytes * count));
-  const Fence& above = root_[number];
-  if (Hash64(bytes) != above.checksum) return Damage(StrCat("checksum of fence page ", number, " is wrong"));
-  auto fences = std::make_shared<const std::vector<Fence>>(format::DecodeFences(bytes));
-  const bool last = number + 1 == root_.size();
-  const absl::Status order =
-      format::CheckFences(*fences, above.offset, last ? tail_.pages_end() : root_[number + 1].offset, begin);
-  if (!order.ok()) return Damage(ToStd(order.message()));
-  if (fences->front().first != above.first || (!last && fences->back().first > root_[number + 1].first)) {
-    return Damage(StrCat("fence page ", number, " contradicts the root"));
-  }
+  SHARDKIT_RETURN_IF_ERROR(LoadFencePages(number, number + 1));
   std::lock_guard lock(mutex_);
-  fence_pages_[number] = fences;
-  return fences;
+  return fence_pages_[number];
 }
 
 absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
@@ -99,7 +109,9 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
   };
   uint64_t number = find(root_);
   if (tail_.fence_page_count() == 0) return number;
-  // A run of pages that begin with `key` may start within the fence page before the one that begins with it.
+  // A run of pages that begin with `key` may start within the fence page before the one that begins with it. Both are
+  // read at once.
+  if (number > 0 && root_[number].first == key) SHARDKIT_RETURN_IF_ERROR(LoadFencePages(number - 1, number + 1));
   while (number > 0 && root_[number].first == key) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto before, FencePage(number - 1));
     if (before->back().first != key) break;
@@ -109,7 +121,7 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
   return number * kFencesOfPage + find(*fences);
 }
 
-absl::StatusOr<TablePage> PagedTable::Page(uint64_t number) const {
+absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
   if (number >= tail_.page_count) return Damage(StrCat("there is no page ", number));
   Fence fence;
   uint64_t end = tail_.pages_end();
@@ -148,6 +160,7 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number) const {
   if (Hash64(bytes) != fence.checksum) return wrong();
   page.memory = std::make_shared<const std::string>(std::move(bytes));
   page.bytes = *page.memory;
+  if (!keep) return page;
   std::lock_guard lock(mutex_);
   if (recent_.size() == kRecentPages) recent_.pop_front();
   recent_.push_back(page);
@@ -158,7 +171,7 @@ absl::Status PagedTable::CheckAll() const {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
   if (magic != format::kTableMagic) return Damage("does not begin as one does");
   for (uint64_t number = 0; number < tail_.page_count; ++number) {
-    SHARDKIT_RETURN_IF_ERROR(Page(number).status());
+    SHARDKIT_RETURN_IF_ERROR(Page(number, false).status());
   }
   return absl::OkStatus();
 }

@@ -12,16 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "container/table_place.h"
 #include "format/paged_table.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit {
-
-struct TablePlace {
-  uint64_t offset = 0;  // in the file
-  uint64_t length = 0;
-  uint64_t root = 0;  // bytes of root and tail when known, so that one read brings them; else 0
-};
 
 // A page whose checksum was right. The bytes are valid while this and the table live.
 struct TablePage {
@@ -50,20 +45,24 @@ class PagedTable {
   // more than one begins with `key` itself. 0 where all begin behind it. The table must have pages.
   absl::StatusOr<uint64_t> FindPage(uint64_t key) const;
 
-  // `number` is below page_count().
-  absl::StatusOr<TablePage> Page(uint64_t number) const;
+  // `number` is below page_count(). `keep`: the page stays in memory for further calls, where the file is not mapped.
+  absl::StatusOr<TablePage> Page(uint64_t number, bool keep = true) const;
 
   // Reads the whole table: its first bytes, each page and each fence page.
   absl::Status CheckAll() const;
 
   absl::Status CheckMapped() const { return file_->CheckMapped(); }
 
+  // The DataLoss that says `what` of this table.
+  absl::Status Damage(std::string_view what) const;
+
  private:
   PagedTable() = default;
   absl::Status ReadRoot();
+  // Those from `number` to `end`, in one request.
+  absl::Status LoadFencePages(uint64_t number, uint64_t end) const;
   absl::StatusOr<std::shared_ptr<const std::vector<format::Fence>>> FencePage(uint64_t number) const;
   absl::StatusOr<std::string> ReadBytes(uint64_t offset, uint64_t length) const;
-  absl::Status Damage(std::string_view what) const;
 
   std::shared_ptr<const RandomAccessFile> file_;
   TablePlace place_;

@@ -12,6 +12,7 @@
 #include "container/sha256.h"
 #include "format/chunk_checker.h"
 #include "format/footer.h"
+#include "format/key_table.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -56,6 +57,7 @@ absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHead
   std::string bytes = format::EncodeFileHeader(header);
   writer->content_hash_.Update(bytes);
   writer->header_checksum_ = writer->previous_ = header.checksum;
+  writer->index_.incompatible_flags = header.incompatible_flags;
   bytes.resize(RoundUp(bytes.size(), header.alignment), '\0');
   writer->position_ = bytes.size();
 
@@ -215,7 +217,10 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish(const Cancellation* cancell
       schema_.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
   if (ranged && format::RangesCanBeFound(schema_)) footer.Add(format::SectionKind::kBlockRanges, block_ranges_);
   footer.Add(format::SectionKind::kBlockHeaders, block_headers_);
-  if (schema_.key_column()) footer.Add(format::SectionKind::kKeyIndex, format::EncodeKeyIndex(std::move(key_hashes_)));
+  if (schema_.key_column()) {
+    const std::string keys = format::EncodeKeyTable(std::exchange(key_hashes_, {}));
+    index_.keys = TablePlace{.offset = footer.Add(format::SectionKind::kKeyIndex, keys), .length = keys.size()};
+  }
   footer.Add(format::SectionKind::kMetadata, format::EncodeMetadata(options_.metadata));
   footer.Add(format::SectionKind::kStatistics, format::EncodeStatistics(statistics_));
   footer.Add(format::SectionKind::kBlockDirectory, format::EncodeBlockDirectory(index_.blocks));

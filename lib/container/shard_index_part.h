@@ -1,12 +1,14 @@
-// What the offset index needs to know about a shard.
+// What offset index and key table of a dataset need to know about a shard.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "container/table_place.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/schema.h"
 #include "shardkit/shard_info.h"
@@ -14,9 +16,12 @@
 namespace shardkit {
 
 struct ShardIndexPart {
+  uint32_t incompatible_flags = 0;  // of the header
   std::vector<BlockInfo> blocks;
   // For each block, for each blob column of the shard, its ends as offsets in the file: sample_count u64 each.
   std::vector<uint64_t> ends;
+  // Where the shard's key table lies, if it has keys.
+  std::optional<TablePlace> keys;
 };
 
 class BlockBuffer;

@@ -36,6 +36,13 @@ absl::Status DatasetJob::StartJob(const std::string& text, JobIdentity identity,
   return absl::OkStatus();
 }
 
+absl::Status DatasetJob::StartAppend() {
+  SHARDKIT_ASSIGN_OR_RETURN(update_, DatasetUpdate::Begin(file_system_, directory_));
+  manifest_ = update_->before();
+  ++manifest_.generation;
+  return Begin();
+}
+
 absl::Status DatasetJob::CheckUsable() const {
   if (ended_) return FailedPrecondition(directory_, ": the dataset writer has ended");
   return broken_;
@@ -50,7 +57,7 @@ absl::Status DatasetJob::Broken(absl::Status status) {
 
 absl::Status DatasetJob::Append(const Sample& sample, std::optional<uint64_t> next_position) {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
-  if (job_->complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
+  if (complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
   const uint64_t next = next_position.value_or(next_position_ + 1);
   const absl::Status status = AppendSample(sample, next);
   if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Broken(status);
@@ -94,7 +101,7 @@ std::vector<SkippedSample> DatasetJob::TakeSkipped() {
 
 absl::Status DatasetJob::Record(JournalEntry entry) {
   stored_bytes_ += entry.shard.bytes;
-  SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
+  if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
   manifest_.shards.push_back(std::move(entry.shard));
   return absl::OkStatus();
 }
@@ -108,12 +115,12 @@ std::vector<std::string> DatasetJob::finished_shards() const {
 
 absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
-  if (!job_->complete()) {
+  if (!complete()) {
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
-    SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
+    if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
     SHARDKIT_RETURN_IF_ERROR(Broken(PublishIndexes()));
     // From here on the dataset is complete. Only cleaning up is left, which a later run can do.
-    SHARDKIT_RETURN_IF_ERROR(job_->Finish());
+    if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Finish());
   }
   ended_ = true;
   return DatasetSummary{manifest_, skipped_};
@@ -123,10 +130,12 @@ absl::Status DatasetJob::Abort() {
   if (std::exchange(ended_, true)) return absl::OkStatus();
   absl::Status status = DiscardOpen();
   if (job_) status.Update(job_->Abort());
+  if (update_) status.Update(update_->Abort());
   return status;
 }
 
 absl::Status DatasetJob::Suspend() {
+  if (update_) return Abort();
   if (std::exchange(ended_, true)) return absl::OkStatus();
   const absl::Status status = DiscardOpen();
   if (job_) job_->Suspend();

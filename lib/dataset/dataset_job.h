@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
 #include "shardkit/dataset_writer.h"
 
@@ -42,6 +43,11 @@ class DatasetJob : public DatasetWriter {
                     {.fingerprint = {}, .partition = options.partition, .partition_count = options.partition_count},
                     options.shard_size, options.resume, files);
   }
+
+  // Begins to append to the dataset in the directory: sets manifest_ to what it has, in the next generation.
+  absl::Status StartAppend();
+  // Null unless the job appends.
+  DatasetUpdate* update() const { return update_.get(); }
 
   // Implemented by each container. InvalidArgument from AppendSample means that nothing of the sample was written; any
   // other error means that the writer is broken. A file error while earlier samples are written may be InvalidArgument,
@@ -81,7 +87,8 @@ class DatasetJob : public DatasetWriter {
                         const JobFiles& files);
   absl::Status CheckUsable() const;
 
-  std::unique_ptr<JobDirectory> job_;
+  std::unique_ptr<JobDirectory> job_;      // null when the job appends
+  std::unique_ptr<DatasetUpdate> update_;  // null unless it does
   uint64_t resume_position_ = 0;
   uint64_t next_position_ = 0;
   uint64_t stored_bytes_ = 0;           // of finished shards

@@ -1,21 +1,23 @@
 #include "shardkit/dataset_reader.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
 #include "dataset/block_scanner.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
+#include "dataset/key_tables.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/shard_cache.h"
+#include "format/file_header.h"
 
 namespace shardkit {
 namespace {
-
-constexpr size_t kNoBlob = SIZE_MAX;
 
 class AnyDatasetReader : public DatasetReader {
  public:
@@ -33,6 +35,7 @@ class AnyDatasetReader : public DatasetReader {
       if (!manifest.ok()) return manifest.status();
       manifest_ = *std::move(manifest);
       OpenIndex(file_system);
+      if (!manifest_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, manifest_.segments);
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options));
       index_problem_ = "a single shard has no offset index";
@@ -46,17 +49,22 @@ class AnyDatasetReader : public DatasetReader {
     }
     sample_count_ = sample;
     OpenShardFunction open;
+    OpenFileFunction open_file;
     if (foreign_ != nullptr) {
       open = [foreign = foreign_.get(), read = ReadOptions(options)](size_t shard) {
         return foreign->OpenShard(shard, read);
       };
     } else {
       open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) {
-        return OpenNative(file_system, directory, shard, read);
+        return OpenNative(directory, shard,
+                          [&](const std::string& file) { return ShardReader::Open(file_system, file, read); });
+      };
+      open_file = [this, &file_system, directory, mode = options.mode](size_t shard) {
+        return OpenNative(directory, shard,
+                          [&](const std::string& file) { return file_system.OpenForReading(file, mode); });
       };
     }
-    shards_ = std::make_unique<ShardCache>(std::move(open), manifest_, columns_, options.columns.empty(),
-                                           options.max_open_shards);
+    shards_ = std::make_unique<ShardCache>(std::move(open), std::move(open_file), manifest_, columns_, options);
     return absl::OkStatus();
   }
 
@@ -66,6 +74,7 @@ class AnyDatasetReader : public DatasetReader {
   uint64_t sample_count() const override { return sample_count_; }
   const std::vector<Column>& columns() const override { return columns_; }
   std::string index_problem() const override { return index_problem_; }
+  std::string key_problem() const override { return keys_ ? keys_->problem() : std::string(); }
   std::string fallback_reason() const override { return shards_->fallback_reason(); }
 
   absl::StatusOr<Location> Locate(uint64_t sample) const override {
@@ -88,17 +97,16 @@ class AnyDatasetReader : public DatasetReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                             BlockBuffer* buffer) const override {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
-    if (index_ && blob_positions_[column] != kNoBlob) {
-      if (sample >= sample_count_) return Locate(sample).status();
+    if (index_ && columns_[column].is_blob() && sample < sample_count_) {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
-      if (place.begin != place.end) {
-        SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(place.shard));
+      if (place.kind == Place::kAbsent) return std::optional<std::string_view>();
+      if (place.kind == Place::kRecord) {
+        SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
         buffer->state().Pin(open);
-        auto value = open->reader->ReadRecord(place.begin, place.end, buffer);
+        auto value = open->ReadRecord(place.begin, place.end, buffer);
         if (!value.ok()) return DescribeSample(value.status(), sample, column);
         return std::optional<std::string_view>(*value);
       }
-      // The value is absent, or the shard has the column in pages.
     }
     SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
@@ -122,11 +130,24 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override {
     if (!manifest_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
-    for (size_t shard = 0; shard < manifest_.shards.size(); ++shard) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
-      buffer->state().Pin(open);
-      SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
-      if (local) return std::optional<uint64_t>(first_samples_[shard] + *local);
+    if (!keys_) return FindKeyInShards(0, manifest_.shards.size(), key, buffer);
+    const uint64_t hash = Hash64(key);
+    size_t shard = 0;
+    for (size_t i = 0; i < manifest_.segments.size(); ++i) {
+      const size_t shards_end = shard + manifest_.segments[i].shards;
+      std::optional<uint64_t> found;
+      SHARDKIT_ASSIGN_OR_RETURN(const bool complete,
+                                keys_->Find(i, hash, [&](uint64_t ordinal) -> absl::StatusOr<bool> {
+                                  const uint64_t sample = first_samples_[shard] + ordinal;
+                                  SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
+                                  if (has) found = sample;
+                                  return has;
+                                }));
+      if (!complete) {
+        SHARDKIT_ASSIGN_OR_RETURN(found, FindKeyInShards(shard, shards_end, key, buffer));
+      }
+      if (found) return found;
+      shard = shards_end;
     }
     return std::optional<uint64_t>();
   }
@@ -171,17 +192,43 @@ class AnyDatasetReader : public DatasetReader {
 
  private:
   struct Place {
+    // Elsewhere: the shard has no blob column of that name, and says what it has.
+    enum Kind : uint8_t { kAbsent, kRecord, kElsewhere } kind = kAbsent;
     size_t shard = 0;
+    uint32_t incompatible_flags = 0;
     uint64_t begin = 0;
     uint64_t end = 0;
   };
 
   absl::StatusOr<Place> FindRecord(uint64_t sample, size_t column) const {
-    SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->BlockOfSample(sample));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto record,
-                              index_->Record(block, static_cast<uint32_t>(sample - block.first_sample),
-                                             static_cast<uint32_t>(blob_positions_[column])));
-    return Place{block.shard, record.first, record.second};
+    SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, index_->BlockOfSample(sample));
+    Place place{.kind = Place::kElsewhere, .shard = block.shard, .incompatible_flags = block.entry.incompatible_flags};
+    const std::optional<uint32_t> position = index_->FindColumn(block, schema_positions_[column]);
+    if (!position) return place;
+    const auto local = static_cast<uint32_t>(sample - block.entry.first_sample);
+    SHARDKIT_ASSIGN_OR_RETURN(std::tie(place.begin, place.end), index_->Record(block, local, *position));
+    place.kind = place.begin == place.end ? Place::kAbsent : Place::kRecord;
+    return place;
+  }
+
+  absl::StatusOr<bool> HasKey(uint64_t sample, std::string_view key, BlockBuffer* buffer) const {
+    SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(sample));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(location.shard));
+    buffer->state().Pin(open);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto value,
+                              open->reader->ReadValue(location.local, *open->reader->schema().key_column(), buffer));
+    return value && *value == key;
+  }
+
+  absl::StatusOr<std::optional<uint64_t>> FindKeyInShards(size_t begin, size_t end, std::string_view key,
+                                                          BlockBuffer* buffer) const {
+    for (size_t shard = begin; shard < end; ++shard) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+      buffer->state().Pin(open);
+      SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
+      if (local) return std::optional<uint64_t>(first_samples_[shard] + *local);
+    }
+    return std::optional<uint64_t>();
   }
 
   absl::Status CheckColumn(size_t column) const {
@@ -195,10 +242,11 @@ class AnyDatasetReader : public DatasetReader {
                                                      columns_[column].name, "\")")));
   }
 
-  absl::StatusOr<std::unique_ptr<ShardReader>> OpenNative(FileSystem& file_system, const std::string& directory,
-                                                          size_t shard, const ReadOptions& options) const {
+  // `open` gets the path of the shard's file.
+  template <typename Open>
+  auto OpenNative(const std::string& directory, size_t shard, const Open& open) const -> decltype(open("")) {
     const std::string path = JoinPath(directory, manifest_.shards[shard].name);
-    absl::StatusOr<std::unique_ptr<ShardReader>> opened = ShardReader::Open(file_system, path, options);
+    auto opened = open(path);
     if (absl::IsNotFound(opened.status())) {
       return NotFound(path, ": shard ", shard, " of the manifest is missing; copy it again, or shardctl repair ",
                       directory, " -o OUT keeps the others");
@@ -206,23 +254,27 @@ class AnyDatasetReader : public DatasetReader {
     return opened;
   }
 
+  // The shard in which FindRecord has found a record. The index says what its header would: that the bytes there are a
+  // record as this version knows it.
+  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const Place& place) const {
+    const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags);
+    if (!known.ok()) return Annotate(known, JoinPath(path_, manifest_.shards[place.shard].name));
+    return shards_->GetForRecords(place.shard);
+  }
+
   void OpenIndex(FileSystem& file_system) {
-    const std::string path = JoinPath(path_, kIndexName);
-    auto index = IndexReader::Open(file_system, path);
-    if (!index.ok()) {
-      index_problem_ = absl::IsNotFound(index.status())
-                           ? StrCat(path, ": is missing; run shardctl index ", path_)
-                           : StrCat(ToStd(index.status().message()), "; run shardctl index ", path_);
+    if (manifest_.segments.empty() && !manifest_.shards.empty()) {
+      index_problem_ = StrCat(path_, ": ", kManifestName, " names no offset index; run shardctl index ", path_);
       return;
     }
-    const format::IndexHeader& header = (*index)->header();
-    if (header.dataset_hash != manifest_.dataset_hash() || header.sample_count != manifest_.samples() ||
-        header.block_count != manifest_.blocks() || header.shard_count != manifest_.shards.size() ||
-        header.blob_column_count != manifest_.schema.indexed_columns().size()) {
-      index_problem_ = StrCat(path, ": belongs to other shards than the manifest lists; run shardctl index ", path_);
-      return;
+    auto index = IndexReader::Open(file_system, path_, manifest_);
+    if (index.ok()) {
+      index_ = *std::move(index);
+    } else {
+      index_problem_ =
+          StrCat(ToStd(index.status().message()), absl::IsNotFound(index.status()) ? ": the index is missing" : "",
+                 "; run shardctl index ", path_);
     }
-    index_ = *std::move(index);
   }
 
   // Makes a manifest for a single shard. Returns the directory that the shard lies in.
@@ -245,11 +297,7 @@ class AnyDatasetReader : public DatasetReader {
       if (!position) return Annotate(NoSuchColumn(name, schema.columns()), path_);
       columns_.push_back(schema[*position]);
     }
-    for (const Column& column : columns_) {
-      const auto& blobs = schema.indexed_columns();
-      const auto found = std::ranges::find(blobs, *schema.Find(column.name));
-      blob_positions_.push_back(found == blobs.end() ? kNoBlob : static_cast<size_t>(found - blobs.begin()));
-    }
+    for (const Column& column : columns_) schema_positions_.push_back(*schema.Find(column.name));
     return absl::OkStatus();
   }
 
@@ -257,48 +305,47 @@ class AnyDatasetReader : public DatasetReader {
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
   Manifest manifest_;
   std::vector<Column> columns_;
-  std::vector<size_t> blob_positions_;   // for each column, its position among the manifest's blob columns
-  std::vector<uint64_t> first_samples_;  // per shard
+  std::vector<size_t> schema_positions_;  // for each column, its position in the manifest's schema
+  std::vector<uint64_t> first_samples_;   // per shard
   uint64_t sample_count_ = 0;
   std::unique_ptr<IndexReader> index_;
   std::string index_problem_;
+  std::unique_ptr<KeyTables> keys_;  // null where there are no segments
   std::unique_ptr<ShardCache> shards_;
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };
 
 absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory() const {
   std::vector<DatasetBlock> blocks;
-  if (index_) blocks.reserve(index_->header().block_count);
+  uint64_t next = 0;
+  if (index_) {
+    const auto contradiction = [this] {
+      return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
+    };
+    size_t shard = 0;
+    uint32_t number = 0;
+    SHARDKIT_RETURN_IF_ERROR(index_->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+      for (; shard < block.shard; ++shard) number = 0;
+      const uint64_t end = first_samples_[shard] + manifest_.shards[shard].samples;
+      if (block.shard != shard || block.entry.first_sample != next || next < first_samples_[shard] ||
+          block.entry.sample_count > end - std::min(end, next)) {
+        return contradiction();
+      }
+      blocks.push_back({static_cast<uint32_t>(shard), number++, next, block.entry.sample_count, block.entry.length});
+      next += block.entry.sample_count;
+      return absl::OkStatus();
+    }));
+    if (next != sample_count_) return contradiction();
+    return blocks;
+  }
   for (uint32_t shard = 0; shard < manifest_.shards.size(); ++shard) {
-    const uint64_t first_sample = first_samples_[shard];
-    if (index_) {
-      SHARDKIT_ASSIGN_OR_RETURN(const format::IndexShard entry, index_->Shard(shard));
-      // In a forged index shards could share blocks, which would make far more entries than the index has bytes.
-      if (entry.first_block != blocks.size()) {
-        return DataLoss(path_, ": the offset index contradicts itself at shard ", shard, "; run shardctl index ",
-                        path_);
-      }
-      for (uint64_t i = 0; i < entry.block_count; ++i) {
-        SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index_->Block(entry.first_block + i));
-        blocks.push_back({shard, static_cast<uint32_t>(i), block.first_sample, block.sample_count, block.length});
-      }
-    } else {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
-      for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
-        const BlockInfo& block = open->reader->blocks()[i];
-        blocks.push_back({shard, i, first_sample + block.first_sample, block.sample_count, block.length,
-                          open->reader->forward_only()});
-      }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+    for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
+      const BlockInfo& block = open->reader->blocks()[i];
+      blocks.push_back({shard, i, first_samples_[shard] + block.first_sample, block.sample_count, block.length,
+                        open->reader->forward_only()});
     }
   }
-  uint64_t next = 0;
-  for (const DatasetBlock& block : blocks) {
-    if (block.first_sample != next)
-      return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
-    next += block.sample_count;
-  }
-  if (next != sample_count_)
-    return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
   return blocks;
 }
 
@@ -328,7 +375,7 @@ absl::Status AnyDatasetReader::CopyFromPages(const CachedShard& open, std::span<
 absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
                                           BlockBuffer* buffer, std::span<std::string_view> values) const {
   SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
-  if (!index_ || blob_positions_[column] == kNoBlob) {
+  if (!index_ || !columns_[column].is_blob()) {
     return FailedPrecondition(
         path_, ": reading many values at once needs the offset index and a column of codec none; ", index_problem_);
   }
@@ -345,30 +392,39 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](size_t i) { return std::pair(samples[i], i); });
   std::vector<BlockBuffer>& buffers = buffer->state().batch;
+  std::vector<size_t> elsewhere;
   size_t batch = 0;
-  for (size_t begin = 0; begin < order.size(); ++batch) {
+  for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
     std::vector<size_t> present;
     for (; end < order.size() && places[order[end]].shard == places[order[begin]].shard; ++end) {
       const Place& place = places[order[end]];
-      if (place.begin == place.end) continue;
+      if (place.kind == Place::kElsewhere) elsewhere.push_back(order[end]);
+      if (place.kind != Place::kRecord) continue;
       ranges.emplace_back(place.begin, place.end);
       present.push_back(order[end]);
     }
-    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(places[order[begin]].shard));
+    begin = end;
+    if (present.empty()) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(places[present.front()]));
     if (buffers.size() <= batch) buffers.emplace_back();
     buffers[batch].state().Pin(open);
-    const size_t stored = open->columns[column];
-    if (stored != CachedShard::kMissing && open->reader->schema()[stored].is_paged()) {
-      SHARDKIT_RETURN_IF_ERROR(
-          CopyFromPages(*open, samples, std::span(order).subspan(begin, end - begin), column, &buffers[batch], values));
-      begin = end;
-      continue;
-    }
     std::vector<std::string_view> read(ranges.size());
-    SHARDKIT_RETURN_IF_ERROR(open->reader->ReadRecords(ranges, depth, &buffers[batch], read));
+    SHARDKIT_RETURN_IF_ERROR(open->ReadRecords(ranges, depth, &buffers[batch++], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];
+  }
+  for (size_t begin = 0; begin < elsewhere.size(); ++batch) {
+    size_t end = begin;
+    const size_t shard = places[elsewhere[begin]].shard;
+    while (end < elsewhere.size() && places[elsewhere[end]].shard == shard) ++end;
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+    if (open->columns[column] != CachedShard::kMissing) {
+      if (buffers.size() <= batch) buffers.emplace_back();
+      buffers[batch].state().Pin(open);
+      SHARDKIT_RETURN_IF_ERROR(
+          CopyFromPages(*open, samples, std::span(elsewhere).subspan(begin, end - begin), column, &buffers[batch], values));
+    }
     begin = end;
   }
   return absl::OkStatus();

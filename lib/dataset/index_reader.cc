@@ -1,202 +1,276 @@
 #include "dataset/index_reader.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
-#include "base/hash.h"
 #include "base/status_macros.h"
+#include "shardkit/schema.h"
 
 namespace shardkit {
 
 using format::IndexBlock;
-using format::IndexShard;
-using format::kIndexEntryBytes;
-using format::kIndexHeaderBytes;
-using format::kIndexPageBytes;
 
-absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(FileSystem& file_system, const std::string& path) {
-  std::unique_ptr<IndexReader> reader(new IndexReader());
-  reader->path_ = path;
-  SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, ReadMode::kMapped));
-  if (const auto mapped = reader->file_->Mapped()) {
-    reader->bytes_ = *mapped;
-  } else {
-    reader->memory_.resize(reader->file_->size());
-    SHARDKIT_RETURN_IF_ERROR(reader->file_->ReadAt(0, {reader->memory_.data(), reader->memory_.size()}));
-    reader->bytes_ = reader->memory_;
-  }
-  auto header = format::DecodeIndexHeader(reader->bytes_.substr(0, kIndexHeaderBytes), reader->bytes_.size());
-  SHARDKIT_RETURN_IF_ERROR(reader->file_->CheckMapped());
-  if (!header.ok()) return Annotate(header.status(), path);
-  reader->header_ = *header;
-  const std::string_view pages = reader->bytes_.substr(header->pages_offset());
-  const bool right = Hash64(pages) == header->pages_checksum;
-  SHARDKIT_RETURN_IF_ERROR(reader->file_->CheckMapped());
-  if (!right) return DataLoss(path, ": index: the checksum of the page checksums is wrong");
-  reader->checked_pages_ = std::vector<std::atomic<uint8_t>>(header->page_count());
-  return reader;
+namespace {
+
+constexpr uint32_t kMissing = UINT32_MAX;
+
+}  // namespace
+
+template <typename... Parts>
+absl::Status IndexReader::Damage(size_t segment, const Parts&... what) const {
+  return DataLoss(parts_[segment].path, ": index: ", what..., "; run shardctl index to make the index anew");
 }
 
-// A truncated file is reported in place of any result: everything read from the map may then be wrong.
 template <typename T>
-T IndexReader::Checked(T found) const {
-  SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
+T IndexReader::Checked(size_t segment, T found) const {
+  SHARDKIT_RETURN_IF_ERROR(parts_[segment].table->CheckMapped());
   return found;
 }
 
-absl::Status IndexReader::Touch(uint64_t offset, uint64_t length) const {
-  const uint64_t first = (offset - kIndexHeaderBytes) / kIndexPageBytes;
-  const uint64_t last = (offset + length - 1 - kIndexHeaderBytes) / kIndexPageBytes;
-  for (uint64_t page = first; page <= last; ++page) {
-    if (checked_pages_[page].load(std::memory_order_acquire) != 0) [[likely]]
-      continue;
-    const uint64_t begin = kIndexHeaderBytes + page * kIndexPageBytes;
-    const uint64_t size = std::min(kIndexPageBytes, header_.pages_offset() - begin);
-    if (Hash64(bytes_.substr(begin, size)) != LoadLittle<uint64_t>(bytes_.data() + header_.pages_offset() + 8 * page)) {
-      return DataLoss(path_, ": index page ", page, " at byte ", begin,
-                      ": checksum is wrong; run shardctl index to make the index anew");
-    }
-    checked_pages_[page].store(1, std::memory_order_release);
+absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(FileSystem& file_system, const std::string& directory,
+                                                               const Manifest& manifest) {
+  std::unique_ptr<IndexReader> reader(new IndexReader(manifest));
+  size_t shard = 0;
+  uint64_t sample = 0;
+  for (const Segment& segment : manifest.segments) {
+    SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(file_system, directory, segment));
+    part.first_shard = shard;
+    part.first_sample = sample;
+    shard += segment.shards;
+    sample += segment.samples;
+    reader->parts_.push_back(std::move(part));
   }
-  return absl::OkStatus();
+  return reader;
 }
 
-absl::StatusOr<IndexBlock> IndexReader::LoadBlock(uint64_t index) const {
-  if (index >= header_.block_count) return DataLoss(path_, ": index: block ", index, " lies past the table of blocks");
-  const uint64_t offset = header_.blocks_offset() + kIndexEntryBytes * index;
-  SHARDKIT_RETURN_IF_ERROR(Touch(offset, kIndexEntryBytes));
-  return format::LoadIndexBlock(bytes_.data() + offset);
+absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(FileSystem& file_system, const std::string& directory,
+                                                        const Segment& segment) const {
+  Part part;
+  part.path = JoinPath(directory, segment.index.name);
+  const auto other = [&] {
+    return DataLoss(part.path, ": the index belongs to other shards: it is not the one that ", kManifestName, " names");
+  };
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const RandomAccessFile> file,
+                            file_system.OpenForReading(part.path, ReadMode::kMapped));
+  const TablePlace place{0, file->size(), segment.index.root};
+  SHARDKIT_ASSIGN_OR_RETURN(part.table, PagedTable::Open(std::move(file), place, format::TableKind::kOffsetIndex));
+  SHARDKIT_RETURN_IF_ERROR(part.table->CheckMapped());
+  const format::TableTail& tail = part.table->tail();
+  if (tail.checksum != segment.index.checksum || tail.table_length != segment.index.bytes ||
+      tail.root_length() + format::kTableTailBytes != segment.index.root) {
+    return other();
+  }
+  auto root = format::DecodeIndexRoot(part.table->payload());
+  if (!root.ok()) return Annotate(root.status(), part.path);
+  part.root = *std::move(root);
+  if (part.root.shard_count != segment.shards || part.root.sample_count != segment.samples ||
+      part.root.block_count != segment.blocks) {
+    return other();
+  }
+  part.columns.assign(manifest_.schema.size(), kMissing);
+  for (uint32_t i = 0; i < part.root.columns.size(); ++i) {
+    if (const auto column = manifest_.schema.Find(part.root.columns[i])) part.columns[*column] = i;
+  }
+  return part;
 }
 
-absl::StatusOr<IndexShard> IndexReader::LoadShard(uint64_t index) const {
-  if (index >= header_.shard_count) return DataLoss(path_, ": index: shard ", index, " lies past the table of shards");
-  const uint64_t offset = header_.shards_offset() + kIndexEntryBytes * index;
-  SHARDKIT_RETURN_IF_ERROR(Touch(offset, kIndexEntryBytes));
-  return format::LoadIndexShard(bytes_.data() + offset);
-}
-
-absl::StatusOr<std::string_view> IndexReader::LoadShardName(const IndexShard& shard) const {
-  if (!RangeWithin(shard.name_offset, shard.name_length, header_.names_length) || shard.name_length == 0) {
-    return DataLoss(path_, ": index: a shard's name does not lie among the names");
+absl::StatusOr<IndexedBlock> IndexReader::Load(size_t segment, const TablePage& page, uint32_t i) const {
+  const Part& part = parts_[segment];
+  IndexedBlock block{.entry = format::LoadIndexBlock(page.bytes, i), .segment = segment, .page = page};
+  if (block.entry.shard >= part.root.shard_count || block.entry.layout >= part.root.layout_count() ||
+      block.entry.first_sample > part.root.sample_count) {
+    return Damage(segment, "page ", page.number, ": an entry lies past the segment's shards, lists or samples");
   }
-  const uint64_t offset = header_.names_offset() + shard.name_offset;
-  SHARDKIT_RETURN_IF_ERROR(Touch(offset, shard.name_length));
-  return bytes_.substr(offset, shard.name_length);
-}
-
-absl::StatusOr<IndexBlock> IndexReader::FindBlock(uint64_t sample) const {
-  uint64_t low = 0, high = header_.block_count;
-  while (high - low > 1) {
-    const uint64_t middle = low + (high - low) / 2;
-    const uint64_t offset = header_.blocks_offset() + kIndexEntryBytes * middle;
-    SHARDKIT_RETURN_IF_ERROR(Touch(offset, kIndexEntryBytes));
-    if (LoadLittle<uint64_t>(bytes_.data() + offset + 24) <= sample) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  if (header_.block_count == 0) return DataLoss(path_, ": index: has no blocks");
-  SHARDKIT_ASSIGN_OR_RETURN(const IndexBlock block, LoadBlock(low));
-  if (sample < block.first_sample || sample - block.first_sample >= block.sample_count ||
-      block.shard >= header_.shard_count) {
-    return DataLoss(path_, ": index: no block holds sample ", sample, "; run shardctl index to make the index anew");
-  }
+  block.shard = part.first_shard + block.entry.shard;
+  block.entry.first_sample += part.first_sample;
   return block;
 }
 
-absl::StatusOr<uint64_t> IndexReader::LoadEnd(uint64_t position) const {
-  if (position >= header_.sample_count * header_.blob_column_count) {
-    return DataLoss(path_, ": index: an entry lies past the table of ends");
-  }
-  const uint64_t offset = header_.ends_offset() + 8 * position;
-  SHARDKIT_RETURN_IF_ERROR(Touch(offset, 8));
-  return LoadLittle<uint64_t>(bytes_.data() + offset);
-}
-
-absl::Status IndexReader::LoadEnds(uint64_t position, std::span<uint64_t> ends) const {
-  if (ends.empty()) return absl::OkStatus();
-  if (!RangeWithin(position, ends.size(), header_.sample_count * header_.blob_column_count)) {
-    return DataLoss(path_, ": index: entries lie past the table of ends");
-  }
-  const uint64_t offset = header_.ends_offset() + 8 * position;
-  SHARDKIT_RETURN_IF_ERROR(Touch(offset, 8 * ends.size()));
-  for (size_t i = 0; i < ends.size(); ++i) ends[i] = LoadLittle<uint64_t>(bytes_.data() + offset + 8 * i);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::FindRecord(const IndexBlock& block, uint32_t local,
-                                                                      uint32_t blob_column) const {
-  const uint64_t first = block.ends_begin + uint64_t{blob_column} * block.sample_count;
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, LoadEnd(first + local));
-  uint64_t begin;
-  if (local > 0) {
-    SHARDKIT_ASSIGN_OR_RETURN(begin, LoadEnd(first + local - 1));
-  } else {
-    std::vector<uint64_t> last_ends(header_.blob_column_count);
-    for (uint32_t k = 0; k < header_.blob_column_count; ++k) {
-      const uint64_t last = block.ends_begin + uint64_t{k} * block.sample_count + block.sample_count - 1;
-      SHARDKIT_ASSIGN_OR_RETURN(last_ends[k], LoadEnd(last));
+absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
+  const auto behind = std::ranges::upper_bound(parts_, sample, {}, &Part::first_sample);
+  if (behind == parts_.begin()) return DataLoss("offset index: no segment holds sample ", sample);
+  const size_t segment = static_cast<size_t>(behind - parts_.begin()) - 1;
+  const Part& part = parts_[segment];
+  const uint64_t local = sample - part.first_sample;
+  const auto missing = [&] { return Damage(segment, "no block holds sample ", sample); };
+  if (part.table->page_count() == 0) return missing();
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t number, part.table->FindPage(local));
+  SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
+  const auto find = [&]() -> absl::StatusOr<IndexedBlock> {
+    const auto count = format::DecodeIndexPageHead(page.bytes);
+    if (!count.ok()) return Annotate(count.status(), part.path);
+    uint32_t low = 0, high = *count;
+    while (high - low > 1) {
+      const uint32_t middle = low + (high - low) / 2;
+      (format::LoadIndexBlock(page.bytes, middle).first_sample <= local ? low : high) = middle;
     }
-    begin = format::FirstRecordOffset(block.offset + block.front_length, last_ends, blob_column);
-    if (begin > end) begin = end;  // the column has no value in this block up to this sample
-  }
-  if (begin > end) return DataLoss(path_, ": index: a record ends before it begins");
-  return std::make_pair(begin, end);
+    SHARDKIT_ASSIGN_OR_RETURN(IndexedBlock block, Load(segment, page, low));
+    if (sample < block.entry.first_sample || sample - block.entry.first_sample >= block.entry.sample_count) {
+      return missing();
+    }
+    return block;
+  };
+  return Checked(segment, find());
 }
 
-absl::Status IndexReader::CheckTables() const {
-  if (header_.pages_offset() > kIndexHeaderBytes) {
-    SHARDKIT_RETURN_IF_ERROR(Touch(kIndexHeaderBytes, header_.pages_offset() - kIndexHeaderBytes));
-  }
-  if (bytes_
-          .substr(header_.names_offset() + header_.names_length,
-                  header_.pages_offset() - header_.names_offset() - header_.names_length)
-          .find_first_not_of('\0') != std::string_view::npos) {
-    return DataLoss(path_, ": index: padding before the page checksums is not zero");
-  }
-  uint64_t sample = 0, block_index = 0;
-  for (uint64_t s = 0; s < header_.shard_count; ++s) {
-    SHARDKIT_ASSIGN_OR_RETURN(const IndexShard shard, LoadShard(s));
-    if (shard.first_sample != sample || shard.first_block != block_index ||
-        shard.block_count > header_.block_count - block_index) {
-      return DataLoss(path_, ": index: entry of shard ", s, " does not follow from the one before");
-    }
-    for (uint64_t b = 0; b < shard.block_count; ++b, ++block_index) {
-      SHARDKIT_ASSIGN_OR_RETURN(const IndexBlock block, LoadBlock(block_index));
-      if (block.shard != s || block.first_sample != sample || block.sample_count == 0 ||
-          block.ends_begin != sample * header_.blob_column_count) {
-        return DataLoss(path_, ": index: entry of block ", block_index, " does not follow from the one before");
+absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const {
+  for (size_t segment = 0; segment < parts_.size(); ++segment) {
+    const PagedTable& table = *parts_[segment].table;
+    for (uint64_t number = 0; number < table.page_count(); ++number) {
+      SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, table.Page(number));
+      const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
+      if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
+      for (uint32_t i = 0; i < *count; ++i) {
+        SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, Checked(segment, Load(segment, page, i)));
+        SHARDKIT_RETURN_IF_ERROR(take(block));
       }
-      sample += block.sample_count;
     }
-    if (sample - shard.first_sample != shard.sample_count) {
-      return DataLoss(path_, ": index: shard ", s, " has another number of samples than its blocks");
-    }
-  }
-  if (sample != header_.sample_count || block_index != header_.block_count) {
-    return DataLoss(path_, ": index: the shards do not add up to the totals");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<IndexBlock> IndexReader::Block(uint64_t index) const { return Checked(LoadBlock(index)); }
-absl::StatusOr<IndexShard> IndexReader::Shard(uint64_t index) const { return Checked(LoadShard(index)); }
-absl::StatusOr<std::string_view> IndexReader::ShardName(const IndexShard& shard) const {
-  return Checked(LoadShardName(shard));
+std::vector<std::string> IndexReader::BlobColumns(const IndexedBlock& block) const {
+  const format::IndexRoot& root = parts_[block.segment].root;
+  std::vector<std::string> names;
+  for (const uint32_t column : root.layout(block.entry.layout)) names.push_back(root.columns[column]);
+  return names;
 }
-absl::StatusOr<IndexBlock> IndexReader::BlockOfSample(uint64_t sample) const { return Checked(FindBlock(sample)); }
-absl::StatusOr<uint64_t> IndexReader::End(uint64_t position) const { return Checked(LoadEnd(position)); }
-absl::Status IndexReader::Ends(uint64_t position, std::span<uint64_t> ends) const {
-  return Checked(LoadEnds(position, ends));
+
+std::optional<uint32_t> IndexReader::FindColumn(const IndexedBlock& block, size_t column) const {
+  const Part& part = parts_[block.segment];
+  const auto layout = part.root.layout(block.entry.layout);
+  const auto found = std::ranges::find(layout, part.columns[column]);
+  if (found == layout.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - layout.begin());
 }
-absl::Status IndexReader::CheckAll() const { return Checked(CheckTables()); }
-absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::Record(const IndexBlock& block, uint32_t local,
-                                                                  uint32_t blob_column) const {
-  return Checked(FindRecord(block, local, blob_column));
+
+// `number` counts the block's ends, column after column.
+absl::StatusOr<uint64_t> IndexReader::LoadEnd(const IndexedBlock& block, uint64_t number) const {
+  if (!RangeWithin(block.entry.ends_begin, 8 * (number + 1), block.page.bytes.size())) {
+    return Damage(block.segment, "page ", block.page.number, ": ends of a block lie past the page");
+  }
+  return LoadLittle<uint64_t>(block.page.bytes.data() + block.entry.ends_begin + 8 * number);
+}
+
+absl::StatusOr<std::pair<uint64_t, uint64_t>> IndexReader::Record(const IndexedBlock& block, uint32_t local,
+                                                                  uint32_t position) const {
+  const auto find = [&]() -> absl::StatusOr<std::pair<uint64_t, uint64_t>> {
+    const uint64_t count = block.entry.sample_count;
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, LoadEnd(block, position * count + local));
+    uint64_t begin;
+    if (local > 0) {
+      SHARDKIT_ASSIGN_OR_RETURN(begin, LoadEnd(block, position * count + local - 1));
+    } else {
+      std::vector<uint64_t> last_ends(parts_[block.segment].root.layout(block.entry.layout).size());
+      for (size_t k = 0; k < last_ends.size(); ++k) {
+        SHARDKIT_ASSIGN_OR_RETURN(last_ends[k], LoadEnd(block, k * count + count - 1));
+      }
+      begin = format::FirstRecordOffset(block.entry.offset + block.entry.front_length, last_ends, position);
+      if (begin > end) begin = end;  // the column has no value in this block up to this sample
+    }
+    if (begin > end) return Damage(block.segment, "a record ends before it begins");
+    return std::make_pair(begin, end);
+  };
+  return Checked(block.segment, find());
+}
+
+absl::StatusOr<std::vector<uint64_t>> IndexReader::Ends(const IndexedBlock& block) const {
+  const size_t columns = parts_[block.segment].root.layout(block.entry.layout).size();
+  std::vector<uint64_t> ends;
+  if (columns == 0) return ends;
+  const uint64_t count = columns * uint64_t{block.entry.sample_count};
+  SHARDKIT_RETURN_IF_ERROR(Checked(block.segment, LoadEnd(block, count - 1)).status());  // the others lie before it
+  ends.resize(count);
+  std::memcpy(ends.data(), block.page.bytes.data() + block.entry.ends_begin, 8 * count);
+  return Checked(block.segment, absl::StatusOr<std::vector<uint64_t>>(std::move(ends)));
+}
+
+absl::Status IndexReader::CheckPart(size_t segment) const {
+  const Part& part = parts_[segment];
+  SHARDKIT_RETURN_IF_ERROR(part.table->CheckAll());
+  const auto shards = std::span(manifest_.shards).subspan(part.first_shard, part.root.shard_count);
+  if (part.root.dataset_hash != HashShards(shards)) return Damage(segment, "is of other shards than the manifest's");
+  for (const std::string& name : part.root.columns) {
+    if (!manifest_.schema.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
+  }
+  // Lists and columns stand in the order in which the blocks need them.
+  uint32_t layouts = 0, columns = 0;
+  uint64_t sample = 0;
+  size_t shard = 0;
+  uint64_t blocks = 0, samples = 0;  // of that shard
+  const auto end_shard = [&] {
+    const bool right = shards[shard].blocks == blocks && shards[shard].samples == samples;
+    blocks = samples = 0;
+    ++shard;
+    return right;
+  };
+  std::optional<IndexBlock> before;
+  for (uint64_t number = 0; number < part.table->page_count(); ++number) {
+    SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
+    const auto count = format::DecodeIndexPageHead(page.bytes);
+    if (!count.ok()) return Annotate(count.status(), part.path);
+    const auto wrong = [&](uint32_t i, std::string_view what) {
+      return Damage(segment, "page ", number, ": block ", i, ": ", what);
+    };
+    uint64_t ends = format::kIndexPageHeadBytes + format::kIndexBlockBytes * *count;
+    for (uint32_t i = 0; i < *count; ++i) {
+      const IndexBlock block = format::LoadIndexBlock(page.bytes, i);
+      if (block.shard >= shards.size() || block.first_sample != sample || block.sample_count == 0 ||
+          (i == 0 && page.first != sample)) {
+        return wrong(i, "its entry does not follow from the one before");
+      }
+      while (shard < block.shard) {
+        if (!end_shard()) return wrong(i, "the shard before has other blocks or samples than the manifest says");
+      }
+      if (shard != block.shard) return wrong(i, "its entry does not follow from the one before");
+      const bool first = blocks == 0;
+      if (!first && (block.layout != before->layout || block.incompatible_flags != before->incompatible_flags)) {
+        return wrong(i, "flags or columns differ from those of the block before in its shard");
+      }
+      if (block.layout > layouts || block.layout >= part.root.layout_count()) {
+        return wrong(i, "its list of columns is not the next one");
+      }
+      const auto layout = part.root.layout(block.layout);
+      if (block.layout == layouts) {
+        ++layouts;
+        for (const uint32_t column : layout) {
+          if (column > columns) return wrong(i, "its columns are not the next ones");
+          columns = std::max(columns, column + 1);
+        }
+      }
+      const uint64_t end_count = layout.size() * uint64_t{block.sample_count};
+      if (block.ends_begin != (end_count == 0 ? 0 : ends) || end_count > (page.bytes.size() - ends) / 8) {
+        return wrong(i, "its ends do not follow those of the block before");
+      }
+      ends += 8 * end_count;
+      ++blocks;
+      samples += block.sample_count;
+      sample += block.sample_count;
+      before = block;
+    }
+    if (ends != page.bytes.size()) return Damage(segment, "page ", number, ": bytes after the last ends");
+  }
+  while (shard < shards.size()) {
+    if (!end_shard()) return Damage(segment, "a shard has other blocks or samples than the manifest says");
+  }
+  if (layouts != part.root.layout_count() || columns != part.root.columns.size()) {
+    return Damage(segment, "has columns or lists of columns that no block needs");
+  }
+  std::vector<std::vector<uint32_t>> lists;
+  for (size_t i = 0; i < layouts; ++i) lists.emplace_back(part.root.layout(i).begin(), part.root.layout(i).end());
+  std::ranges::sort(lists);
+  if (std::ranges::adjacent_find(lists) != lists.end()) return Damage(segment, "has a list of columns twice");
+  return absl::OkStatus();
+}
+
+absl::Status IndexReader::CheckAll() const {
+  for (size_t segment = 0; segment < parts_.size(); ++segment) {
+    SHARDKIT_RETURN_IF_ERROR(Checked(segment, CheckPart(segment)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace shardkit

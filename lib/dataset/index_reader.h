@@ -1,75 +1,91 @@
-// Reads dataset.idx through a memory map.
+// Reads the offset indexes of a dataset's segments (format-spec/spec.md, section 9.2), page by page.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "container/paged_table_reader.h"
 #include "format/index_layout.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
 
 namespace shardkit {
 
-// Thread-safe. Each page is checked when it is first used. DataLoss, naming the file, on damage, and when the file is
-// cut while it is open.
+// What the index says about a block. Valid while the IndexReader lives.
+struct IndexedBlock {
+  format::IndexBlock entry;  // first_sample counts in the dataset; entry.shard in the segment
+  size_t shard = 0;          // in the dataset
+  size_t segment = 0;
+  TablePage page;
+};
+
+// Thread-safe. Each page is checked when it is read. DataLoss, naming the file, on damage, and when the file is cut
+// while it is open. The files stay open, so another index may be published meanwhile.
 class IndexReader {
  public:
-  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& path);
+  // Opens the index of every segment. DataLoss, too, when a file is not the one that the manifest names. The manifest
+  // must outlive the reader.
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& directory,
+                                                           const Manifest& manifest);
 
-  const format::IndexHeader& header() const { return header_; }
+  // The block that holds `sample`, which must be below the manifest's samples().
+  absl::StatusOr<IndexedBlock> BlockOfSample(uint64_t sample) const;
 
-  // DataLoss when `index` is not below the header's count: it may come from another table.
-  absl::StatusOr<format::IndexBlock> Block(uint64_t index) const;
-  absl::StatusOr<format::IndexShard> Shard(uint64_t index) const;
-  absl::StatusOr<std::string_view> ShardName(const format::IndexShard& shard) const;
+  // Calls `take` for every block in order. Stops at the first error and returns it.
+  absl::Status ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const;
 
-  // The block that holds `sample`, which must be below the header's sample_count.
-  absl::StatusOr<format::IndexBlock> BlockOfSample(uint64_t sample) const;
+  const std::string& path(const IndexedBlock& block) const { return parts_[block.segment].path; }
 
-  // The record of sample `local` of a block in a blob column: bytes [first, second) of the shard's file. first equals
-  // second when the value is absent.
-  absl::StatusOr<std::pair<uint64_t, uint64_t>> Record(const format::IndexBlock& block, uint32_t local,
-                                                       uint32_t blob_column) const;
+  // The names of the blob columns of the block's shard, in the order of its schema.
+  std::vector<std::string> BlobColumns(const IndexedBlock& block) const;
 
-  // Entry `position` of the table of ends.
-  absl::StatusOr<uint64_t> End(uint64_t position) const;
+  // The position of a column among the blob columns of the block's shard; empty when it is none of them. `column` is a
+  // position in the manifest's schema.
+  std::optional<uint32_t> FindColumn(const IndexedBlock& block, size_t column) const;
 
-  // Fills `ends` with the entries from `position` on.
-  absl::Status Ends(uint64_t position, std::span<uint64_t> ends) const;
+  // The record of sample `local` of a block in the blob column at `position`: bytes [first, second) of the shard's
+  // file. first equals second when the value is absent.
+  absl::StatusOr<std::pair<uint64_t, uint64_t>> Record(const IndexedBlock& block, uint32_t local,
+                                                       uint32_t position) const;
 
-  // Checks every page and the relations among the tables.
+  // The ends of all blob columns of the block, one column after another.
+  absl::StatusOr<std::vector<uint64_t>> Ends(const IndexedBlock& block) const;
+
+  // Reads the indexes whole, and checks that each is what a writer would make for shards with the manifest's counts and
+  // hashes.
   absl::Status CheckAll() const;
 
  private:
-  IndexReader() = default;
-  absl::Status Touch(uint64_t offset, uint64_t length) const;
+  struct Part {
+    std::string path;
+    std::unique_ptr<PagedTable> table;
+    format::IndexRoot root;
+    std::vector<uint32_t> columns;  // for each column of the manifest's schema, its place in root.columns
+    size_t first_shard = 0;
+    uint64_t first_sample = 0;
+  };
 
-  // The public functions without the check whether the file was truncated.
-  absl::StatusOr<format::IndexBlock> LoadBlock(uint64_t index) const;
-  absl::StatusOr<format::IndexShard> LoadShard(uint64_t index) const;
-  absl::StatusOr<std::string_view> LoadShardName(const format::IndexShard& shard) const;
-  absl::StatusOr<format::IndexBlock> FindBlock(uint64_t sample) const;
-  absl::StatusOr<std::pair<uint64_t, uint64_t>> FindRecord(const format::IndexBlock& block, uint32_t local,
-                                                           uint32_t blob_column) const;
-  absl::StatusOr<uint64_t> LoadEnd(uint64_t position) const;
-  absl::Status LoadEnds(uint64_t position, std::span<uint64_t> ends) const;
-  absl::Status CheckTables() const;
+  explicit IndexReader(const Manifest& manifest) : manifest_(manifest) {}
+  absl::StatusOr<Part> OpenPart(FileSystem& file_system, const std::string& directory, const Segment& segment) const;
+  absl::StatusOr<IndexedBlock> Load(size_t segment, const TablePage& page, uint32_t i) const;
+  absl::StatusOr<uint64_t> LoadEnd(const IndexedBlock& block, uint64_t number) const;
+  absl::Status CheckPart(size_t segment) const;
+  template <typename... Parts>
+  absl::Status Damage(size_t segment, const Parts&... what) const;
+  // A file that was cut is reported in place of any result: everything read from its map may then be wrong.
   template <typename T>
-  T Checked(T found) const;
+  T Checked(size_t segment, T found) const;
 
-  std::string path_;
-  std::unique_ptr<RandomAccessFile> file_;
-  std::string memory_;  // the file's bytes where it cannot be mapped
-  std::string_view bytes_;
-  format::IndexHeader header_;
-  mutable std::vector<std::atomic<uint8_t>> checked_pages_;
+  const Manifest& manifest_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace shardkit

@@ -1,58 +1,70 @@
-// Writes dataset.idx, shard by shard, in memory proportional to the number of blocks.
+// Writes the offset index of one segment, shard by shard, in memory proportional to the number of its pages.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/hash.h"
 #include "container/shard_index_part.h"
 #include "format/index_layout.h"
+#include "format/paged_table.h"
+#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 #include "shardkit/schema.h"
 
 namespace shardkit {
 
-// One thread at a time. The blob columns of the dataset are known only after every shard has been added. So the ends
-// are first collected in dataset.ends.tmp, in the order of the shards' columns, and Finish puts them in order.
+// One thread at a time. Writes to dataset.idx.tmp.
 class IndexWriter {
  public:
   static absl::StatusOr<std::unique_ptr<IndexWriter>> Create(FileSystem& file_system, const std::string& directory);
   ~IndexWriter();
 
   // `schema` is the shard's.
-  absl::Status Add(const Schema& schema, ShardIndexPart part);
+  absl::Status Add(const Schema& schema, const ShardIndexPart& part);
 
-  // Completes and flushes the file, and renames it to dataset.idx. `manifest` has the shards in the order of Add.
-  absl::Status Finish(const Manifest& manifest);
+  // The same in pieces: EndShard after the shard's blocks. `columns` are the shard's blob columns. Of `block`, offset,
+  // length, front_length, sample_count, header_checksum and incompatible_flags are used.
+  absl::Status AddBlock(const std::vector<std::string>& columns, format::IndexBlock block,
+                        std::span<const uint64_t> ends);
+  void EndShard() { ++root_.shard_count; }
+
+  // Completes and flushes the file, and renames it to `name` in the directory. `shards` are those that were added.
+  absl::StatusOr<Segment> Finish(const std::string& name, std::span<const ManifestShard> shards);
+
+  // The table of the keys of these shards, which were added whole, made of those that they have, at `name` in the
+  // directory. Empty when they have none.
+  absl::StatusOr<std::optional<TableReference>> BuildKeys(const std::string& name,
+                                                          std::span<const ManifestShard> shards,
+                                                          const Cancellation* cancellation) const;
 
   absl::Status Abort();
 
  private:
-  struct Block {
-    BlockInfo info;
-    uint32_t shard = 0;
-  };
-
   IndexWriter() = default;
-  absl::Status AppendBody(std::string_view bytes);
   absl::Status EndPage();
-  absl::Status WriteEnds(const Schema& schema);
-  absl::Status WriteTables(const Manifest& manifest, std::string* names);
+  uint32_t Layout(const std::vector<std::string>& columns);
 
   FileSystem* file_system_ = nullptr;
   std::string directory_;
-  std::unique_ptr<WritableFile> ends_file_;
-  std::unique_ptr<WritableFile> file_;  // dataset.idx.tmp
-  std::vector<Block> blocks_;
-  std::vector<std::vector<std::string>> blob_names_;  // every distinct list of a shard's blob columns
-  std::vector<uint32_t> blob_names_of_shard_;
-  std::string page_;
-  std::string page_hashes_;
+  std::unique_ptr<WritableFile> file_;
+  std::unique_ptr<format::PagedTableWriter> table_;
+  format::IndexPageBuilder page_;
+  format::IndexRoot root_;
+  std::map<std::string, uint32_t> columns_;  // places in root_.columns
+  std::map<std::vector<std::string>, uint32_t> layouts_;
+  std::vector<std::optional<TablePlace>> keys_;  // of each shard that was added whole
 };
+
+// Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
+// manifest's generation, and with their keys. A dataset without shards gets no segment. `cancellation` may be null.
+absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest, const Cancellation* cancellation);
 
 }  // namespace shardkit

@@ -2,10 +2,12 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/json.h"
@@ -19,7 +21,6 @@ namespace shardkit {
 namespace {
 
 constexpr std::string_view kJournalName = ".shardkit-pack.journal";
-constexpr std::string_view kLockName = ".shardkit-pack.lock";
 constexpr std::string_view kJournalStart = "shardkit-pack-journal 1 ";
 constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 30;
 
@@ -79,7 +80,7 @@ bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content
 
 // Whether a job of any container has a file of this name beside its dataset: the lock, the journal, or the record.
 bool IsOfTheJob(std::string_view name) {
-  return name == kLockName || name.starts_with(kJournalName) || name.starts_with(kJobRecordName);
+  return name == kLockName || name == kMarkerName || name.starts_with(kJournalName) || name.starts_with(kJobRecordName);
 }
 
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
@@ -97,12 +98,10 @@ class OwnFiles final : public JobFiles {
   Name Recognize(std::string_view name) const override {
     if (name.ends_with(".tmp")) {
       const std::string_view final_name = name.substr(0, name.size() - 4);
-      return {IsShardName(final_name) || final_name == kIndexName || final_name == kManifestName ||
-                  final_name == "dataset.ends",
-              {}};
+      return {IsShardName(final_name) || GenerationOfTable(name).has_value() || final_name == kManifestName, {}};
     }
     if (IsShardName(name)) return {true, std::stoull(std::string(name))};
-    return {name == kIndexName, {}};
+    return {GenerationOfTable(name).has_value(), {}};
   }
 
   absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,
@@ -127,6 +126,39 @@ const JobFiles& NativeJobFiles() {
 
 JobFiles::Name JobDirectory::Recognize(std::string_view name) const {
   return IsOfTheJob(name) ? JobFiles::Name{true, {}} : files_.Recognize(name);
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> LockDirectory(FileSystem& file_system, const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system.Lock(JoinPath(directory, kLockName));
+  if (!absl::IsFailedPrecondition(lock.status())) return lock;
+  return Unavailable(directory, ": another run is writing a dataset there; wait until it ends");
+}
+
+std::optional<uint64_t> GenerationOfTable(std::string_view name) {
+  const bool temporary = name.ends_with(".tmp");
+  if (temporary) name.remove_suffix(4);
+  const auto skip = [&](std::string_view start) {
+    if (!name.starts_with(start)) return false;
+    name.remove_prefix(start.size());
+    return true;
+  };
+  if (!skip("dataset")) return std::nullopt;
+  std::optional<uint64_t> generation;
+  const auto skip_numbers = [&](char mark) {
+    while (name.size() > 1 && name[0] == mark && absl::ascii_isdigit(name[1])) {
+      name.remove_prefix(1);
+      uint64_t number = 0;
+      for (; !name.empty() && absl::ascii_isdigit(name[0]); name.remove_prefix(1)) {
+        number = 10 * std::min(number, UINT64_MAX / 20) + static_cast<uint64_t>(name[0] - '0');
+      }
+      if (!generation) generation = number;
+    }
+  };
+  skip_numbers('-');
+  if (!skip(".idx") && !skip(".keys")) return std::nullopt;
+  if (temporary) skip_numbers('.');
+  if (!name.empty()) return std::nullopt;
+  return temporary ? UINT64_MAX : generation.value_or(1);
 }
 
 std::string ShardName(size_t number) {
@@ -248,12 +280,7 @@ absl::Status JobDirectory::Prepare(bool resume) {
   SHARDKIT_RETURN_IF_ERROR(MakeDirectory());
   // Looks first without the lock, so that a refused run leaves a lock file only where there was a job before.
   SHARDKIT_RETURN_IF_ERROR(LookAround(resume).status());
-  absl::StatusOr<std::unique_ptr<FileLock>> lock = file_system.Lock(Path(kLockName));
-  if (absl::IsFailedPrecondition(lock.status())) {
-    return Unavailable(directory_, ": another run is writing a dataset there; wait until it ends");
-  }
-  if (!lock.ok()) return lock.status();
-  lock_ = *std::move(lock);
+  SHARDKIT_ASSIGN_OR_RETURN(lock_, LockDirectory(file_system, directory_));
 
   // Looks again with the lock: another run may have ended meanwhile, and its shards must not be taken for leftovers.
   const absl::StatusOr<bool> journal_exists = LookAround(resume);

@@ -19,6 +19,18 @@
 
 namespace shardkit {
 
+inline constexpr std::string_view kLockName = ".shardkit-pack.lock";
+// Marks a dataset that is being changed (see DatasetUpdate).
+inline constexpr std::string_view kMarkerName = ".shardkit-pack.change";
+
+// The lock of a directory in which a dataset is written. Its holder removes the file kLockName. Unavailable when
+// another one holds it.
+absl::StatusOr<std::unique_ptr<FileLock>> LockDirectory(FileSystem& file_system, const std::string& directory);
+
+// The generation of a dataset's table by its name: 1 for dataset.idx, 7 for dataset-7.idx and dataset-7-1.idx, and
+// UINT64_MAX for the temporary file of one. Empty for another name.
+std::optional<uint64_t> GenerationOfTable(std::string_view name);
+
 // "00000042.shard"
 std::string ShardName(size_t number);
 

@@ -17,6 +17,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "format/paged_table.h"
 
 namespace shardkit {
 namespace {
@@ -66,6 +67,18 @@ std::string FormatColumn(const Column& column) {
   }
   out += column.metadata.empty() ? "}" : "}}";
   return out;
+}
+
+std::string FormatReference(std::string_view key, const TableReference& reference) {
+  return StrCat(", \"", key, "\": {\"name\": ", Quote(reference.name), ", \"bytes\": ", reference.bytes,
+                ", \"root\": ", reference.root, ", \"checksum\": \"", Hex64(reference.checksum), "\"}");
+}
+
+std::string FormatSegment(const Segment& segment) {
+  std::string out = StrCat("    {\"shards\": ", segment.shards, ", \"samples\": ", segment.samples,
+                           ", \"blocks\": ", segment.blocks, FormatReference("index", segment.index));
+  if (segment.keys) out += FormatReference("keys", *segment.keys);
+  return out + "}";
 }
 
 // The parsing functions below throw simdjson_error or Malformed, which ParseManifest turns into DataLoss, or Newer,
@@ -220,6 +233,53 @@ ManifestShard ParseShard(object fields) {
   return shard;
 }
 
+TableReference ParseReference(object fields) {
+  TableReference reference;
+  Keys keys;
+  for (auto field : fields) {
+    const std::string_view key = keys.Note(field.unescaped_key().value());
+    if (key == "name") {
+      reference.name = std::string(ToString(field.value()));
+    } else if (key == "bytes") {
+      reference.bytes = ToCount(field.value());
+    } else if (key == "root") {
+      reference.root = ToCount(field.value());
+    } else if (key == "checksum") {
+      std::array<uint8_t, 8> digits;
+      if (!FromHexDigits(ToString(field.value()), digits)) {
+        throw Malformed{"a table's checksum is not 16 lower-case hexadecimal digits"};
+      }
+      for (const uint8_t digit : digits) reference.checksum = reference.checksum << 8 | digit;
+    }
+  }
+  keys.Check({"name", "bytes", "root", "checksum"});
+  if (reference.root < format::kTableTailBytes || reference.root > reference.bytes) {
+    throw Malformed{StrCat("a table of ", reference.bytes, " bytes cannot have a root of ", reference.root)};
+  }
+  return reference;
+}
+
+Segment ParseSegment(object fields) {
+  Segment segment;
+  Keys keys;
+  for (auto field : fields) {
+    const std::string_view key = keys.Note(field.unescaped_key().value());
+    if (key == "shards") {
+      segment.shards = ToCount(field.value());
+    } else if (key == "samples") {
+      segment.samples = ToCount(field.value());
+    } else if (key == "blocks") {
+      segment.blocks = ToCount(field.value());
+    } else if (key == "index") {
+      segment.index = ParseReference(field.value().get_object());
+    } else if (key == "keys") {
+      segment.keys = ParseReference(field.value().get_object());
+    }
+  }
+  keys.Check({"shards", "samples", "blocks", "index"});
+  return segment;
+}
+
 // Whether `name` is a relative path that stays inside the dataset's directory.
 bool IsSafeName(std::string_view name) {
   while (true) {
@@ -272,12 +332,15 @@ void CheckFeatures(document& json) {
 // Everything but "format", "version" and "features".
 Manifest ParseContent(document& json, Totals* totals) {
   Manifest manifest;
+  manifest.generation = 0;
   std::vector<Column> columns;
   Keys keys;
   json.rewind();
   for (auto field : json.get_object()) {
     const std::string_view key = keys.Note(field.unescaped_key().value());
-    if (key == "samples") {
+    if (key == "generation") {
+      manifest.generation = ToCount(field.value());
+    } else if (key == "samples") {
       totals->samples = ToCount(field.value());
     } else if (key == "bytes") {
       totals->bytes = ToCount(field.value());
@@ -287,31 +350,59 @@ Manifest ParseContent(document& json, Totals* totals) {
       for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
     } else if (key == "metadata") {
       manifest.metadata = ToMetadata(field.value().get_object());
+    } else if (key == "segments") {
+      for (auto element : field.value().get_array()) manifest.segments.push_back(ParseSegment(element.get_object()));
     } else if (key == "shards") {
       for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
     }
   }
   if (json.current_location().error() != simdjson::OUT_OF_BOUNDS) throw Malformed{"bytes follow its end"};
-  keys.Check({"samples", "bytes", "blocks", "columns", "metadata", "shards"});
+  keys.Check({"generation", "samples", "bytes", "blocks", "columns", "metadata", "segments", "shards"});
+  if (manifest.generation == 0) throw Malformed{"\"generation\" is 0"};
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) throw Malformed{StrCat("columns: ", ToStd(schema.status().message()))};
   manifest.schema = *std::move(schema);
   return manifest;
 }
 
-absl::Status CheckNames(const std::vector<ManifestShard>& shards) {
+absl::Status CheckNames(const Manifest& manifest) {
   std::vector<std::string_view> names;
-  names.reserve(shards.size());
-  for (size_t i = 0; i < shards.size(); ++i) {
-    names.push_back(shards[i].name);
-    if (IsSafeName(shards[i].name)) continue;
-    return DataLoss("manifest: shard ", i, ": name ", Quote(shards[i].name),
-                    " would lead out of the dataset's directory");
+  names.reserve(manifest.shards.size());
+  for (const ManifestShard& shard : manifest.shards) names.push_back(shard.name);
+  for (const Segment& segment : manifest.segments) {
+    names.push_back(segment.index.name);
+    if (segment.keys) names.push_back(segment.keys->name);
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (IsSafeName(names[i])) continue;
+    return DataLoss("manifest: ", i < manifest.shards.size() ? StrCat("shard ", i) : "a table", ": name ",
+                    Quote(names[i]), " would lead out of the dataset's directory");
   }
   if (!std::ranges::is_sorted(names)) std::ranges::sort(names);  // writers number them
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return absl::OkStatus();
-  return DataLoss("manifest: lists the shard ", Quote(*twice), " twice");
+  return DataLoss("manifest: lists the file ", Quote(*twice), " twice");
+}
+
+// Each segment's counts are those of its shards, and the segments cover all shards.
+absl::Status CheckSegments(const Manifest& manifest) {
+  size_t shard = 0;
+  for (size_t i = 0; i < manifest.segments.size(); ++i) {
+    const Segment& segment = manifest.segments[i];
+    if (segment.shards == 0 || segment.shards > manifest.shards.size() - shard) {
+      return DataLoss("manifest: segment ", i, ": ", segment.shards, " shards are not as many as there can be");
+    }
+    uint64_t samples = 0, blocks = 0;
+    for (const size_t end = shard + segment.shards; shard < end; ++shard) {
+      samples += manifest.shards[shard].samples;
+      blocks += manifest.shards[shard].blocks;
+    }
+    if (samples != segment.samples || blocks != segment.blocks) {
+      return DataLoss("manifest: segment ", i, ": samples or blocks are not the sums over its shards");
+    }
+  }
+  if (shard == manifest.shards.size() || manifest.segments.empty()) return absl::OkStatus();
+  return DataLoss("manifest: the segments leave out the shards from ", shard, " on");
 }
 
 }  // namespace
@@ -334,17 +425,25 @@ uint64_t Manifest::blocks() const {
   return sum;
 }
 
-uint64_t Manifest::dataset_hash() const {
+uint64_t Manifest::dataset_hash() const { return HashShards(shards); }
+
+uint64_t HashShards(std::span<const ManifestShard> shards) {
   std::string hashes;
   for (const ManifestShard& shard : shards) AppendLittle(hashes, shard.content_hash);
   return Hash64(hashes);
 }
 
+std::string NameInGeneration(std::string_view name, uint64_t generation) {
+  if (generation == 1) return std::string(name);
+  const size_t dot = name.rfind('.');
+  return StrCat(name.substr(0, dot), "-", generation, name.substr(dot));
+}
+
 std::string FormatManifest(const Manifest& manifest) {
-  std::string out =
-      StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion,
-             ",\n  \"features\": [],\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
-             ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
+  std::string out = StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion,
+                           ",\n  \"features\": [],\n  \"generation\": ", manifest.generation,
+                           ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
+                           ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     out += StrCat(FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
@@ -355,7 +454,11 @@ std::string FormatManifest(const Manifest& manifest) {
     out += StrCat(first ? "\n    " : ",\n    ", Quote(name), ": ", Quote(value));
     first = false;
   }
-  out += first ? "},\n  \"shards\": [\n" : "\n  },\n  \"shards\": [\n";
+  out += first ? "},\n  \"segments\": [" : "\n  },\n  \"segments\": [";
+  for (size_t i = 0; i < manifest.segments.size(); ++i) {
+    out += StrCat(i == 0 ? "\n" : ",\n", FormatSegment(manifest.segments[i]));
+  }
+  out += manifest.segments.empty() ? "],\n  \"shards\": [\n" : "\n  ],\n  \"shards\": [\n";
   for (size_t i = 0; i < manifest.shards.size(); ++i) {
     const ManifestShard& shard = manifest.shards[i];
     out += StrCat("    {\"name\": ", Quote(shard.name), ", \"bytes\": ", shard.bytes, ", \"samples\": ", shard.samples,
@@ -393,7 +496,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   } catch (const Newer& newer) {
     return Unimplemented("manifest: ", newer.what, " to this version: read the dataset with a newer one");
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckNames(manifest.shards));
+  SHARDKIT_RETURN_IF_ERROR(CheckNames(manifest));
   Totals counted;
   bool fits = true;
   for (const ManifestShard& shard : manifest.shards) {
@@ -404,6 +507,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   if (!fits || counted != listed) {
     return DataLoss("manifest: samples, bytes or blocks are not the sums over its shards");
   }
+  SHARDKIT_RETURN_IF_ERROR(CheckSegments(manifest));
   return manifest;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "base/errors.h"
@@ -17,6 +19,8 @@
 #include "dataset/dataset_job.h"
 #include "dataset/index_writer.h"
 #include "dataset/schema_mapper.h"
+#include "dataset/segments.h"
+#include "dataset/shard_collector.h"
 
 namespace shardkit {
 namespace {
@@ -95,6 +99,7 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   absl::Status Start(const Schema& schema) {
+    if (options_.append) return StartAppending(schema);
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     SHARDKIT_RETURN_IF_ERROR(UseSchema());
     // Refused here, rather than when the first shard has been filled.
@@ -140,8 +145,9 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status TakeUp(const JournalEntry& entry) override {
     Schema schema;
-    SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(file_system_, Path(entry.shard.name), &schema));
-    SHARDKIT_RETURN_IF_ERROR(index_->Add(schema, std::move(part)));
+    SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart part,
+                              ReadShardIndexPart(file_system_, Path(entry.shard.name), &schema));
+    SHARDKIT_RETURN_IF_ERROR(index_->Add(schema, part));
     return mapper_.Start(schema, options_.codecs);
   }
 
@@ -150,13 +156,20 @@ class NativeDatasetWriter final : public DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(Dispatch());
     while (!in_flight_.empty()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
     SHARDKIT_RETURN_IF_ERROR(FinishShard());
+    if (update() == nullptr) {
+      manifest_.metadata = options_.shard.metadata;
+    } else if (manifest_.shards.size() == update()->before().shards.size()) {
+      return absl::OkStatus();  // nothing was appended
+    } else {
+      KeepCommon(options_.shard.metadata, &manifest_.metadata);
+    }
     manifest_.schema = mapper_.schema();
-    manifest_.metadata = options_.shard.metadata;
     return absl::OkStatus();
   }
 
   absl::Status PublishIndexes() override {
-    SHARDKIT_RETURN_IF_ERROR(index_->Finish(manifest_));
+    if (update() != nullptr) return PublishAppended();
+    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_, options_.cancellation));
     return PublishManifest(file_system_, directory_, manifest_);
   }
 
@@ -171,6 +184,56 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
  private:
+  absl::Status StartAppending(const Schema& schema) {
+    if (options_.resume) return InvalidArgument(directory_, ": an append cannot be resumed: it begins anew");
+    SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
+    SHARDKIT_RETURN_IF_ERROR(StartAppend());
+    first_number_ = update()->next_number() - manifest_.shards.size();
+    options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
+    // The codec of a column that is there already is the dataset's.
+    std::map<std::string, Codec> codecs = options_.codecs;
+    for (const Column& column : manifest_.schema.columns()) codecs[column.name] = column.codec;
+    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, codecs));
+    auto merged = MergeSchemas(manifest_.schema, mapper_.schema());
+    if (!merged.ok()) {
+      return InvalidArgument(directory_, ": the samples do not fit its columns: ", ToStd(merged.status().message()));
+    }
+    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*merged, codecs));
+    return UseSchema();
+  }
+
+  absl::Status PublishAppended() {
+    SHARDKIT_RETURN_IF_ERROR(update()->CheckUnchanged());  // before a table of another writer could be replaced
+    const Manifest& before = update()->before();
+    const auto appended = std::span<const ManifestShard>(manifest_.shards).subspan(before.shards.size());
+    if (appended.empty()) {
+      manifest_.generation = before.generation;
+      SHARDKIT_RETURN_IF_ERROR(index_->Abort());
+      return update()->Abort();
+    }
+    if (before.segments.empty() && !before.shards.empty()) {
+      SHARDKIT_RETURN_IF_ERROR(index_->Abort());  // a dataset without indexes stays one
+    } else {
+      SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
+                                index_->Finish(NameInGeneration(kIndexName, manifest_.generation), appended));
+      SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation),
+                                                                appended, options_.cancellation));
+      manifest_.segments.push_back(std::move(segment));
+      SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, &manifest_));
+    }
+    return update()->Publish(manifest_);
+  }
+
+  // The name of the next shard. In a dataset that is appended to, it must be free.
+  absl::StatusOr<std::string> NextShard() const {
+    std::string name = ShardName(first_number_ + manifest_.shards.size());
+    if (update() == nullptr) return name;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool taken, Exists(file_system_, Path(name)));
+    if (!taken) return name;
+    return absl::AbortedError(StrCat(Path(name), ": is there already, and ", kManifestName, " does not name it: ",
+                                     "another run writes there, or the file is a foreign one; nothing was appended"));
+  }
+
   // Null when no hash was asked for.
   absl::StatusOr<std::unique_ptr<NamedHash>> NewSha256() const {
     if (!options_.sha256) return nullptr;
@@ -260,7 +323,8 @@ class NativeDatasetWriter final : public DatasetJob {
     if (!file_) {
       SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
-      const std::string path = Path(ShardName(manifest_.shards.size()));
+      SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard());
+      const std::string path = Path(file_name_);
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
       SHARDKIT_ASSIGN_OR_RETURN(
           file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256)));
@@ -306,12 +370,8 @@ class NativeDatasetWriter final : public DatasetJob {
     if (!file_) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish(options_.cancellation));
     JournalEntry entry;
-    entry.shard = {ShardName(manifest_.shards.size()),
-                   summary.file_length,
-                   summary.sample_count,
-                   summary.block_count,
-                   summary.content_hash,
-                   file_->sha256()};
+    entry.shard = {file_name_,          summary.file_length,  summary.sample_count,
+                   summary.block_count, summary.content_hash, file_->sha256()};
     entry.next_position = written_position_;
     entry.skipped = std::exchange(skipped_in_shard_, {});
     SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));
@@ -322,7 +382,7 @@ class NativeDatasetWriter final : public DatasetJob {
   // Bounds the memory of the key index and of the ends while a shard of tiny samples is written.
   static constexpr uint64_t kMaxSamplesBySize = uint64_t{1} << 20;
 
-  const DatasetWriterOptions options_;
+  DatasetWriterOptions options_;
   const bool builder_limited_;  // shards end by the builder's samples and bytes, not by stored bytes
 
   SchemaMapper mapper_;
@@ -337,6 +397,8 @@ class NativeDatasetWriter final : public DatasetJob {
   uint64_t shard_raw_bytes_ = 0;
 
   std::deque<InFlight> in_flight_;
+  size_t first_number_ = 0;  // of the shard names, less the dataset's first shards
+  std::string file_name_;
   std::unique_ptr<ShardFileWriter> file_;
   Schema file_schema_;
   uint64_t written_position_ = 0;

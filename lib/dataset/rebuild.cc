@@ -8,10 +8,12 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/sha256.h"
+#include "dataset/dataset_update.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_merge.h"
 #include "dataset/job_directory.h"
 #include "dataset/job_record.h"
+#include "dataset/segments.h"
 #include "dataset/shard_collector.h"
 #include "shardkit/dataset_writer.h"
 
@@ -51,13 +53,8 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
-}  // namespace
-
-absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system, directory));
-  if (unfinished) {
-    return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
-  }
+// RebuildIndex with the lock.
+absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   std::vector<ManifestShard> shards;  // names, and what only a manifest says
   const absl::StatusOr<Manifest> old = ReadManifest(file_system, directory);
@@ -73,8 +70,10 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     if (shards.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
   }
-  for (const std::string_view leftover : {"dataset.idx.tmp", "dataset.ends.tmp", "dataset.json.tmp"}) {
-    SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, leftover)));
+  for (const DirectoryEntry& entry : entries) {
+    const std::optional<uint64_t> generation = GenerationOfTable(entry.name);
+    if (generation != UINT64_MAX && entry.name != StrCat(kManifestName, ".tmp")) continue;
+    SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, entry.name)));
   }
   ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
@@ -89,7 +88,39 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  return collector.Publish();
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, nullptr));
+  const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
+  SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system, directory, manifests));
+  return manifest;
+}
+
+}  // namespace
+
+absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system, directory));
+  if (unfinished) {
+    return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
+  }
+  // Looks first without the lock, so that no lock file is left where there is no dataset.
+  SHARDKIT_RETURN_IF_ERROR(file_system.List(directory).status());
+  SHARDKIT_ASSIGN_OR_RETURN(const auto lock, LockDirectory(file_system, directory));
+  auto manifest = Rebuild(file_system, directory);
+  const absl::Status unlocked = RemoveIfThere(file_system, JoinPath(directory, kLockName));
+  if (manifest.ok()) SHARDKIT_RETURN_IF_ERROR(unlocked);
+  return manifest;
+}
+
+absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
+  Manifest manifest = update->before();
+  if (manifest.segments.size() < 2) {
+    SHARDKIT_RETURN_IF_ERROR(update->Abort());
+    return manifest;
+  }
+  ++manifest.generation;
+  SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, 0, manifest.segments.size(), &manifest));
+  SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
+  return manifest;
 }
 
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
@@ -132,7 +163,7 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
     }
     collector.Describe(schema, metadata);
   }
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish());
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(nullptr, cancellation));
   SHARDKIT_RETURN_IF_ERROR(job->Finish());
   return manifest;
 }

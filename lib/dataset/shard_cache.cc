@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
+#include "container/record_reader.h"
 
 namespace shardkit {
 namespace {
@@ -78,14 +79,38 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
   return absl::OkStatus();
 }
 
-ShardCache::ShardCache(OpenShardFunction open, const Manifest& manifest, const std::vector<Column>& columns,
-                       bool all_columns, size_t max_open)
+absl::StatusOr<std::string_view> CachedShard::ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const {
+  return reader ? reader->ReadRecord(begin, end, buffer) : ReadRecordAt(*file, options, begin, end, buffer);
+}
+
+absl::Status CachedShard::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
+                                      BlockBuffer* buffer, std::span<std::string_view> values) const {
+  return reader ? reader->ReadRecords(places, depth, buffer, values)
+                : ReadRecordsAt(*file, options, places, depth, buffer, values);
+}
+
+ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const Manifest& manifest,
+                       const std::vector<Column>& columns, const DatasetOptions& options)
     : open_(std::move(open)),
+      open_file_(std::move(open_file)),
+      options_(options),
       manifest_(manifest),
       columns_(columns),
-      all_columns_(all_columns),
-      max_open_(std::max<size_t>(max_open, 1)),
+      all_columns_(options.columns.empty()),
+      max_open_(std::max<size_t>(options.max_open_shards, 1)),
       slots_(manifest.shards.size()) {}
+
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(size_t shard) const {
+  auto open = std::make_shared<CachedShard>();
+  open->options = options_;
+  SHARDKIT_ASSIGN_OR_RETURN(open->file, open_file_(shard));
+  if (open->file->size() != manifest_.shards[shard].bytes) {
+    return DataLoss(open->file->path(), ": is not shard ", shard, " of the manifest: it has ", open->file->size(),
+                    " bytes, not ", manifest_.shards[shard].bytes,
+                    "; run shardctl index on the dataset if it was replaced on purpose");
+  }
+  return open;
+}
 
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard) const {
   const ManifestShard& entry = manifest_.shards[shard];
@@ -110,21 +135,31 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard
   return open;
 }
 
-absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard) {
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard) { return Find(shard, false); }
+
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::GetForRecords(size_t shard) { return Find(shard, true); }
+
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Find(size_t shard, bool for_records) {
   {
     std::lock_guard lock(mutex_);
     Slot& slot = slots_[shard];
-    if (slot.open) [[likely]] {
+    if (slot.open && (for_records || slot.open->reader)) [[likely]] {
       if (slot.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot.use);
       return slot.open;
     }
   }
   // Opened outside the lock: two threads may open the same shard at once, and one of the two readers is dropped.
-  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, Open(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, for_records ? OpenFile(shard) : Open(shard));
   std::lock_guard lock(mutex_);
   Slot& slot = slots_[shard];
-  if (slot.open) return slot.open;
-  if (fallback_reason_.empty()) fallback_reason_ = open->reader->fallback_reason();
+  if (slot.open && (for_records || slot.open->reader)) return slot.open;
+  if (fallback_reason_.empty()) {
+    fallback_reason_ = open->reader ? open->reader->fallback_reason() : open->file->fallback_reason();
+  }
+  if (slot.open) {  // for its records alone; who uses it keeps it
+    slot.open = open;
+    return open;
+  }
   in_use_.push_front(shard);  // first: it may throw
   slot.use = in_use_.begin();
   slot.open = open;

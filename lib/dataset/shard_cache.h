@@ -6,7 +6,10 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,13 +18,20 @@
 namespace shardkit {
 
 struct CachedShard {
-  std::unique_ptr<ShardReader> reader;
+  std::unique_ptr<ShardReader> reader;     // null where the shard is open for its records alone
+  std::unique_ptr<RandomAccessFile> file;  // null where there is a reader
+  ReadOptions options;                     // of `file`
   // For each column that is read from the dataset: its position in the shard's schema, or kMissing.
   std::vector<size_t> columns;
   // The positions that are not missing, for ReadBlock.
   std::vector<size_t> wanted;
 
   static constexpr size_t kMissing = SIZE_MAX;
+
+  // As those of ShardReader. They need no reader.
+  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const;
+  absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
+                           std::span<std::string_view> values) const;
 
   // Reads a block into *buffer; *view has the dataset's columns. With `damage`, works like ShardReader::SalvageBlock.
   absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage = nullptr) const;
@@ -30,21 +40,33 @@ struct CachedShard {
 // Opens shard `i` of a manifest. NotFound when its file is missing.
 using OpenShardFunction = std::function<absl::StatusOr<std::unique_ptr<ShardReader>>(size_t i)>;
 
+// Opens the file of shard `i` of a manifest, and nothing else. NotFound when it is missing.
+using OpenFileFunction = std::function<absl::StatusOr<std::unique_ptr<RandomAccessFile>>(size_t i)>;
+
 // Thread-safe. When too many shards are open, the least recently used one is dropped. It is closed once nobody uses it.
 class ShardCache {
  public:
-  ShardCache(OpenShardFunction open, const Manifest& manifest, const std::vector<Column>& columns, bool all_columns,
-             size_t max_open);
+  // `open_file` is for GetForRecords. Of `options`, those of the reading and of the columns are used.
+  ShardCache(OpenShardFunction open, OpenFileFunction open_file, const Manifest& manifest,
+             const std::vector<Column>& columns, const DatasetOptions& options);
 
   // Opens the shard if it is not open, and checks that it is the one that the manifest lists.
   absl::StatusOr<std::shared_ptr<const CachedShard>> Get(size_t shard);
+
+  // A shard of which only records are to be read, whose incompatible flags are known. If it is not open yet, opens its
+  // file and compares only its length with the manifest's.
+  absl::StatusOr<std::shared_ptr<const CachedShard>> GetForRecords(size_t shard);
 
   std::string fallback_reason() const;
 
  private:
   absl::StatusOr<std::shared_ptr<const CachedShard>> Open(size_t shard) const;
+  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenFile(size_t shard) const;
+  absl::StatusOr<std::shared_ptr<const CachedShard>> Find(size_t shard, bool for_records);
 
   const OpenShardFunction open_;
+  const OpenFileFunction open_file_;
+  const ReadOptions options_;
   const Manifest& manifest_;
   const std::vector<Column>& columns_;
   const bool all_columns_;

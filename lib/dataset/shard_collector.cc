@@ -54,15 +54,21 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   manifest_.schema = *std::move(merged);
   if (first) manifest_.metadata = metadata;
   KeepCommon(metadata, &manifest_.metadata);
-  SHARDKIT_ASSIGN_OR_RETURN(ShardIndexPart part, ReadShardIndexPart(*shard));
-  SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), std::move(part)));
+  SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart part, ReadShardIndexPart(*shard));
+  SHARDKIT_RETURN_IF_ERROR(index_->Add(shard->schema(), part));
   manifest_.shards.push_back(
       {name, shard->file_length(), shard->sample_count(), shard->blocks().size(), shard->content_hash(), sha256});
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> ShardCollector::Publish() {
-  SHARDKIT_RETURN_IF_ERROR(index_->Finish(manifest_));
+absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation) {
+  if (before != nullptr) {
+    const bool same = before->segments.size() == (manifest_.shards.empty() ? 0 : 1) &&
+                      before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
+                      before->schema.columns() == manifest_.schema.columns();
+    manifest_.generation = before->generation + (same ? 0 : 1);
+  }
+  SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_, cancellation));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_));
   return std::move(manifest_);
 }

@@ -30,8 +30,9 @@ class ShardCollector {
   // not fit those before it.
   absl::Status Add(const std::string& name, const std::optional<Sha256>& sha256 = std::nullopt);
 
-  // Publishes index and manifest.
-  absl::StatusOr<Manifest> Publish();
+  // Publishes indexes and manifest. `cancellation` may be null. `before` is the manifest that this one replaces, or
+  // null. Where nothing has changed since, its files are made again; else this is the next generation.
+  absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation);
 
   const Manifest& manifest() const { return manifest_; }
 

@@ -15,10 +15,6 @@ inline constexpr std::string_view kTrailerMagic{
     "\x89"
     "END\r\n\x1a\n",
     8};
-inline constexpr std::string_view kIndexMagic{
-    "\x89"
-    "IDX\r\n\x1a\n",
-    8};
 
 inline constexpr std::string_view kTableMagic{
     "\x89"
@@ -31,6 +27,9 @@ inline constexpr std::string_view kTableTailMagic{
 
 inline constexpr uint16_t kMajorVersion = 1;
 inline constexpr uint16_t kMinorVersion = 0;
+
+// Of the incompatible flags of a shard's header. A reader refuses the others.
+inline constexpr uint32_t kKnownIncompatibleFlags = 0;
 
 inline constexpr uint64_t kChunkAlignment = 64;
 inline constexpr uint32_t kDefaultAlignment = 4096;

@@ -103,7 +103,7 @@ std::string EncodeFileHeader(FileHeader& header) {
   AppendLittle(out, header.minor);
   AppendLittle<uint32_t>(out, 0);
   AppendLittle(out, header.alignment);
-  AppendLittle<uint32_t>(out, 0);
+  AppendLittle(out, header.incompatible_flags);
   AppendLittle(out, header.compatible_flags);
   AppendLittle(out, static_cast<uint32_t>(schema.size()));
   AppendLittle(out, static_cast<uint32_t>(header.dictionaries.size()));
@@ -140,6 +140,13 @@ absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix) {
   return length;
 }
 
+absl::Status CheckIncompatibleFlags(uint32_t flags) {
+  const uint32_t unknown = flags & ~kKnownIncompatibleFlags;
+  if (unknown == 0) return absl::OkStatus();
+  return Unimplemented("header: incompatible flag bit ", std::countr_zero(unknown),
+                       " is set; a newer version of Shardkit may read it");
+}
+
 absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t length, PeekFileHeaderLength(bytes));
   if (bytes.size() != length) return DataLoss("header: cut short at byte ", bytes.size(), " of ", length);
@@ -157,15 +164,12 @@ absl::StatusOr<FileHeader> DecodeFileHeader(std::string_view bytes) {
   ByteCursor cursor(bytes.substr(0, length - 8));
   std::string_view skipped;
   uint16_t major = 0;
-  uint32_t header_length = 0, incompatible = 0, schema_length = 0, dictionary_count = 0, reserved = 0;
+  uint32_t header_length = 0, schema_length = 0, dictionary_count = 0, reserved = 0;
   (void)(cursor.ReadBytes(8, &skipped) && cursor.Read(&major) && cursor.Read(&header.minor) &&
-         cursor.Read(&header_length) && cursor.Read(&header.alignment) && cursor.Read(&incompatible) &&
+         cursor.Read(&header_length) && cursor.Read(&header.alignment) && cursor.Read(&header.incompatible_flags) &&
          cursor.Read(&header.compatible_flags) && cursor.Read(&schema_length) && cursor.Read(&dictionary_count) &&
          cursor.Read(&reserved));  // all before kSchemaOffset
-  if (incompatible != 0) {
-    return Unimplemented("header: incompatible flag bit ", std::countr_zero(incompatible),
-                         " is set; a newer version of Shardkit may read it");
-  }
+  SHARDKIT_RETURN_IF_ERROR(CheckIncompatibleFlags(header.incompatible_flags));
   if (!std::has_single_bit(header.alignment) || header.alignment < kMinAlignment || header.alignment > kMaxAlignment) {
     return DataLoss("header: alignment ", header.alignment, " is not a power of two from 64 to 1048576");
   }

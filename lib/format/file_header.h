@@ -21,6 +21,7 @@ struct Dictionary {
 struct FileHeader {
   uint16_t minor = kMinorVersion;
   uint32_t alignment = kDefaultAlignment;
+  uint32_t incompatible_flags = 0;  // only known ones
   uint32_t compatible_flags = 0;
   Schema schema;
   std::vector<Dictionary> dictionaries;
@@ -40,6 +41,9 @@ std::string EncodeFileHeader(FileHeader& header);
 // shard. Does not check the version: DecodeFileHeader does that after it has checked the checksum. header_length is at
 // the same offset in every version.
 absl::StatusOr<uint64_t> PeekFileHeaderLength(std::string_view prefix);
+
+// Unimplemented, naming the first one, when a flag is set that this version does not know.
+absl::Status CheckIncompatibleFlags(uint32_t flags);
 
 // `bytes` is the whole header. DataLoss on damage; Unimplemented for another major version, and for flags of later
 // versions. Types and codecs of later versions are no error. Of several defects, the one that comes first in the table

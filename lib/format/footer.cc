@@ -40,7 +40,7 @@ std::string_view SectionName(uint32_t kind) {
   return "unknown";
 }
 
-void FooterBuilder::Add(SectionKind kind, std::string_view content) {
+uint64_t FooterBuilder::Add(SectionKind kind, std::string_view content) {
   Section section;
   section.kind = static_cast<uint32_t>(kind);
   section.offset = footer_offset_ + bytes_.size();
@@ -50,6 +50,7 @@ void FooterBuilder::Add(SectionKind kind, std::string_view content) {
   bytes_.resize(RoundUp(bytes_.size(), 8), '\0');
   section.checksum = Hash64(std::string_view(bytes_).substr(begin));
   sections_.push_back(section);
+  return section.offset;
 }
 
 std::string FooterBuilder::Finish(Trailer trailer) {
@@ -160,12 +161,16 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
   return sections;
 }
 
-absl::Status CheckSection(const Section& section, std::string_view bytes) {
-  if (Hash64(bytes) != section.checksum) return DataLoss(SectionName(section.kind), " section checksum is wrong");
-  if (bytes.substr(section.length).find_first_not_of('\0') != bytes.npos) {
+absl::Status CheckSection(const Section& section, uint64_t checksum, std::string_view padding) {
+  if (checksum != section.checksum) return DataLoss(SectionName(section.kind), " section checksum is wrong");
+  if (padding.find_first_not_of('\0') != padding.npos) {
     return DataLoss(SectionName(section.kind), " section: padding is not zero");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckSection(const Section& section, std::string_view bytes) {
+  return CheckSection(section, Hash64(bytes), bytes.substr(section.length));
 }
 
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks) {
@@ -219,20 +224,6 @@ absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view byt
   return blocks;
 }
 
-std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal) {
-  std::vector<std::pair<uint64_t, uint32_t>> entries(hashes_by_ordinal.size());
-  for (size_t i = 0; i < entries.size(); ++i) entries[i] = {hashes_by_ordinal[i], static_cast<uint32_t>(i)};
-  hashes_by_ordinal = {};
-  std::ranges::sort(entries);
-  std::string out(entries.size() * 12, '\0');
-  char* const ordinals = out.data() + entries.size() * 8;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    StoreLittle(out.data() + 8 * i, entries[i].first);
-    StoreLittle(ordinals + 4 * i, entries[i].second);
-  }
-  return out;
-}
-
 std::string EncodeMetadata(const Metadata& metadata) {
   std::string out;
   AppendLittle(out, static_cast<uint32_t>(metadata.size()));
@@ -243,42 +234,6 @@ std::string EncodeMetadata(const Metadata& metadata) {
     out += value;
   }
   return out;
-}
-
-absl::Status CheckKeyIndex(std::string_view bytes) {
-  const uint64_t count = bytes.size() / 12;
-  std::vector<bool> seen(count);
-  uint64_t previous_hash = 0;
-  uint32_t previous_ordinal = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t hash = LoadLittle<uint64_t>(bytes.data() + 8 * i);
-    const uint32_t ordinal = LoadLittle<uint32_t>(bytes.data() + 8 * count + 4 * i);
-    if (i > 0 && hash < previous_hash) return DataLoss("key index: hashes do not ascend at entry ", i);
-    if (ordinal >= count || seen[ordinal]) {
-      return DataLoss("key index: ordinal ", ordinal, " of entry ", i, " is past the last sample or stands twice");
-    }
-    if (i > 0 && hash == previous_hash && ordinal < previous_ordinal) {
-      return DataLoss("key index: ordinals of equal hashes do not ascend at entry ", i);
-    }
-    seen[ordinal] = true;
-    previous_hash = hash;
-    previous_ordinal = ordinal;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal) {
-  const uint64_t count = bytes.size() / 12;
-  if (hashes_by_ordinal.size() != count) {
-    return DataLoss("key index: has ", count, " entries for ", hashes_by_ordinal.size(), " keys");
-  }
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint32_t ordinal = LoadLittle<uint32_t>(bytes.data() + 8 * count + 4 * i);
-    if (LoadLittle<uint64_t>(bytes.data() + 8 * i) != hashes_by_ordinal[ordinal]) {
-      return DataLoss("key index: entry ", i, " does not have the hash of the key of its sample ", ordinal);
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Metadata> ReadMetadata(ByteCursor& cursor) {

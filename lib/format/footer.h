@@ -55,8 +55,7 @@ struct Trailer {
   uint64_t table_offset() const { return footer_offset + footer_length - kSectionEntryBytes * section_count; }
 };
 
-// Section contents, without padding.
-std::string EncodeKeyIndex(std::vector<uint64_t> hashes_by_ordinal);
+// Section contents, without padding. That of the key index is a key table (format/key_table.h).
 std::string EncodeMetadata(const Metadata& metadata);
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics);
 std::string EncodeBlockDirectory(std::span<const BlockInfo> blocks);
@@ -67,12 +66,6 @@ bool RangesCanBeFound(const Schema& schema);
 // Appends the ranges of one block. `statistics` are those of its columns.
 void AppendBlockRanges(const Schema& schema, std::span<const ColumnStatistics> statistics, std::string* out);
 
-// `bytes` has 12 bytes for each sample. Checks that hashes ascend, that the ordinals of equal hashes ascend, and that
-// each ordinal occurs once. Does not compare the hashes with the keys.
-absl::Status CheckKeyIndex(std::string_view bytes);
-// Checks that each entry has the hash of its sample's key. `bytes` must have passed CheckKeyIndex. With both checks,
-// `bytes` equals what EncodeKeyIndex makes of the hashes.
-absl::Status CompareKeyIndex(std::string_view bytes, std::span<const uint64_t> hashes_by_ordinal);
 absl::StatusOr<Metadata> DecodeMetadata(std::string_view bytes);
 // The same, of bytes that others may follow.
 absl::StatusOr<Metadata> ReadMetadata(ByteCursor& cursor);
@@ -90,7 +83,8 @@ absl::StatusOr<std::vector<BlockInfo>> DecodeBlockDirectory(std::string_view byt
 class FooterBuilder {
  public:
   explicit FooterBuilder(uint64_t footer_offset) : footer_offset_(footer_offset) {}
-  void Add(SectionKind kind, std::string_view content);
+  // Returns where the section begins in the file.
+  uint64_t Add(SectionKind kind, std::string_view content);
   // Footer and trailer, to be written at footer_offset. Fills in the fields of `trailer` that describe the footer.
   std::string Finish(Trailer trailer);
 
@@ -110,6 +104,8 @@ absl::StatusOr<std::vector<Section>> DecodeSectionTable(std::string_view bytes, 
 
 // `bytes` is a section with its padding: checks both.
 absl::Status CheckSection(const Section& section, std::string_view bytes);
+// The same, of a section that was hashed in pieces. `padding` is what stands behind its length.
+absl::Status CheckSection(const Section& section, uint64_t checksum, std::string_view padding);
 
 // Number of bytes of the section with the zero bytes after it.
 constexpr uint64_t PaddedLength(const Section& section) { return (section.length + 7) & ~uint64_t{7}; }

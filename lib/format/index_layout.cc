@@ -1,106 +1,116 @@
 #include "format/index_layout.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/byte_cursor.h"
 #include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
-#include "base/hash.h"
 #include "format/chunk.h"
 #include "format/constants.h"
 
 namespace shardkit::format {
 
-std::string EncodeIndexHeader(const IndexHeader& header) {
-  std::string out(kIndexMagic);
-  AppendLittle(out, kMajorVersion);
-  AppendLittle(out, kMinorVersion);
-  AppendLittle(out, header.blob_column_count);
-  AppendLittle(out, header.shard_count);
-  AppendLittle(out, header.block_count);
-  AppendLittle(out, header.sample_count);
-  AppendLittle(out, header.ends_offset());
-  AppendLittle(out, header.blocks_offset());
-  AppendLittle(out, header.shards_offset());
-  AppendLittle(out, header.names_offset());
-  AppendLittle(out, header.names_length);
-  AppendLittle(out, header.pages_offset());
-  AppendLittle(out, header.file_length());
-  AppendLittle(out, header.dataset_hash);
-  AppendLittle(out, header.pages_checksum);
-  out.resize(kIndexHeaderBytes - 8, '\0');
-  AppendLittle(out, Hash64(out));
+std::string EncodeIndexRoot(const IndexRoot& root) {
+  std::string out;
+  AppendLittle(out, root.shard_count);
+  AppendLittle(out, root.block_count);
+  AppendLittle(out, root.sample_count);
+  AppendLittle(out, root.dataset_hash);
+  AppendLittle(out, static_cast<uint32_t>(root.columns.size()));
+  AppendLittle(out, static_cast<uint32_t>(root.layout_count()));
+  for (const std::string& name : root.columns) {
+    AppendLittle(out, static_cast<uint32_t>(name.size()));
+    out += name;
+  }
+  for (size_t i = 0; i < root.layout_count(); ++i) {
+    AppendLittle(out, static_cast<uint32_t>(root.layout(i).size()));
+    for (const uint32_t column : root.layout(i)) AppendLittle(out, column);
+  }
+  out.resize(RoundUp(out.size(), 8), '\0');
   return out;
 }
 
-absl::StatusOr<IndexHeader> DecodeIndexHeader(std::string_view bytes, uint64_t file_length) {
-  if (bytes.size() != kIndexHeaderBytes || bytes.substr(0, 8) != kIndexMagic) {
-    return DataLoss("index magic is wrong or the file is too short: this is not an offset index");
+absl::StatusOr<IndexRoot> DecodeIndexRoot(std::string_view payload) {
+  const auto damaged = [](std::string_view what) { return DataLoss("offset index: root: ", what); };
+  IndexRoot root;
+  ByteCursor cursor(payload);
+  uint32_t column_count = 0, layout_count = 0;
+  if (!cursor.Read(&root.shard_count) || !cursor.Read(&root.block_count) || !cursor.Read(&root.sample_count) ||
+      !cursor.Read(&root.dataset_hash) || !cursor.Read(&column_count) || !cursor.Read(&layout_count)) {
+    return damaged("is cut short");
   }
-  const char* const p = bytes.data();
-  if (Hash64(bytes.substr(0, kIndexHeaderBytes - 8)) != LoadLittle<uint64_t>(p + kIndexHeaderBytes - 8)) {
-    return DataLoss("index header checksum is wrong");
+  if (column_count > kMaxIndexColumns) return damaged("has more columns than a dataset may have");
+  for (uint32_t i = 0; i < column_count; ++i) {
+    uint32_t length = 0;
+    std::string_view name;
+    if (!cursor.Read(&length) || !cursor.ReadBytes(length, &name)) return damaged("names of columns are cut short");
+    root.columns.emplace_back(name);
   }
-  if (LoadLittle<uint16_t>(p + 8) != kMajorVersion) {
-    return Unimplemented("index: major version ", LoadLittle<uint16_t>(p + 8),
-                         " is not supported (this version reads 1)");
+  std::vector<std::string_view> names(root.columns.begin(), root.columns.end());
+  std::ranges::sort(names);
+  if (std::ranges::adjacent_find(names) != names.end()) return damaged("a column stands twice in it");
+  for (uint32_t i = 0; i < layout_count; ++i) {
+    uint32_t count = 0;
+    if (!cursor.Read(&count)) return damaged("lists of columns are cut short");
+    for (uint32_t k = 0; k < count; ++k) {
+      uint32_t column = 0;
+      if (!cursor.Read(&column) || column >= column_count) return damaged("a list names a column that is not there");
+      root.layout_columns.push_back(column);
+    }
+    root.layout_begins.push_back(static_cast<uint32_t>(root.layout_columns.size()));
   }
-  IndexHeader header;
-  header.blob_column_count = LoadLittle<uint32_t>(p + 12);
-  header.shard_count = LoadLittle<uint64_t>(p + 16);
-  header.block_count = LoadLittle<uint64_t>(p + 24);
-  header.sample_count = LoadLittle<uint64_t>(p + 32);
-  header.names_length = LoadLittle<uint64_t>(p + 72);
-  header.dataset_hash = LoadLittle<uint64_t>(p + 96);
-  header.pages_checksum = LoadLittle<uint64_t>(p + 104);
-  // When no table is longer than the file, the sums in IndexHeader cannot overflow.
-  uint64_t ends;
-  if (!CheckedMultiply(header.sample_count, header.blob_column_count, &ends) || ends > file_length / 8 ||
-      header.block_count > file_length / kIndexEntryBytes || header.shard_count > file_length / kIndexEntryBytes ||
-      header.names_length > file_length || file_length > kMaxLength) {
-    return DataLoss("index: a table is longer than the file");
+  std::string_view rest;
+  if (cursor.remaining() >= 8 || !cursor.ReadBytes(cursor.remaining(), &rest) || !AllZero(rest)) {
+    return damaged("bytes after the lists of columns");
   }
-  const uint64_t offsets[] = {header.ends_offset(), header.blocks_offset(), header.shards_offset(),
-                              header.names_offset()};
-  for (size_t i = 0; i < 4; ++i) {
-    if (LoadLittle<uint64_t>(p + 40 + 8 * i) != offsets[i])
-      return DataLoss("index: the offset of table ", i, " is wrong");
-  }
-  if (LoadLittle<uint64_t>(p + 80) != header.pages_offset() || LoadLittle<uint64_t>(p + 88) != header.file_length()) {
-    return DataLoss("index: the offset of the page checksums or the file length is wrong");
-  }
-  if (header.file_length() != file_length) {
-    return DataLoss("index: file length is ", header.file_length(), " there but the file has ", file_length, " bytes");
-  }
-  if (!AllZero(bytes.substr(112, 72))) return DataLoss("index: reserved bytes are not zero");
-  return header;
+  return root;
 }
 
-void AppendIndexBlock(const IndexBlock& block, std::string* out) {
-  AppendLittle(*out, block.offset);
-  AppendLittle(*out, block.length);
-  AppendLittle(*out, block.front_length);
-  AppendLittle(*out, block.first_sample);
-  AppendLittle(*out, block.sample_count);
-  AppendLittle(*out, block.shard);
-  AppendLittle(*out, block.header_checksum);
-  AppendLittle(*out, block.ends_begin);
-  AppendLittle<uint64_t>(*out, 0);
+void IndexPageBuilder::Add(const IndexBlock& block, std::span<const uint64_t> ends) {
+  blocks_.push_back(block);
+  blocks_.back().ends_begin = ends_.size();
+  ends_.insert(ends_.end(), ends.begin(), ends.end());
 }
 
-void AppendIndexShard(const IndexShard& shard, std::string* out) {
-  AppendLittle(*out, shard.first_sample);
-  AppendLittle(*out, shard.sample_count);
-  AppendLittle(*out, shard.first_block);
-  AppendLittle(*out, shard.block_count);
-  AppendLittle(*out, shard.file_length);
-  AppendLittle(*out, shard.name_offset);
-  AppendLittle(*out, shard.name_length);
-  AppendLittle<uint32_t>(*out, 0);
-  AppendLittle<uint64_t>(*out, 0);
+std::string IndexPageBuilder::Take() {
+  std::string out;
+  out.reserve(Size(blocks_.size(), ends_.size()));
+  AppendLittle(out, static_cast<uint32_t>(blocks_.size()));
+  AppendLittle(out, uint32_t{0});
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const IndexBlock& block = blocks_[i];
+    const uint64_t next = i + 1 < blocks_.size() ? blocks_[i + 1].ends_begin : ends_.size();
+    AppendLittle(out, block.offset);
+    AppendLittle(out, block.length);
+    AppendLittle(out, block.front_length);
+    AppendLittle(out, block.first_sample);
+    AppendLittle(out, block.sample_count);
+    AppendLittle(out, block.shard);
+    AppendLittle(out, block.header_checksum);
+    AppendLittle(out, block.incompatible_flags);
+    AppendLittle(out, block.layout);
+    AppendLittle(out, next == block.ends_begin ? uint64_t{0} : Size(blocks_.size(), block.ends_begin));
+  }
+  out.append(reinterpret_cast<const char*>(ends_.data()), 8 * ends_.size());
+  blocks_.clear();
+  ends_.clear();
+  return out;
 }
 
-IndexBlock LoadIndexBlock(const char* from) {
+absl::StatusOr<uint32_t> DecodeIndexPageHead(std::string_view page) {
+  if (page.size() < kIndexPageHeadBytes) return DataLoss("offset index: a page is too short");
+  const uint32_t count = LoadLittle<uint32_t>(page.data());
+  if (count == 0 || LoadLittle<uint32_t>(page.data() + 4) != 0 ||
+      count > (page.size() - kIndexPageHeadBytes) / kIndexBlockBytes) {
+    return DataLoss("offset index: the entries of ", count, " blocks do not fit in a page of ", page.size(), " bytes");
+  }
+  return count;
+}
+
+IndexBlock LoadIndexBlock(std::string_view page, uint32_t i) {
+  const char* const from = page.data() + kIndexPageHeadBytes + kIndexBlockBytes * i;
   IndexBlock block;
   block.offset = LoadLittle<uint64_t>(from);
   block.length = LoadLittle<uint64_t>(from + 8);
@@ -109,20 +119,10 @@ IndexBlock LoadIndexBlock(const char* from) {
   block.sample_count = LoadLittle<uint32_t>(from + 32);
   block.shard = LoadLittle<uint32_t>(from + 36);
   block.header_checksum = LoadLittle<uint64_t>(from + 40);
-  block.ends_begin = LoadLittle<uint64_t>(from + 48);
+  block.incompatible_flags = LoadLittle<uint32_t>(from + 48);
+  block.layout = LoadLittle<uint32_t>(from + 52);
+  block.ends_begin = LoadLittle<uint64_t>(from + 56);
   return block;
-}
-
-IndexShard LoadIndexShard(const char* from) {
-  IndexShard shard;
-  shard.first_sample = LoadLittle<uint64_t>(from);
-  shard.sample_count = LoadLittle<uint64_t>(from + 8);
-  shard.first_block = LoadLittle<uint64_t>(from + 16);
-  shard.block_count = LoadLittle<uint64_t>(from + 24);
-  shard.file_length = LoadLittle<uint64_t>(from + 32);
-  shard.name_offset = LoadLittle<uint64_t>(from + 40);
-  shard.name_length = LoadLittle<uint32_t>(from + 48);
-  return shard;
 }
 
 uint64_t FirstRecordOffset(uint64_t front_end, std::span<const uint64_t> last_ends, size_t column) {

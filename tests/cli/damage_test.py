@@ -92,9 +92,22 @@ class DamageTest(CliTest):
                 self.shardctl("validate", "out")
                 self.assertEqual(self.read("out", "dataset.idx"), before)
 
-    def test_lost_index_and_manifest_are_rebuilt(self):
+    def test_damaged_key_table_is_found_and_rebuilt(self):
+        key = "000033"
+        before = self.read("out", "dataset.keys")
+        for offset in (3, 9, 40, len(before) - 90, len(before) - 1):
+            with self.subTest(offset=offset):
+                self.flip("out/dataset.keys", offset)
+                self.assertIn("dataset.keys", self.shardctl("validate", "out", code=1).stderr)
+                self.assertEqual(self.shardctl("cat", "out", "--key", key, "-c", "bin").out, self.read("in", key + ".bin"))
+                self.shardctl("index", "out")
+                self.shardctl("validate", "out")
+                self.assertEqual(self.read("out", "dataset.keys"), before)
+
+    def test_lost_indexes_and_manifest_are_rebuilt(self):
         before = self.tree("out")
         os.remove(self.path("out", "dataset.idx"))
+        os.remove(self.path("out", "dataset.keys"))
         os.remove(self.path("out", "dataset.json"))
         self.shardctl("ls", "out", code=3)
         self.shardctl("index", "out")

@@ -1,7 +1,8 @@
 """Every reporting command prints one JSON document. Its keys do not change."""
 import os
+import shutil
 
-from support import CliTest
+from support import ROOT, CliTest
 
 COLUMN = {"name", "type", "codec", "nullable", "key"}
 VARYING = {"bytes", "utf8", "json", "jpeg", "png", "image", "rle"}
@@ -141,4 +142,20 @@ class JsonTest(CliTest):
         document = self.shardctl("synth", "files", "-o", "made", "--count", "2", "--json").json()
         self.assertEqual(document, {"output": "made", "samples": 2, "bytes": 2 * 102400})
         [dataset] = self.shardctl("index", "out", "--json").json()["datasets"]
-        self.keys(dataset, "path", "samples", "bytes", "shards", "blocks")
+        self.keys(dataset, "path", "samples", "bytes", "shards", "blocks", "segments", "generation")
+
+    def test_index_compact(self):
+        shutil.copytree(os.path.join(ROOT, "format-spec", "golden", "valid", "segments"), self.path("parts"))
+        listing = self.shardctl("ls", "parts", "--values-xxh3").stdout
+        [dataset] = self.shardctl("index", "--compact", "parts", "--json").json()["datasets"]
+        self.assertEqual((dataset["segments"], dataset["generation"], dataset["shards"]), (1, 3, 2))
+        self.keys(dataset, "path", "samples", "bytes", "shards", "blocks", "segments", "generation")
+        self.assertEqual(self.shardctl("ls", "parts", "--values-xxh3").stdout, listing)
+        self.shardctl("validate", "parts")
+        self.assertTrue(self.shardctl("inspect", "parts", "--json").json()["index"]["used"])
+        before = self.tree("parts")
+        self.assertIn("one index for parts: 3 samples", self.shardctl("index", "--compact", "parts").stdout)
+        self.assertEqual(self.tree("parts"), before)
+        self.assertEqual(sorted(name for name in before if name.endswith(".idx")), ["dataset-2.idx", "dataset-3.idx", "dataset.idx"])
+        self.shardctl("index", "--compact", "missing", code=3)
+        self.assertIn("cannot be combined", self.shardctl("index", "--compact", "--dali", "parts", code=2).stderr)

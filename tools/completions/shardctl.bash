@@ -5,7 +5,7 @@ _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --help" ;;
-    index) echo "--merge --dali --wids --name --no-md5 --json --help" ;;
+    index) echo "--merge --compact --dali --wids --name --no-md5 --json --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --help" ;;
     inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --help" ;;

@@ -70,6 +70,7 @@ complete -c shardctl -n '__shardctl_verb pack' -l allow-empty -d 'An input direc
 complete -c shardctl -n '__shardctl_verb pack' -l dry-run -d 'Write nothing'
 
 complete -c shardctl -n '__shardctl_verb index' -l merge -r -d 'Make a dataset of parts'
+complete -c shardctl -n '__shardctl_verb index' -l compact -d 'Join the indexes of segments'
 complete -c shardctl -n '__shardctl_verb index' -l dali -d 'Write X.idx for each X.tar'
 complete -c shardctl -n '__shardctl_verb index' -l wids -r -d 'Write an index for wids'
 complete -c shardctl -n '__shardctl_verb index' -l name -x -d 'What the index for wids calls the dataset'

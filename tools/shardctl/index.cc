@@ -25,6 +25,8 @@ Json ManifestJson(const std::string& path, const shardkit::Manifest& manifest) {
   document["bytes"] = manifest.bytes();
   document["shards"] = manifest.shards.size();
   document["blocks"] = manifest.blocks();
+  document["segments"] = manifest.segments.size();
+  document["generation"] = manifest.generation;
   return document;
 }
 
@@ -103,6 +105,25 @@ absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
   return absl::OkStatus();
 }
 
+int Compact(const std::vector<std::string>& paths, bool json) {
+  Json datasets = Json::array();
+  int code = kExitSuccess;
+  for (const std::string& path : paths) {
+    const absl::StatusOr<shardkit::Manifest> manifest = shardkit::CompactDataset(*shardkit::PosixFileSystem(), path);
+    if (!manifest.ok()) {
+      code = std::max(code, Fail(manifest.status()));
+      continue;
+    }
+    datasets.push_back(ManifestJson(path, *manifest));
+    if (!json) {
+      Stdout().Write((manifest->segments.empty() ? "no index to join in " : "one index for ") +
+                     ManifestText(path, *manifest));
+    }
+  }
+  if (json) PrintJson({{"datasets", std::move(datasets)}});
+  return code;
+}
+
 int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
   Json document;
   document["datasets"] = Json::array();
@@ -138,37 +159,43 @@ int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
 int RunIndex(int argc, char** argv) {
   CommandLine line("index", "make the indexes of datasets and tars, or merge datasets",
                    "[OPTION]... DATASET...\n       shardctl index --merge OUT PART...\n"
+                   "       shardctl index --compact DATASET...\n"
                    "       shardctl index --dali TAR...\n       shardctl index --wids OUT.json TAR...");
   std::vector<std::string> paths;
   std::optional<std::string> output, wids, name;
   bool dali = false;
   bool no_md5 = false;
+  bool compact = false;
   bool json = false;
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
   line.Text("--merge", "OUT", &output,
             "make OUT a dataset of the samples of all PARTs, in the order given; shards are linked, or "
             "copied where "
             "links do not work. PARTs of MDS lie below OUT, which gets an index.json of all of them");
+  line.Flag("--compact", &compact,
+            "join the indexes of the segments that appending has left into one, without reading the shards");
   line.Flag("--dali", &dali, "write X.idx for each X.tar, as DALI's wds2idx does");
   line.Text("--wids", "OUT.json", &wids, "write an index for wids that lists the tars in the order given");
   line.Text("--name", "NAME", &name, "what the index for wids calls the dataset");
   line.Flag("--no-md5", &no_md5, "leave the MD5 of the tars out of the index for wids: it takes reading all of them");
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
-      "Index and manifest are made from the shards alone, so that both can be rebuilt when they are lost.\n"
+      "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost.\n"
       "DATASET may also be a tar of WebDataset, or a directory of such tars: the index of X.tar is written to\n"
       "X.tar.shardidx. With it X.tar opens quickly, and each value read is compared with the checksum it had.\n"
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
-  line.Example("shardctl index photos", "rebuild photos/dataset.idx and photos/dataset.json");
+  line.Example("shardctl index photos", "rebuild photos/dataset.idx, photos/dataset.keys and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
   line.Example("shardctl index --merge corpus corpus.0 corpus.1", "one dataset of two that were packed apart");
+  line.Example("shardctl index --compact corpus", "one index for a dataset that was appended to");
   line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
-  if ((output.has_value() ? 1 : 0) + (wids.has_value() ? 1 : 0) + (dali ? 1 : 0) > 1) {
-    return line.UsageError("--merge, --dali and --wids cannot be combined");
+  if ((output.has_value() ? 1 : 0) + (wids.has_value() ? 1 : 0) + (dali ? 1 : 0) + (compact ? 1 : 0) > 1) {
+    return line.UsageError("--merge, --compact, --dali and --wids cannot be combined");
   }
   if (!wids.has_value() && (name.has_value() || no_md5)) return line.UsageError("--name and --no-md5 go with --wids");
   if (wids.has_value()) return WriteWids(paths, *wids, {.name = name.value_or(""), .md5 = !no_md5}, json);
+  if (compact) return Compact(paths, json);
   return output.has_value() ? Merge(paths, *output, json) : Rebuild(paths, dali, json);
 }
 

@@ -77,7 +77,12 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
   const auto dataset = OpenDataset(path, read);
   if (!dataset.ok()) return dataset.status();
   std::vector<std::string> files;
-  for (const std::string_view name : {shardkit::kManifestName, shardkit::kIndexName}) {
+  std::vector<std::string> names = {std::string(shardkit::kManifestName)};
+  for (const shardkit::Segment& segment : (*dataset)->manifest().segments) {
+    names.push_back(segment.index.name);
+    if (segment.keys) names.push_back(segment.keys->name);
+  }
+  for (const std::string& name : names) {
     const std::string file = shardkit::JoinPath(path, name);
     if (file_system.Stat(file).ok()) files.push_back(file);
   }

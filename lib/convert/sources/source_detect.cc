@@ -121,7 +121,7 @@ enum class Found { kFiles, kTar, kTars, kMds };
 
 // What the names in a directory say about it. Hidden names do not count.
 struct Contents {
-  size_t tars = 0, shards = 0, mds = 0, others = 0;  // others: without *.idx, *.shardidx and *.json
+  size_t tars = 0, shards = 0, mds = 0, others = 0;  // others: without *.idx, *.shardidx, *.json, dataset*.keys
   bool manifest = false, mds_index = false;
   std::vector<std::string> folders;
 };
@@ -140,7 +140,8 @@ absl::StatusOr<Contents> LookInside(const std::string& path, FileSystem* file_sy
       ++found.shards;
     } else if (IsMdsShardName(name)) {
       ++found.mds;
-    } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json")) {
+    } else if (!name.ends_with(".idx") && !name.ends_with(".shardidx") && !name.ends_with(".json") &&
+               !(name.starts_with("dataset") && name.ends_with(".keys"))) {
       ++found.others;
     }
     return absl::OkStatus();

@@ -88,7 +88,9 @@ absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, con
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options) {
-  if (info.type != FileType::kDirectory && (BaseName(path) == kManifestName || BaseName(path) == kIndexName)) {
+  const std::string_view name = BaseName(path);
+  const bool index = name.starts_with("dataset") && (name.ends_with(".idx") || name.ends_with(".keys"));
+  if (info.type != FileType::kDirectory && (name == kManifestName || index)) {
     return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ", ParentDirectory(path));
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, ForeignContainerAt(file_system, path, info));

@@ -45,7 +45,7 @@ class DatasetRepair {
       return std::move(report_);
     }
     if (number_ == 0) collector_.Describe(listing_->manifest.schema, listing_->manifest.metadata);
-    SHARDKIT_ASSIGN_OR_RETURN(report_.manifest, collector_.Publish());
+    SHARDKIT_ASSIGN_OR_RETURN(report_.manifest, collector_.Publish(nullptr, options_.cancellation));
     SHARDKIT_RETURN_IF_ERROR(job->Finish());
     report_.written = true;
     return std::move(report_);

@@ -17,8 +17,9 @@
 #include "container/sha256.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
-#include "dataset/validate/repeated_keys.h"
+#include "dataset/key_tables.h"
 #include "dataset/validate/validate_index.h"
+#include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
 #include "shardkit/dataset_reader.h"
 
@@ -89,32 +90,25 @@ class Validator {
     if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
     bytes_total_ = manifest->bytes();
 
-    const std::string index_path = JoinPath(directory, kIndexName);
     std::unique_ptr<IndexReader> index;
-    auto opened = IndexReader::Open(file_system_, index_path);
-    if (absl::IsNotFound(opened.status())) {
-      Report(index_path, StrCat(index_path, ": index is missing; run shardctl index ", directory));
-    } else if (!opened.ok()) {
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, opened.status()));
-    } else if ((*opened)->header().dataset_hash != manifest->dataset_hash() ||
-               (*opened)->header().sample_count != manifest->samples() ||
-               (*opened)->header().shard_count != manifest->shards.size() ||
-               (*opened)->header().block_count != manifest->blocks() ||
-               (*opened)->header().blob_column_count != manifest->schema.indexed_columns().size()) {
-      Report(index_path,
-             StrCat(index_path, ": index belongs to other shards than the manifest lists; run shardctl index ",
-                    directory));
-    } else if (absl::Status status = (*opened)->CheckAll(); !status.ok()) {
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(index_path, status));
-    } else {
+    auto opened = IndexReader::Open(file_system_, directory, *manifest);
+    const absl::Status sound = opened.ok() ? (*opened)->CheckAll() : opened.status();
+    if (absl::IsNotFound(sound)) {
+      Report(directory, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
+    } else if (!sound.ok()) {
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(directory, sound));
+    } else if (!manifest->segments.empty()) {
       index = *std::move(opened);
     }
+
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<SegmentKeys> keys, OpenKeyTables(directory, *manifest));
 
     // The dataset reader compares each shard with the manifest.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
-    uint64_t first_block = 0, first_sample = 0;
+    uint64_t first_sample = 0;
     std::vector<KeyIndexPlace> key_indexes;
+    const uint64_t problems_before_shards = report_.problem_count;
     for (size_t i = 0; i < manifest->shards.size(); ++i) {
       const ManifestShard& shard = manifest->shards[i];
       const std::string path = JoinPath(directory, shard.name);
@@ -125,21 +119,47 @@ class Validator {
       if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
       if (!absl::IsNotFound(matches.status())) {
         std::optional<ShardIndexCheck> index_check;
-        KeyIndexPlace key_index{.shard = i, .path = path, .first_sample = first_sample};
-        if (matches.ok() && index) index_check.emplace(*index, manifest->schema, i, first_block);
+        KeyIndexPlace key_index{.path = path, .first_sample = first_sample};
+        if (matches.ok() && index) index_check.emplace(*index, i, first_sample);
         SHARDKIT_RETURN_IF_ERROR(CheckShard(path, matches.ok() ? nullptr : &matches.status(),
                                             index_check ? &*index_check : nullptr, &key_index));
         if (key_index.samples > 0) key_indexes.push_back(std::move(key_index));
         if (index_check && !index_check->problem().empty()) {
-          Report(index_path, StrCat(index_path, ": ", index_check->problem()));
+          Report(index_check->path(), index_check->problem());
         }
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
-      first_block += shard.blocks;
       first_sample += shard.samples;
     }
-    // After any problem, the key indexes are not reliable.
-    return report_.ok() ? CountRepeatedKeys(directory, **dataset, key_indexes) : absl::OkStatus();
+    // After any problem of a shard, its key index is not reliable.
+    if (report_.problem_count != problems_before_shards) return absl::OkStatus();
+    return CompareKeys(directory, **dataset, key_indexes, keys);
+  }
+
+  // Those that are whole by themselves.
+  absl::StatusOr<std::vector<SegmentKeys>> OpenKeyTables(const std::string& directory, const Manifest& manifest) {
+    std::vector<SegmentKeys> tables;
+    uint64_t first_sample = 0;
+    for (const Segment& segment : manifest.segments) {
+      SegmentKeys& keys = tables.emplace_back();
+      keys.first_sample = first_sample;
+      first_sample += segment.samples;
+      if (!segment.keys) continue;
+      auto table = OpenKeyTable(file_system_, directory, segment);
+      const absl::Status status = table.ok() ? (*table)->CheckAll() : table.status();
+      if (status.ok()) {
+        keys.table = *std::move(table);
+      } else {
+        SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, segment, status));
+      }
+    }
+    return tables;
+  }
+
+  absl::Status ReportKeys(const std::string& directory, const Segment& segment, const absl::Status& status) {
+    return ReportDamage(JoinPath(directory, segment.keys->name),
+                        absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), "; run shardctl index ",
+                                                                  directory, " to make it anew"))));
   }
 
   // Starts to hash the files of shard `first` and of some shards after it. A file is hashed by one thread, so only
@@ -182,10 +202,14 @@ class Validator {
     return absl::OkStatus();
   }
 
-  absl::Status CountRepeatedKeys(const std::string& directory, const DatasetReader& dataset,
-                                 const std::vector<KeyIndexPlace>& key_indexes) {
+  absl::Status CompareKeys(const std::string& directory, const DatasetReader& dataset,
+                           const std::vector<KeyIndexPlace>& key_indexes, std::vector<SegmentKeys>& tables) {
     SHARDKIT_ASSIGN_OR_RETURN(RepeatedKeys repeated,
-                              FindRepeatedKeys(file_system_, dataset, key_indexes, options_.cancellation));
+                              CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
+    for (size_t i = 0; i < tables.size(); ++i) {
+      if (tables[i].difference.ok()) continue;
+      SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, dataset.manifest().segments[i], tables[i].difference));
+    }
     report_.repeated_keys = repeated.count;
     if (repeated.count == 0) return absl::OkStatus();
     report_.warnings.push_back({directory, StrCat(repeated.count, repeated.count == 1 ? " sample has" : " samples have",
@@ -261,7 +285,7 @@ class Validator {
     }
     const std::unique_ptr<NativeShardReader> shard = *std::move(opened);
     CheckColumnTexts(*shard, path);
-    if (index) SHARDKIT_RETURN_IF_ERROR(index->Begin(*shard));
+    if (index) index->Begin(*shard);
     ++report_.shards;
     const ProblemSink sink = [&](std::string message) { Report(path, std::move(message)); };
     ShardAccount account(*shard);

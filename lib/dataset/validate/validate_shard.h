@@ -51,7 +51,8 @@ class ShardAccount {
   absl::Status Finish(const ProblemSink& report);
 
  private:
-  absl::Status CheckKeyIndex(const ProblemSink& report);
+  // DataLoss at the first difference.
+  absl::Status CheckKeyIndex();
   absl::Status CheckBlockHeaders(const ProblemSink& report);
   // `statistics` are those stored, or null when they are damaged.
   absl::Status CheckBlockRanges(const std::vector<ColumnStatistics>* statistics, const ProblemSink& report);

@@ -91,8 +91,8 @@ class DatasetReader {
   virtual ~DatasetReader() = default;
 
   // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Opens
-  // the manifest, and the offset index when it exists and belongs to the manifest. Shards are opened when first used.
-  // Memory and time are proportional to the number of shards only.
+  // the manifest, and the offset index when it exists and belongs to the manifest. Shards and key tables are opened
+  // when first used. Memory and time are proportional to the number of shards only.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 
@@ -112,6 +112,9 @@ class DatasetReader {
 
   // Empty when the offset index is used; else the reason why not ("dataset.idx is missing: run shardctl index PATH").
   virtual std::string index_problem() const = 0;
+
+  // Empty, or why FindKey had to search shards in place of a key table.
+  virtual std::string key_problem() const = 0;
 
   // The shard of a sample; `local` is the sample's ordinal in it. OutOfRange past the end.
   struct Location {
@@ -136,7 +139,10 @@ class DatasetReader {
   // A value of any size; see ShardReader::CopyValue.
   virtual absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const = 0;
 
-  // Ordinal of the first sample with this key, or empty. Searches the shards' key indexes in order.
+  // Ordinal of the first sample with this key, or empty. Asks the key table of each segment of the dataset (there are
+  // few, however many shards): one page of each, at most three reads when it is asked first; and reads the sample.
+  // Where a table is missing or damaged, searches the shards of its segment in order, and so do single shards and other
+  // containers. FailedPrecondition when no column is the key.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
   // All blocks in order, from the offset index when it is used; otherwise opens every shard.

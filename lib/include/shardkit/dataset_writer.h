@@ -44,6 +44,10 @@ struct DatasetWriterOptions {
   // was made, as after merging.
   bool resume = false;
 
+  // Append to the complete dataset in the directory, with its columns and codecs; metadata are those of the dataset and
+  // `shard.metadata`, and the dataset keeps those that all shards then have. Not together with `resume`.
+  bool append = false;
+
   // Describes the input; the same for all its parts. Compared when a run is resumed and when parts are merged.
   std::string job;
 
@@ -77,6 +81,10 @@ class DatasetWriter {
   // Creates `directory` when it is missing, and locks it. AlreadyExists when it holds a complete dataset; Unavailable
   // when another writer uses it; FailedPrecondition when it holds other files. Leftovers of an interrupted run are
   // removed, or with options.resume continued.
+  //
+  // With options.append the dataset must be there: NotFound when it is not, FailedPrecondition when a job has not
+  // finished it. `schema` widens the dataset's as a dataset's is widened when another is merged with it:
+  // InvalidArgument when they do not fit. Leftovers of an append that was interrupted are removed.
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
@@ -108,22 +116,33 @@ class DatasetWriter {
   // Records a skipped sample.
   virtual void RecordSkip(SkippedSample skipped) = 0;
 
+  // Publishes the dataset. With options.append its next generation, in one step: who opened the dataset before goes on
+  // with what was opened, and until then, and after any error, the dataset is as it was. Aborted when another writer
+  // has published since Create, which is possible only where locks do not work. Without samples nothing is published.
   virtual absl::StatusOr<DatasetSummary> Finish() = 0;
 
   // Removes everything this run (and the run it resumed) has written. Idempotent.
   virtual absl::Status Abort() = 0;
 
-  // Stops, but keeps the finished shards for a later run with options.resume.
+  // Stops, but keeps the finished shards for a later run with options.resume. An append cannot be resumed: the same as
+  // Abort.
   virtual absl::Status Suspend() = 0;
 
   // Bytes written to the file system so far.
   virtual uint64_t stored_bytes() const = 0;
 };
 
-// Rebuilds dataset.idx and dataset.json of a directory from its shards, in the order of the manifest if it is readable,
-// otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists. The listed
-// ones are kept; to compare them, those shards are read as a whole.
+// Rebuilds index, key table and manifest of a directory from its shards, in the order of the manifest if it is
+// readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists.
+// The listed ones are kept; to compare them, those shards are read as a whole. Gives one segment. Where the readable
+// manifest says the same with one segment, its files are made again; else this is the next generation. Unavailable when
+// another writer uses the directory.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory);
+
+// Makes the segments of a dataset one, in its next generation, from their indexes: shards are read only where an index
+// is damaged. Does nothing when there is one segment, or no index. NotFound when there is no dataset; Unavailable when
+// another writer uses it; FailedPrecondition when a job has not finished it; Aborted as in DatasetWriter::Finish.
+absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory);
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
 // work. Each keeps the SHA-256 that its part lists. InvalidArgument when the schemas of the parts do not fit together,

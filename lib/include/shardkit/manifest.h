@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ namespace shardkit {
 
 inline constexpr std::string_view kManifestName = "dataset.json";
 inline constexpr std::string_view kIndexName = "dataset.idx";
+inline constexpr std::string_view kKeyTableName = "dataset.keys";
 
 struct ManifestShard {
   std::string name;  // path relative to the dataset's directory
@@ -29,18 +31,47 @@ struct ManifestShard {
   bool operator==(const ManifestShard&) const = default;
 };
 
+// A file beside the manifest that holds a table of checked pages (format-spec/spec.md, section 5.1).
+struct TableReference {
+  std::string name;       // path relative to the dataset's directory
+  uint64_t bytes = 0;     // of the file
+  uint64_t root = 0;      // bytes of root and tail, which end the file
+  uint64_t checksum = 0;  // the tail's: no other table has it
+
+  bool operator==(const TableReference&) const = default;
+};
+
+// A run of shards that share an offset index.
+struct Segment {
+  uint64_t shards = 0;  // how many; at least 1
+  uint64_t samples = 0;
+  uint64_t blocks = 0;
+  TableReference index;
+  std::optional<TableReference> keys;  // absent when there is no table of the keys
+
+  bool operator==(const Segment&) const = default;
+};
+
 struct Manifest {
   Schema schema;
   Metadata metadata;
   std::vector<ManifestShard> shards;
+  std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
+  uint64_t generation = 1;        // grows by 1 each time that the dataset is published anew
 
   uint64_t samples() const;
   uint64_t bytes() const;
   uint64_t blocks() const;
 
-  // XXH3-64 of the concatenated content hashes; the offset index stores it.
+  // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.
   uint64_t dataset_hash() const;
 };
+
+// XXH3-64 of the concatenated content hashes of `shards`; their offset index stores it.
+uint64_t HashShards(std::span<const ManifestShard> shards);
+
+// The name of a file that is first written for this generation: FILE.EXT for 1, FILE-G.EXT for G.
+std::string NameInGeneration(std::string_view name, uint64_t generation);
 
 // The text of dataset.json. Deterministic.
 std::string FormatManifest(const Manifest& manifest);

@@ -152,10 +152,8 @@ class Schema {
 
   std::optional<size_t> key_column() const { return key_column_; }
 
-  // Positions of the blob columns, ascending; and of those among them whose records the offset index lists: all but
-  // those of a codec that is not known.
+  // Positions of the blob columns, ascending.
   const std::vector<size_t>& blob_columns() const { return blob_columns_; }
-  const std::vector<size_t>& indexed_columns() const { return indexed_columns_; }
 
   // Positions of the columns with a values chunk, in the order of these chunks: the blob columns, ascending, then the
   // paged ones, ascending.
@@ -167,7 +165,6 @@ class Schema {
   std::vector<Column> columns_;
   std::optional<size_t> key_column_;
   std::vector<size_t> blob_columns_;
-  std::vector<size_t> indexed_columns_;
   std::vector<size_t> values_columns_;
 };
 

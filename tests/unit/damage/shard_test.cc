@@ -11,8 +11,9 @@
 namespace shardkit::test {
 namespace {
 
-constexpr std::string_view kPlaces[] = {"header",     "block",     "trailer",  "section table", "block directory",
-                                        "statistics", "key index", "metadata", "manifest",      "index"};
+constexpr std::string_view kPlaces[] = {"header",          "block",      "trailer",   "section table",
+                                        "block directory", "statistics", "key index", "metadata",
+                                        "manifest",        "index",      "key table"};
 
 bool NamesAPlace(const Problem& problem) {
   return problem.message.starts_with(problem.path) && std::ranges::any_of(kPlaces, [&](std::string_view place) {
@@ -85,7 +86,7 @@ TEST(ShardDamage, WithADictionary) {
 }
 
 // Of a dataset: the shards are as above.
-TEST(DatasetDamage, OfManifestAndIndex) {
+TEST(DatasetDamage, OfManifestIndexAndKeys) {
   const Column blob{.name = "blob", .type = Type::kBytes, .nullable = true};
   const Column label{.name = "label", .type = Type::kI32, .metadata = {{"unit", "m"}}};
   const std::string number("\1\0\0\0", 4);
@@ -112,12 +113,12 @@ TEST(DatasetDamage, OfManifestAndIndex) {
     }
   }
   const Subject subject = MakeSubject("dataset", ReadDataset(*files, "/d"), "", std::move(values));
-  for (const std::string file : {"dataset.json", "dataset.idx"}) {
+  for (const std::string file : {"dataset.json", "dataset.idx", "dataset.keys"}) {
     FlipEveryBit(subject, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
     CutAtEveryLength(subject, file, [&](uint64_t, const Observation& seen) {
       ExpectNothingElse(seen);
-      // The shards contain everything that the index says, too.
-      EXPECT_EQ(seen.error.ok(), file == "dataset.idx");
+      // The shards contain everything that index and key table say, too.
+      EXPECT_EQ(seen.error.ok(), file != "dataset.json");
     });
   }
 }

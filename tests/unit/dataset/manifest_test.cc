@@ -35,6 +35,11 @@ Manifest MakeManifest() {
     if (i == 2) shard.sha256.emplace().fill(0xab);
     manifest.shards.push_back(shard);
   }
+  manifest.generation = 7;
+  manifest.segments = {
+      {.shards = 2, .samples = 20, .blocks = 4, .index = {"dataset.idx", 1000, 200, 0x123456789abcdef}},
+      {.shards = 1, .samples = 10, .blocks = 2, .index = {"dataset-7.idx", 100, 100, 0xfedcba9876543210}}};
+  manifest.segments[1].keys = {"dataset-7.keys", 500, 64, 5};
   return manifest;
 }
 
@@ -60,6 +65,8 @@ TEST(ManifestTest, RoundTrip) {
   EXPECT_EQ(parsed->schema.columns(), manifest.schema.columns());
   EXPECT_EQ(parsed->metadata, manifest.metadata);
   EXPECT_EQ(parsed->shards, manifest.shards);
+  EXPECT_EQ(parsed->segments, manifest.segments);
+  EXPECT_EQ(parsed->generation, 7u);
   EXPECT_EQ(parsed->samples(), 30u);
   EXPECT_EQ(parsed->bytes(), 3003u);
   EXPECT_EQ(parsed->blocks(), 6u);
@@ -72,6 +79,12 @@ TEST(ManifestTest, RoundTrip) {
   const auto empty = ParseManifest(FormatManifest(Manifest{MakeSchema({KeyColumn()}), {}, {}}));
   ASSERT_TRUE(empty.ok()) << empty.status();
   EXPECT_EQ(empty->samples(), 0u);
+  EXPECT_EQ(empty->generation, 1u);
+  Manifest without = manifest;
+  without.segments.clear();
+  const auto unindexed = ParseManifest(FormatManifest(without));
+  ASSERT_TRUE(unindexed.ok()) << unindexed.status();
+  EXPECT_TRUE(unindexed->segments.empty());
 }
 
 TEST(ManifestTest, EveryChangedOrMissingByteIsNoticed) {
@@ -157,6 +170,30 @@ TEST(ManifestTest, MalformedOnesAreDataLoss) {
       {"\"dtype\": 300", "\"dtype\": 65536"},
       {"\"columns\": [", "\"more\": ["},
       {"dir/1.shard", "dir/0.shard"},
+      {"dir/1.shard", "dataset.idx"},
+      {"\"generation\": 7", "\"generation\": 0"},
+      {"\"generation\": 7", "\"generation\": 4611686018427387905"},
+      {"\"generation\": 7,", ""},
+      {"\"segments\": [", "\"more\": ["},
+      {"\"segments\": [", "\"segments\": [{},"},
+      {"{\"shards\": 2,", "{\"shards\": 1,"},
+      {"{\"shards\": 2,", "{\"shards\": 0,"},
+      {"{\"shards\": 1,", "{\"shards\": 2,"},
+      {"{\"shards\": 2, \"samples\": 20", "{\"shards\": 2, \"samples\": 21"},
+      {"\"samples\": 20, \"blocks\": 4", "\"samples\": 20, \"blocks\": 5"},
+      {"\"samples\": 20, \"blocks\": 4,", "\"samples\": 20,"},
+      {"{\"shards\": 2,", "{\"shards\": 2, \"shards\": 2,"},
+      {"\"index\": {\"name\": \"dataset.idx\"", "\"table\": {\"name\": \"dataset.idx\""},
+      {"\"name\": \"dataset.idx\"", "\"name\": \"../dataset.idx\""},
+      {"\"name\": \"dataset-7.idx\"", "\"name\": \"dataset-7.keys\""},
+      {"\"name\": \"dataset.idx\", ", ""},
+      {"\"root\": 200", "\"root\": 1001"},
+      {"\"root\": 200", "\"root\": 63"},
+      {"\"root\": 200, ", ""},
+      {"0123456789abcdef", "0123456789abcdeF"},
+      {"0123456789abcdef", "0123456789abcde"},
+      {"\"root\": 200, \"checksum\": \"0123456789abcdef\"", "\"root\": 200"},
+      {"\"keys\": {", "\"keys\": null, \"k\": {"},
       {"\"samples\": 10", "\"samples\": 4611686018427387905"},
       {"  ],\n  \"checksum\"", "  \n  \"checksum\""},
       {"\"checksum\"", "\"sum\""},

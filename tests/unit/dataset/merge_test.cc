@@ -189,7 +189,9 @@ TEST_F(MergeTest, RebuildGivesTheSameFilesFromTheShardsAlone) {
   EXPECT_TRUE(ReadTree(*files_, "/whole") == expected);
   ASSERT_TRUE(files_->RemoveFile("/whole/dataset.json").ok());
   WriteFile(*files_, "/whole/dataset.idx", "damaged");
-  WriteFile(*files_, "/whole/dataset.ends.tmp", "left");
+  for (const std::string name :
+       {"dataset.idx", "dataset.json", "dataset.keys", "dataset.keys.0", "dataset-12.keys.345"})
+    WriteFile(*files_, StrCat("/whole/", name, ".tmp"), "left");
   ASSERT_TRUE(RebuildIndex(*files_, "/whole").ok());
   EXPECT_TRUE(ReadTree(*files_, "/whole") == expected) << Describe(ReadTree(*files_, "/whole"));
   WriteFile(*files_, "/whole/dataset.json", manifest.substr(0, manifest.size() / 2));
@@ -235,7 +237,16 @@ TEST_F(MergeTest, RebuildRefusesDamage) {
   WriteFile(*files_, "/whole/00000002.shard", bytes.substr(0, bytes.size() - 10));
   const absl::Status status = RebuildIndex(*files_, "/whole").status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_FALSE(Exists(*files_, "/whole/dataset.ends.tmp"));
+  EXPECT_FALSE(Exists(*files_, "/whole/dataset.idx.tmp"));
+  // Nothing but the key index of a shard is damaged.
+  std::string damaged = bytes;
+  damaged[bytes.find("\x89TBL") + 8] ^= 1;
+  WriteFile(*files_, "/whole/00000002.shard", damaged);
+  const Tree before = ReadTree(*files_, "/whole");
+  const absl::Status of_keys = RebuildIndex(*files_, "/whole").status();
+  EXPECT_TRUE(absl::IsDataLoss(of_keys)) << of_keys;
+  EXPECT_NE(of_keys.message().find("/whole/00000002.shard: key table at byte "), of_keys.message().npos) << of_keys;
+  EXPECT_TRUE(ReadTree(*files_, "/whole") == before);
   ASSERT_TRUE(files_->CreateDirectory("/none").ok());
   EXPECT_TRUE(absl::IsNotFound(RebuildIndex(*files_, "/none").status()));
   EXPECT_TRUE(absl::IsNotFound(RebuildIndex(*files_, "/missing").status()));

@@ -1,5 +1,7 @@
 
+#include "base/strings.h"
 #include "dataset/dataset_support.h"
+#include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {
@@ -131,6 +133,97 @@ TEST_F(DatasetReaderTest, FindsKeysInAllShards) {
   }
   EXPECT_EQ(*dataset->FindKey("", &buffer), std::nullopt);
   EXPECT_EQ(*dataset->FindKey("k100", &buffer), std::nullopt);
+}
+
+TEST_F(DatasetReaderTest, FindsKeysWithoutOpeningShardsInVain) {
+  FaultFileSystem counting(files_.get());
+  auto dataset = DatasetReader::Open(counting, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const auto opened = [&] {
+    std::vector<std::string> paths;
+    for (const FileSystemCall& call : counting.calls()) {
+      if (call.operation == "open" && !paths.empty() && paths.back() == call.path) continue;
+      if (call.operation == "open" && (call.path.ends_with(".shard") || call.path.ends_with(".keys")))
+        paths.push_back(call.path);
+    }
+    return paths;
+  };
+  BlockBuffer buffer;
+  EXPECT_EQ(opened(), std::vector<std::string>());
+  EXPECT_EQ(*(*dataset)->FindKey("k100", &buffer), std::nullopt);
+  EXPECT_EQ(opened(), (std::vector<std::string>{"/data/dataset.keys"}));
+  EXPECT_EQ(*(*dataset)->FindKey(samples_[95].key, &buffer), 95u);
+  EXPECT_EQ(opened(), (std::vector<std::string>{"/data/dataset.keys", "/data/00000010.shard"}));
+  EXPECT_EQ((*dataset)->key_problem(), "");
+}
+
+TEST_F(DatasetReaderTest, FindsTheFirstOfEqualKeys) {
+  auto samples = MakeSamples(20);
+  samples[3].key = samples[11].key = samples[17].key;
+  ASSERT_TRUE(WriteDataset(*files_, "/equal", samples, SmallShards(5, 2)).ok());
+  BlockBuffer buffer;
+  EXPECT_EQ(*Open({}, "/equal")->FindKey(samples[17].key, &buffer), 3u);
+  EXPECT_EQ(*Open({}, "/equal")->FindKey(samples[4].key, &buffer), 4u);
+}
+
+TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheTableIsMissingOrDamaged) {
+  const std::string path = "/data/dataset.keys", good = ReadAll(*files_, path);
+  ASSERT_TRUE(WriteDataset(*files_, "/other", MakeSamples(100), SmallShards(10, 4)).ok());
+  const auto problem = [&] {
+    const auto dataset = Open();
+    BlockBuffer buffer;
+    EXPECT_EQ(dataset->key_problem(), "");
+    EXPECT_EQ(*dataset->FindKey(samples_[60].key, &buffer), 60u);
+    EXPECT_EQ(*dataset->FindKey("k100", &buffer), std::nullopt);
+    EXPECT_EQ(dataset->index_problem(), "");
+    return dataset->key_problem();
+  };
+  EXPECT_EQ(problem(), "");
+  const std::string remedy = "; run shardctl index /data";
+  std::string flipped = good;
+  flipped[9] ^= 1;
+  WriteFile(*files_, path, flipped);
+  EXPECT_EQ(problem(), StrCat(path, ": key table at byte 0: page 0: checksum is wrong", remedy));
+  WriteFile(*files_, path, good.substr(0, good.size() - 8));
+  EXPECT_EQ(problem(),
+            StrCat(path, ": key table: does not end as one does: it was cut short, or is something else", remedy));
+  std::string others = ReadAll(*files_, "/data/dataset.idx");
+  WriteFile(*files_, path, others);
+  EXPECT_EQ(problem(), StrCat(path, ": key table: the table there is of another kind", remedy));
+  auto samples = MakeSamples(100);
+  samples[5].key = "another";
+  ASSERT_TRUE(WriteDataset(*files_, "/changed", samples, SmallShards(9, 4)).ok());
+  WriteFile(*files_, path, ReadAll(*files_, "/changed/dataset.keys"));
+  EXPECT_EQ(
+      problem(),
+      StrCat(path, ": key table at byte 0: is of other shards: it is not the one that dataset.json names", remedy));
+  ASSERT_TRUE(files_->RemoveFile(path).ok());
+  EXPECT_EQ(problem(), StrCat(path, ": the table of the keys is missing", remedy));
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  EXPECT_EQ(ReadAll(*files_, path), good);
+  EXPECT_EQ(problem(), "");
+}
+
+// However many shards there are.
+TEST_F(DatasetReaderTest, AKeyTakesThreeReadsAndThoseOfItsSample) {
+  const auto samples = MakeSamples(300);
+  ASSERT_TRUE(WriteDataset(*files_, "/many", samples, SmallShards(1, 1)).ok());
+  CountingFileSystem counting(files_.get());
+  for (const bool found : {true, false}) {
+    auto dataset = DatasetReader::Open(counting, "/many");
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    BlockBuffer buffer;
+    counting.Reset();
+    const auto sample = (*dataset)->FindKey(found ? samples[250].key : "there is none", &buffer);
+    ASSERT_TRUE(sample.ok()) << sample.status();
+    EXPECT_EQ(*sample, found ? std::optional<uint64_t>(250) : std::nullopt);
+    const uint64_t of_shard = found ? 3 : 0;  // its header, its end, and the block's front
+    EXPECT_LE(counting.reads().size(), 3 + of_shard);
+    EXPECT_LE(counting.bytes(), (uint64_t{256} << 10) + (found ? uint64_t{32} << 10 : 0));
+    counting.Reset();
+    ASSERT_TRUE((*dataset)->FindKey("nor this", &buffer).ok());
+    EXPECT_EQ(counting.reads().size(), 0u);  // the page is known
+  }
 }
 
 TEST_F(DatasetReaderTest, LocatesAndDescribes) {

@@ -184,6 +184,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   WriteFile(*files_, "/data/.shardkit-job", record);
   Manifest manifest = *ReadManifest(*files_, "/data");
   manifest.shards.pop_back();
+  manifest.segments.clear();
   WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
   expect_refused(Options(true), TestSchema());
   WriteFile(*files_, "/data/dataset.json", complete.at("dataset.json"));

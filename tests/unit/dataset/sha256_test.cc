@@ -221,7 +221,7 @@ TEST_F(Sha256Test, RebuildingKeepsItForTheShardsThatHaveIt) {
   EXPECT_TRUE(Message(refused).starts_with("/data/00000002.shard: sha256 is " + HashOf("/data/00000002.shard")));
   EXPECT_NE(Message(refused).find("remove dataset.json first"), std::string::npos) << refused;
   EXPECT_EQ(ReadAll(*files_, "/data/dataset.json"), before);
-  EXPECT_FALSE(Exists(*files_, "/data/dataset.ends.tmp"));
+  EXPECT_FALSE(Exists(*files_, "/data/dataset.idx.tmp"));
 
   // Where none is listed, any shard is taken.
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());

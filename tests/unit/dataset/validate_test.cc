@@ -7,6 +7,8 @@
 #include "dataset/dataset_support.h"
 #include "format/footer.h"
 #include "format/index_layout.h"
+#include "format/key_table.h"
+#include "format/paged_table.h"
 #include "unit/container/shard_maker.h"
 
 namespace shardkit::test {
@@ -30,19 +32,34 @@ class ValidateTest : public testing::Test {
     return messages;
   }
 
-  // Changes a number of the index and repairs its checksums.
+  // Changes a number in the index's only page, or behind it in the payload of the root, and repairs all checksums.
   void ChangeIndex(uint64_t offset, uint64_t add) {
     std::string bytes = ReadAll(*files_, kIndexPath);
-    StoreLittle(bytes.data() + offset, LoadLittle<uint64_t>(bytes.data() + offset) + add);
-    auto header = format::DecodeIndexHeader(bytes.substr(0, format::kIndexHeaderBytes), bytes.size());
-    ASSERT_TRUE(header.ok()) << header.status();
-    ASSERT_EQ(header->page_count(), 1u);
-    const std::string_view page =
-        std::string_view(bytes).substr(format::kIndexHeaderBytes, header->pages_offset() - format::kIndexHeaderBytes);
-    StoreLittle(bytes.data() + header->pages_offset(), Hash64(page));
-    header->pages_checksum = Hash64(std::string_view(bytes).substr(header->pages_offset()));
-    bytes.replace(0, format::kIndexHeaderBytes, format::EncodeIndexHeader(*header));
-    WriteFile(*files_, kIndexPath, bytes);
+    const auto tail = format::DecodeTableTail(std::string_view(bytes).substr(bytes.size() - format::kTableTailBytes),
+                                              format::TableKind::kOffsetIndex, bytes.size());
+    ASSERT_TRUE(tail.ok()) << tail.status();
+    ASSERT_EQ(tail->page_count, 1u);
+    std::string page = bytes.substr(8, tail->pages_end() - 8);
+    std::string payload = bytes.substr(tail->root_offset() + format::kFenceBytes, tail->payload_length);
+    char* const at = offset < page.size() ? page.data() + offset : payload.data() + (offset - page.size());
+    StoreLittle(at, LoadLittle<uint64_t>(at) + add);
+    std::string changed;
+    format::PagedTableWriter writer(format::TableKind::kOffsetIndex, [&](std::string_view written) {
+      changed += written;
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(writer.AddPage(0, page).ok());
+    const auto written = writer.Finish(payload);
+    ASSERT_TRUE(written.ok()) << written.status();
+    WriteFile(*files_, kIndexPath, changed);
+    Manifest manifest = manifest_;
+    manifest.segments[0].index.checksum = written->checksum;
+    WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  }
+
+  // Where in the index's page the end of a sample's image lies.
+  static uint64_t EndOf(uint64_t sample) {
+    return format::kIndexPageHeadBytes + 9 * format::kIndexBlockBytes + 8 * sample;
   }
 
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
@@ -94,7 +111,7 @@ TEST_F(ValidateTest, CountsManyRepeatedKeys) {
 TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t sample = 0; sample < 27; ++sample) {
-    ChangeIndex(format::kIndexHeaderBytes + 8 * sample, 1);
+    ChangeIndex(EndOf(sample), 1);
     EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong ends for block ", sample % 9 / 4,
                                                      " of shard ", sample / 9, "; run shardctl index to make it anew"));
     WriteFile(*files_, kIndexPath, good);
@@ -102,14 +119,41 @@ TEST_F(ValidateTest, NamesTheBlockWhoseEndsInTheIndexAreWrong) {
 }
 
 TEST_F(ValidateTest, NamesTheBlockWhoseEntryInTheIndexIsWrong) {
-  const auto header = format::DecodeIndexHeader(ReadAll(*files_, kIndexPath).substr(0, format::kIndexHeaderBytes),
-                                                ReadAll(*files_, kIndexPath).size());
-  ASSERT_TRUE(header.ok()) << header.status();
   const std::string good = ReadAll(*files_, kIndexPath);
   for (uint64_t block = 0; block < 9; ++block) {
-    ChangeIndex(header->blocks_offset() + format::kIndexEntryBytes * block, 64);
+    ChangeIndex(format::kIndexPageHeadBytes + format::kIndexBlockBytes * block, 64);
     EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(kIndexPath, ": index: wrong entry for block ", block % 3,
                                                      " of shard ", block / 3, "; run shardctl index to make it anew"));
+    WriteFile(*files_, kIndexPath, good);
+  }
+}
+
+TEST_F(ValidateTest, NoticesAnIndexThatContradictsItselfOrTheManifest) {
+  const std::string good = ReadAll(*files_, kIndexPath);
+  const uint64_t payload = EndOf(27);
+  // Of block 4 of the page: first sample, shard, flags, layout, where its ends begin; then counts and hash in the root.
+  const uint64_t entry = format::kIndexPageHeadBytes + 4 * format::kIndexBlockBytes;
+  for (const auto& [offset, add] : {std::pair{entry + 24, uint64_t{1}},
+                                    {entry + 32, 1},
+                                    {entry + 32, uint64_t{1} << 32},
+                                    {entry + 32, uint64_t{99} << 32},
+                                    {entry + 48, 1},
+                                    {entry + 48, uint64_t{1} << 32},
+                                    {entry + 56, 8},
+                                    {uint64_t{0}, uint64_t{1}},
+                                    {payload, 1},
+                                    {payload + 8, 1},
+                                    {payload + 16, 1},
+                                    {payload + 24, 1},
+                                    {payload + 32, 1},
+                                    {payload + 32, uint64_t{1} << 32}}) {
+    ChangeIndex(offset, add);
+    const std::string found = ValidateText(*files_, "/data");
+    EXPECT_NE(found.find(kIndexPath), std::string::npos) << offset << " + " << add << ": " << found;
+    // Nothing else is damaged.
+    const auto dataset = DatasetReader::Open(*files_, "/data");
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ(ScanRows(**dataset), RowsOf(MakeSamples(27)));
     WriteFile(*files_, kIndexPath, good);
   }
 }
@@ -121,7 +165,7 @@ TEST_F(ValidateTest, ComparesTheEndsOfABlockWhoseValuesAreDamagedToo) {
   ASSERT_NE(value, shard.npos);
   shard[value + 3] ^= 1;
   WriteFile(*files_, path, shard);
-  ChangeIndex(format::kIndexHeaderBytes + 8 * 9, 1);
+  ChangeIndex(EndOf(9), 1);
   const auto report = Validate(*files_, "/data", {});
   ASSERT_TRUE(report.ok()) << report.status();
   ASSERT_EQ(report->problems.size(), 2u);
@@ -145,7 +189,7 @@ TEST_F(ValidateTest, ExpectsNoValuesWhereAShardLacksTheColumn) {
 // A shard's bytes with another key index. All checksums are correct.
 std::string WithKeyIndex(const std::string& shard, const Schema& schema, std::vector<uint64_t> hashes) {
   return WithSections(shard, schema.key_column().has_value(), [&](format::SectionKind kind, std::string_view content) {
-    return kind == format::SectionKind::kKeyIndex ? format::EncodeKeyIndex(hashes) : std::string(content);
+    return kind == format::SectionKind::kKeyIndex ? format::EncodeKeyTable(hashes) : std::string(content);
   });
 }
 
@@ -155,17 +199,88 @@ TEST_F(ValidateTest, NamesTheEntryOfTheKeyIndexThatIsNotThatOfItsSample) {
   std::vector<uint64_t> hashes;
   for (const OwnedSample& sample : MakeSamples(9)) hashes.push_back(Hash64(sample.key));
   ASSERT_EQ(WithKeyIndex(good, manifest_.schema, hashes), good);
+  const auto problem = [&](std::string_view what) {
+    const std::string text = ValidateText(*files_, "/data");
+    EXPECT_TRUE(text.starts_with(StrCat(path, ": key table at byte "))) << text;
+    EXPECT_TRUE(text.ends_with(what)) << text;
+  };
   for (size_t sample = 0; sample < hashes.size(); ++sample) {
     std::vector<uint64_t> changed = hashes;
     ++changed[sample];
     WriteFile(*files_, path, WithKeyIndex(good, manifest_.schema, changed));
     const auto entry = std::ranges::count_if(hashes, [&](uint64_t hash) { return hash < hashes[sample]; });
-    EXPECT_EQ(ValidateText(*files_, "/data"),
-              StrCat(path, ": key index: entry ", entry, " does not have the hash of the key of its sample ", sample));
+    problem(StrCat(": entry ", entry, " does not have the hash of the key of sample ", sample, " that belongs there"));
   }
   std::swap(hashes[2], hashes[7]);
   WriteFile(*files_, path, WithKeyIndex(good, manifest_.schema, hashes));
-  EXPECT_NE(ValidateText(*files_, "/data").find("does not have the hash of the key of its sample"), std::string::npos);
+  problem(hashes[2] < hashes[7] ? " names sample 2 instead of 7" : " names sample 7 instead of 2");
+}
+
+TEST_F(ValidateTest, ComparesTheKeyTableWithTheShards) {
+  const std::string path = "/data/dataset.keys", good = ReadAll(*files_, path), place = ": key table at byte 0: ";
+  const std::string remedy = "; run shardctl index /data to make it anew";
+  std::vector<uint64_t> hashes;
+  for (const OwnedSample& sample : MakeSamples(27)) hashes.push_back(Hash64(sample.key));
+  ASSERT_EQ(format::EncodeKeyTable(hashes), good);
+  // The manifest names another table.
+  const auto publish = [&](const std::vector<uint64_t>& changed) {
+    const std::string table = format::EncodeKeyTable(changed);
+    const auto tail = format::DecodeTableTail(std::string_view(table).substr(table.size() - format::kTableTailBytes),
+                                              format::TableKind::kKeys, table.size());
+    ASSERT_TRUE(tail.ok()) << tail.status();
+    Manifest manifest = manifest_;
+    manifest.segments[0].keys->checksum = tail->checksum;
+    WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+    WriteFile(*files_, path, table);
+  };
+  publish(hashes);
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+  for (const size_t sample : {size_t{0}, size_t{13}, size_t{26}}) {
+    std::vector<uint64_t> changed = hashes;
+    ++changed[sample];
+    publish(changed);
+    const auto entry = std::ranges::count_if(hashes, [&](uint64_t hash) { return hash < hashes[sample]; });
+    EXPECT_EQ(ValidateText(*files_, "/data"),
+              StrCat(path, place, "entry ", entry, " does not have the hash of the key of sample ", sample,
+                     " that belongs there", remedy));
+  }
+  publish(hashes);
+  std::string flipped = good;
+  flipped[20] ^= 1;
+  WriteFile(*files_, path, flipped);
+  EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(path, place, "page 0: checksum is wrong", remedy));
+  ASSERT_TRUE(files_->RemoveFile(path).ok());
+  EXPECT_EQ(ValidateText(*files_, "/data"), StrCat(path, ": the table of the keys is missing", remedy));
+  Manifest manifest = manifest_;
+  manifest.segments[0].keys.reset();
+  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  EXPECT_EQ(ValidateText(*files_, "/data"), "");
+}
+
+// The entries of blocks that cannot be read are not known; that each sample has one is.
+TEST_F(ValidateTest, ChecksTheKeyIndexOfAShardWithADamagedBlockByItself) {
+  const std::string path = "/data/" + manifest_.shards[0].name;
+  std::string good = ReadAll(*files_, path);
+  good[good.find("BLK") + 8] ^= 1;
+  const auto with = [&](std::vector<uint64_t> ordinals) {
+    std::string table;
+    format::KeyTableWriter writer([&](std::string_view bytes) {
+      table += bytes;
+      return absl::OkStatus();
+    });
+    for (size_t i = 0; i < ordinals.size(); ++i) EXPECT_TRUE(writer.Add({10 * i, ordinals[i]}).ok());
+    EXPECT_TRUE(writer.Finish().ok());
+    WriteFile(*files_, path, WithSections(good, true, [&](format::SectionKind kind, std::string_view content) {
+      return kind == format::SectionKind::kKeyIndex ? table : std::string(content);
+    }));
+    const auto report = Validate(*files_, path, {});
+    EXPECT_TRUE(report.ok()) << report.status();
+    EXPECT_NE(report->problems[0].message.find("block 0"), std::string::npos) << report->problems[0].message;
+    return report->problems.size() == 1 ? "" : report->problems[1].message;
+  };
+  EXPECT_EQ(with({8, 7, 6, 5, 4, 3, 2, 1, 0}), "");
+  EXPECT_TRUE(with({8, 7, 6, 5, 4, 3, 2, 2, 0}).ends_with("sample 2 stands twice"));
+  EXPECT_TRUE(with({8, 7, 6, 9, 4, 3, 2, 1, 0}).ends_with("ordinal 9 of entry 3 is past the last sample"));
 }
 
 }  // namespace

@@ -159,6 +159,23 @@ Job Reading(const std::string& name, std::function<void(FileSystem&)> prepare,
           reads_only};
 }
 
+// Appends the samples again, unless that was done.
+absl::Status AppendOnce(FileSystem& files) {
+  const auto manifest = ReadManifest(files, "/data");
+  if (!manifest.ok()) return manifest.status();
+  DatasetWriterOptions options;
+  options.shard.max_block_samples = 4;
+  options.append = true;
+  auto writer = DatasetWriter::Create(files, "/data", manifest->schema, options);
+  if (!writer.ok()) return writer.status();
+  if (manifest->generation == 1) {
+    for (const OwnedSample& sample : JobSamples()) {
+      if (const absl::Status status = (*writer)->Append(sample.View()); !status.ok()) return status;
+    }
+  }
+  return (*writer)->Finish().status();
+}
+
 void Damage(FileSystem& files, const std::string& path) {
   std::string bytes = ReadAll(files, path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
@@ -215,6 +232,13 @@ std::vector<Job> WritingJobs() {
          EXPECT_TRUE(files.RemoveFile("/data/dataset.json").ok() && files.RemoveFile("/data/dataset.idx").ok());
        },
        [](FileSystem& files) { return RebuildIndex(files, "/data").status(); }},
+      {"append", native, AppendOnce},
+      {"compact",
+       [native](FileSystem& files) {
+         native(files);
+         EXPECT_TRUE(AppendOnce(files).ok());
+       },
+       [](FileSystem& files) { return CompactDataset(files, "/data").status(); }},
       {"merge_mds",
        [](FileSystem& files) {
          WriteContainer(files, "mds", "/data/a");

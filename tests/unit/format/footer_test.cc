@@ -175,34 +175,6 @@ TEST(Metadata, RandomOnesComeBackAndEveryTruncationIsDamage) {
   EXPECT_EQ(DecodeMetadata(std::string((64 << 20) + 1, '\0')).status().message(), "metadata: over 64 MiB");
 }
 
-TEST(KeyIndex, RandomOnesHoldAndDamageIsNamed) {
-  Random random(8);
-  for (int round = 0; round < test::Thinned(200); ++round) {
-    std::vector<uint64_t> hashes(random.Below(30));
-    for (uint64_t& hash : hashes) hash = random.Below(20);
-    const std::string index = EncodeKeyIndex(hashes);
-    EXPECT_TRUE(CheckKeyIndex(index).ok());
-    EXPECT_TRUE(CompareKeyIndex(index, hashes).ok());
-    if (hashes.empty()) continue;
-    const size_t changed = random.Below(hashes.size());
-    hashes[changed] += 20;
-    EXPECT_EQ(std::string(CompareKeyIndex(index, hashes).message()).substr(0, 17), "key index: entry ");
-    hashes.pop_back();
-    EXPECT_FALSE(CompareKeyIndex(index, hashes).ok());
-  }
-  const std::string index = EncodeKeyIndex({5, 9, 5});
-  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 0, 6)).message(), "key index: hashes do not ascend at entry 1");
-  EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 24, 3)).message(),
-            "key index: ordinal 3 of entry 0 is past the last sample or stands twice");
-  EXPECT_EQ(CheckKeyIndex(With<uint32_t>(index, 28, 0)).message(),
-            "key index: ordinal 0 of entry 1 is past the last sample or stands twice");
-  EXPECT_EQ(CheckKeyIndex(With<uint64_t>(index, 24, uint64_t{2})).message(),
-            "key index: ordinals of equal hashes do not ascend at entry 1");
-  const uint64_t others[] = {5, 8, 5};
-  EXPECT_EQ(CompareKeyIndex(index, others).message(),
-            "key index: entry 2 does not have the hash of the key of its sample 1");
-}
-
 TEST(Statistics, RandomOnesComeBack) {
   Random random(9);
   for (int round = 0; round < test::Thinned(200); ++round) {
@@ -381,54 +353,89 @@ TEST(Footer, RandomDamage) {
   }
 }
 
-TEST(IndexHeader, RandomOnesComeBackAndEveryBitMatters) {
+TEST(IndexRoot, RandomOnesComeBackAndEveryTruncationIsDamage) {
   Random random(11);
   for (int round = 0; round < test::Thinned(50); ++round) {
-    const IndexHeader header{.blob_column_count = static_cast<uint32_t>(random.Below(5)),
-                             .shard_count = random.Below(100),
-                             .block_count = random.Below(1000),
-                             .sample_count = random.Below(100000),
-                             .names_length = random.Below(5000),
-                             .dataset_hash = random.Next(),
-                             .pages_checksum = random.Next()};
-    const std::string bytes = EncodeIndexHeader(header);
-    ASSERT_EQ(bytes.size(), kIndexHeaderBytes);
-    const auto decoded = DecodeIndexHeader(bytes, header.file_length());
-    ASSERT_TRUE(decoded.ok()) << decoded.status();
-    ASSERT_EQ(EncodeIndexHeader(*decoded), bytes);
-    ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(bytes, header.file_length() + 8).status()));
-    for (size_t length = 0; length < bytes.size(); ++length) {
-      ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(bytes.substr(0, length), header.file_length()).status()));
+    IndexRoot root{.shard_count = random.Next(),
+                   .block_count = random.Next(),
+                   .sample_count = random.Next(),
+                   .dataset_hash = random.Next()};
+    for (uint64_t i = random.Below(6); i > 0; --i) root.columns.push_back(StrCat(i, random.Bytes(random.Below(9))));
+    for (uint64_t i = random.Below(4); i > 0 && !root.columns.empty(); --i) {
+      for (uint64_t k = random.Below(5); k > 0; --k) {
+        root.layout_columns.push_back(static_cast<uint32_t>(random.Below(root.columns.size())));
+      }
+      root.layout_begins.push_back(static_cast<uint32_t>(root.layout_columns.size()));
     }
-    for (size_t bit = 0; bit < 8 * (kIndexHeaderBytes - 8); ++bit) {
+    const std::string bytes = EncodeIndexRoot(root);
+    ASSERT_EQ(bytes.size() % 8, 0u);
+    const auto decoded = DecodeIndexRoot(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    ASSERT_EQ(decoded->columns, root.columns);
+    ASSERT_EQ(decoded->layout_columns, root.layout_columns);
+    ASSERT_EQ(decoded->layout_begins, root.layout_begins);
+    ASSERT_EQ(EncodeIndexRoot(*decoded), bytes);
+    for (size_t length = 0; length + 8 <= bytes.size(); ++length) {
+      ASSERT_TRUE(absl::IsDataLoss(DecodeIndexRoot(bytes.substr(0, length)).status())) << length;
+    }
+    ASSERT_TRUE(absl::IsDataLoss(DecodeIndexRoot(bytes + std::string(8, '\0')).status()));
+    // What a flipped bit leaves is damage, or another root.
+    for (size_t bit = 8 * 32; bit < 8 * bytes.size(); ++bit) {
       std::string changed = bytes;
       changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
-      ASSERT_TRUE(absl::IsDataLoss(DecodeIndexHeader(changed, header.file_length()).status()));
-      StoreLittle(changed.data() + 184, Hash64(changed.data(), 184));
-      const auto other = DecodeIndexHeader(changed, header.file_length());
-      // The header does not depend on the minor version and on the checksums of other parts. A count may be that of an
-      // empty table.
+      const auto other = DecodeIndexRoot(changed);
       if (other.ok()) {
-        ASSERT_EQ(other->file_length(), header.file_length());
+        ASSERT_EQ(EncodeIndexRoot(*other), changed);
       } else {
-        ASSERT_EQ(absl::IsUnimplemented(other.status()), bit / 8 == 8 || bit / 8 == 9) << other.status();
+        ASSERT_TRUE(absl::IsDataLoss(other.status())) << other.status();
       }
     }
   }
 }
 
-TEST(IndexEntries, ComeBack) {
-  const IndexBlock block{1, 2, 3, 4, 5, 6, 7, 8};
-  const IndexShard shard{1, 2, 3, 4, 5, 6, 7};
-  std::string bytes;
-  AppendIndexBlock(block, &bytes);
-  AppendIndexShard(shard, &bytes);
-  ASSERT_EQ(bytes.size(), 2 * kIndexEntryBytes);
-  EXPECT_EQ(LoadIndexBlock(bytes.data()), block);
-  EXPECT_EQ(LoadIndexShard(bytes.data() + kIndexEntryBytes), shard);
+TEST(IndexRoot, RefusesRepeatedColumnsAndPlacesPastThem) {
+  const IndexRoot twice{.columns = {"a", "a"}};
+  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot(twice)).status()));
+  const IndexRoot past{.columns = {"a"}, .layout_columns = {0, 1}, .layout_begins = {0, 2}};
+  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot(past)).status()));
+  IndexRoot many;
+  for (uint32_t i = 0; i <= kMaxIndexColumns; ++i) many.columns.push_back(StrCat(i));
+  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexRoot(EncodeIndexRoot(many)).status()));
+  many.columns.pop_back();
+  EXPECT_TRUE(DecodeIndexRoot(EncodeIndexRoot(many)).ok());
 }
 
-TEST(IndexEntries, FirstRecordFollowsTheColumnBefore) {
+TEST(IndexPage, BlocksComeBackWithTheirEnds) {
+  IndexPageBuilder builder;
+  const IndexBlock blocks[] = {
+      {1, 2, 3, 4, 2, 6, 7, 8, 9, 0}, {11, 12, 13, 6, 5, 16, 17, 0, 1, 0}, {21, 22, 23, 11, 1, 26, 27, 1, 0, 0}};
+  const uint64_t ends[] = {100, 200, 300};
+  builder.Add(blocks[0], std::span(ends).first(2));
+  builder.Add(blocks[1], {});
+  builder.Add(blocks[2], std::span(ends).last(1));
+  EXPECT_EQ(builder.first_sample(), 4u);
+  EXPECT_EQ(builder.SizeWith(2), 8 + 64 * 4 + 8 * 5u);
+  const std::string page = builder.Take();
+  EXPECT_TRUE(builder.empty());
+  ASSERT_EQ(page.size(), 8 + 64 * 3 + 8 * 3u);
+  ASSERT_EQ(*DecodeIndexPageHead(page), 3u);
+  const uint64_t begins[] = {200, 0, 216};
+  for (uint32_t i = 0; i < 3; ++i) {
+    IndexBlock wanted = blocks[i];
+    wanted.ends_begin = begins[i];
+    EXPECT_EQ(LoadIndexBlock(page, i), wanted) << i;
+  }
+  EXPECT_EQ(LoadLittle<uint64_t>(page.data() + 216), 300u);
+  // Neither no block, nor more than fit, nor a reserved byte.
+  for (const auto& [at, value] : {std::pair{0, '\0'}, {0, '\4'}, {3, '\1'}, {4, '\1'}}) {
+    std::string changed = page;
+    changed[at] = value;
+    EXPECT_TRUE(absl::IsDataLoss(DecodeIndexPageHead(changed).status())) << at;
+  }
+  EXPECT_TRUE(absl::IsDataLoss(DecodeIndexPageHead(page.substr(0, 7)).status()));
+}
+
+TEST(IndexPage, FirstRecordFollowsTheColumnBefore) {
   const uint64_t last_ends[] = {1000, 320, 1100};
   EXPECT_EQ(FirstRecordOffset(320, last_ends, 0), 320u);
   EXPECT_EQ(FirstRecordOffset(320, last_ends, 1), 320u);  // an empty chunk

@@ -217,7 +217,6 @@ TEST(FileHeader, ColumnsOfLaterVersions) {
   EXPECT_EQ(TypeName(decoded->schema[0].type), "type 7");
   EXPECT_EQ(CodecName(decoded->schema[1].codec), "codec 9");
   EXPECT_EQ(decoded->schema.blob_columns(), std::vector<size_t>{1});
-  EXPECT_TRUE(decoded->schema.indexed_columns().empty());
   for (const Column& wrong : std::vector<Column>{
            {.name = "a", .type = Type{7}},  // without a storage
            {.name = "a", .type = Type{7}, .storage = Storage::kInline},

@@ -50,14 +50,14 @@ absl::Status ReadAll(const ShardReader& shard) {
 
 // Looks up the place of the first record of every blob column in every block.
 absl::Status ReadPlaces(const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto index, IndexReader::Open(*PosixFileSystem(), JoinPath(directory, kIndexName)));
-  for (uint64_t k = 0; k < index->header().block_count; ++k) {
-    SHARDKIT_ASSIGN_OR_RETURN(const format::IndexBlock block, index->Block(k));
-    for (uint32_t blob = 0; blob < index->header().blob_column_count; ++blob) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(*PosixFileSystem(), directory));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto index, IndexReader::Open(*PosixFileSystem(), directory, manifest));
+  return index->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+    for (uint32_t blob = 0; blob < index->BlobColumns(block).size(); ++blob) {
       SHARDKIT_RETURN_IF_ERROR(index->Record(block, 0, blob).status());
     }
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 // Which of kLevels failed first, and how. `status` is OK when none failed. A reader that cannot use the offset index

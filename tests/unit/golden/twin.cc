@@ -280,11 +280,18 @@ absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
 
 absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
   const Manifest& manifest = dataset.manifest();
-  json twin = {{"format", "shardkit-dataset"},       {"version", 1},
-               {"sample_count", manifest.samples()}, {"bytes", manifest.bytes()},
-               {"blocks", manifest.blocks()},        {"columns", Columns(manifest.schema.columns())},
-               {"metadata", json(manifest.metadata)}};
-  twin["shards"] = json::array();
+  json twin = {{"format", "shardkit-dataset"},        {"version", 1},
+               {"sample_count", manifest.samples()},  {"bytes", manifest.bytes()},
+               {"blocks", manifest.blocks()},         {"columns", Columns(manifest.schema.columns())},
+               {"metadata", json(manifest.metadata)}, {"generation", manifest.generation},
+               {"segments", json::array()},           {"shards", json::array()}};
+  for (const Segment& segment : manifest.segments) {
+    twin["segments"].push_back({{"shards", segment.shards},
+                                {"samples", segment.samples},
+                                {"blocks", segment.blocks},
+                                {"index", segment.index.name},
+                                {"keys", segment.keys ? json(segment.keys->name) : json(nullptr)}});
+  }
   for (const ManifestShard& shard : manifest.shards) {
     twin["shards"].push_back({{"name", shard.name},
                               {"bytes", shard.bytes},

@@ -11,7 +11,7 @@
 
 namespace shardkit::test {
 
-class ForwardingFileSystem final : public FileSystem {
+class ForwardingFileSystem : public FileSystem {
  public:
   // Either function may be empty. `created` is called after a file was created, with its path before
   // `rename`.

@@ -1,0 +1,94 @@
+#include "container/record_reader.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "container/block_buffer.h"
+#include "container/decompression_limit.h"
+#include "format/chunk.h"
+
+namespace shardkit {
+namespace {
+
+// `begin` is the record's place in the file.
+absl::StatusOr<std::string_view> OpenRecord(const RandomAccessFile& file, const ReadOptions& options,
+                                            std::string_view record, uint64_t begin) {
+  if (!options.verify_checksums) {
+    if (record.size() < format::kValueChecksumBytes)
+      return DataLoss(file.path(), ": record at byte ", begin, " is too short");
+    return record.substr(0, record.size() - format::kValueChecksumBytes);
+  }
+  absl::StatusOr<std::string_view> bytes = format::OpenRecord(record);
+  if (!bytes.ok()) return Annotate(bytes.status(), StrCat(file.path(), ": byte ", begin));
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
+                                              uint64_t end, BlockBuffer* buffer) {
+  buffer->state().shown = &file;
+  if (end < begin || !RangeWithin(begin, end - begin, file.size())) {
+    return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
+                    " does not lie in the file; rebuild the index");
+  }
+  std::string_view record;
+  if (const auto mapped = file.Mapped()) {
+    record = mapped->substr(begin, end - begin);
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options, end - begin, "the value has"), file.path()));
+    Buffer& memory = buffer->state().record;
+    memory.resize_discard(end - begin);
+    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {memory.data(), memory.size()}));
+    record = memory.view();
+  }
+  const absl::StatusOr<std::string_view> value = OpenRecord(file, options, record, begin);
+  SHARDKIT_RETURN_IF_ERROR(file.CheckMapped());
+  return value;
+}
+
+absl::Status ReadRecordsAt(const RandomAccessFile& file, const ReadOptions& options,
+                           std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
+                           std::span<std::string_view> values) {
+  if (values.size() != places.size()) return InvalidArgument(file.path(), ": as many views as places are needed");
+  if (file.Mapped()) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      SHARDKIT_ASSIGN_OR_RETURN(values[i], ReadRecordAt(file, options, places[i].first, places[i].second, buffer));
+    }
+    return absl::OkStatus();
+  }
+  uint64_t total = 0;
+  for (const auto& [begin, end] : places) {
+    if (end < begin || !RangeWithin(begin, end - begin, file.size())) {
+      return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
+                      " does not lie in the file; rebuild the index");
+    }
+    total += end - begin + 2 * Buffer::kAlignment;
+    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options, total, "the values have"), file.path()));
+  }
+  // Each record is read from the aligned address before it, so that direct I/O needs no copy.
+  const uint64_t alignment = file.alignment();
+  Buffer& memory = buffer->state().record;
+  memory.resize_discard(total);
+  std::vector<ReadRequest> requests;
+  std::vector<uint64_t> positions;
+  uint64_t position = 0;
+  for (const auto& [begin, end] : places) {
+    const uint64_t from = begin / alignment * alignment;
+    const uint64_t to = std::min(RoundUp(end, alignment), std::max(end, file.size()));
+    requests.push_back({from, {memory.data() + position, to - from}});
+    positions.push_back(position + (begin - from));
+    position += RoundUp(to - from, std::max<uint64_t>(alignment, 8));
+  }
+  SHARDKIT_RETURN_IF_ERROR(file.ReadBatch(requests, depth));
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::string_view record(memory.data() + positions[i], places[i].second - places[i].first);
+    SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(file, options, record, places[i].first));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

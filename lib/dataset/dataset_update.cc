@@ -1,0 +1,194 @@
+#include "dataset/dataset_update.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "dataset/job_directory.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
+
+absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
+
+std::set<std::string_view> TablesOf(const Manifest& manifest) {
+  std::set<std::string_view> names;
+  for (const Segment& segment : manifest.segments) {
+    names.insert(segment.index.name);
+    if (segment.keys) names.insert(segment.keys->name);
+  }
+  return names;
+}
+
+// Of the generations from `first` on.
+absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
+                          const std::vector<DirectoryEntry>& entries, std::span<const Manifest* const> manifests,
+                          uint64_t first) {
+  std::set<std::string_view> named;
+  for (const Manifest* const manifest : manifests) {
+    if (manifest != nullptr) named.merge(TablesOf(*manifest));
+  }
+  for (const DirectoryEntry& entry : entries) {
+    if (GenerationOfTable(entry.name).value_or(0) < first || named.contains(entry.name)) continue;
+    SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveFile(JoinPath(directory, entry.name))));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RemoveOldTables(FileSystem& file_system, const std::string& directory,
+                             std::span<const Manifest* const> manifests) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
+  return RemoveTables(file_system, directory, entries, manifests, 1);
+}
+
+absl::StatusOr<std::unique_ptr<DatasetUpdate>> DatasetUpdate::Begin(FileSystem& file_system,
+                                                                    const std::string& directory) {
+  std::unique_ptr<DatasetUpdate> update(new DatasetUpdate(file_system, directory));
+  SHARDKIT_RETURN_IF_ERROR(update->Prepare());
+  return update;
+}
+
+DatasetUpdate::~DatasetUpdate() {
+  (void)Guarded("giving up", [this] { return Abort(); });
+}
+
+absl::Status DatasetUpdate::Prepare() {
+  // Looks first without the lock, so that no lock file is left where there is no dataset.
+  SHARDKIT_ASSIGN_OR_RETURN(const bool complete, Exists(file_system_, Path(kManifestName)));
+  if (!complete) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system_, directory_));
+    if (unfinished) {
+      return FailedPrecondition(directory_, ": an unfinished job lies there; finish it with pack --resume first");
+    }
+    return NotFound(directory_, ": is not a dataset: there is no ", kManifestName, " in it");
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(lock_, LockDirectory(file_system_, directory_));
+  bool marked = false;
+  const absl::Status status = PrepareLocked(&marked);
+  if (!status.ok() && marked) (void)file_system_.RemoveFile(Path(kMarkerName));
+  if (!status.ok()) (void)file_system_.RemoveFile(Path(kLockName));
+  return status;
+}
+
+// *marked: the marker was made now.
+absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string text, ReadText());
+  absl::StatusOr<Manifest> manifest = ParseManifest(text);
+  if (!manifest.ok()) return Annotate(manifest.status(), Path(kManifestName));
+  before_ = *std::move(manifest);
+  hash_ = Hash64(text);
+  next_number_ = before_.shards.size();
+  for (const ManifestShard& shard : before_.shards) {
+    const std::optional<size_t> number = NativeJobFiles().Recognize(shard.name).shard;
+    if (number) next_number_ = std::max(next_number_, *number + 1);
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const bool interrupted, Exists(file_system_, Path(kMarkerName)));
+  if (interrupted) {
+    SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers());
+  } else {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto marker, file_system_.Create(Path(kMarkerName)));
+    *marked = true;
+    SHARDKIT_RETURN_IF_ERROR(marker->Close());
+  }
+  // No file that the change writes may be durable before its mark.
+  SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
+  ended_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> DatasetUpdate::ReadText() const {
+  return file_system_.ReadFile(Path(kManifestName), kMaxManifestBytes);
+}
+
+// Removes the files of changes that the current manifest does not name, and makes this durable. The marker stays.
+absl::Status DatasetUpdate::RemoveLeftovers() {
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest current, ReadManifest(file_system_, directory_));
+  std::set<std::string_view> named;
+  for (const ManifestShard& shard : current.shards) named.insert(shard.name);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
+  const Manifest* const manifests[] = {&current, &before_};
+  SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, manifests, before_.generation + 1));
+  for (const DirectoryEntry& entry : entries) {
+    std::string_view name = entry.name;
+    if (name.ends_with(".tmp")) name.remove_suffix(4);
+    const std::optional<size_t> number = NativeJobFiles().Recognize(name).shard;
+    const bool shard = number && *number >= next_number_ && !named.contains(entry.name);
+    if (!shard && entry.name != StrCat(kManifestName, ".tmp")) continue;
+    SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_.RemoveFile(Path(entry.name))));
+  }
+  return file_system_.SyncDirectory(directory_);
+}
+
+absl::Status DatasetUpdate::Replaced(const std::string& path) const {
+  return absl::AbortedError(StrCat(path, ": is no longer what was written: another run writes to ", directory_,
+                                   ", too; nothing was published"));
+}
+
+absl::Status DatasetUpdate::CheckAppended(const Manifest& manifest) const {
+  for (size_t i = before_.shards.size(); i < manifest.shards.size(); ++i) {
+    JournalEntry entry{.shard = manifest.shards[i]};
+    const std::string path = Path(entry.shard.name);
+    SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
+                              NativeJobFiles().IsWhole(file_system_, path, ToHex(entry.shard.content_hash), &entry));
+    if (!whole) return Replaced(path);
+  }
+  const std::set<std::string_view> old = TablesOf(before_);
+  for (const Segment& segment : manifest.segments) {
+    for (const TableReference* table : {&segment.index, segment.keys ? &*segment.keys : nullptr}) {
+      if (table == nullptr || old.contains(table->name)) continue;
+      const std::string path = Path(table->name);
+      const auto file = file_system_.OpenForReading(path);
+      if (absl::IsNotFound(file.status())) return Replaced(path);
+      if (!file.ok()) return file.status();
+      if ((*file)->size() != table->bytes) return Replaced(path);
+      char checksum[16];
+      SHARDKIT_RETURN_IF_ERROR((*file)->ReadAt(table->bytes - sizeof(checksum), checksum));
+      if (LoadLittle<uint64_t>(checksum) != table->checksum) return Replaced(path);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DatasetUpdate::CheckUnchanged() const {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string now, ReadText());
+  if (Hash64(now) == hash_) return absl::OkStatus();
+  return absl::AbortedError(StrCat(directory_, ": another run has published the dataset since this one began; ",
+                                   "nothing was changed: begin anew"));
+}
+
+absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
+  SHARDKIT_RETURN_IF_ERROR(CheckAppended(manifest));
+  SHARDKIT_RETURN_IF_ERROR(CheckUnchanged());
+  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest));
+  ended_ = true;
+  const Manifest* const manifests[] = {&manifest, &before_};
+  SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system_, directory_, manifests));
+  SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
+  return Unmark();
+}
+
+// Removes the marker, and ends the lock: only its holder may remove its file.
+absl::Status DatasetUpdate::Unmark() {
+  const std::unique_ptr<FileLock> lock = std::move(lock_);
+  SHARDKIT_RETURN_IF_ERROR(file_system_.RemoveFile(Path(kMarkerName)));
+  return IgnoreNotFound(file_system_.RemoveFile(Path(kLockName)));
+}
+
+absl::Status DatasetUpdate::Abort() {
+  if (std::exchange(ended_, true)) return absl::OkStatus();
+  const std::unique_ptr<FileLock> lock = std::move(lock_);
+  SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers());
+  return Unmark();
+}
+
+}  // namespace shardkit

@@ -1,0 +1,37 @@
+// Makes the key table of a dataset's segment from those of its shards, or of the segments that it replaces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "container/table_place.h"
+#include "format/key_table.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+// A key table that others are made of.
+struct KeyTableInput {
+  std::string path;  // of the file that it lies in
+  TablePlace place;
+  uint64_t samples = 0;       // its entries
+  uint64_t first_sample = 0;  // what its ordinals count from
+};
+
+// Merges the tables into a new one, whose ordinals count from the first sample of the first. Each table begins where
+// the samples of the one before end. The new one is durable, but for its entry in the directory, when it appears at
+// `path`, where it replaces a file. Until then it is PATH.tmp, and where more than 256 tables are merged, there are
+// PATH.N.tmp of as many bytes together. No temporary file is left, whatever the result. The result depends on the
+// entries alone.
+//
+// At most 256 tables are open at once, with a page of 64 KiB each: 16 MiB, beside 24 bytes for each 4096 keys of those
+// and of the result, and the list itself. `cancellation` may be null.
+//
+// DataLoss names the input that is damaged.
+absl::StatusOr<format::TableTail> BuildKeyTable(FileSystem& file_system, const std::string& path,
+                                                std::vector<KeyTableInput> inputs, const Cancellation* cancellation);
+
+}  // namespace shardkit

@@ -1,0 +1,54 @@
+// The key tables of a dataset's segments (format-spec/spec.md, section 9.5).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "container/key_table_reader.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+// Opens the table that the segment names. NotFound when it names none, or when the file is missing. DataLoss, too, when
+// the file is not the one that is named.
+absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(FileSystem& file_system, const std::string& directory,
+                                                             const Segment& segment);
+
+// Thread-safe. Opens each table when it is first used, and does without one that is missing or damaged.
+class KeyTables {
+ public:
+  // `segments` must outlive the object.
+  KeyTables(FileSystem& file_system, std::string directory, const std::vector<Segment>& segments)
+      : file_system_(file_system),
+        directory_(std::move(directory)),
+        segments_(segments),
+        tables_(segments.size(), std::shared_ptr<const KeyTable>()) {}
+
+  // Calls `visit` as KeyTable::Find does, with ordinals of the segment. False when the table cannot be used: what was
+  // visited may then not be all. Errors of `visit` are returned, and of files that cannot be read now.
+  absl::StatusOr<bool> Find(size_t segment, uint64_t hash,
+                            const std::function<absl::StatusOr<bool>(uint64_t ordinal)>& visit) const;
+
+  // Why the first table could not be used that could not be; else empty.
+  std::string problem() const;
+
+ private:
+  absl::StatusOr<std::shared_ptr<const KeyTable>> Get(size_t segment) const;
+
+  FileSystem& file_system_;
+  const std::string directory_;
+  const std::vector<Segment>& segments_;
+  mutable std::mutex mutex_;
+  mutable std::vector<absl::StatusOr<std::shared_ptr<const KeyTable>>> tables_;  // null until one is opened
+  mutable std::string problem_;
+};
+
+}  // namespace shardkit

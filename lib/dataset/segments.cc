@@ -1,0 +1,149 @@
+#include "dataset/segments.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "container/native_shard_reader.h"
+#include "container/shard_index_part.h"
+#include "dataset/index_reader.h"
+#include "dataset/index_writer.h"
+#include "dataset/key_table_builder.h"
+#include "dataset/key_tables.h"
+
+namespace shardkit {
+namespace {
+
+// The segments as a dataset of their own.
+Manifest Part(const Manifest& manifest, size_t first, size_t count) {
+  Manifest part{.schema = manifest.schema};
+  size_t begin = 0;
+  for (size_t i = 0; i < first; ++i) begin += manifest.segments[i].shards;
+  for (size_t i = first; i < first + count; ++i) {
+    const auto shards = std::span(manifest.shards).subspan(begin, manifest.segments[i].shards);
+    part.shards.insert(part.shards.end(), shards.begin(), shards.end());
+    part.segments.push_back(manifest.segments[i]);
+    begin += shards.size();
+  }
+  return part;
+}
+
+absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, const Manifest& part,
+                        IndexWriter& writer) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, IndexReader::Open(file_system, directory, part));
+  SHARDKIT_RETURN_IF_ERROR(reader->CheckAll());
+  size_t shard = 0;
+  SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+    for (; shard < block.shard; ++shard) writer.EndShard();
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
+    return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
+  }));
+  for (; shard < part.shards.size(); ++shard) writer.EndShard();
+  return absl::OkStatus();
+}
+
+absl::Status AddShards(FileSystem& file_system, const std::string& directory, const Manifest& part,
+                       IndexWriter& writer) {
+  for (const ManifestShard& shard : part.shards) {
+    Schema schema;
+    SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
+                              ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
+    SHARDKIT_RETURN_IF_ERROR(writer.Add(schema, index));
+  }
+  return absl::OkStatus();
+}
+
+// A name of the generation that no table of the manifest has.
+std::string FreeName(const Manifest& manifest, std::string_view first) {
+  std::string name = NameInGeneration(first, manifest.generation);
+  const auto taken = [&](const Segment& segment) {
+    return segment.index.name == name || (segment.keys && segment.keys->name == name);
+  };
+  for (int number = 1; std::ranges::any_of(manifest.segments, taken); ++number) {
+    name = StrCat("dataset-", manifest.generation, "-", number, first.substr(first.rfind('.')));
+  }
+  return name;
+}
+
+// The key tables of the segments, or else of the shards, are the inputs.
+absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, const std::string& directory,
+                                                     const Manifest& part, bool of_segments) {
+  std::vector<KeyTableInput> inputs;
+  uint64_t sample = 0;
+  if (of_segments) {
+    for (const Segment& segment : part.segments) {
+      SHARDKIT_RETURN_IF_ERROR(OpenKeyTable(file_system, directory, segment).status());
+      const TableReference& keys = *segment.keys;
+      inputs.push_back(
+          {JoinPath(directory, keys.name), {.length = keys.bytes, .root = keys.root}, segment.samples, sample});
+      sample += segment.samples;
+    }
+    return inputs;
+  }
+  for (const ManifestShard& shard : part.shards) {
+    const std::string path = JoinPath(directory, shard.name);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, NativeShardReader::Open(file_system, path, {}));
+    const std::optional<TablePlace> place = reader->key_table_place();
+    if (!place) return DataLoss(path, ": has no key column, unlike the dataset");
+    inputs.push_back({path, *place, shard.samples, sample});
+    sample += shard.samples;
+  }
+  return inputs;
+}
+
+absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, const std::string& directory,
+                                                       const Manifest& part, const std::string& name) {
+  if (!part.schema.key_column()) return std::optional<TableReference>();
+  absl::StatusOr<format::TableTail> tail;
+  for (const bool of_segments : {true, false}) {
+    auto inputs = KeyInputs(file_system, directory, part, of_segments);
+    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), nullptr)
+                       : absl::StatusOr<format::TableTail>(inputs.status());
+    if (!absl::IsDataLoss(tail.status()) && !absl::IsNotFound(tail.status())) break;
+  }
+  SHARDKIT_RETURN_IF_ERROR(tail.status());
+  return TableReference{name, tail->table_length, tail->root_length() + format::kTableTailBytes, tail->checksum};
+}
+
+}  // namespace
+
+absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,
+                          Manifest* manifest) {
+  const Manifest part = Part(*manifest, first, count);
+  const std::string name = FreeName(*manifest, kIndexName);
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<IndexWriter> writer, IndexWriter::Create(file_system, directory));
+  const absl::Status joined = AddIndexes(file_system, directory, part, *writer);
+  if (!joined.ok()) {
+    if (!absl::IsDataLoss(joined) && !absl::IsNotFound(joined)) return joined;
+    SHARDKIT_RETURN_IF_ERROR(writer->Abort());
+    SHARDKIT_ASSIGN_OR_RETURN(writer, IndexWriter::Create(file_system, directory));
+    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, part, *writer));
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(name, part.shards));
+  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, JoinKeys(file_system, directory, part, FreeName(*manifest, kKeyTableName)));
+  const auto begin = manifest->segments.begin() + static_cast<std::ptrdiff_t>(first);
+  manifest->segments.erase(begin + 1, begin + static_cast<std::ptrdiff_t>(count));
+  manifest->segments[first] = std::move(segment);
+  return absl::OkStatus();
+}
+
+absl::Status LimitSegments(FileSystem& file_system, const std::string& directory, Manifest* manifest) {
+  while (manifest->segments.size() > kMostSegments) {
+    const std::vector<Segment>& segments = manifest->segments;
+    size_t best = 0;
+    uint64_t fewest = UINT64_MAX;
+    for (size_t i = 0; i + 1 < segments.size(); ++i) {
+      const uint64_t samples = segments[i].samples + segments[i + 1].samples;
+      if (samples > fewest) continue;
+      fewest = samples;
+      best = i;
+    }
+    SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, best, 2, manifest));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit
