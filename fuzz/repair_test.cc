@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "format/paged_table.h"
+#include "shardkit/manifest.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
