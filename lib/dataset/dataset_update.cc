@@ -96,6 +96,9 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   if (interrupted) {
     SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers());
   } else {
+    // An interrupted making of the index anew leaves no marker; whoever holds the lock may remove its temporary files.
+    SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
+    SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, {}, UINT64_MAX));
     SHARDKIT_ASSIGN_OR_RETURN(const auto marker, file_system_.Create(Path(kMarkerName)));
     *marked = true;
     SHARDKIT_RETURN_IF_ERROR(marker->Close());
@@ -172,22 +175,29 @@ absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest));
   ended_ = true;
   const Manifest* const manifests[] = {&manifest, &before_};
-  SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system_, directory_, manifests));
-  SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
-  return Unmark();
+  // Old tables that stay now are removed after the next publication.
+  absl::Status status = RemoveOldTables(file_system_, directory_, manifests);
+  status.Update(file_system_.SyncDirectory(directory_));
+  status.Update(Unmark());
+  return status;
 }
 
 // Removes the marker, and ends the lock: only its holder may remove its file.
 absl::Status DatasetUpdate::Unmark() {
   const std::unique_ptr<FileLock> lock = std::move(lock_);
-  SHARDKIT_RETURN_IF_ERROR(file_system_.RemoveFile(Path(kMarkerName)));
-  return IgnoreNotFound(file_system_.RemoveFile(Path(kLockName)));
+  absl::Status status = file_system_.RemoveFile(Path(kMarkerName));
+  status.Update(IgnoreNotFound(file_system_.RemoveFile(Path(kLockName))));
+  return status;
 }
 
 absl::Status DatasetUpdate::Abort() {
   if (std::exchange(ended_, true)) return absl::OkStatus();
-  const std::unique_ptr<FileLock> lock = std::move(lock_);
-  SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers());
+  if (const absl::Status status = RemoveLeftovers(); !status.ok()) {
+    // The marker stays, so that the next change knows them.
+    (void)file_system_.RemoveFile(Path(kLockName));
+    lock_.reset();
+    return status;
+  }
   return Unmark();
 }
 

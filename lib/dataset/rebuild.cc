@@ -67,7 +67,6 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
     std::ranges::sort(shards, {}, &ManifestShard::name);
-    if (shards.empty() && absl::IsNotFound(old.status())) return DescribeNoDataset(file_system, directory);
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
   }
   for (const DirectoryEntry& entry : entries) {
@@ -101,8 +100,12 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   if (unfinished) {
     return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
   }
-  // Looks first without the lock, so that no lock file is left where there is no dataset.
-  SHARDKIT_RETURN_IF_ERROR(file_system.List(directory).status());
+  // Looks first without the lock: where there is nothing to index, no file is made.
+  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
+  const bool something = std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
+    return entry.name == kManifestName || entry.name.ends_with(".shard");
+  });
+  if (!something) return DescribeNoDataset(file_system, directory);
   SHARDKIT_ASSIGN_OR_RETURN(const auto lock, LockDirectory(file_system, directory));
   auto manifest = Rebuild(file_system, directory);
   const absl::Status unlocked = RemoveIfThere(file_system, JoinPath(directory, kLockName));

@@ -104,11 +104,8 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(size_t s
   auto open = std::make_shared<CachedShard>();
   open->options = options_;
   SHARDKIT_ASSIGN_OR_RETURN(open->file, open_file_(shard));
-  if (open->file->size() != manifest_.shards[shard].bytes) {
-    return DataLoss(open->file->path(), ": is not shard ", shard, " of the manifest: it has ", open->file->size(),
-                    " bytes, not ", manifest_.shards[shard].bytes,
-                    "; run shardctl index on the dataset if it was replaced on purpose");
-  }
+  // Of another length: it cannot be the shard, and opening it says what is wrong with it.
+  if (open->file->size() != manifest_.shards[shard].bytes) return Open(shard);
   return open;
 }
 

@@ -93,10 +93,18 @@ class Validator {
     std::unique_ptr<IndexReader> index;
     auto opened = IndexReader::Open(file_system_, directory, *manifest);
     const absl::Status sound = opened.ok() ? (*opened)->CheckAll() : opened.status();
-    if (absl::IsNotFound(sound)) {
-      Report(directory, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
-    } else if (!sound.ok()) {
-      SHARDKIT_RETURN_IF_ERROR(ReportDamage(directory, sound));
+    if (!sound.ok()) {
+      // Every message begins with the index that it is about.
+      std::string path = directory;
+      for (const Segment& segment : manifest->segments) {
+        const std::string table = JoinPath(directory, segment.index.name);
+        if (ToStd(sound.message()).starts_with(StrCat(table, ":"))) path = table;
+      }
+      if (absl::IsNotFound(sound)) {
+        Report(path, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
+      } else {
+        SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, sound));
+      }
     } else if (!manifest->segments.empty()) {
       index = *std::move(opened);
     }
