@@ -20,6 +20,33 @@ class PackTest(CliTest):
         self.assertEqual(self.tree("out1"), self.tree("out2"))
         self.assertEqual(self.tree("out1"), self.tree("out7"))
 
+    def test_storage_is_that_of_the_values_or_of_the_option(self):
+        os.makedirs(self.path("values"))
+        for i in range(50):
+            for name, size in (("small", 100), ("large", 3000)):
+                with open(self.path("values", f"{i:02}.{name}"), "w", encoding="ascii") as file:
+                    file.write(f"{i:02}" * (size // 2))
+
+        def paged(dataset):
+            return {column["name"] for column in json.loads(self.shardctl("inspect", "--json", dataset).stdout)["columns"]
+                    if column["pages"]}
+
+        codecs = ("--codec", "small=none", "--codec", "large=none")
+        self.shardctl("pack", "values", "-o", "chosen", *codecs)
+        self.assertEqual(paged("chosen"), {"small"})
+        self.assertIn("none+pages", self.shardctl("inspect", "chosen").stdout)
+        self.shardctl("pack", "values", "-o", "other", *codecs, "--storage", "small=blob", "--storage", "large=inline")
+        self.assertEqual(paged("other"), {"large"})
+        self.shardctl("convert", "other", "-o", "back", "--to", "shard", "--storage", "large=blob")
+        self.assertEqual(paged("back"), {"small"})
+        for dataset in ("chosen", "other", "back"):
+            self.shardctl("validate", "--deep", dataset)
+            self.assertEqual(self.hashes(dataset), self.hashes("chosen"))
+            for column, length in (("small", 100), ("large", 3000)):
+                self.assertEqual(self.shardctl("cat", dataset, "--key", "07", "-c", column).stdout, "07" * (length // 2))
+            self.shardctl("unpack", dataset, "-o", f"{dataset}.files")
+            self.assertEqual(self.tree(f"{dataset}.files"), self.tree("values"))
+
     def test_threads_do_not_change_sa1b_with_dictionaries(self):
         self.shardctl("synth", "sa1b", "-o", "pairs", "--count", "12", "--width", "160", "--height", "120",
                       "--min-objects", "4", "--max-objects", "9")

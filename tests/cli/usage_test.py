@@ -67,7 +67,8 @@ class UsageTest(CliTest):
                               ("--partition", "-1/2"), ("--partition", "1/2/3"), ("--codec", "a"), ("--codec", "=none"),
                               ("--codec", "a=lz4"), ("--codec", "a=zstd:0"), ("--codec", "a=zstd:23"),
                               ("--codec", "a=none:3"), ("--dictionary", "a=0"), ("--dictionary", "a=2MiB"),
-                              ("--dictionary", "=4KiB"), ("--on-error", "ignore")]:
+                              ("--dictionary", "=4KiB"), ("--storage", "a"), ("--storage", "=blob"), ("--storage", "a=fixed"),
+                              ("--on-error", "ignore")]:
             with self.subTest(option=option, value=value):
                 self.usage_error("pack", "in", "-o", "out", f"{option}={value}", says=option)
 

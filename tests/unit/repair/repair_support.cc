@@ -101,8 +101,9 @@ const std::vector<Original>& Kinds() {
     made.push_back(MakeOriginal("large values",
                                 {{.name = "data", .type = Type::kBytes}, {.name = "n", .type = Type::kU8}}, 5, 1500,
                                 {.block_size = 64, .alignment = 512, .storage = {{"data", Storage::kBlob}}}));
-    made.push_back(MakeOriginal("sa1b", Sa1bColumns(), 4, 200,
-                                {.max_block_samples = 2, .alignment = 64, .storage = {{"image", Storage::kBlob}}}));
+    made.push_back(MakeOriginal(
+        "sa1b", Sa1bColumns(), 4, 200,
+        {.max_block_samples = 2, .alignment = 64, .storage = {{"key", Storage::kBlob}, {"image", Storage::kBlob}}}));
     // Similar texts, so that a dictionary helps.
     Original dictionary;
     std::vector<Column> columns = {{.name = "text", .type = Type::kUtf8, .codec = Codec::kZstd},
