@@ -13,7 +13,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
-from writer import (E4M3, Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_row,  # noqa: E402
+import make_invalid_dataset  # noqa: E402
+from writer import (Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_row,  # noqa: E402
                     twin)
 
 NAN, INF = float("nan"), float("inf")
@@ -443,7 +444,7 @@ def all_files():
         columns, metadata, shards, samples = make()
         out |= {f"valid/{name}/{path}": data for path, data in dataset_files(name, columns, metadata, shards).items()}
         out[f"valid/{name}.json"] = dump(dataset_twin(name, columns, metadata, shards, samples))
-    for name, (files, error) in make_invalid.all_invalid().items():
+    for name, (files, error) in make_invalid_dataset.all_invalid().items():
         for path, data in files.items():
             out[f"invalid/{name}{path}"] = data
         out[f"invalid/{name}.error.json"] = dump(error)
@@ -453,7 +454,7 @@ def all_files():
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
     if sys.argv[1:] == ["--table"]:  # for README.md
-        print(make_invalid.table(), end="")
+        print(make_invalid_dataset.table(), end="")
         return
     for path, data in all_files().items():
         full = os.path.join(root, path)

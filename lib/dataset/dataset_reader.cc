@@ -414,7 +414,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     SHARDKIT_RETURN_IF_ERROR(open->ReadRecords(ranges, depth, &buffers[batch++], read));
     for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];
   }
-  for (size_t begin = 0; begin < elsewhere.size(); ++batch) {
+  for (size_t begin = 0; begin < elsewhere.size();) {
     size_t end = begin;
     const size_t shard = places[elsewhere[begin]].shard;
     while (end < elsewhere.size() && places[elsewhere[end]].shard == shard) ++end;
@@ -422,8 +422,8 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     if (open->columns[column] != CachedShard::kMissing) {
       if (buffers.size() <= batch) buffers.emplace_back();
       buffers[batch].state().Pin(open);
-      SHARDKIT_RETURN_IF_ERROR(
-          CopyFromPages(*open, samples, std::span(elsewhere).subspan(begin, end - begin), column, &buffers[batch], values));
+      SHARDKIT_RETURN_IF_ERROR(CopyFromPages(*open, samples, std::span(elsewhere).subspan(begin, end - begin), column,
+                                             &buffers[batch++], values));
     }
     begin = end;
   }

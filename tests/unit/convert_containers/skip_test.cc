@@ -20,14 +20,16 @@ ConvertOptions SkipOptions(Container to) {
   return options;
 }
 
-// Ten samples; "x" is absent in those of `absent`.
-void WriteWithAbsent(FileSystem& files, const std::vector<uint64_t>& absent) {
+// Ten samples; "x" is absent in those of `absent`. Damage in a page of small values takes its neighbours with it.
+void WriteWithAbsent(FileSystem& files, const std::vector<uint64_t>& absent, Storage storage = Storage::kInline) {
   Samples samples;
   for (uint64_t i = 0; i < 10; ++i) {
     samples.push_back({{"key", "k" + std::to_string(i)}});
     if (std::ranges::find(absent, i) == absent.end()) samples.back()["x"] = "value " + std::to_string(i);
   }
-  WriteShards(files, "/in", {KeyColumn(), MakeColumn("x", Type::kBytes, true)}, samples, SmallShards(0, 4));
+  DatasetWriterOptions options = SmallShards(0, 4);
+  options.shard.storage["x"] = storage;
+  WriteShards(files, "/in", {KeyColumn(), MakeColumn("x", Type::kBytes, true)}, samples, options);
 }
 
 // MDS cannot store an absent value. A tar cannot store a sample without values.
@@ -92,7 +94,7 @@ TEST(SkipTest, DamagedValueOfTheInput) {
   for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
     SCOPED_TRACE(ContainerName(to));
     const auto files = NewMemoryFileSystem();
-    WriteWithAbsent(*files, {});
+    WriteWithAbsent(*files, {}, Storage::kBlob);
     std::string shard = ReadAll(*files, "/in/00000000.shard");
     const size_t place = shard.find("value 6");
     ASSERT_NE(place, shard.npos);
@@ -127,6 +129,7 @@ TEST(SkipTest, EveryByteOfAShard) {
   DatasetWriterOptions options = SmallShards(0, 4);
   options.codecs["text"] = Codec::kZstd;
   options.codecs["key"] = Codec::kZstd;
+  options.shard.storage["blob"] = Storage::kBlob;
   WriteShards(*files, "/in", columns, samples, options);
   const std::vector<Row> before = ScanRows(*files, "/in");
   const std::string whole = ReadAll(*files, "/in/00000000.shard");

@@ -31,8 +31,10 @@ class AppendTest : public testing::Test {
   }
 
   absl::StatusOr<std::unique_ptr<DatasetWriter>> Begin(FileSystem& files) {
+    DatasetWriterOptions options = Appending();
+    options.shard.storage["image"] = Storage::kBlob;
     return DatasetWriter::Create(files, "/data", MakeSchema({KeyColumn(), ImageColumn(), LabelColumn(), TextColumn()}),
-                                 Appending());
+                                 options);
   }
 
   void Append(DatasetWriter& writer, size_t begin, size_t end) {

@@ -126,8 +126,13 @@ std::vector<OwnedSample> MakeSamples(size_t count) {
 absl::StatusOr<DatasetSummary> WriteDataset(FileSystem& file_system, const std::string& directory,
                                             const std::vector<OwnedSample>& samples,
                                             const DatasetWriterOptions& options) {
-  auto writer = DatasetWriter::Create(file_system, directory,
-                                      MakeSchema({KeyColumn(), ImageColumn(), LabelColumn(), TextColumn()}), options);
+  DatasetWriterOptions with_blobs = options;
+  // The images are small, but stand for large ones.
+  if (!options.codecs.contains(ImageColumn().name)) {
+    with_blobs.shard.storage.try_emplace(ImageColumn().name, Storage::kBlob);
+  }
+  auto writer = DatasetWriter::Create(
+      file_system, directory, MakeSchema({KeyColumn(), ImageColumn(), LabelColumn(), TextColumn()}), with_blobs);
   if (!writer.ok()) return writer.status();
   for (uint64_t i = (*writer)->resume_position(); i < samples.size(); ++i) {
     if (absl::Status status = (*writer)->Append(samples[i].View(), i + 1); !status.ok()) return status;

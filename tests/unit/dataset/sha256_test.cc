@@ -122,8 +122,10 @@ TEST_F(Sha256Test, OfAShardWithAValueThatIsAFile) {
 TEST_F(Sha256Test, OfAFinishedShardIsKeptWhenTheRunIsResumed) {
   const std::vector<OwnedSample> samples = MakeSamples(kSamples);
   Write("/undisturbed");
+  DatasetWriterOptions options = Options();
+  options.shard.storage["image"] = Storage::kBlob;
   auto writer = DatasetWriter::Create(*files_, "/data",
-                                      MakeSchema({KeyColumn(), ImageColumn(), LabelColumn(), TextColumn()}), Options());
+                                      MakeSchema({KeyColumn(), ImageColumn(), LabelColumn(), TextColumn()}), options);
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (size_t i = 0; i < 25; ++i) ASSERT_TRUE((*writer)->Append(samples[i].View()).ok());
   ASSERT_TRUE((*writer)->Suspend().ok());
@@ -132,9 +134,8 @@ TEST_F(Sha256Test, OfAFinishedShardIsKeptWhenTheRunIsResumed) {
   std::string bytes = ReadAll(*files_, "/data/00000000.shard");
   bytes[bytes.find("\xff\xd8\xff")] ^= 1;
   WriteFile(*files_, "/data/00000000.shard", bytes);
-  DatasetWriterOptions resume = Options();
-  resume.resume = true;
-  writer = DatasetWriter::Create(*files_, "/data", (*writer)->schema(), resume);
+  options.resume = true;
+  writer = DatasetWriter::Create(*files_, "/data", (*writer)->schema(), options);
   ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_GE((*writer)->resume_position(), 10u);
   for (size_t i = (*writer)->resume_position(); i < samples.size(); ++i) {

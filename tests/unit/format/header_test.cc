@@ -219,7 +219,6 @@ TEST(FileHeader, ColumnsOfLaterVersions) {
   EXPECT_EQ(decoded->schema.blob_columns(), std::vector<size_t>{1});
   for (const Column& wrong : std::vector<Column>{
            {.name = "a", .type = Type{7}},  // without a storage
-           {.name = "a", .type = Type{7}, .storage = Storage::kInline},
            {.name = "a", .type = Type{7}, .codec = Codec::kZstd, .storage = Storage::kBlob},
            {.name = "a", .type = Type{7}, .is_key = true, .storage = Storage::kBlob},
            {.name = "a", .type = Type{7}, .storage = Storage{4}},

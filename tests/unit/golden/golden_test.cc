@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "shardkit/dataset_writer.h"
 #include "shardkit/validate.h"
+#include "unit/container/shard_maker.h"
 #include "unit/golden/twin.h"
 
 namespace shardkit {
@@ -90,14 +92,14 @@ TEST_P(GoldenTest, ShardsEqualTheirTwins) {
 }
 
 TEST_P(GoldenTest, DatasetsEqualTheirTwins) {
-  for (const std::string name :
-       {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny", "column-metadata-dataset"}) {
+  for (const std::string name : {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny",
+                                 "column-metadata-dataset", "storages", "segments", "without-index"}) {
     SCOPED_TRACE(name);
     DatasetOptions options;
     options.mode = GetParam();
     const auto dataset = DatasetReader::Open(*PosixFileSystem(), Valid(name), options);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
-    EXPECT_EQ((*dataset)->index_problem(), "");
+    EXPECT_EQ((*dataset)->index_problem().empty(), name != "without-index") << (*dataset)->index_problem();
     const auto twin = DatasetTwin(**dataset);
     ASSERT_TRUE(twin.ok()) << twin.status();
     const json wanted = ParseFile(Valid(name + ".json"));
@@ -149,8 +151,8 @@ TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
 TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
   std::vector<std::string> paths;
   for (const std::string& name : GoldenNames("valid", ".shard")) paths.push_back(Valid(name + ".shard"));
-  for (const char* name :
-       {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny", "column-metadata-dataset"})
+  for (const char* name : {"two-shards", "no-shards", "images", "sha256", "other-order", "tiny",
+                           "column-metadata-dataset", "storages", "segments", "without-index"})
     paths.push_back(Valid(name));
   for (const std::string& path : paths) {
     for (const bool deep : {false, true}) {
@@ -160,6 +162,31 @@ TEST_P(GoldenTest, ValidOnesHaveNoProblems) {
       for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
       EXPECT_EQ(report->warnings.size(), path.ends_with("unknown-codec.shard") ? 4u : 0u) << path;
     }
+  }
+}
+
+// The index says where the records behind a column's chunk begin, whatever that chunk holds.
+TEST(GoldenDataset, RecordsBehindAColumnOfUnknownCodec) {
+  const auto files = NewMemoryFileSystem();
+  ASSERT_TRUE(files->CreateDirectory("/d").ok());
+  WriteWhole(*files, "/d/a.shard", ReadWhole(*PosixFileSystem(), Valid("unknown-codec.shard")));
+  const auto manifest = RebuildIndex(*files, "/d");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  const auto report = Validate(*files, "/d");
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const Problem& problem : report->problems) ADD_FAILURE() << problem.message;
+  const auto dataset = DatasetReader::Open(*files, "/d", {{}, {"blob", "behind"}});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->index_problem(), "");
+  const auto shard = ShardReader::Open(*files, "/d/a.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  const size_t column = *(*shard)->schema().Find("behind");
+  BlockBuffer buffer, other;
+  for (uint64_t i = 0; i < (*shard)->sample_count(); ++i) {
+    const auto value = (*dataset)->ReadValue(i, 1, &buffer);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(*value, (*shard)->ReadValue(i, column, &other).value());
+    EXPECT_TRUE(absl::IsUnimplemented((*dataset)->ReadValue(i, 0, &buffer).status()));
   }
 }
 

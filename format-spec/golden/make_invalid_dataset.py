@@ -1,0 +1,225 @@
+"""Invalid datasets, and the list of all invalid golden files. See make_golden.py."""
+from make_invalid import (ABSENT, COLUMNS, LOST, NEWER, OPEN, READ, SAMPLES, VALIDATE, base, error, flipped, patch,
+                          patched, shards, u16, u32, u64)
+from writer import (Col, build, index, key_table, keys, manifest, manifest_text, segment, shard_row, xxh3)
+
+
+def datasets():
+    """{name: ({path: bytes}, error)}."""
+    out = {}
+    columns = [Col("key", "utf8", key=True)]
+    shard = base(columns=columns)
+    pair = [("a.shard", shard)]
+
+    def add(name, error_, **files):
+        whole = {"a.shard": shard.data, "dataset.json": manifest(columns, {}, pair), "dataset.idx": index(pair)}
+        whole |= {path.replace("_", "."): data for path, data in files.items()}
+        out[name] = ({f"/{path}": data for path, data in whole.items() if data is not None}, error_)
+
+    text, idx = manifest(columns, {}, pair), index(pair)
+    row = shard_row("a.shard", shard)
+
+    def with_shard(**changes):
+        totals = {key: value for key, value in changes.items() if key in ("bytes", "samples", "blocks")}
+        return manifest(columns, {}, pair, shards=[row | changes], **totals)
+
+    add("dataset-manifest-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"samples": 5', b'"samples": 7', 1))
+    add("dataset-manifest-missing", error(OPEN, ["dataset.json"], kind=ABSENT), dataset_json=None)
+    add("dataset-manifest-cut-short", error(OPEN, ["manifest"]), dataset_json=text[:-20])
+    no_shards = dict(a_shard=None, dataset_idx=None)
+    short = manifest(columns, {}, [])
+    add("dataset-manifest-line-after", error(OPEN, ["manifest", "checksum"]), dataset_json=short + b"\n", **no_shards)
+    short += b"{\n"
+    short += f'  "checksum": "{xxh3(short):016x}"\n}}\n'.encode()
+    add("dataset-manifest-object-after", error(OPEN, ["manifest"]), dataset_json=short, **no_shards)
+    add("dataset-version-2", error(OPEN, ["version 2"], kind=NEWER), dataset_json=manifest(columns, {}, pair, version=2))
+    add("dataset-version-flipped", error(OPEN, ["manifest", "checksum"]), dataset_json=text.replace(b'"version": 1', b'"version": 3'))
+    # Without samples, for what is refused before any shard is looked at.
+    bare = build(columns, [], [])
+    bare_pair, none = [("a.shard", bare)], shard_row("a.shard", bare)
+
+    def add_bare(name, error_, **fields):
+        add(name, error_, a_shard=bare.data, dataset_idx=index(bare_pair), dataset_json=manifest(columns, {}, bare_pair, **fields))
+
+    def add_edited(name, contains, old, new):
+        """The manifest with other text in one place."""
+        body = manifest(columns, {"a": "1"}, bare_pair)
+        body = body[:body.rindex(b'  "checksum"')].replace(old.encode(), new.encode(), 1)
+        body += f'  "checksum": "{xxh3(body):016x}"\n}}\n'.encode()
+        add(name, error(OPEN, ["manifest", *contains]), a_shard=bare.data, dataset_idx=index(bare_pair), dataset_json=body)
+
+    # The shards would not be understood either, but that is not looked at before the features are known.
+    unknown = error(OPEN, ["manifest", "feature", "remapped-values"], kind=NEWER)
+    add_bare("dataset-feature-unknown", unknown, features=["remapped-values"], shards=[{"name": 7}])
+    add("dataset-feature-unknown-last", unknown, a_shard=None, dataset_idx=None, dataset_json=manifest_text(
+        [("shards", [{"name": 7}]), ("metadata", []), ("version", 1), ("features", ["remapped-values"]), ("format", "shardkit-dataset")]))
+    add_bare("dataset-feature-and-version", error(OPEN, ["version 2"], kind=NEWER), version=2, features=7)
+    add_bare("dataset-features-no-array", error(OPEN, ["manifest"]), features="remapped-values")
+    add_bare("dataset-features-no-string", error(OPEN, ["manifest"]), features=[1])
+    add_bare("dataset-features-descend", error(OPEN, ["manifest", "features", "ascend"]), features=["b", "a"])
+    add_bare("dataset-features-twice", error(OPEN, ["manifest", "features", "ascend"]), features=["a", "a"])
+    for key in ("features", "generation", "segments", "shards"):
+        add_edited(f"dataset-no-{key}", [key], f'  "{key}":', '  "other":')
+    for name, before, inserted in (("manifest", '  "samples"', '  "features": [],\n'), ("metadata", '"a": "1"', '"a": "2", '),
+                                   ("column", '"type"', '"name": "key", '),
+                                   ("segment", '"index"', '"blocks": 0, '), ("table", '"root"', '"bytes": 1, '), ("shard", '"content_hash"', '"name": "a.shard", ')):
+        add_edited(f"dataset-key-twice-in-{name}", ["twice"], before, inserted + before)
+    add_edited("dataset-shard-lacks-key", ["blocks"], '"blocks": 0, "content', '"content')
+    add_edited("dataset-column-lacks-key", ["nullable"], '"nullable": false, ', "")
+    add_edited("dataset-segment-lacks-index", ["index"], '"index"', '"table"')
+    add_edited("dataset-table-lacks-root", ["root"], '"root"', '"more"')
+    add_bare("dataset-generation-0", error(OPEN, ["manifest", "generation"]), generation=0)
+    for name, words, changes in (("shards", ["segment 0", "shards"], dict(shards=2)), ("no-shards", ["segment 0", "shards"], dict(shards=0)),
+                                 ("samples", ["segment 0", "samples"], dict(samples=1)), ("blocks", ["segment 0", "blocks"], dict(blocks=1))):
+        add_bare(f"dataset-segment-{name}", error(OPEN, ["manifest", *words]), segments=[segment(bare_pair) | changes])
+    for name, words, changes in (("root", ["root"], dict(root=63)), ("root-long", ["root"], dict(root=1 << 20)),
+                                 ("checksum", ["checksum", "16"], dict(checksum="0" * 15)), ("name", ["name"], dict(name="../dataset.idx")),
+                                 ("name-twice", ["twice"], dict(name="a.shard"))):
+        listed = segment(bare_pair)
+        add_bare(f"dataset-table-{name}", error(OPEN, ["manifest", *words]), segments=[listed | dict(index=listed["index"] | changes)])
+    two = [("a.shard", bare), ("b.shard", bare)]
+    add("dataset-segments-leave-out", error(OPEN, ["manifest", "segments"]), a_shard=bare.data, dataset_idx=index(bare_pair),
+        dataset_json=manifest(columns, {}, two, segments=[segment(bare_pair)]))
+    for name, col in (("type", Col("key", "utf9")), ("codec", Col("key", "utf8", "lz5"))):
+        add_bare(f"dataset-column-unknown-{name}", error(OPEN, ["manifest", "column", col.type if name == "type" else col.codec], kind=NEWER),
+                 columns=[col.describe()])
+    for name, field in (("type", dict(type=2)), ("type-over-limit", dict(type=1 << 16)), ("codec", dict(codec=1)), ("codec-over-limit", dict(codec=256)),
+                        ("name-line-feed", dict(name="a\nb")), ("metadata-number", dict(metadata={"unit": 1}))):
+        add_bare(f"dataset-column-{name}-number" if "name" not in name and "metadata" not in name else f"dataset-column-{name}",
+                 error(OPEN, ["manifest"]), columns=[columns[0].describe() | field])
+    add_bare("dataset-metadata-line-feed", error(OPEN, ["manifest"]), metadata={"a\nb": "1"})
+    counted = Col("n", "i32")
+    for name, size in (("wrong", 5), ("missing", None)):
+        row_ = counted.describe() | dict(value_size=size)
+        add_bare(f"dataset-column-value-size-{name}", error(OPEN, ["manifest"]), columns=[{k: v for k, v in row_.items() if v is not None}])
+    add("dataset-shard-twice", error(OPEN, ["manifest", "twice"]), a_shard=bare.data, dataset_json=manifest(columns, {}, bare_pair * 2))
+    large = (1 << 62) + 1
+    add_bare("dataset-count-over-limit", error(OPEN, ["manifest", "count"]), shards=[none | dict(samples=large)], samples=large)
+    digits = shard_row("a.shard", bare, True)["sha256"]
+    for name, wrong in (("short", digits[:-1]), ("long", digits + "0"), ("upper-case", "A" + digits[1:])):
+        add_bare(f"dataset-sha256-{name}", error(OPEN, ["manifest", "sha256"]), shards=[none | dict(sha256=wrong)])
+    add_bare("dataset-sha256-null", error(OPEN, ["manifest"]), shards=[none | dict(sha256=None)])
+    # Metadata are not part of the content hash: all that the manifest says of this shard is true but the sha256.
+    forged = base(columns=columns, footnote="3")
+    add("dataset-sha256-differs", error(VALIDATE, ["sha256"]), a_shard=forged.data,
+        dataset_json=manifest(columns, {}, pair, hashed=("a.shard",)))
+    add("dataset-totals", error(OPEN, ["manifest", "samples"]), dataset_json=manifest(columns, {}, pair, samples=6))
+    add("dataset-name-dotdot", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="../a.shard"))
+    add("dataset-name-absolute", error(OPEN, ["manifest", "shard 0", "name"]), dataset_json=with_shard(name="/a.shard"))
+    add("dataset-shard-missing", error(READ, ["shard 0", "missing"], kind=ABSENT), a_shard=None)
+    other = base(columns=columns, samples=[dict(key="k9"), *SAMPLES[1:]])
+    add("dataset-shard-swapped", error(READ, ["shard 0", "content hash"]), a_shard=other.data)
+    flagged = patched("header", 20, u32(1 << 7), columns=columns)
+    add("dataset-shard-incompatible", error(READ, ["shard", "incompatible flag", "bit 7"], kind=NEWER), a_shard=flagged.data,
+        dataset_json=manifest(columns, {}, [("a.shard", flagged)]), dataset_idx=index([("a.shard", flagged)]))
+    add("dataset-metadata-differs", error(VALIDATE, ["shard 0", "metadata", "b"]), dataset_json=manifest(columns, {"b": "3"}, pair))
+    noted = base(columns=[Col("key", "utf8", key=True, metadata={"unit": "m"})])
+    noted_pair = [("a.shard", noted)]
+    add("dataset-column-metadata-differs", error(VALIDATE, ["metadata", "unit", "shard 0"]), a_shard=noted.data,
+        dataset_json=manifest([Col("key", "utf8", key=True, metadata={"unit": "s"})], {}, noted_pair), dataset_idx=index(noted_pair))
+    add("dataset-column-differs", error(READ, ["shard 0", "key", "type"]),
+        dataset_json=manifest([Col("key", "json")], {}, pair))
+    # What may not differ between the columns of a dataset and of a shard, besides the type.
+    key, number = columns[0], Col("n", "ndarray", dtype="u8", shape=[2])
+    array = base(columns=[key, number], samples=[dict(key="k", n=b"\1\2")])
+    for name, dataset_columns, built, words in (
+            ("codec", [Col("key", "utf8", "zstd", key=True)], shard, ["key", "codec"]), ("key", [Col("key", "utf8")], shard, ["key", "differs"]),
+            ("nullable", [COLUMNS[0], Col("data", "bytes")], base(), ["data", "nullable"]), ("missing", [key, Col("x", "u8")], shard, ["column", "x"]),
+            ("extra", [key], array, ["column", "n"]), ("wider", [COLUMNS[0], Col("data", "json", nullable=True)], base(), ["data", "type"]),
+            ("shape", [key, Col("n", "ndarray", dtype="u8")], array, ["n", "shape"]),
+            ("dtype", [key, Col("n", "ndarray", dtype="i8", shape=[2])], array, ["n", "dtype"])):
+        one = [("a.shard", built)]
+        add(f"dataset-column-{name}", error(READ, ["shard 0", *words]), a_shard=built.data,
+            dataset_json=manifest(dataset_columns, {}, one), dataset_idx=index(one))
+    add("dataset-index-missing", error(OPEN, ["index", "missing"]), dataset_idx=None)
+    add("dataset-index-tail-flipped", error(OPEN, ["index", "tail", "checksum"], 0), dataset_idx=patch(idx, len(idx) - 40, b"\2"))
+    add("dataset-index-root-flipped", error(OPEN, ["index", "root", "checksum"], 0),
+        dataset_idx=patch(idx, len(idx) - 72, bytes([idx[-72] ^ 1])))
+    add("dataset-index-page-flipped", error(READ, ["index", "page 0", "checksum"], 0), dataset_idx=patch(idx, 16, bytes([idx[16] ^ 1])))
+    add("dataset-index-magic", error(VALIDATE, ["index"], 0), dataset_idx=patch(idx, 0, b"\x88"))
+    add("dataset-index-cut-short", error(OPEN, ["index"], 0), dataset_idx=idx[:-8])
+    add("dataset-index-of-others", error(OPEN, ["index", "other shards"], 0), dataset_idx=index([("a.shard", other)]))
+
+    def add_index(name, error_, hook, shards=pair):
+        """With an index that the manifest names, and that is wrong."""
+        made = index(shards, hook)
+        add(name, error_, dataset_idx=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, data=made)]))
+
+    def at(part, place, data):
+        return lambda name, old: patch(old, place, data) if name == part else old
+
+    def changed(number, field, value):
+        """One field of one block."""
+        def hook(name, data):
+            if name == "blocks":
+                fields, ends = data[number]
+                data = [*data[:number], ((*fields[:field], value, *fields[field + 1:]), ends), *data[number + 1:]]
+            return data
+        return hook
+
+    first_end = 8 + 2 * 64
+    wrong = error(VALIDATE, ["index", "block 1"])
+    add_index("dataset-index-ends", error(VALIDATE, ["index", "block 0", "ends"]), at("page 0", first_end, u64(0)))
+    add_index("dataset-index-block", wrong, changed(1, 0, 0))
+    add_index("dataset-index-flags", wrong, changed(1, 7, 1))
+    add_index("dataset-index-layout", error(READ, ["index", "page 0"]), changed(1, 8, 1))
+    add_index("dataset-index-shard", error(READ, ["index", "page 0"]), changed(1, 5, 1))
+    add_index("dataset-index-ends-outside", error(READ, ["index", "page 0", "ends"]), at("page 0", 8 + 56, u64(1 << 40)))
+    add_index("dataset-index-block-count", error(READ, ["index", "page"]), at("page 0", 0, u32(4096)))
+    add_index("dataset-index-no-blocks-in-page", error(READ, ["index", "page"]), at("page 0", 0, u32(0)))
+    add_index("dataset-index-reserved", error(READ, ["index", "page"]), at("page 0", 4, u32(1)))
+    add_index("dataset-index-first", error(VALIDATE, ["index", "page 0"]), at("fences", 0, u64(1)))
+    add_index("dataset-index-hash", error(VALIDATE, ["index", "other shards"]), at("payload", 24, u64(0)))
+    add_index("dataset-index-counts", error(OPEN, ["index", "other shards"], 0), at("payload", 16, u64(6)))
+    add_index("dataset-index-column-unknown", error(VALIDATE, ["index", "column"]), at("payload", 44, b"kez"))
+    add_index("dataset-index-list-past-columns", error(OPEN, ["index", "list"], 0), at("payload", 51, u32(1)))
+    add_index("dataset-index-lists-too-many", error(OPEN, ["index", "lists"], 0), at("payload", 36, u32(9)))
+    add_index("dataset-index-list-unused", error(VALIDATE, ["index", "columns"]),
+              lambda name, data: patch(data, 36, u32(2)) + bytes(8) if name == "payload" else data)
+    add_index("dataset-index-bytes-after", error(OPEN, ["index", "bytes after"], 0),
+              lambda name, data: data + bytes(8) if name == "payload" else data)
+    add_index("dataset-index-kind", error(OPEN, ["index", "kind"], 0), at("tail", 0, u32(2)))
+
+    def add_keys(name, words, hook=lambda name, data: data, shards=pair, offset=0, kind=LOST, **files):
+        """With a table of the keys that the manifest names, and that is wrong."""
+        made = keys(shards, hook)
+        named = dict(dataset_keys=made, dataset_json=manifest(columns, {}, pair, segments=[segment(pair, keys=("dataset.keys", made))]))
+        add(f"dataset-keys-{name}", error(VALIDATE, words, offset, kind), **named | files)
+
+    def of_piece(piece, change):
+        return lambda name, data: change(data) if name == piece else data
+
+    sound = keys(pair)
+    add_keys("missing", ["keys", "missing"], offset=None, kind=ABSENT, dataset_keys=None)
+    add_keys("cut-short", ["key table"], dataset_keys=sound[:-8])
+    add_keys("page-flipped", ["key table", "page 0", "checksum"], dataset_keys=flipped(sound, 12))
+    add_keys("page-checksum", ["key table", "page 0", "checksum"], of_piece("fence 0", lambda d: patch(d, 16, bytes([d[16] ^ 1]))))
+    add_keys("fence", ["key table", "fence"], of_piece("fence 0", lambda d: patch(d, 0, bytes([d[0] ^ 1]))))
+    add_keys("unsorted", ["key table", "entry 1"], of_piece("entries", lambda d: [d[0], d[2], d[1], *d[3:]]))
+    add_keys("ordinal-past-the-end", ["key table", "entry 4"], of_piece("entries", lambda d: [*d[:4], (d[4][0], 5)]))
+    add_keys("wrong-hash", ["key table", "entry 0"], of_piece("entries", lambda d: [(d[0][0] ^ 1, d[0][1]), *d[1:]]))
+    add_keys("entry-missing", ["key table", "4 entries"], of_piece("entries", lambda d: d[:4]))
+    add_keys("of-others", ["key table", "other shards"], dataset_keys=keys([("a.shard", base(columns=columns, samples=[
+        dict(key=f"other {i}") for i in range(5)]))]))
+    add_keys("of-offset-index", ["key table", "kind"], dataset_keys=idx)
+    add_keys("major-2", ["key table", "version 2"], of_piece("tail", lambda d: patch(d, 4, u16(2))), kind=NEWER)
+    twice = [("a.shard", base(columns=columns, samples=[dict(key=key) for key in "baa"]))]
+    divided_run = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
+    add_keys("divided", ["key table", "fence"], a_shard=twice[0][1].data, dataset_idx=index(twice), dataset_keys=divided_run,
+             dataset_json=manifest(columns, {}, twice, segments=[segment(twice, keys=("dataset.keys", divided_run))]))
+    return out
+
+
+def table():
+    """The table of README.md."""
+    rows = ["| File | Class | Found by | Message contains |", "|---|---|---|---|"]
+    for name, (_, wrong) in sorted(all_invalid().items()):
+        words = ", ".join(f"`{fragment}`" for fragment in wrong["contains"])
+        rows.append(f"| {name} | {wrong['class']} | {wrong['found_by']} | {words} |")
+    return "\n".join(rows) + "\n"
+
+
+def all_invalid():
+    """{name: ({path suffix: bytes}, error)}."""
+    out = {name: ({".shard": data}, wrong) for name, (data, wrong) in shards().items()}
+    return out | datasets()
