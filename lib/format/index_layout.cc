@@ -62,7 +62,8 @@ absl::StatusOr<IndexRoot> DecodeIndexRoot(std::string_view payload) {
     root.layout_begins.push_back(static_cast<uint32_t>(root.layout_columns.size()));
   }
   std::string_view rest;
-  if (cursor.remaining() >= 8 || !cursor.ReadBytes(cursor.remaining(), &rest) || !AllZero(rest)) {
+  if (payload.size() != RoundUp(cursor.position(), 8) || !cursor.ReadBytes(cursor.remaining(), &rest) ||
+      !AllZero(rest)) {
     return damaged("bytes after the lists of columns");
   }
   return root;
