@@ -19,7 +19,6 @@ namespace shardkit {
 class Buffer {
  public:
   static constexpr size_t kAlignment = 4096;
-  static constexpr size_t kHugePage = size_t{2} << 20;
 
   Buffer() = default;
   ~Buffer() { Free(data_, capacity_); }
@@ -77,8 +76,7 @@ class Buffer {
   }
 
   void Reallocate(size_t capacity, size_t keep) {
-    const size_t alignment = capacity < kHugePage ? kAlignment : kHugePage;
-    capacity = (capacity + alignment - 1) / alignment * alignment;
+    capacity = (capacity + kAlignment - 1) / kAlignment * kAlignment;
     char* const grown = Allocate(capacity);
     if (grown == nullptr) throw std::bad_alloc();
     if (keep != 0) std::memcpy(grown, data_, keep);
@@ -90,23 +88,14 @@ class Buffer {
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
   // Large memory comes directly from the system and is returned to it. After a few large blocks were freed, malloc
   // would keep later ones in its arenas. With buffers of mixed sizes and several threads, a process then holds a
-  // multiple of the memory that it uses.
-  static bool FromSystem(size_t capacity) { return capacity >= kHugePage; }
+  // multiple of the memory that it uses. Huge pages are not asked for: buffers are used again and again, which leaves
+  // them nothing to gain, and where the system has to make them first they cost a multiple of small ones.
+  static bool FromSystem(size_t capacity) { return capacity >= size_t{2} << 20; }
 
   static char* Allocate(size_t capacity) {
     if (!FromSystem(capacity)) return static_cast<char*>(std::aligned_alloc(kAlignment, capacity));
-    if (capacity > PTRDIFF_MAX - kHugePage) return nullptr;
-    const size_t mapped = capacity + kHugePage - kAlignment;
-    void* const address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) return nullptr;
-    char* const begin = static_cast<char*>(address);
-    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-    const size_t after = mapped - before - capacity;
-    if (before != 0) (void)munmap(begin, before);
-    if (after != 0) (void)munmap(begin + before + capacity, after);
-    // The first access to each page is a page fault: with small pages this takes longer than hashing the block.
-    (void)madvise(begin + before, capacity, MADV_HUGEPAGE);
-    return begin + before;
+    void* const address = mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return address == MAP_FAILED ? nullptr : static_cast<char*>(address);
   }
 
   static void Free(char* data, size_t capacity) {
@@ -117,9 +106,7 @@ class Buffer {
     }
   }
 #else
-  static char* Allocate(size_t capacity) {
-    return static_cast<char*>(std::aligned_alloc(capacity < kHugePage ? kAlignment : kHugePage, capacity));
-  }
+  static char* Allocate(size_t capacity) { return static_cast<char*>(std::aligned_alloc(kAlignment, capacity)); }
   static void Free(char* data, size_t) { std::free(data); }
 #endif
 

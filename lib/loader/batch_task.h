@@ -28,7 +28,6 @@ struct BatchTask {
   Cursor cursor_after;
   std::vector<SampleReference> references;
   std::vector<std::shared_ptr<BlockEntry>> blocks;  // each once
-  std::vector<uint32_t> block_uses;                 // samples of each
   std::vector<uint32_t> block_unfilled;             // samples of each that are still to be filled
   size_t missing = 0;                               // blocks not in memory yet
 

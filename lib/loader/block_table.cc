@@ -26,9 +26,7 @@ constexpr uint64_t kMostUnknown = uint64_t{16} << 20;
 constexpr uint64_t kBesideBytes = uint64_t{128} << 10;
 
 // The memory of a buffer for `length` bytes.
-uint64_t InBuffer(uint64_t length) {
-  return RoundUp(length, length < Buffer::kHugePage ? Buffer::kAlignment : Buffer::kHugePage);
-}
+uint64_t InBuffer(uint64_t length) { return RoundUp(length, Buffer::kAlignment); }
 
 }  // namespace
 
@@ -40,24 +38,21 @@ uint64_t BlockTable::Estimate(const BlockEntry& entry) const {
   return static_cast<uint64_t>(static_cast<double>(length) * expansion);
 }
 
-std::shared_ptr<BlockEntry> BlockTable::Find(const BlockKey& key) const {
-  const auto found = entries_.find(key);
-  return found == entries_.end() ? nullptr : found->second;
-}
-
-std::shared_ptr<BlockEntry> BlockTable::Add(const BlockKey& key, const DatasetBlock& place, uint64_t uses) {
-  auto entry = std::make_shared<BlockEntry>();
-  entry->key = key;
-  entry->place = place;
-  entry->id = next_id_++;
-  entry->uses_left = uses;
-  by_id_[entry->id] = entry.get();
-  entries_[key] = entry;
+std::shared_ptr<BlockEntry> BlockTable::Get(const BlockKey& key, const DatasetBlock& place) {
+  std::shared_ptr<BlockEntry>& entry = entries_[key];
+  if (entry == nullptr) {
+    entry = std::make_shared<BlockEntry>();
+    entry->key = key;
+    entry->place = place;
+    entry->id = next_id_++;
+    by_id_[entry->id] = entry.get();
+  }
   return entry;
 }
 
 void BlockTable::Need(BlockEntry& entry, BatchTask& task) {
   entry.tasks.push_back(&task);
+  Unkeep(entry);
   if (entry.state != BlockState::kReady) ++task.missing;
   // This is the block's first batch. With more batches the block is in wanted_ already.
   if (entry.state == BlockState::kWanted && entry.tasks.size() == 1) AddWanted(entry);
@@ -70,6 +65,7 @@ void BlockTable::AddWanted(BlockEntry& entry) {
 
 void BlockTable::Charge(BlockEntry& entry, uint64_t bytes) {
   held_ = held_ - entry.charged + bytes;
+  if (!entry.begun) ahead_bytes_ = ahead_bytes_ - entry.charged + bytes;
   entry.charged = bytes;
   DropKeptMaps();
   peak_ = std::max(peak_, held_ + kept_map_bytes_);
@@ -127,8 +123,9 @@ void BlockTable::GiveBuffer(BlockEntry& entry) {
 void BlockTable::Lend(uint64_t bytes, uint64_t oldest) {
   limit_ = share_ - std::min(share_, bytes);
   if (bytes == 0) return;
-  while (held_ - free_bytes_ > limit_ && DropBlock(oldest)) {
+  while (in_use() > limit_ && DropBlock(oldest)) {
   }
+  DropKept(0);
   DropFreeBuffers();
   DropKeptMaps();
 }
@@ -158,7 +155,7 @@ bool BlockTable::DropBlock(uint64_t oldest) {
   };
   for (const auto& [key, entry] : entries_) {
     if (entry->state != BlockState::kReady || next_need(*entry) <= oldest || entry->charged == 0) continue;
-    if (entry->holders > 0) continue;
+    if (entry->holders > 0 || entry->kept_since != 0) continue;
     if (std::ranges::any_of(entry->tasks, [](const BatchTask* task) { return task->at_work; })) continue;
     if (victim == nullptr || std::pair(next_need(*entry), entry->id) > std::pair(next_need(*victim), victim->id)) {
       victim = entry.get();
@@ -184,14 +181,18 @@ std::set<BlockTable::Place>::const_iterator BlockTable::NextReadable() const {
   return next;
 }
 
+bool BlockTable::anything_due(uint64_t oldest) const {
+  const auto next = NextReadable();
+  return next != wanted_.end() && !Early(next->first, oldest);
+}
+
 std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
   const auto next = NextReadable();
-  if (next == wanted_.end()) return nullptr;
+  if (next == wanted_.end() || Early(next->first, oldest)) return nullptr;
   const auto [sequence, id] = *next;
   BlockEntry& entry = *by_id_.at(id);
   const uint64_t bytes = Estimate(entry);
-  // Free buffers do not count: they are reused or freed.
-  const auto fits = [&] { return held_ - free_bytes_ + bytes <= limit_; };
+  const auto fits = [&] { return in_use() + bytes <= limit_; };
   if (!fits()) {
     if (sequence > oldest) return nullptr;
     // The size of the first blocks is a guess, so no other block is dropped for them.
@@ -202,6 +203,7 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
   wanted_.erase(next);
   wanted_bytes_ -= entry.estimate;
   if (entry.place.forward_only) in_turn_.emplace(entry.key.dataset, entry.place.shard);
+  DropKept(bytes);
   TakeBuffer(entry);
   DropFreeBuffers();
   entry.state = BlockState::kReading;
@@ -241,9 +243,8 @@ void BlockTable::LearnExpansion(const BlockEntry& entry) {
   }
 }
 
-void BlockTable::Done(BlockEntry& entry, const BatchTask& task, uint64_t uses) {
+void BlockTable::Done(BlockEntry& entry, const BatchTask& task) {
   std::erase(entry.tasks, &task);
-  if (entry.uses_left != BlockEntry::kUnknown) entry.uses_left -= std::min(uses, entry.uses_left);
   ReleaseIfUnused(entry);
 }
 
@@ -252,16 +253,43 @@ void BlockTable::Unhold(BlockEntry& entry) {
   ReleaseIfUnused(entry);
 }
 
-void BlockTable::Retire(const std::vector<std::shared_ptr<BlockEntry>>& entries) {
-  for (const auto& entry : entries) {
-    entry->retired = true;
-    ReleaseIfUnused(*entry);
-  }
+void BlockTable::Retire(BlockEntry& entry, uint64_t epoch, uint64_t window) {
+  std::erase_if(entry.claims, [&](const WindowClaim& claim) { return claim.epoch == epoch && claim.window == window; });
+  ReleaseIfUnused(entry);
 }
 
 void BlockTable::ReleaseIfUnused(BlockEntry& entry) {
-  if (!entry.tasks.empty() || entry.holders > 0 || entry.state == BlockState::kReleased) return;
-  if (entry.uses_left != 0 && !entry.retired) return;
+  if (!entry.tasks.empty() || entry.holders > 0 || !entry.claims.empty()) return;
+  if (entry.state == BlockState::kReleased || entry.kept_since != 0) return;
+  if (!WorthKeeping(entry)) return Forget(entry);
+  entry.buffer.state().Pin(nullptr);  // its shard may be closed
+  kept_[entry.kept_since = ++last_kept_] = &entry;
+  kept_bytes_ += entry.charged;
+}
+
+bool BlockTable::WorthKeeping(BlockEntry& entry) const {
+  if (entry.state != BlockState::kReady || !entry.status.ok() || entry.salvage != nullptr) return false;
+  if (entry.buffer.state().mapped != nullptr) return false;
+  double bytes = 0;
+  for (size_t i = 0; i < expansion_.size(); ++i) {
+    bytes += static_cast<double>(dataset_bytes_[i]) * (expansion_[i] == kExpansionUnknown ? 1 : expansion_[i]);
+  }
+  return bytes <= static_cast<double>(keep_limit_);
+}
+
+void BlockTable::Unkeep(BlockEntry& entry) {
+  if (entry.kept_since == 0) return;
+  kept_.erase(std::exchange(entry.kept_since, 0));
+  kept_bytes_ -= entry.charged;
+}
+
+// Forgets the blocks kept longest until `room` bytes are left.
+void BlockTable::DropKept(uint64_t room) {
+  while (!kept_.empty() && held_ - free_bytes_ + room > limit_) Forget(*kept_.begin()->second);
+}
+
+void BlockTable::Forget(BlockEntry& entry) {
+  Unkeep(entry);
   if (entry.state == BlockState::kReady) GiveBuffer(entry);
   entry.state = BlockState::kReleased;
   by_id_.erase(entry.id);

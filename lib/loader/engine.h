@@ -67,6 +67,7 @@ class Engine : public Loader {
   using Lock = std::unique_lock<std::mutex>;
 
   absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
+  void SetReadAhead();
   // Ends all threads. `failure` becomes the reason unless it is OK or there is one already.
   void Stop(const absl::Status& failure);
   // Runs a thread, or a call into the loader from another thread. An exception stops the loader.
@@ -75,10 +76,15 @@ class Engine : public Loader {
 
   // The wanted blocks of a lane's window, and of the window before. In a mixture of datasets the last samples of a
   // window come among the first samples of the next.
+  struct ClaimedBlock {
+    std::shared_ptr<BlockEntry> entry;
+    uint64_t epoch;
+    uint64_t window;
+  };
   struct LaneWindow {
     uint64_t epoch = 0;
     uint64_t window = UINT64_MAX;
-    std::vector<std::shared_ptr<BlockEntry>> blocks, blocks_before;
+    std::vector<ClaimedBlock> blocks, blocks_before;
   };
 
   // Planning (engine_plan.cc).
@@ -89,6 +95,7 @@ class Engine : public Loader {
   void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
   std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
                                        bool exact);
+  void Retire(std::vector<ClaimedBlock>& claimed);
   bool RoomToPlan() const;
   void WakePlanner();
 
@@ -134,6 +141,7 @@ class Engine : public Loader {
   int decode_threads_ = 1;
   int read_threads_ = 1;                               // all of them; the tuner says how many work
   const std::shared_ptr<GuardedMemory> batch_memory_;  // null for ordinary memory
+  const uint64_t window_bytes_;                        // of a lane
   Cancellation stopped_;
 
   mutable std::mutex mutex_;

@@ -127,6 +127,8 @@ BatchTask* Engine::TaskToLayOut() {
   complete_.erase(complete_.begin());
   pool_->Reserve(task->charged = bytes);
   task->at_work = true;
+  for (const auto& block : task->blocks) blocks_.Begin(*block);
+  WakeReaders();
   return task;
 }
 
@@ -311,7 +313,7 @@ void Engine::ReleaseFilled(BatchTask& task, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const uint32_t index = task.references[task.kept[i]].block;
     if (--task.block_unfilled[index] > 0) continue;
-    blocks_.Done(*task.blocks[index], task, task.block_uses[index]);
+    blocks_.Done(*task.blocks[index], task);
     task.blocks[index].reset();
     WakeReaders();
   }
@@ -333,7 +335,7 @@ void Engine::Finish(Lock& lock, BatchTask& task) {
   for (size_t i = 0; i < task.blocks.size(); ++i) {
     if (task.blocks[i] == nullptr) continue;
     if (hold) blocks_.Hold(*task.blocks[i]);
-    blocks_.Done(*task.blocks[i], task, task.block_uses[i]);
+    blocks_.Done(*task.blocks[i], task);
   }
   if (hold) task.storage->held_ = std::move(task.blocks);
   task.blocks.clear();

@@ -1,4 +1,5 @@
 // The planning thread: turns steps of the plan into batches in flight, and asks for their blocks.
+#include <algorithm>
 #include <utility>
 
 #include "loader/engine.h"
@@ -79,25 +80,38 @@ std::unique_ptr<BatchTask> Engine::PlanStep(const EpochOrder& order, const Step&
   return task;
 }
 
+// The block of a sample, claimed for the sample's window.
 std::shared_ptr<BlockEntry> Engine::BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
                                              bool exact) {
-  const BlockKey key{epoch, sample.window, sample.dataset, sample.block};
-  if (auto entry = blocks_.Find(key)) return entry;
-  const uint64_t uses = exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : BlockEntry::kUnknown;
-  auto entry = blocks_.Add(key, datasets_.blocks[sample.dataset][sample.block], uses);
-  LaneWindow& lane = lane_windows_[sample.dataset][sample.lane];
-  if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
-    blocks_.Retire(lane.blocks_before);
-    lane.blocks_before = std::exchange(lane.blocks, {});
-    if (lane.epoch != epoch || datasets_.readers.size() == 1) {
-      blocks_.Retire(lane.blocks_before);
-      lane.blocks_before.clear();
+  const BlockKey key{sample.dataset, sample.block};
+  auto entry = blocks_.Get(key, datasets_.blocks[sample.dataset][sample.block]);
+  const auto find = [&] {
+    return std::ranges::find_if(
+        entry->claims, [&](const WindowClaim& claim) { return claim.epoch == epoch && claim.window == sample.window; });
+  };
+  if (find() == entry->claims.end()) {
+    // Before other windows are retired, which may release the block.
+    entry->claims.push_back(
+        {epoch, sample.window,
+         exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : WindowClaim::kUnknown});
+    LaneWindow& lane = lane_windows_[sample.dataset][sample.lane];
+    if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
+      Retire(lane.blocks_before);
+      lane.blocks_before = std::exchange(lane.blocks, {});
+      if (lane.epoch != epoch || datasets_.readers.size() == 1) Retire(lane.blocks_before);
+      lane.epoch = epoch;
+      lane.window = sample.window;
     }
-    lane.epoch = epoch;
-    lane.window = sample.window;
+    lane.blocks.push_back({entry, epoch, sample.window});
   }
-  lane.blocks.push_back(entry);
+  const auto claim = find();
+  if (claim->uses != WindowClaim::kUnknown && --claim->uses == 0) entry->claims.erase(claim);
   return entry;
+}
+
+void Engine::Retire(std::vector<ClaimedBlock>& claimed) {
+  for (const ClaimedBlock& block : claimed) blocks_.Retire(*block.entry, block.epoch, block.window);
+  claimed.clear();
 }
 
 void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
@@ -121,11 +135,9 @@ void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
       entry->planned_by = admitted->sequence;
       entry->index_in_batch = static_cast<uint32_t>(admitted->blocks.size());
       admitted->blocks.push_back(entry);
-      admitted->block_uses.push_back(0);
       blocks_.Need(*entry, *admitted);
     }
     admitted->references[i].block = entry->index_in_batch;
-    ++admitted->block_uses[entry->index_in_batch];
   }
   planned_samples_ += samples.size();
   WakeReaders();

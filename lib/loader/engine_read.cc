@@ -62,16 +62,19 @@ void Engine::RunReader(int number) {
       ReadBlock(*entry);
     }
     const bool device_wait = VoluntaryWaits() != waits;
-    read_counter_.AddBusy(Clock::now() - begin);
+    const auto end = Clock::now();
+    read_counter_.AddBusy(end - begin);
     lock.lock();
     bytes_read_ += entry->place.length;
     ++blocks_read_;
     const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
-    const bool waited_for = blocks_.anything_readable() && (decoders_starved_ > 0 || consumer_waiting_);
-    if (tuner_.Update(StageCounter::Seconds(Clock::now().time_since_epoch().count()), bytes_read_, waited_for,
-                      device_wait)) {
+    const bool waited_for = blocks_.anything_due(Oldest()) && (decoders_starved_ > 0 || consumer_waiting_);
+    const bool more = tuner_.Update(std::chrono::duration<double>(end.time_since_epoch()).count(), bytes_read_,
+                                    waited_for, std::chrono::duration<double>(end - begin).count(), device_wait);
+    SetReadAhead();
+    if (more) {
       to_read_more_.notify_all();
     }
   }
@@ -79,7 +82,7 @@ void Engine::RunReader(int number) {
 
 // Wakes one more reader when there may be a block for it. That reader wakes the next one.
 void Engine::WakeReaders() {
-  if (readers_waiting_ > 0 && blocks_.anything_readable()) to_read_.notify_one();
+  if (readers_waiting_ > 0 && blocks_.anything_due(Oldest())) to_read_.notify_one();
 }
 
 void Engine::ReadBlock(BlockEntry& entry) {

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace shardkit::loader {
 
 // Adds a thread while somebody waits for blocks, and takes it away when it does not bring more bytes per second. More
 // threads than processors are tried only while reads wait for a device, and are given up when reads no longer wait,
-// because reads from memory are bound by the processors. Pure: the caller passes the time. One thread at a time.
+// because reads from memory are bound by the processors. A read that waited long, as for a disk's arm or a server, gets
+// all of them at once: adding them one by one would take seconds. Pure: the caller passes the time. One thread at a
+// time.
 class ReaderTuner {
  public:
   // Begins with `first`. At most `processors`, or `most` while reads wait for a device. Stays at `first` when `on` is
@@ -18,17 +21,27 @@ class ReaderTuner {
 
   int threads() const { return threads_; }
 
-  // Call after each block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, and
-  // whether reading this block waited for a device. True when the number of threads has changed.
-  bool Update(double now, uint64_t bytes, bool waited_for, bool device_wait) {
+  // Whether most reads waited for a device in the last measurement.
+  bool from_device() const { return from_device_; }
+
+  // Call after each block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, how many
+  // seconds reading this block took, and whether it waited for a device. True when the number of threads has changed.
+  bool Update(double now, uint64_t bytes, bool waited_for, double seconds, bool device_wait) {
     if (!on_) return false;
+    if (waited_for && device_wait && seconds >= kLongWait && !jumped_) {
+      jumped_ = from_device_ = true;
+      since_ = now;
+      bytes_ = bytes;
+      blocks_ = waits_ = device_waits_ = 0;
+      return std::exchange(threads_, most_) != most_;
+    }
     ++blocks_;
     waits_ += waited_for;
     device_waits_ += device_wait;
     if (blocks_ < kBlocks || now - since_ < kSeconds * patience_) return false;
     const double rate = static_cast<double>(bytes - bytes_) / (now - since_);
     const bool starving = 2 * waits_ > blocks_;
-    const bool from_device = 2 * device_waits_ > blocks_;
+    from_device_ = 2 * device_waits_ > blocks_;
     const int before = threads_;
     if (trying_) {
       trying_ = false;
@@ -38,9 +51,9 @@ class ReaderTuner {
       } else {
         patience_ = 1;
       }
-    } else if (!from_device && threads_ > processors_) {
+    } else if (!from_device_ && threads_ > processors_) {
       --threads_;
-    } else if (starving && threads_ < (from_device ? most_ : processors_)) {
+    } else if (starving && threads_ < (from_device_ ? most_ : processors_)) {
       rate_ = rate;
       ++threads_;
       trying_ = true;
@@ -56,12 +69,15 @@ class ReaderTuner {
   static constexpr double kSeconds = 0.02;  // least seconds of one measurement
   static constexpr double kGain = 1.05;     // how much faster one more thread must make reading
   static constexpr double kMostPatience = 64;
+  static constexpr double kLongWait = 0.01;  // seconds
 
   const bool on_;
   const int processors_;
   const int most_;
   int threads_;
   bool trying_ = false;
+  bool jumped_ = false;
+  bool from_device_ = false;
   double rate_ = 0;      // bytes per second before the trial
   double patience_ = 1;  // longer after each trial without success
   double since_ = 0;

@@ -1,0 +1,108 @@
+// How far the loader reads ahead, and what it keeps for later windows.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "loader/loader_support.h"
+
+namespace shardkit::test {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+class ReadAheadTest : public testing::Test {
+ protected:
+  // Blobs of 64 KiB that nothing compresses, 16 in a block.
+  void Write(uint64_t samples) {
+    std::mt19937_64 random(1);
+    std::vector<Values> rows;
+    for (uint64_t i = 0; i < samples; ++i) {
+      std::string blob(64 << 10, '\0');
+      for (size_t at = 0; at < blob.size(); at += 8) {
+        const uint64_t number = random();
+        std::memcpy(blob.data() + at, &number, 8);
+      }
+      rows.push_back({"k" + std::to_string(i), std::move(blob)});
+    }
+    WriteRows(*files_, "/data", {KeyColumn(), {.name = "blob", .type = Type::kBytes}}, rows, SmallShards(256, 16));
+  }
+
+  static LoaderOptions Options() {
+    LoaderOptions options;
+    options.plan.batch_size = 16;
+    options.plan.seed = 5;
+    return options;
+  }
+
+  // The report after all batches, each of which is let go before the next.
+  LoaderReport Run(const LoaderOptions& options) {
+    const auto loader = OpenLoader(*files_, options);
+    uint64_t samples = 0;
+    while (true) {
+      const auto batch = loader->Next();
+      EXPECT_TRUE(batch.ok()) << batch.status();
+      if (!batch.ok() || *batch == nullptr) break;
+      samples += (*batch)->size();
+    }
+    EXPECT_EQ(samples, loader->plan().samples_per_epoch() * options.epochs);
+    return loader->Report();
+  }
+
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+};
+
+TEST_F(ReadAheadTest, InOrderAFewBlocksAreEnough) {
+  Write(1600);  // 100 MiB
+  LoaderOptions options = Options();
+  options.plan.order = SampleOrder::kSequential;
+  options.read_threads = 1;
+  const LoaderReport report = Run(options);
+  EXPECT_EQ(report.blocks_read, 100u);
+  EXPECT_LE(report.peak_block_memory, 24 * kMiB);  // of the budget's 480
+}
+
+TEST_F(ReadAheadTest, ShuffledTheBufferAndALanesWindowAreEnough) {
+  Write(1600);
+  LoaderOptions options = Options();
+  options.plan.shuffle_buffer_bytes = 32 * kMiB;
+  options.read_threads = 1;
+  const LoaderReport report = Run(options);
+  EXPECT_LE(report.peak_block_memory, 32 * kMiB + 32 * kMiB / 2 + 24 * kMiB);
+}
+
+TEST_F(ReadAheadTest, ASmallDatasetIsReadOnce) {
+  Write(320);  // 20 MiB
+  for (const SampleOrder order : {SampleOrder::kShuffled, SampleOrder::kSequential, SampleOrder::kWindow}) {
+    LoaderOptions options = Options();
+    options.plan.order = order;
+    options.epochs = 6;
+    LoaderReport report = Run(options);
+    EXPECT_EQ(report.blocks_read, 20u) << static_cast<int>(order);
+    EXPECT_LE(report.peak_block_memory, 24 * kMiB) << static_cast<int>(order);
+
+    // A budget that cannot hold it leaves less to keep, and the same samples.
+    options.memory_bytes = 8 * kMiB;
+    options.plan.shuffle_buffer_bytes = 3 * kMiB;
+    report = Run(options);
+    EXPECT_GT(report.blocks_read, 40u) << static_cast<int>(order);
+    EXPECT_LE(report.peak_block_memory, 8 * kMiB) << static_cast<int>(order);
+  }
+}
+
+TEST_F(ReadAheadTest, OtherRanksSamplesDoNotMakeItReadTwice) {
+  Write(320);
+  LoaderOptions options = Options();
+  options.epochs = 4;
+  options.rank = 1;
+  options.world_size = 3;  // shares lanes with others: uses of a block are not known
+  const auto loader = OpenLoader(*files_, options);
+  while (true) {
+    const auto batch = loader->Next();
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    if (*batch == nullptr) break;
+  }
+  EXPECT_LE(loader->Report().blocks_read, 20u);
+}
+
+}  // namespace
+}  // namespace shardkit::test
