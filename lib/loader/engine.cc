@@ -15,15 +15,6 @@ constexpr int kMostReadThreads = 16;
 
 constexpr size_t kMostSkippedListed = 100;
 
-// What is read ahead of the batches, at least, and what is kept of small datasets. Few enough bytes that they are still
-// in the processor's cache when a batch is made of them: memory used again costs less than memory touched for the first
-// time.
-constexpr uint64_t kLeastReadAhead = uint64_t{8} << 20;
-constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
-
-// Block reads per reading thread that lie ready: while one set of blocks is used, the next is being read.
-constexpr uint64_t kReadsAhead = 2;
-
 std::vector<uint64_t> StoredBytes(const Plan& plan) {
   std::vector<uint64_t> bytes;
   for (const PlanDataset& dataset : plan.datasets()) bytes.push_back(dataset.bytes());
@@ -39,18 +30,14 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
     : options_(options),
       datasets_(std::move(datasets)),
       plan_(std::move(plan)),
-      columns_(std::move(columns)),
-      heavy_(std::ranges::any_of(columns_, [](const auto& column) { return column->heavy(); })),
-      fill_may_fail_(std::ranges::any_of(columns_, [](const auto& column) { return column->fill_may_fail(); })),
-      holds_blocks_(std::ranges::any_of(columns_, [](const auto& column) { return column->holds_blocks(); })),
       decode_threads_(options.decode_threads > 0 ? options.decode_threads : Processors()),
       read_threads_(options.read_threads > 0 ? options.read_threads : kMostReadThreads),
-      batch_memory_(options.batch_memory != nullptr ? std::make_shared<GuardedMemory>(options.batch_memory) : nullptr),
       window_bytes_(
           options.plan.order == SampleOrder::kSequential ? 0 : options.plan.shuffle_buffer_bytes / plan_->lanes()),
+      fetcher_(datasets_, options_.bad_samples, stopped_),
+      planner_(options_, datasets_, *plan_),
       blocks_(options.memory_bytes / 8 * 5, StoredBytes(*plan_)),
       tuner_(options.read_threads == 0, std::max(options.read_threads, 1), Processors(), read_threads_),
-      lane_windows_(datasets_.readers.size(), std::vector<LaneWindow>(plan_->lanes() + 1)),
       cursor_(*options.cursor),
       steps_left_(plan_->StepsFrom(cursor_.position)),
       trace_(options.trace),
@@ -58,7 +45,8 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       pool_(std::make_shared<BatchPool>(
           std::min(options.memory_bytes / 8 * 3,
                    options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
-          [this](const BatchPool::BlockList& held) { TakeBack(held); })) {
+          [this](const BatchPool::BlockList& held) { TakeBack(held); })),
+      maker_(options_, datasets_, std::move(columns), decode_threads_, stopped_, *pool_) {
   if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
   SetReadAhead();
 }
@@ -83,16 +71,6 @@ Engine::~Engine() {
   Cancel();
   for (std::thread& thread : threads_) thread.join();
   pool_->Close();
-}
-
-// Reads ahead what hides the time of a read, so that it follows the number of reads at once, which grows with latency.
-// In a shuffled order also a lane's window, because all its blocks are needed at the same time.
-void Engine::SetReadAhead() {
-  const uint64_t block = blocks_read_ == 0 ? 0 : bytes_read_ / blocks_read_;
-  const uint64_t reads = static_cast<uint64_t>(tuner_.threads()) * kReadsAhead;
-  blocks_.ReadAhead(window_bytes_ + std::max(kLeastReadAhead, reads * block));
-  const uint64_t shuffled = window_bytes_ * plan_->lanes();
-  blocks_.KeepUpTo(tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
 }
 
 template <typename Function>

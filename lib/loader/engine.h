@@ -27,9 +27,11 @@
 #include <thread>
 #include <vector>
 
-#include "loader/assembly.h"
+#include "loader/batch_maker.h"
+#include "loader/batch_planner.h"
 #include "loader/batch_pool.h"
 #include "loader/batch_task.h"
+#include "loader/block_fetcher.h"
 #include "loader/block_table.h"
 #include "loader/open_datasets.h"
 #include "loader/reader_tuner.h"
@@ -67,45 +69,23 @@ class Engine : public Loader {
   using Lock = std::unique_lock<std::mutex>;
 
   absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
-  void SetReadAhead();
   // Ends all threads. `failure` becomes the reason unless it is OK or there is one already.
   void Stop(const absl::Status& failure);
   // Runs a thread, or a call into the loader from another thread. An exception stops the loader.
   template <typename Function>
   void Run(std::string_view what, const Function& function);
 
-  // The wanted blocks of a lane's window, and of the window before. In a mixture of datasets the last samples of a
-  // window come among the first samples of the next.
-  struct ClaimedBlock {
-    std::shared_ptr<BlockEntry> entry;
-    uint64_t epoch;
-    uint64_t window;
-  };
-  struct LaneWindow {
-    uint64_t epoch = 0;
-    uint64_t window = UINT64_MAX;
-    std::vector<ClaimedBlock> blocks, blocks_before;
-  };
-
   // Planning (engine_plan.cc).
   void RunPlanner();
   bool PlanEpoch(uint64_t epoch, uint64_t position);
-  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step,
-                                      std::vector<PlannedSample>* samples) const;
   void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
-  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
-                                       bool exact);
-  void Retire(std::vector<ClaimedBlock>& claimed);
   bool RoomToPlan() const;
   void WakePlanner();
 
   // Reading (engine_read.cc).
   void RunReader(int number);
   void WakeReaders();
-  void ReadBlock(BlockEntry& entry);
-  void ReadOrSalvage(BlockEntry& entry);
-  void Salvage(BlockEntry& entry);
-  absl::Status SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const;
+  void SetReadAhead();
 
   // Decoding (engine_decode.cc).
   void RunDecoder(int number);
@@ -117,32 +97,22 @@ class Engine : public Loader {
   void PutOff(Lock& lock, BatchTask& task);
   void BalanceMemory();
   void ForgetIncomplete();
-  void LayOut(BatchTask& task);
-  void LayOutColumns(BatchTask& task);
-  void ChooseSamples(BatchTask& task);
-  void CopyKeys(BatchTask& task) const;
-  bool LeaveOut(BatchTask& task, const std::vector<AssemblyFailure>& failures);
-  absl::Status Fill(BatchTask& task, size_t begin, size_t end, std::optional<WorkerScratch>& scratch);
-  absl::Status CheckMaps(const BatchTask& task, size_t begin, size_t end) const;
   void ReleaseFilled(BatchTask& task, size_t begin, size_t end);
   void StartFilling(Lock& lock, BatchTask& task);
   void Finish(Lock& lock, BatchTask& task);
-  absl::Status Complete(BatchTask& task);
   void CountDelivery(const BatchTask& task, Clock::time_point begin);
   void TakeBack(const BatchPool::BlockList& held);
 
   const LoaderOptions options_;
   const OpenDatasets datasets_;
   const std::shared_ptr<const Plan> plan_;
-  const std::vector<std::unique_ptr<ColumnAssembler>> columns_;
-  const bool heavy_;          // filling takes long for each sample
-  const bool fill_may_fail_;  // if so, blocks are needed until the whole batch is filled
-  const bool holds_blocks_;   // batches point into the memory of blocks
   int decode_threads_ = 1;
-  int read_threads_ = 1;                               // all of them; the tuner says how many work
-  const std::shared_ptr<GuardedMemory> batch_memory_;  // null for ordinary memory
-  const uint64_t window_bytes_;                        // of a lane
+  int read_threads_ = 1;         // all of them; the tuner says how many work
+  const uint64_t window_bytes_;  // of a lane
   Cancellation stopped_;
+
+  const BlockFetcher fetcher_;
+  BatchPlanner planner_;  // for the planning thread
 
   mutable std::mutex mutex_;
   absl::Status failure_;  // why it was stopped, unless it was cancelled
@@ -164,7 +134,6 @@ class Engine : public Loader {
   uint64_t ahead_bytes_ = 0;     // of batches laid out and not delivered
   uint64_t bytes_read_ = 0;
   uint64_t blocks_read_ = 0;
-  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane; for the planner only
 
   LoaderReport report_;  // the consumer's figures
   std::optional<Clock::time_point> first_next_, first_end_, last_end_;
@@ -177,7 +146,8 @@ class Engine : public Loader {
   StageCounter read_counter_, decode_counter_;
   TraceRecorder trace_;
   GuardedObserver observer_;
-  std::shared_ptr<BatchPool> pool_;
+  const std::shared_ptr<BatchPool> pool_;
+  BatchMaker maker_;
 
   std::vector<std::thread> threads_;
 };

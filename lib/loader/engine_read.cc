@@ -1,4 +1,4 @@
-// The reading threads: wanted blocks are read, checked and decompressed.
+// The reading threads, and how far they read ahead.
 #ifdef __linux__
 #include <sys/resource.h>
 #endif
@@ -8,14 +8,20 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "base/exceptions.h"
-#include "base/status_macros.h"
 #include "base/strings.h"
 #include "loader/engine.h"
 
 namespace shardkit::loader {
 namespace {
+
+// What is read ahead of the batches, at least, and what is kept of small datasets. Few enough bytes that they are still
+// in the processor's cache when a batch is made of them: memory used again costs less than memory touched for the first
+// time.
+constexpr uint64_t kLeastReadAhead = uint64_t{8} << 20;
+constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
+
+// Block reads per reading thread that lie ready: while one set of blocks is used, the next is being read.
+constexpr uint64_t kReadsAhead = 2;
 
 // How often this thread has given up the processor to wait. While reading it waits for a device.
 int64_t VoluntaryWaits() {
@@ -28,6 +34,16 @@ int64_t VoluntaryWaits() {
 }
 
 }  // namespace
+
+// Reads ahead what hides the time of a read, so that it follows the number of reads at once, which grows with latency.
+// In a shuffled order also a lane's window, because all its blocks are needed at the same time.
+void Engine::SetReadAhead() {
+  const uint64_t block = blocks_read_ == 0 ? 0 : bytes_read_ / blocks_read_;
+  const uint64_t reads = static_cast<uint64_t>(tuner_.threads()) * kReadsAhead;
+  blocks_.ReadAhead(window_bytes_ + std::max(kLeastReadAhead, reads * block));
+  const uint64_t shuffled = window_bytes_ * plan_->lanes();
+  blocks_.KeepUpTo(tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
+}
 
 void Engine::RunReader(int number) {
   const std::string name = StrCat("read ", number);
@@ -59,7 +75,7 @@ void Engine::RunReader(int number) {
     const int64_t waits = VoluntaryWaits();
     {
       const StageScope scope(trace_, observer_, "read block", name, entry->key.block);
-      ReadBlock(*entry);
+      fetcher_.Fetch(*entry);
     }
     const bool device_wait = VoluntaryWaits() != waits;
     const auto end = Clock::now();
@@ -83,62 +99,6 @@ void Engine::RunReader(int number) {
 // Wakes one more reader when there may be a block for it. That reader wakes the next one.
 void Engine::WakeReaders() {
   if (readers_waiting_ > 0 && blocks_.anything_due(Oldest())) to_read_.notify_one();
-}
-
-void Engine::ReadBlock(BlockEntry& entry) {
-  try {
-    ReadOrSalvage(entry);
-  } catch (...) {
-    entry.buffer = BlockBuffer();
-    entry.status = StatusOfException(StrCat(datasets_.readers[entry.key.dataset]->path(), ": shard ", entry.place.shard,
-                                            ", block ", entry.place.block, ": reading it"));
-  }
-}
-
-void Engine::ReadOrSalvage(BlockEntry& entry) {
-  const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
-  entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
-  if (entry.status.ok()) return;
-  // A failed block holds no memory, so that it is never dropped and read again, and its error stays.
-  entry.buffer = BlockBuffer();
-  if (absl::IsDataLoss(entry.status)) Salvage(entry);
-}
-
-// Reads the values of a damaged block one by one, because perhaps only one is bad. So both policies for bad samples
-// know which samples are bad. Sets entry.status for an error that is not damage of single values.
-void Engine::Salvage(BlockEntry& entry) {
-  const absl::Status damage = std::exchange(entry.status, absl::OkStatus());
-  auto samples = std::make_unique<SalvagedBlock>(entry.place.sample_count);
-  for (SalvagedSample& sample : *samples) sample.values.resize(datasets_.columns.size());
-  for (size_t column = 0; column < datasets_.columns.size() && entry.status.ok(); ++column) {
-    entry.status = SalvageColumn(entry, column, *samples);
-  }
-  const bool found = std::ranges::any_of(*samples, [](const SalvagedSample& sample) { return !sample.status.ok(); });
-  // When no value is bad, the damage is in bytes that no value needs, such as padding. Then kSkip has nothing to skip.
-  if (entry.status.ok() && !found && options_.bad_samples == BadSamples::kFail) entry.status = damage;
-  if (entry.status.ok()) entry.salvage = std::move(samples);
-}
-
-absl::Status Engine::SalvageColumn(const BlockEntry& entry, size_t column, SalvagedBlock& samples) const {
-  const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
-  BlockBuffer buffer;
-  absl::Status all;  // the error of all values, in a column that is stored as a whole
-  for (uint32_t i = 0; i < entry.place.sample_count; ++i) {
-    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading a damaged block"));
-    SalvagedSample& sample = samples[i];
-    if (!sample.status.ok()) continue;
-    sample.status = all;
-    if (!all.ok()) continue;
-    auto value = reader.ReadValue(entry.place.first_sample + i, column, &buffer);
-    if (value.ok()) {
-      if (*value) sample.values[column] = std::string(**value);
-      continue;
-    }
-    if (!absl::IsDataLoss(value.status())) return value.status();
-    sample.status = value.status();
-    if (!datasets_.columns[column].has_values_chunk()) all = sample.status;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace shardkit::loader

@@ -1,0 +1,81 @@
+#include "loader/batch_planner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardkit::loader {
+
+std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const Step& step,
+                                                  std::vector<PlannedSample>* samples) const {
+  auto task = std::make_unique<BatchTask>();
+  samples->clear();
+  for (uint64_t position = step.begin + options_.rank; position < step.end; position += options_.world_size) {
+    samples->push_back(order.At(position % order.size()));
+    const PlannedSample& sample = samples->back();
+    SampleReference reference;
+    reference.in_block = sample.in_block;
+    reference.identity.dataset = sample.dataset;
+    reference.identity.shard = datasets_.blocks[sample.dataset][sample.block].shard;
+    reference.identity.ordinal = sample.ordinal;
+    reference.identity.position = position;
+    task->references.push_back(reference);
+  }
+  return task;
+}
+
+// The block of a sample, claimed for the sample's window.
+std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
+                                                   bool exact, BlockTable& blocks) {
+  const BlockKey key{sample.dataset, sample.block};
+  auto entry = blocks.Get(key, datasets_.blocks[sample.dataset][sample.block]);
+  const auto find = [&] {
+    return std::ranges::find_if(
+        entry->claims, [&](const WindowClaim& claim) { return claim.epoch == epoch && claim.window == sample.window; });
+  };
+  if (find() == entry->claims.end()) {
+    // Before other windows are retired, which may release the block.
+    entry->claims.push_back(
+        {epoch, sample.window,
+         exact ? order.BlockUses(sample.dataset, sample.window, sample.block) : WindowClaim::kUnknown});
+    LaneWindow& lane = lane_windows_[sample.dataset][sample.lane];
+    if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
+      Retire(lane.blocks_before, blocks);
+      lane.blocks_before = std::exchange(lane.blocks, {});
+      if (lane.epoch != epoch || datasets_.readers.size() == 1) Retire(lane.blocks_before, blocks);
+      lane.epoch = epoch;
+      lane.window = sample.window;
+    }
+    lane.blocks.push_back({entry, epoch, sample.window});
+  }
+  const auto claim = find();
+  if (claim->uses != WindowClaim::kUnknown && --claim->uses == 0) entry->claims.erase(claim);
+  return entry;
+}
+
+void BatchPlanner::Retire(std::vector<ClaimedBlock>& claimed, BlockTable& blocks) {
+  for (const ClaimedBlock& block : claimed) blocks.Retire(*block.entry, block.epoch, block.window);
+  claimed.clear();
+}
+
+void BatchPlanner::Claim(BatchTask& task, const EpochOrder& order, const std::vector<PlannedSample>& samples,
+                         BlockTable& blocks) {
+  // Whether the rank has all samples of its lanes, so that the uses of a block can be counted down.
+  const uint64_t world_size = options_.world_size;
+  const bool own_lanes = plan_.lanes() % world_size == 0 && plan_.options().batch_size % world_size == 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const uint64_t position = task.references[i].identity.position;
+    const bool exact =
+        (world_size == 1 || (own_lanes && position % world_size == options_.rank && samples[i].lane < plan_.lanes())) &&
+        position < order.size();
+    const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task.epoch, exact, blocks);
+    if (entry->planned_by != task.sequence) {
+      entry->planned_by = task.sequence;
+      entry->index_in_batch = static_cast<uint32_t>(task.blocks.size());
+      task.blocks.push_back(entry);
+      blocks.Need(*entry, task);
+    }
+    task.references[i].block = entry->index_in_batch;
+  }
+}
+
+}  // namespace shardkit::loader

@@ -1,0 +1,57 @@
+// Turns steps of the plan into batches, and claims the blocks that they need.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "loader/batch_task.h"
+#include "loader/block_table.h"
+#include "loader/open_datasets.h"
+#include "shardkit/loader.h"
+#include "shardkit/plan.h"
+
+namespace shardkit::loader {
+
+// For one thread. Borrows its arguments.
+class BatchPlanner {
+ public:
+  BatchPlanner(const LoaderOptions& options, const OpenDatasets& datasets, const Plan& plan)
+      : options_(options),
+        datasets_(datasets),
+        plan_(plan),
+        lane_windows_(datasets.readers.size(), std::vector<LaneWindow>(plan.lanes() + 1)) {}
+
+  // The rank's samples of a step. *samples says where the order has each of them.
+  std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step,
+                                      std::vector<PlannedSample>* samples) const;
+
+  // Claims the blocks of `samples`, which PlanStep returned with the batch, in the order of the batches. The batch has
+  // its epoch and its sequence. Call with the lock of `blocks`.
+  void Claim(BatchTask& task, const EpochOrder& order, const std::vector<PlannedSample>& samples, BlockTable& blocks);
+
+ private:
+  struct ClaimedBlock {
+    std::shared_ptr<BlockEntry> entry;
+    uint64_t epoch;
+    uint64_t window;
+  };
+  // The blocks claimed for a lane's window, and for the window before. In a mixture of datasets the last samples of a
+  // window come among the first samples of the next.
+  struct LaneWindow {
+    uint64_t epoch = 0;
+    uint64_t window = UINT64_MAX;
+    std::vector<ClaimedBlock> blocks, blocks_before;
+  };
+
+  std::shared_ptr<BlockEntry> BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch, bool exact,
+                                       BlockTable& blocks);
+  static void Retire(std::vector<ClaimedBlock>& claimed, BlockTable& blocks);
+
+  const LoaderOptions& options_;
+  const OpenDatasets& datasets_;
+  const Plan& plan_;
+  std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane
+};
+
+}  // namespace shardkit::loader
