@@ -49,7 +49,6 @@ class NativeShardReader : public ShardReader {
                            std::span<std::string_view> values) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
-  void WillNeedBlock(size_t index) const override { file_->WillNeed(blocks_[index].offset, blocks_[index].length); }
   std::string fallback_reason() const override { return file_->fallback_reason(); }
 
   const format::FileHeader& header() const { return header_; }

@@ -59,7 +59,6 @@ class ForeignShardReader : public ShardReader {
   // Reads the key column, block by block.
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
 
-  void WillNeedBlock(size_t /*index*/) const override {}
   std::string fallback_reason() const override { return fallback_reason_; }
 
  protected:

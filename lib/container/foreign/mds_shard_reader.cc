@@ -375,13 +375,4 @@ absl::StatusOr<bool> MdsShardReader::CopyValue(uint64_t ordinal, size_t column, 
   return true;
 }
 
-void MdsShardReader::WillNeedBlock(size_t index) const {
-  if (index >= blocks_.size()) return;
-  if (described_.compression) {
-    file_->WillNeed(0, file_length_);
-  } else {
-    file_->WillNeed(blocks_[index].offset, blocks_[index].length);
-  }
-}
-
 }  // namespace shardkit

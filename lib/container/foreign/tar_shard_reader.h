@@ -31,7 +31,6 @@ class TarShardReader : public ForeignShardReader {
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
   bool forward_only() const override { return contents_->compression != TarCompression::kNone; }
-  void WillNeedBlock(size_t index) const override { file_->WillNeed(blocks_[index].offset, blocks_[index].length); }
 
   const std::shared_ptr<const TarContents>& contents() const { return contents_; }
 

@@ -160,9 +160,6 @@ class ShardReader {
   // such a shard in their order, on one thread at a time.
   virtual bool forward_only() const { return false; }
 
-  // Hints that block `index` is needed soon.
-  virtual void WillNeedBlock(size_t index) const = 0;
-
   // The reason when the read mode differs from the requested one; else empty.
   virtual std::string fallback_reason() const = 0;
 
