@@ -29,7 +29,31 @@ def epochs(bench, small_dataset, photos_dataset):
                     "--rounds", "3"])
     bench.row("jpeg500: shuffled epoch, decoded / two bare TurboJPEG threads",
               f"{images['shuffled epoch: ratio']:.2f} x", "0.97")
+    sweep(bench, small_dataset)
     return rate, images["shuffled epoch: samples"]
+
+
+def sweep(bench, dataset, rounds=3):
+    """The default options against fixed ones, alternately, so that no default is slower than what a user could set. The
+    shuffle buffer is the same for all, because it decides how much memory is touched."""
+    settings = {"defaults": [], "--io mmap": ["--io", "mmap"]}
+    for memory in ("32MiB", "48MiB", "96MiB", "256MiB"):
+        settings[f"--memory {memory}"] = ["--memory", memory]
+    for threads, readers in ((1, 1), (2, 1), (2, 2)):
+        settings[f"--threads {threads} --read-threads {readers}"] = ["--threads", str(threads), "--read-threads", str(readers)]
+    for label, order in (("in order", ["--order", "sequential"]),
+                         ("shuffled in 8 MiB", ["--order", "shuffled", "--shuffle-buffer", "8MiB"])):
+        rates, memory = {}, 0
+        for _ in range(rounds):
+            for name, setting in settings.items():
+                report = run(bench, dataset, "--batch-size", "256", "--epochs", "8", *order, *setting)
+                rates.setdefault(name, []).append(report["samples_per_second"])
+                if name == "defaults":
+                    memory = max(memory, report["memory"]["peak_blocks"])
+        best = max((name for name in settings if name != "defaults"), key=lambda name: statistics.median(rates[name]))
+        ratio = statistics.median(rates["defaults"]) / statistics.median(rates[best])
+        bench.row(f"small4k, {label}: default options / the best fixed ones ({best})", f"{ratio:.2f} x", "0.9")
+        bench.row(f"small4k, {label}: memory of blocks at the default options", f"{memory / 2**20:.0f} MiB", "64")
 
 
 def waiting(bench, photos_dataset):

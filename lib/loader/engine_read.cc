@@ -4,7 +4,6 @@
 #endif
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <utility>
 
@@ -23,15 +22,30 @@ constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 // Block reads per reading thread that lie ready: while one set of blocks is used, the next is being read.
 constexpr uint64_t kReadsAhead = 2;
 
-// How often this thread has given up the processor to wait. While reading it waits for a device.
-int64_t VoluntaryWaits() {
+// Tells whether this thread has waited for a device since it was made: it gave up the processor, which was not taken
+// from it. Where that is not known, every read has waited.
+class DeviceWait {
+ public:
+  bool Seen() const {
 #ifdef RUSAGE_THREAD
-  rusage usage{};
-  if (getrusage(RUSAGE_THREAD, &usage) == 0) return usage.ru_nvcsw;
+    const auto [given_up, taken] = Switches();
+    return given_up != before_.first && taken == before_.second;
+#else
+    return true;
 #endif
-  static std::atomic<int64_t> unknown = 0;
-  return ++unknown;
-}
+  }
+
+ private:
+#ifdef RUSAGE_THREAD
+  static std::pair<long, long> Switches() {
+    rusage usage{};
+    (void)getrusage(RUSAGE_THREAD, &usage);
+    return {usage.ru_nvcsw, usage.ru_nivcsw};
+  }
+
+  const std::pair<long, long> before_ = Switches();
+#endif
+};
 
 }  // namespace
 
@@ -72,12 +86,12 @@ void Engine::RunReader(int number) {
     WakeReaders();
     lock.unlock();
     const auto begin = Clock::now();
-    const int64_t waits = VoluntaryWaits();
+    const DeviceWait wait;
     {
       const StageScope scope(trace_, observer_, "read block", name, entry->key.block);
       fetcher_.Fetch(*entry);
     }
-    const bool device_wait = VoluntaryWaits() != waits;
+    const bool device_wait = wait.Seen();
     const auto end = Clock::now();
     read_counter_.AddBusy(end - begin);
     lock.lock();
@@ -87,8 +101,8 @@ void Engine::RunReader(int number) {
     complete_.insert(complete.begin(), complete.end());
     WakeDecoders(complete.size());
     const bool waited_for = blocks_.anything_due(Oldest()) && (decoders_starved_ > 0 || consumer_waiting_);
-    const bool more = tuner_.Update(std::chrono::duration<double>(end.time_since_epoch()).count(), bytes_read_,
-                                    waited_for, std::chrono::duration<double>(end - begin).count(), device_wait);
+    const bool more =
+        tuner_.Update(StageCounter::Seconds(end.time_since_epoch().count()), bytes_read_, waited_for, device_wait);
     SetReadAhead();
     if (more) {
       to_read_more_.notify_all();

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 namespace shardkit::loader {
 
 // Adds a thread while somebody waits for blocks, and takes it away when it does not bring more bytes per second. More
 // threads than processors are tried only while reads wait for a device, and are given up when reads no longer wait,
-// because reads from memory are bound by the processors. A read that waited long, as for a disk's arm or a server, gets
-// all of them at once: adding them one by one would take seconds. Pure: the caller passes the time. One thread at a
-// time.
+// because reads from memory are bound by the processors. Pure: the caller passes the time. One thread at a time.
 class ReaderTuner {
  public:
   // Begins with `first`. At most `processors`, or `most` while reads wait for a device. Stays at `first` when `on` is
@@ -24,17 +21,10 @@ class ReaderTuner {
   // Whether most reads waited for a device in the last measurement.
   bool from_device() const { return from_device_; }
 
-  // Call after each block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, how many
-  // seconds reading this block took, and whether it waited for a device. True when the number of threads has changed.
-  bool Update(double now, uint64_t bytes, bool waited_for, double seconds, bool device_wait) {
+  // Call after each block: `now` in seconds, the bytes of all blocks so far, whether someone waits for blocks, and
+  // whether reading this block waited for a device. True when the number of threads has changed.
+  bool Update(double now, uint64_t bytes, bool waited_for, bool device_wait) {
     if (!on_) return false;
-    if (waited_for && device_wait && seconds >= kLongWait && !jumped_) {
-      jumped_ = from_device_ = true;
-      since_ = now;
-      bytes_ = bytes;
-      blocks_ = waits_ = device_waits_ = 0;
-      return std::exchange(threads_, most_) != most_;
-    }
     ++blocks_;
     waits_ += waited_for;
     device_waits_ += device_wait;
@@ -69,14 +59,12 @@ class ReaderTuner {
   static constexpr double kSeconds = 0.02;  // least seconds of one measurement
   static constexpr double kGain = 1.05;     // how much faster one more thread must make reading
   static constexpr double kMostPatience = 64;
-  static constexpr double kLongWait = 0.01;  // seconds
 
   const bool on_;
   const int processors_;
   const int most_;
   int threads_;
   bool trying_ = false;
-  bool jumped_ = false;
   bool from_device_ = false;
   double rate_ = 0;      // bytes per second before the trial
   double patience_ = 1;  // longer after each trial without success

@@ -153,9 +153,12 @@ struct LoaderOptions {
   // Allocates the values of batches; null is ordinary memory. Batches share its ownership.
   std::shared_ptr<BatchMemory> batch_memory;
 
-  // Memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it. One step
-  // may exceed this when it needs more by itself. A single block may not: a larger one is ResourceExhausted before its
-  // memory is allocated, as with ReadOptions::max_block_memory.
+  // The most memory of blocks and batches, in bytes. The rank's share of the shuffle buffer has to fit in half of it.
+  // One step may exceed this when it needs more by itself. A single block may not: a larger one is ResourceExhausted
+  // before its memory is allocated, as with ReadOptions::max_block_memory. Besides the shuffle buffer, blocks take what
+  // hides the time of a read: 8 MiB, or two blocks for each reading thread. Blocks of a dataset that is small (64 MiB)
+  // or fits in the shuffle buffer stay in memory and are read once; when reads wait for a device, those of any dataset
+  // that fits in the budget.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
   // 0 is automatic: one decoding thread per processor, and reading threads as long as one more makes reading faster.

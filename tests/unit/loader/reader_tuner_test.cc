@@ -13,7 +13,7 @@ int Settle(ReaderTuner& tuner, bool starving, bool device, Rate rate, double now
   constexpr int blocks = 5000;
   for (int i = 0; i < blocks; ++i) {
     now += 1e6 / rate(tuner.threads());
-    tuner.Update(now, bytes += 1000000, starving, 0.001, device);
+    tuner.Update(now, bytes += 1000000, starving, device);
   }
   return tuner.threads();
 }
@@ -45,20 +45,6 @@ TEST(ReaderTuner, LeavesWellAlone) {
   EXPECT_EQ(Settle(idle, false, true, [](int t) { return Scaling(t, 16); }), 1);
   ReaderTuner off(false, 3, 8, 16);
   EXPECT_EQ(Settle(off, true, true, [](int t) { return Scaling(t, 16); }), 3);
-}
-
-TEST(ReaderTuner, TakesAllAtOnceForAReadThatWaitedLong) {
-  ReaderTuner tuner(true, 1, 2, 16);
-  EXPECT_FALSE(tuner.Update(1, 1000000, /*waited_for=*/true, 0.05, /*device_wait=*/false));  // a busy processor
-  EXPECT_FALSE(tuner.Update(1, 2000000, /*waited_for=*/false, 0.05, /*device_wait=*/true));
-  EXPECT_EQ(tuner.threads(), 1);
-  EXPECT_TRUE(tuner.Update(1, 3000000, /*waited_for=*/true, 0.05, /*device_wait=*/true));
-  EXPECT_EQ(tuner.threads(), 16);
-  // From memory it comes down again, and a single long read does not bring it back.
-  EXPECT_EQ(Settle(
-                tuner, false, false, [](int t) { return Scaling(t, 16); }, 2, 3000000),
-            2);
-  EXPECT_FALSE(tuner.Update(1e6, uint64_t{1} << 40, true, 0.05, true));
 }
 
 }  // namespace
