@@ -53,7 +53,7 @@ void ReadValues(const DatasetReader& dataset) {
 // Where the keys of the first samples are found.
 std::vector<uint64_t> FindKeys(const DatasetReader& dataset) {
   std::vector<uint64_t> found;
-  const std::optional<size_t> column = dataset.manifest().schema.key_column();
+  const std::optional<size_t> column = dataset.summary().schema.key_column();
   if (!column) return found;
   BlockBuffer buffer;
   for (uint64_t sample = 0; sample < dataset.sample_count() && sample < kMostRows; ++sample) {
@@ -86,8 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ReadValues(**dataset);
     if (sound) indexed = ReadRows(**dataset);
     if (sound) found = FindKeys(**dataset);
-    Require(!sound || (*dataset)->key_problem().empty() || (*dataset)->manifest().segments.empty() ||
-                !(*dataset)->manifest().segments[0].keys,
+    Require(!sound || (*dataset)->key_problem().empty() || (*dataset)->summary().segments.empty() ||
+                !(*dataset)->summary().segments[0].keys,
             "what validation passes has sound key tables");
     Require(!sound || indexed.has_value(), "what validation passes can be read");
   }

@@ -92,7 +92,7 @@ absl::Status ReadAllWays(FileSystem& files, const std::string& path, std::string
       if (!copied.ok()) return copied.status();
     }
   }
-  if (dataset.manifest().schema.key_column()) {
+  if (dataset.summary().schema.key_column()) {
     const auto found = dataset.FindKey(JobSamples()[8].key, &buffer);
     if (!found.ok()) return found.status();
     *shown += found->has_value() ? std::to_string(**found) : "none";

@@ -117,7 +117,7 @@ TEST_P(MappedCutTest, ValuesInAnyOrder) {
     }
     // The keys of tars and the key index of a shard may have been read before.
     const auto found = dataset.FindKey("key105", &buffer);
-    if (!dataset.manifest().schema.key_column()) {
+    if (!dataset.summary().schema.key_column()) {
       EXPECT_TRUE(absl::IsFailedPrecondition(found.status()));
     } else if (found.ok()) {
       EXPECT_EQ(*found, 5u);
