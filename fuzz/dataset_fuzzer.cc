@@ -1,4 +1,4 @@
-// A dataset's manifest, offset index and two shards, each with any bytes. When the dataset passes validation, reads
+// A dataset's manifest, its tables and two shards, each with any bytes. When the dataset passes validation, reads
 // through the index give the same as reads without it. A readable manifest is readable again after it is written.
 
 #include <algorithm>
@@ -23,8 +23,12 @@ void CheckManifest(FileSystem& files) {
   const auto manifest = ReadManifest(files, "/d");
   if (!manifest.ok()) return;
   const std::string text = FormatManifest(*manifest);
-  const auto again = ParseManifest(text);
+  const std::string before = *files.ReadFile("/d/dataset.json", UINT64_MAX);
+  WriteWhole(files, "/d/dataset.json", text);
+  const auto again = ReadManifest(files, "/d");
+  WriteWhole(files, "/d/dataset.json", before);
   RequireOk(again.status(), "a manifest that was formatted");
+  Require(again->shards == manifest->shards, "a manifest has its shards when it was formatted");
   Require(FormatManifest(*again) == text, "a manifest is formatted as it was parsed");
 }
 
@@ -41,6 +45,13 @@ void ReadValues(const DatasetReader& dataset) {
   for (uint64_t sample = 0; sample < dataset.sample_count() && sample < kMostRows; ++sample) {
     for (size_t column = 0; column < dataset.columns().size(); ++column)
       (void)dataset.ReadValue(sample, column, &buffer);
+  }
+  for (size_t shard = 0; shard < dataset.shard_count() && shard < kMostRows; ++shard) (void)dataset.Shard(shard);
+  const auto manifest = dataset.ReadManifest();
+  for (size_t shard = 0; manifest.ok() && shard < manifest->shards.size() && shard < kMostRows; ++shard) {
+    const auto listed = dataset.Shard(shard);
+    RequireOk(listed.status(), "a shard of a list that was read whole");
+    Require(*listed == manifest->shards[shard], "a shard is the same alone and among all");
   }
   (void)dataset.FindKey("key", &buffer);
   (void)dataset.ReadStatistics();

@@ -109,7 +109,8 @@ absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, 
   return ReferenceTo(name, *tail);
 }
 
-// The list of shards that lie in their segment as they do here.
+}  // namespace
+
 absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std::string& directory,
                                               std::span<const ManifestShard> shards, const std::string& name) {
   const std::string path = JoinPath(directory, name);
@@ -148,8 +149,6 @@ absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std
   }
   return ReferenceTo(name, *tail);
 }
-
-}  // namespace
 
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
                               Manifest* manifest, const Cancellation* cancellation) {

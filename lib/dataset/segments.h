@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "dataset/index_writer.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
@@ -24,9 +26,14 @@ inline constexpr size_t kMostShardsInManifest = 1024;
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
                               Manifest* manifest, const Cancellation* cancellation);
 
+// Publishes the list of `shards`, a segment, at `name` in the directory. InvalidArgument when the name of a shard is
+// too long for a list.
+absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std::string& directory,
+                                              std::span<const ManifestShard> shards, const std::string& name);
+
 // Gives each segment of *manifest a list of its shards, or none, as the number of all shards wants, so that what is
 // published depends on the shards alone. Publishes new lists under names of the manifest's generation that none of its
-// tables has. InvalidArgument when the name of a shard is too long for a list.
+// tables has.
 absl::Status UpdateShardLists(FileSystem& file_system, const std::string& directory, Manifest* manifest);
 
 // Makes the segments `first` to `first + count` of *manifest one, and publishes its index and key table under names of

@@ -215,6 +215,26 @@ TEST(MappedCutIndexTest, TheOffsetIndex) {
   }
 }
 
+TEST(MappedCutIndexTest, TheListOfShards) {
+  const SystemDirectory directory;
+  const std::string path = directory.Path("data"), list = JoinPath(path, "dataset.shards");
+  WriteContainer("shard", directory, path);
+  ListShardsApart(*PosixFileSystem(), path);
+  const std::string bytes = ReadAll(*PosixFileSystem(), list);
+  for (const uint64_t length : {uint64_t{0}, uint64_t{100}, bytes.size() - 1}) {
+    auto dataset = DatasetReader::Open(*PosixFileSystem(), path);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    Cut(list, length);
+    for (const absl::Status& status :
+         {(*dataset)->Shard(0).status(), (*dataset)->Locate(3).status(), (*dataset)->ReadManifest().status()}) {
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      EXPECT_NE(Message(status).find(list + ": the file was cut"), std::string::npos) << status;
+    }
+    ASSERT_TRUE(PosixFileSystem()->RemoveFile(list).ok());
+    WriteFile(*PosixFileSystem(), list, bytes);
+  }
+}
+
 TEST(MappedCutIndexTest, Validating) {
   const SystemDirectory directory;
   for (const std::string kind : {"shard", "mds", "tar"}) {
