@@ -94,7 +94,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  // Tables of a generation whose lists are lost may be in use: they are not replaced.
+  // Where only a list is lost, the generation that had it is known.
   const uint64_t generation = text.ok() && !old.ok() ? text->summary.generation + 1 : 1;
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, nullptr, generation));
   const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
