@@ -63,7 +63,7 @@ int Scan(const std::string& path, bool direct, int threads) {
   const double seconds = Seconds([&] {
     const auto dataset = Must(DatasetReader::Open(*PosixFileSystem(), path, options));
     bytes = ScanAll(*dataset, threads);
-    stored = dataset->manifest().bytes();
+    stored = dataset->summary().bytes;
   });
   if (bytes == 0) return 1;
   Report("rate", static_cast<double>(stored) / seconds, "B/s");

@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   }
   const auto dataset = Must(DatasetReader::Open(*PosixFileSystem(), arguments.path));
   const double samples = kEpochs * static_cast<double>(dataset->sample_count());
-  arguments.bytes = dataset->manifest().bytes();
+  arguments.bytes = dataset->summary().bytes;
   std::vector<std::string> images;
   if (arguments.images) {
     const size_t column = Must(dataset->FindColumn(arguments.column));

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   uint64_t bytes = 0;
   const uint64_t opened = [&] {
     const auto dataset = Must(DatasetReader::Open(files, path, options));
-    for (size_t i = 0; i < dataset->manifest().shards.size(); ++i) Must(dataset->OpenShard(i));
+    for (size_t i = 0; i < dataset->shard_count(); ++i) Must(dataset->OpenShard(i));
     const uint64_t so_far = touched;
     bytes = ScanAll(*dataset, 2);
     return so_far;

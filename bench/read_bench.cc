@@ -60,7 +60,8 @@ int main(int argc, char** argv) {
   const auto mapped = Must(DatasetReader::Open(files, path, mapped_options));
 
   std::vector<std::string> paths;
-  for (const ManifestShard& shard : dataset->manifest().shards) paths.push_back(JoinPath(path, shard.name));
+  const Manifest manifest = Must(dataset->ReadManifest());
+  for (const ManifestShard& shard : manifest.shards) paths.push_back(JoinPath(path, shard.name));
   const auto buffer = std::make_unique<char[]>(size_t{4} << 20);
 
   std::vector<Contender> contenders;
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
                         {},
                         {}});
   RunAlternating(contenders, rounds);
-  const double bytes = static_cast<double>(dataset->manifest().bytes());
+  const double bytes = static_cast<double>(dataset->summary().bytes);
   const double samples = static_cast<double>(dataset->sample_count());
   for (const Contender& contender : contenders) {
     const double seconds = Median(contender.seconds);

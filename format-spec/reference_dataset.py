@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from reference_parts import BLOB, CODECS, FIXED, INLINE, Column, ShardError, check, check_column, plain_name, xxh3
 from reference_reader import map_file, read_shard, sample_json
-from reference_table import OFFSET_INDEX, KeyTable, Table
+from reference_table import OFFSET_INDEX, KeyTable, ShardList, Table
 from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, TYPE_NUMBERS, UTF8, is_zero, round_up
 
-FEATURES = ()  # of the manifest, those known
+SHARD_PAGES = "shard-pages"
+FEATURES = (SHARD_PAGES,)  # of the manifest, those known
 MANIFEST_KEYS = ("format", "version", "features", "generation", "samples", "bytes", "blocks", "columns", "metadata", "segments",
-                 "shards", "checksum")
+                 "checksum")
 NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
 
 
@@ -34,6 +35,7 @@ class Segment(NamedTuple):
     blocks: int
     index: TableReference
     keys: TableReference | None = None
+    list: TableReference | None = None
 
 
 class ManifestShard(NamedTuple):
@@ -103,18 +105,24 @@ class Manifest:
         check_object(self.json, "manifest")
         for key in MANIFEST_KEYS:
             check(key in self.json, f"manifest has no {key!r}")
+        lists = SHARD_PAGES in features
+        check(("shards" in self.json) != lists, f"manifest: 'shards' and feature {SHARD_PAGES!r} exclude each other, and one is there")
         try:
             self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
             self.metadata = self.json["metadata"]
             self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(self.json["segments"])]
-            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json["shards"])]
+            check(all((segment.list is not None) == lists for segment in self.segments) and (self.segments or not lists),
+                  f"manifest: segments have a list exactly with the feature {SHARD_PAGES!r}")
+            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json.get("shards", []))]
+            for segment in self.segments if lists else []:
+                self.shards += self.read_list(os.path.dirname(path), segment)
         except (KeyError, TypeError, AttributeError) as error:
             raise ShardError(f"manifest is malformed: {error!r}") from None
         check_metadata(self.metadata, "manifest")
         self.generation = self.json["generation"]
         check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
         names = [shard.name for shard in self.shards]
-        names += [table.name for segment in self.segments for table in (segment.index, segment.keys) if table]
+        names += [table.name for segment in self.segments for table in (segment.index, segment.keys, segment.list) if table]
         check(len(set(names)) == len(names), "manifest names a file twice")
         self.check_segments()
         check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
@@ -148,7 +156,24 @@ class Manifest:
         for field in ("shards", "samples", "blocks"):
             check(is_count(entry[field]), f"{what}: {field} is not a count")
         keys = cls.parse_table(f"{what}: keys", entry["keys"]) if "keys" in entry else None
-        return Segment(entry["shards"], entry["samples"], entry["blocks"], cls.parse_table(f"{what}: index", entry["index"]), keys)
+        listed = cls.parse_table(f"{what}: list", entry["list"]) if "list" in entry else None
+        return Segment(entry["shards"], entry["samples"], entry["blocks"], cls.parse_table(f"{what}: index", entry["index"]), keys, listed)
+
+    @staticmethod
+    def read_list(directory, segment):
+        """Section 9.6."""
+        named = segment.list
+        try:
+            data = map_file(os.path.join(directory, named.name))
+        except FileNotFoundError:
+            raise ShardError(f"list of shards: {named.name} is missing; shardctl index makes it anew", kind="NotFound") from None
+        listed = ShardList(data)
+        check((len(data), named.checksum) == (named.bytes, int.from_bytes(data[-16:-8], "little")) and
+              listed.totals[:3] == (segment.shards, segment.samples, segment.blocks),
+              "list of shards is of other shards: not the table that the manifest names", 0)
+        for k, row in enumerate(listed.rows):
+            check_name(f"list of shards: shard {k}", row[0])
+        return [ManifestShard(*row) for row in listed.rows]
 
     @staticmethod
     def parse_shard(k, entry):
@@ -524,7 +549,7 @@ def dataset_json(dataset):
         "columns": [column.describe() for column in dataset.columns],
         "metadata": manifest.metadata, "generation": manifest.generation,
         "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "index": segment.index.name,
-                      "keys": segment.keys and segment.keys.name}
+                      "keys": segment.keys and segment.keys.name} | ({"list": segment.list.name} if segment.list else {})
                      for segment in manifest.segments],
         "shards": [entry._asdict() | {"content_hash": entry.content_hash.hex(), "sha256": entry.sha256 and entry.sha256.hex()}
                    for entry in manifest.shards],

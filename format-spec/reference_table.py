@@ -1,4 +1,4 @@
-"""Tables of checked pages (sections 5.1 and 5.2 of spec.md), for reference_reader.py, which see."""
+"""Tables of checked pages (sections 5.1, 5.2 and 9.6 of spec.md), for reference_reader.py, which see."""
 import bisect
 import itertools
 import struct
@@ -165,3 +165,45 @@ class KeyTable(Table):
             check(entry == should, f"{self.name}: entry {number} is {entry}, not {should}", self.offset)
         check(found == [(page[0][0], page) for page in divide(wanted)], f"{self.name}: fences do not divide the entries as they should",
               self.offset)
+
+
+# ---- Section 9.6: lists of shards ----
+
+SHARDS_OF_PAGE, SHARD_BYTES, MAX_NAME = 256, 56, 4096
+
+
+class ShardList(Table):
+    """The shards of a segment. `rows` has (name, bytes, samples, blocks, content hash, SHA-256 or None) of each."""
+
+    def __init__(self, data):
+        super().__init__(data, SHARD_LIST)
+        check(len(self.payload) == 32, f"{self.name}: payload", 0)
+        self.totals = struct.unpack("<4Q", self.payload)  # shards, samples, blocks, bytes
+        check(self.page_count == -(-self.totals[0] // SHARDS_OF_PAGE), f"{self.name}: {self.page_count} pages for {self.totals[0]} shards", 0)
+        self.rows = []
+        for number, (first, data) in enumerate(self.pages()):
+            self.rows += self.decode(f"{self.name}: page {number}", first, bytes(data))
+        sums = (len(self.rows), *(sum(row[k] for row in self.rows) for k in (2, 3, 1)))
+        check(sums == self.totals, f"{self.name}: samples, blocks or bytes of the root are not those of its shards", 0)
+
+    def decode(self, what, first, data):
+        count = min(SHARDS_OF_PAGE, self.totals[0] - len(self.rows))
+        check(struct.unpack_from("<II", data) == (count, 0) and len(data) >= 8 + SHARD_BYTES * count,
+              f"{what}: does not hold the {count} shards of its place", 0)
+        rows, end, first_sample = [], 8 + SHARD_BYTES * count, sum(row[2] for row in self.rows)
+        check(first == first_sample, f"{what}: samples: its fence is not its first one", 0)
+        for i in range(count):
+            stated_first, samples, size, blocks, content_hash, offset, length, flags = struct.unpack_from("<4Q16sIHH", data, 8 + SHARD_BYTES * i)
+            check(max(stated_first, samples, size, blocks) <= 1 << 62, f"{what}: shard {i}: a count over its limit", 0)
+            check(stated_first == first_sample, f"{what}: shard {i}: does not begin with the samples after the shard before", 0)
+            check(flags <= 1, f"{what}: shard {i}: reserved flags", 0)
+            digest_end = end + length + 32 * flags
+            check(offset == end and 0 < length <= MAX_NAME and digest_end <= len(data), f"{what}: shard {i}: its name cannot lie there", 0)
+            try:
+                name = str(data[end:end + length], "utf-8")
+            except UnicodeDecodeError:
+                name = str(data[end:end + length], "utf-8", "surrogateescape")
+            rows.append((name, size, samples, blocks, content_hash, data[end + length:digest_end] if flags else None))
+            end, first_sample = digest_end, first_sample + samples
+        check(len(data) == -(-end // 8) * 8 and not any(data[end:]), f"{what}: bytes after the last name", 0)
+        return rows

@@ -7,9 +7,9 @@
 
 namespace shardkit::fuzz {
 
-enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard, kSecondIndex, kKeys };
+enum DatasetFile : size_t { kManifest, kIndex, kFirstShard, kSecondShard, kSecondIndex, kKeys, kList };
 
-inline constexpr std::array<std::string_view, 6> kDatasetFiles = {"dataset.json", "dataset.idx",   "a.shard",
-                                                                  "part/b.shard", "dataset-2.idx", "dataset.keys"};
+inline constexpr std::array<std::string_view, 7> kDatasetFiles = {
+    "dataset.json", "dataset.idx", "a.shard", "part/b.shard", "dataset-2.idx", "dataset.keys", "dataset.shards"};
 
 }  // namespace shardkit::fuzz

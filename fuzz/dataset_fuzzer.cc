@@ -1,4 +1,4 @@
-// A dataset's manifest, offset index and two shards, each with any bytes. When the dataset passes validation, reads
+// A dataset's manifest, its tables and two shards, each with any bytes. When the dataset passes validation, reads
 // through the index give the same as reads without it. A readable manifest is readable again after it is written.
 
 #include <algorithm>
@@ -23,8 +23,12 @@ void CheckManifest(FileSystem& files) {
   const auto manifest = ReadManifest(files, "/d");
   if (!manifest.ok()) return;
   const std::string text = FormatManifest(*manifest);
-  const auto again = ParseManifest(text);
+  const std::string before = *files.ReadFile("/d/dataset.json", UINT64_MAX);
+  WriteWhole(files, "/d/dataset.json", text);
+  const auto again = ReadManifest(files, "/d");
+  WriteWhole(files, "/d/dataset.json", before);
   RequireOk(again.status(), "a manifest that was formatted");
+  Require(again->shards == manifest->shards, "a manifest has its shards when it was formatted");
   Require(FormatManifest(*again) == text, "a manifest is formatted as it was parsed");
 }
 
@@ -42,6 +46,13 @@ void ReadValues(const DatasetReader& dataset) {
     for (size_t column = 0; column < dataset.columns().size(); ++column)
       (void)dataset.ReadValue(sample, column, &buffer);
   }
+  for (size_t shard = 0; shard < dataset.shard_count() && shard < kMostRows; ++shard) (void)dataset.Shard(shard);
+  const auto manifest = dataset.ReadManifest();
+  for (size_t shard = 0; manifest.ok() && shard < manifest->shards.size() && shard < kMostRows; ++shard) {
+    const auto listed = dataset.Shard(shard);
+    RequireOk(listed.status(), "a shard of a list that was read whole");
+    Require(*listed == manifest->shards[shard], "a shard is the same alone and among all");
+  }
   (void)dataset.FindKey("key", &buffer);
   (void)dataset.ReadStatistics();
   const auto blocks = dataset.ReadBlockDirectory();
@@ -53,7 +64,7 @@ void ReadValues(const DatasetReader& dataset) {
 // Where the keys of the first samples are found.
 std::vector<uint64_t> FindKeys(const DatasetReader& dataset) {
   std::vector<uint64_t> found;
-  const std::optional<size_t> column = dataset.manifest().schema.key_column();
+  const std::optional<size_t> column = dataset.summary().schema.key_column();
   if (!column) return found;
   BlockBuffer buffer;
   for (uint64_t sample = 0; sample < dataset.sample_count() && sample < kMostRows; ++sample) {
@@ -86,8 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ReadValues(**dataset);
     if (sound) indexed = ReadRows(**dataset);
     if (sound) found = FindKeys(**dataset);
-    Require(!sound || (*dataset)->key_problem().empty() || (*dataset)->manifest().segments.empty() ||
-                !(*dataset)->manifest().segments[0].keys,
+    Require(!sound || (*dataset)->key_problem().empty() || (*dataset)->summary().segments.empty() ||
+                !(*dataset)->summary().segments[0].keys,
             "what validation passes has sound key tables");
     Require(!sound || indexed.has_value(), "what validation passes can be read");
   }

@@ -15,6 +15,7 @@
 #include "format/index_layout.h"
 #include "format/key_table.h"
 #include "format/paged_table.h"
+#include "format/shard_list.h"
 #include "shardkit/ndarray.h"
 #include "support/input.h"
 #include "support/little_endian.h"
@@ -174,6 +175,17 @@ void CheckKeyTable(std::string bytes, bool repair) {
           "entries are written as they were");
 }
 
+void CheckShardList(Input input, bool totals) {
+  const std::string bytes(input.rest());
+  if (totals) {
+    const auto decoded = format::DecodeShardListTotals(bytes);
+    if (decoded.ok()) Require(format::EncodeShardListTotals(*decoded) == bytes, "totals are encoded as they were");
+    return;
+  }
+  const auto shards = format::DecodeShardPage(bytes);
+  if (shards.ok()) Require(format::EncodeShardPage(*shards) == bytes, "a page of shards is encoded as it was");
+}
+
 void CheckIndexRoot(Input input) {
   const std::string bytes(input.rest());
   const auto root = format::DecodeIndexRoot(bytes);
@@ -272,7 +284,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const uint8_t choice = input.Byte();
   const bool repair = (choice & 128) != 0;
-  switch ((choice & 127) % 8) {
+  switch ((choice & 127) % 9) {
     case 0:
       CheckHeader(std::string(input.rest()), repair);
       break;
@@ -294,8 +306,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 6:
       CheckArray(input);
       break;
-    default:
+    case 7:
       CheckKeyTable(std::string(input.rest()), repair);
+      break;
+    default:
+      CheckShardList(input, repair);
   }
   return 0;
 }

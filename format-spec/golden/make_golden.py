@@ -14,8 +14,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import make_invalid  # noqa: E402
 import make_invalid_dataset  # noqa: E402
-from writer import (Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_row,  # noqa: E402
-                    twin)
+from writer import (Array, Col, Masks, build, frame, handmade_frame, index, keys, manifest, manifest_text, segment, shard_list,  # noqa: E402
+                    shard_row, twin)
 
 NAN, INF = float("nan"), float("inf")
 TRAINED = make_invalid.TRAINED
@@ -378,10 +378,10 @@ def other_order(columns, metadata, shards):
 
 
 # After a merge, some shards may have a sha256 and others not.
-HASHED = {"sha256": ("a.shard",)}
+HASHED = {"sha256": ("a.shard",), "shard-list": ("a.shard",)}
 DATASETS = {"two-shards": dataset_two, "no-shards": dataset_empty, "images": dataset_images, "sha256": dataset_small,
             "other-order": dataset_small, "tiny": dataset_tiny, "column-metadata-dataset": dataset_column_metadata,
-            "storages": dataset_storages, "segments": dataset_small, "without-index": dataset_small}
+            "storages": dataset_storages, "segments": dataset_small, "without-index": dataset_small, "shard-list": dataset_small}
 # Names of the indexes of segments, with the number of their shards; others have one segment.
 SEGMENTS = {"segments": {"dataset.idx": 1, "dataset-2.idx": 1}, "without-index": {}, "no-shards": {}}
 
@@ -395,15 +395,19 @@ def dataset_segments(name, shards):
         named = None if name == "other-order" else (path.replace(".idx", ".keys"), keys(part))
         if named:
             files[named[0]] = named[1]
-        rows.append(segment(part, path, keys=named))
+        listed = (path.replace(".idx", ".shards"), shard_list(part, HASHED[name])) if name == "shard-list" else None
+        if listed:
+            files[listed[0]] = listed[1]
+        rows.append(segment(part, path, keys=named, listed=listed))
         first += count
     return rows, files
 
 
 def dataset_files(name, columns, metadata, shards):
     rows, files = dataset_segments(name, shards)
+    lists = dict(features=["shard-pages"], shards=None) if name == "shard-list" else {}
     made = other_order(columns, metadata, shards) if name == "other-order" else manifest(
-        columns, metadata, shards, hashed=HASHED.get(name, ()), segments=rows, generation=2 if name == "segments" else 1)
+        columns, metadata, shards, hashed=HASHED.get(name, ()), segments=rows, generation=2 if name == "segments" else 1, **lists)
     return {path: built.data for path, built in shards} | {"dataset.json": made} | files
 
 
@@ -412,7 +416,7 @@ def dataset_twin(name, columns, metadata, shards, samples):
         "format": "shardkit-dataset", "version": 1, "sample_count": len(samples),
         "bytes": sum(len(built.data) for _, built in shards), "blocks": sum(len(built.entries) for _, built in shards),
         "columns": [col.describe() for col in columns], "metadata": metadata, "generation": 2 if name == "segments" else 1,
-        "segments": [row | dict(index=row["index"]["name"], keys=row.get("keys", {}).get("name"))
+        "segments": [row | dict(index=row["index"]["name"], keys=row.get("keys", {}).get("name")) | (dict(list=row["list"]["name"]) if "list" in row else {})
                      for row in dataset_segments(name, shards)[0]],
         "shards": [dict(sha256=None) | shard_row(path, built, path in HASHED.get(name, ())) for path, built in shards],
         "samples": [{col.name: twin(col, sample.get(col.name)) for col in columns} for sample in samples],

@@ -1,7 +1,7 @@
 """Invalid datasets, and the list of all invalid golden files. See make_golden.py."""
 from make_invalid import (ABSENT, COLUMNS, LOST, NEWER, OPEN, READ, SAMPLES, VALIDATE, base, error, flipped, patch,
                           patched, shards, u16, u32, u64)
-from writer import (Col, build, index, key_table, keys, manifest, manifest_text, segment, shard_row, xxh3)
+from writer import (Col, build, index, key_table, keys, manifest, manifest_text, segment, shard_list, shard_row, xxh3)
 
 
 def datasets():
@@ -207,6 +207,39 @@ def datasets():
     divided_run = key_table("baa", divide=lambda entries: [entries[:2], entries[2:]])
     add_keys("divided", ["key table", "fence"], a_shard=twice[0][1].data, dataset_idx=index(twice), dataset_keys=divided_run,
              dataset_json=manifest(columns, {}, twice, segments=[segment(twice, keys=("dataset.keys", divided_run))]))
+
+    def add_list(name, error_, hook=lambda name, data: data, shards=bare_pair, whole=False, changes=None, **files):
+        """With a list of shards that the manifest names, and that is wrong. Only where it must be read as a whole are the shards there."""
+        made, idx_ = shard_list(shards, (), hook), index(shards)
+        fields = dict(features=["shard-pages"], segments=[segment(shards, data=idx_, listed=("dataset.shards", made))], shards=None)
+        named = dict(a_shard=bare.data if whole else None, dataset_idx=idx_, dataset_shards=made,
+                     dataset_json=manifest(columns, {}, shards, **fields | (changes or {})))
+        add(f"dataset-list-{name}", error_, **named | files)
+
+    listed = error(READ, ["list of shards", "page 0"])
+    first, begin = 8, 8 + 56  # of the entry of the first shard, and of its name
+    add_list("missing", error(OPEN, ["list of shards", "missing"], kind=ABSENT), dataset_shards=None, dataset_idx=None)
+    add_list("of-others", error(OPEN, ["list of shards", "other shards"]), dataset_idx=None, dataset_shards=shard_list(pair))
+    add_list("root", error(OPEN, ["list of shards", "root", "checksum"]), dataset_idx=None,
+             dataset_shards=flipped(shard_list(bare_pair), len(shard_list(bare_pair)) - 80))
+    add_list("page", error(READ, ["list of shards", "page 0", "checksum"]),
+             lambda name, data: patch(data, 16, u64(1)) if name == "fence 0" else data)
+    add_list("count", listed, at("page 0", 0, u32(2)))
+    add_list("reserved", listed, at("page 0", 4, u32(1)))
+    add_list("samples", error(READ, ["list of shards", "samples"]), at("page 0", first + 8, u64(1)))
+    add_list("fence", error(READ, ["list of shards", "samples"]), at("fence 0", 0, u64(1)))
+    add_list("flags", error(READ, ["list of shards", "page 0", "flags"]), at("page 0", first + 54, u16(2)))
+    add_list("name-outside", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 52, u16(16)))
+    add_list("name-elsewhere", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 48, u32(begin + 1)))
+    add_list("name-empty", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 52, u16(0)))
+    add_list("name-dotdot", error(READ, ["list of shards", "name"]), at("page 0", begin, b"../hard"))
+    add_list("sha256-outside", error(READ, ["list of shards", "page 0", "name"]), at("page 0", first + 54, u16(1)))
+    add_list("bytes-after", error(READ, ["list of shards", "page 0", "bytes"]), at("page 0", begin + 7, b"\1"))
+    add_list("name-twice", error(READ, ["twice"]), shards=bare_pair * 2, whole=True)
+    add_list("totals", error(READ, ["list of shards", "bytes"]), at("payload", 24, u64(1)), whole=True, changes=dict(bytes=1))
+    add_list("and-shards", error(OPEN, ["manifest", "shards"]), changes=dict(shards=[none]), dataset_shards=None, dataset_idx=None)
+    add_list("without-feature", error(OPEN, ["manifest", "list"]), changes=dict(features=[], shards=[none]), dataset_shards=None, dataset_idx=None)
+    add_list("not-named", error(OPEN, ["manifest", "list"]), changes=dict(segments=[segment(bare_pair)]), dataset_shards=None, dataset_idx=None)
     return out
 
 

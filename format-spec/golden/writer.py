@@ -428,12 +428,12 @@ def shard_row(name, built, hashed=False):
 
 def manifest(columns, metadata, shards, /, hashed=(), **changes):
     """dataset.json of shards: (name, Built). Those named in `hashed` have a sha256. `changes` replace fields before the
-    checksum is made."""
+    checksum is made; None leaves one out."""
     fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, samples=sum(b.twin["sample_count"] for _, b in shards),
                   bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
                   columns=[col.describe() for col in columns], metadata=metadata, segments=[segment(shards)] if shards else [],
                   shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
-    return manifest_text(fields.items())
+    return manifest_text((key, value) for key, value in fields.items() if value is not None)
 
 
 def manifest_text(fields):
@@ -470,9 +470,11 @@ def reference(name, data):
     return dict(name=name, bytes=len(data), root=24 * pages + payload + 64, checksum=f"{struct.unpack_from('<Q', data, len(data) - 16)[0]:016x}")
 
 
-def segment(shards, name="dataset.idx", data=None, keys=None):
-    """A segment of `shards` whose index has the bytes `data`. `keys`: name and bytes of its key table, if it names one."""
+def segment(shards, name="dataset.idx", data=None, keys=None, listed=None):
+    """A segment of `shards` whose index has the bytes `data`. `keys`, `listed`: name and bytes of its key table and of the
+    list of its shards, if it names one."""
     named = {} if keys is None else dict(keys=reference(*keys))
+    named |= {} if listed is None else dict(list=reference(*listed))
     return dict(shards=len(shards), samples=sum(b.twin["sample_count"] for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
                 index=reference(name, index(shards) if data is None else data), **named)
 
@@ -515,3 +517,21 @@ def index(shards, hook=lambda name, data: data):
     for layout in layouts:
         payload += struct.pack(f"<I{len(layout)}I", len(layout), *map(names.index, layout))
     return table(1, encoded, pad(payload, 8), hook)
+
+
+def shard_list(shards, hashed=(), hook=lambda name, data: data):
+    """The list of shards: (name, Built)."""
+    rows, first, pages = [], 0, []
+    for name, built in shards:
+        digest = hashlib.sha256(built.data).digest() if name in hashed else b""
+        samples = built.twin["sample_count"]
+        rows.append((first, samples, len(built.data), len(built.entries), built.hash, name.encode(), digest))
+        first += samples
+    for begin in range(0, len(rows), 256):
+        part = rows[begin:begin + 256]
+        entries = texts = b""
+        for *numbers, content_hash, name, digest in part:
+            entries += struct.pack("<4Q16sIHH", *numbers, content_hash, 8 + 56 * len(part) + len(texts), len(name), bool(digest))
+            texts += name + digest
+        pages.append((part[0][0], pad(struct.pack("<II", len(part), 0) + entries + texts, 8)))
+    return table(2, pages, struct.pack("<4Q", len(rows), first, *(sum(row[k] for row in rows) for k in (3, 2))), hook)

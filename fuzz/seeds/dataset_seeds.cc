@@ -24,7 +24,17 @@ std::string ReadFile(const std::filesystem::path& path) {
 }
 
 // The structures of format_fuzzer, with its numbers.
-enum Structure : uint8_t { kHeader, kBlock, kFooter, kSections, kIndexStructures, kChunk, kArray, kKeyTable };
+enum Structure : uint8_t {
+  kHeader,
+  kBlock,
+  kFooter,
+  kSections,
+  kIndexStructures,
+  kChunk,
+  kArray,
+  kKeyTable,
+  kShardList
+};
 
 std::string Chosen(Structure structure, std::string_view bytes) {
   return static_cast<char>(structure) + std::string(bytes);
@@ -112,7 +122,7 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   }
   AddBlocks(seeds);
   std::vector<std::pair<size_t, std::string>> sections;
-  for (const char* name : {"segments", "sha256", "other-order", "two-shards"}) {
+  for (const char* name : {"segments", "sha256", "other-order", "shard-list", "two-shards"}) {
     sections.clear();
     for (size_t i = 0; i < kDatasetFiles.size(); ++i) {
       if (const auto path = valid / name / kDatasetFiles[i]; std::filesystem::exists(path)) {
@@ -125,6 +135,9 @@ void AddDatasetSeeds(const std::string& golden, SeedWriter& seeds) {
   seeds.Add("dataset", "without-index", JoinSections(sections));
   sections.pop_back();
   seeds.Add("dataset", "without-index-and-keys", JoinSections(sections));
+  // The page of that list, behind the first bytes of the table and before fence, root and tail.
+  const std::string list = ReadFile(valid / "shard-list" / kDatasetFiles[kList]);
+  seeds.Add("format", "shard-page", Chosen(kShardList, list.substr(8, list.size() - 8 - 24 - 32 - 64)));
   seeds.Add("dataset", "no-shards", JoinSections({{kManifest, ReadFile(valid / "no-shards" / "dataset.json")}}));
 }
 

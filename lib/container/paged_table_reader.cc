@@ -19,6 +19,7 @@ namespace {
 
 constexpr uint64_t kTailRead = 65536;
 constexpr size_t kRecentPages = 8;
+constexpr uint64_t kPagesRead = uint64_t{16} << 20;
 
 }  // namespace
 
@@ -121,32 +122,40 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
   return number * kFencesOfPage + find(*fences);
 }
 
+absl::StatusOr<PagedTable::PagePlace> PagedTable::PlaceOf(uint64_t number) const {
+  PagePlace place{.end = tail_.pages_end()};
+  if (tail_.fence_page_count() == 0) {
+    place.fence = root_[number];
+    if (number + 1 < root_.size()) place.end = root_[number + 1].offset;
+    return place;
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto fences, FencePage(number / kFencesOfPage));
+  const uint64_t at = number % kFencesOfPage;
+  place.fence = (*fences)[at];
+  if (at + 1 < fences->size()) {
+    place.end = (*fences)[at + 1].offset;
+  } else if (number / kFencesOfPage + 1 < root_.size()) {
+    place.end = root_[number / kFencesOfPage + 1].offset;
+  }
+  return place;
+}
+
+absl::Status PagedTable::WrongChecksum(uint64_t number) const {
+  return Damage(StrCat("page ", number, ": checksum is wrong"));
+}
+
 absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
   if (number >= tail_.page_count) return Damage(StrCat("there is no page ", number));
-  Fence fence;
-  uint64_t end = tail_.pages_end();
-  if (tail_.fence_page_count() == 0) {
-    fence = root_[number];
-    if (number + 1 < root_.size()) end = root_[number + 1].offset;
-  } else {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto fences, FencePage(number / kFencesOfPage));
-    const uint64_t at = number % kFencesOfPage;
-    fence = (*fences)[at];
-    if (at + 1 < fences->size()) {
-      end = (*fences)[at + 1].offset;
-    } else if (number / kFencesOfPage + 1 < root_.size()) {
-      end = root_[number / kFencesOfPage + 1].offset;
-    }
-  }
-  const auto wrong = [&] { return Damage(StrCat("page ", number, ": checksum is wrong")); };
-  const uint64_t length = end - fence.offset;
+  SHARDKIT_ASSIGN_OR_RETURN(const PagePlace place, PlaceOf(number));
+  const Fence& fence = place.fence;
+  const uint64_t length = place.end - fence.offset;
   TablePage page{.number = number, .first = fence.first};
   if (const auto mapped = file_->Mapped()) {
     page.bytes = mapped->substr(place_.offset + fence.offset, length);
     if (checked_[number].load(std::memory_order_acquire) == 0) {
       const bool right = Hash64(page.bytes) == fence.checksum;
       SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
-      if (!right) return wrong();
+      if (!right) return WrongChecksum(number);
       checked_[number].store(1, std::memory_order_release);
     }
     return page;
@@ -157,7 +166,7 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
     if (found != recent_.end()) return *found;
   }
   SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(fence.offset, length));
-  if (Hash64(bytes) != fence.checksum) return wrong();
+  if (Hash64(bytes) != fence.checksum) return WrongChecksum(number);
   page.memory = std::make_shared<const std::string>(std::move(bytes));
   page.bytes = *page.memory;
   if (!keep) return page;
@@ -167,11 +176,39 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
   return page;
 }
 
-absl::Status PagedTable::CheckAll() const {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
-  if (magic != format::kTableMagic) return Damage("does not begin as one does");
-  for (uint64_t number = 0; number < tail_.page_count; ++number) {
-    SHARDKIT_RETURN_IF_ERROR(Page(number, false).status());
+absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const {
+  const auto check_magic = [this](std::string_view magic) {
+    return magic == format::kTableMagic ? absl::OkStatus() : Damage("does not begin as one does");
+  };
+  if (file_->Mapped() || tail_.page_count == 0) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string magic, ReadBytes(0, format::kTableMagicBytes));
+    SHARDKIT_RETURN_IF_ERROR(check_magic(magic));
+    for (uint64_t number = 0; number < tail_.page_count; ++number) {
+      SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, Page(number));
+      SHARDKIT_RETURN_IF_ERROR(take(page));
+    }
+    return absl::OkStatus();
+  }
+  for (uint64_t number = 0, begin = 0; number < tail_.page_count;) {
+    std::vector<PagePlace> places;
+    do {
+      SHARDKIT_ASSIGN_OR_RETURN(const PagePlace place, PlaceOf(number + places.size()));
+      if (!places.empty() && place.end - begin > kPagesRead) break;
+      places.push_back(place);
+    } while (number + places.size() < tail_.page_count);
+    const uint64_t end = places.back().end;
+    SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(begin, end - begin));
+    const auto memory = std::make_shared<const std::string>(std::move(bytes));
+    if (begin == 0)
+      SHARDKIT_RETURN_IF_ERROR(check_magic(std::string_view(*memory).substr(0, format::kTableMagicBytes)));
+    for (const PagePlace& place : places) {
+      TablePage page{.number = number, .first = place.fence.first, .memory = memory};
+      page.bytes = std::string_view(*memory).substr(place.fence.offset - begin, place.end - place.fence.offset);
+      if (Hash64(page.bytes) != place.fence.checksum) return WrongChecksum(number);
+      SHARDKIT_RETURN_IF_ERROR(take(page));
+      ++number;
+    }
+    begin = end;
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,8 +49,14 @@ class PagedTable {
   // `number` is below page_count(). `keep`: the page stays in memory for further calls, where the file is not mapped.
   absl::StatusOr<TablePage> Page(uint64_t number, bool keep = true) const;
 
+  // Checks the table's first bytes, and calls `take` with each page in order. Where the file is not mapped, a request
+  // brings pages of up to 16 MiB. Stops at the first error and returns it.
+  absl::Status ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const;
+
   // Reads the whole table: its first bytes, each page and each fence page.
-  absl::Status CheckAll() const;
+  absl::Status CheckAll() const {
+    return ForEachPage([](const TablePage&) { return absl::OkStatus(); });
+  }
 
   absl::Status CheckMapped() const { return file_->CheckMapped(); }
 
@@ -63,6 +70,13 @@ class PagedTable {
   absl::Status LoadFencePages(uint64_t number, uint64_t end) const;
   absl::StatusOr<std::shared_ptr<const std::vector<format::Fence>>> FencePage(uint64_t number) const;
   absl::StatusOr<std::string> ReadBytes(uint64_t offset, uint64_t length) const;
+  // A page before its bytes are read: its fence, and where it ends.
+  struct PagePlace {
+    format::Fence fence;
+    uint64_t end = 0;
+  };
+  absl::StatusOr<PagePlace> PlaceOf(uint64_t number) const;
+  absl::Status WrongChecksum(uint64_t number) const;
 
   std::shared_ptr<const RandomAccessFile> file_;
   TablePlace place_;

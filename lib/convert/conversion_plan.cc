@@ -106,7 +106,7 @@ class Planner {
       : dataset_(dataset), origin_(std::move(origin)), options_(options) {}
 
   absl::StatusOr<ConversionPlan> Make() {
-    metadata_ = origin_ ? origin_->metadata : dataset_.manifest().metadata;
+    metadata_ = origin_ ? origin_->metadata : dataset_.summary().metadata;
     if (!origin_ && dataset_.container() != "shard") metadata_[std::string(kSourceName)] = dataset_.container();
     foreign_ = dataset_.container() != "shard";
     to_foreign_ = options_.to != Container::kShard;
@@ -131,7 +131,7 @@ class Planner {
   // become columns again.
   bool IsSa1b() const {
     if (SourceOf(metadata_) != "sa1b" || !options_.columns.empty() || options_.key_column) return false;
-    if (!foreign_) return to_foreign_ && HasSa1bColumns(dataset_.manifest().schema);
+    if (!foreign_) return to_foreign_ && HasSa1bColumns(dataset_.summary().schema);
     return origin_ && HasSa1bColumns(origin_->schema) && dataset_.FindColumn(kImageName).ok() &&
            dataset_.FindColumn(kAnnotationsName).ok();
   }
@@ -149,7 +149,7 @@ class Planner {
       plan_.columns[0].after = origin_->schema[*origin_->schema.Find("image")];
       return absl::OkStatus();
     }
-    plan_.origin.schema = dataset_.manifest().schema;
+    plan_.origin.schema = dataset_.summary().schema;
     const Type image = plan_.origin.schema[*plan_.origin.schema.Find("image")].type;
     plan_.written = {KeyColumn(), ByteStringColumn(kImageName, image, false),
                      ByteStringColumn(kAnnotationsName, Type::kJson, false)};
@@ -375,7 +375,7 @@ class Planner {
   // Takes over the MDS encodings that types do not tell, when the dataset is MDS now or was MDS before.
   void TakeEncodings() {
     if (options_.to != Container::kMds) return;
-    const Metadata& metadata = dataset_.container() == "mds" ? dataset_.manifest().metadata : metadata_;
+    const Metadata& metadata = dataset_.container() == "mds" ? dataset_.summary().metadata : metadata_;
     const auto found = metadata.find("mds.encodings");
     if (found == metadata.end()) return;
     simdjson::dom::parser parser;
@@ -406,7 +406,7 @@ absl::StatusOr<std::optional<std::string>> FindKeyColumn(const DatasetReader& da
   // Such keys are kept only from tar to tar.
   if (!options.key_column && KeysAreNumbers(dataset, origin) && options.to != Container::kWebDataset)
     return std::nullopt;
-  for (const Column& column : dataset.manifest().schema.columns()) {
+  for (const Column& column : dataset.summary().schema.columns()) {
     if (options.key_column ? column.name != *options.key_column : !column.is_key) continue;
     if (column.type == Type::kUtf8) return column.name;
     return InvalidArgument(dataset.path(), ": column \"", column.name, "\" of type ", TypeName(column.type),

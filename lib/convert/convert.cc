@@ -16,11 +16,12 @@ namespace shardkit {
 namespace {
 
 // Identifies the job. A run resumes an earlier run only when both texts are equal.
-std::string JobOf(const ConversionInput& input, const ConvertOptions& options) {
+absl::StatusOr<std::string> JobOf(const ConversionInput& input, const ConvertOptions& options) {
   std::string job =
       StrCat(options.pack.dataset.job, "\nconvert to ", ContainerName(options.to), " ", input.dataset->sample_count(),
              options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "", "\n");
-  for (const ManifestShard& shard : input.dataset->manifest().shards) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, input.dataset->ReadManifest());
+  for (const ManifestShard& shard : manifest.shards) {
     job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
   }
   return job;
@@ -38,10 +39,11 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_sys
                                                             const Schema& schema, const std::string& output,
                                                             const ConvertOptions& options) {
   const DatasetWriterOptions& common = options.pack.dataset;
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string job, JobOf(input, options));
   const auto prepare = [&](ForeignWriterOptions& writer_options) {
     writer_options.threads = common.threads;
     writer_options.resume = common.resume;
-    writer_options.job = JobOf(input, options);
+    writer_options.job = job;
     writer_options.partition = common.partition;
     writer_options.partition_count = common.partition_count;
     writer_options.cancellation = common.cancellation;
@@ -64,7 +66,7 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_sys
       break;
   }
   DatasetWriterOptions native = common;
-  native.job = JobOf(input, options);
+  native.job = job;
   for (const auto& [name, value] : input.plan.origin.metadata) native.shard.metadata.emplace(name, value);
   return DatasetWriter::Create(file_system, output, schema, native);
 }

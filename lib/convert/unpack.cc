@@ -36,8 +36,9 @@ class Unpacker {
     const uint64_t end_sample = std::min(options_.end_sample, dataset_.sample_count());
     total_ = end_sample - std::min(options_.first_sample, end_sample);
     uint64_t first_sample = 0;
-    for (size_t shard = 0; shard < dataset_.manifest().shards.size(); ++shard) {
-      const uint64_t samples = dataset_.manifest().shards[shard].samples;
+    for (size_t shard = 0; shard < dataset_.shard_count(); ++shard) {
+      SHARDKIT_ASSIGN_OR_RETURN(const ManifestShard listed, dataset_.Shard(shard));
+      const uint64_t samples = listed.samples;
       const uint64_t begin = std::max(options_.first_sample, first_sample);
       const uint64_t end = std::min(end_sample, first_sample + samples);
       if (begin < end) SHARDKIT_RETURN_IF_ERROR(UnpackShard(shard, first_sample, begin, end));
@@ -73,7 +74,7 @@ class Unpacker {
       return absl::OkStatus();
     }
     // Shards of other containers have no metadata.
-    if (dataset_.container() != "shard") metadata = dataset_.manifest().metadata;
+    if (dataset_.container() != "shard") metadata = dataset_.summary().metadata;
     if (dataset_.container() == "webdataset") metadata->emplace("shardkit.source", "webdataset");
     const auto shared = std::make_shared<const Metadata>(*std::move(metadata));
     for (size_t block = (*opened)->BlockOfSample(begin - first_sample);

@@ -79,9 +79,9 @@ class Scanned : public ScannedBlock {
 
 class OrderedScanner : public BlockScanner {
  public:
-  OrderedScanner(const Manifest& manifest, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
+  OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
                  const ScanOptions& options)
-      : manifest_(manifest), shards_(shards), options_(options) {
+      : list_(list), shards_(shards), options_(options) {
     const int ahead = std::max({options.blocks_ahead, options.threads, 1});
     pool_ = std::make_shared<SlotPool>(ahead + 1, std::move(reserve));
     ahead_ = static_cast<size_t>(ahead);
@@ -151,12 +151,23 @@ class OrderedScanner : public BlockScanner {
 
   // Moves shard_ and block_ to the next block to be read; false at the end.
   absl::StatusOr<bool> FindNext() {
-    for (; shard_ < manifest_.shards.size(); ++shard_, block_ = 0, entered_ = false) {
-      const ManifestShard& shard = manifest_.shards[shard_];
+    if (!std::exchange(begun_, true)) {
+      shard_ = list_.shard_count();
+      if (options_.first_sample < std::min(options_.end_sample, list_.sample_count())) {
+        SHARDKIT_ASSIGN_OR_RETURN(const ShardListReader::Place place, list_.Locate(options_.first_sample));
+        shard_ = place.number;
+      }
+    }
+    for (; shard_ < list_.shard_count(); ++shard_, block_ = 0, entered_ = false) {
       if (!std::exchange(entered_, true)) {
-        shard_first_sample_ = next_shard_sample_;
-        next_shard_sample_ += shard.samples;
-        SHARDKIT_RETURN_IF_ERROR(ChooseBlocks(shard));
+        SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_.Get(shard_));
+        if (listed.first_sample >= options_.end_sample) {
+          shard_ = list_.shard_count();
+          break;
+        }
+        shard_first_sample_ = listed.first_sample;
+        next_shard_sample_ = listed.first_sample + listed.shard.samples;
+        SHARDKIT_RETURN_IF_ERROR(ChooseBlocks(listed.shard));
       }
       if (block_ < end_block_) return true;
     }
@@ -176,13 +187,14 @@ class OrderedScanner : public BlockScanner {
     return absl::OkStatus();
   }
 
-  const Manifest& manifest_;
+  const ShardListReader& list_;
   ShardCache& shards_;
   const ScanOptions options_;
   size_t ahead_ = 1;
   size_t shard_ = 0;
   size_t block_ = 0;
   size_t end_block_ = 0;
+  bool begun_ = false;    // whether shard_ is set
   bool entered_ = false;  // whether the range of blocks of shard_ is known
   uint64_t shard_first_sample_ = 0;
   uint64_t next_shard_sample_ = 0;
@@ -196,11 +208,11 @@ class OrderedScanner : public BlockScanner {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest, ShardCache& shards,
+absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
-  return std::make_unique<OrderedScanner>(manifest, shards, std::move(reserve), options);
+  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options);
 }
 
 }  // namespace shardkit

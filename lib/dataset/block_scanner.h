@@ -11,8 +11,8 @@
 
 namespace shardkit {
 
-// `manifest` and `shards` must outlive the scanner.
-absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const Manifest& manifest, ShardCache& shards,
+// `list` and `shards` must outlive the scanner.
+absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
                                                               const ScanOptions& options);
 

@@ -20,7 +20,7 @@ absl::Status DatasetJob::StartJob(const std::string& text, JobIdentity identity,
   SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, identity, resume, files));
   if (job_->complete()) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto dataset, DatasetReader::Open(file_system_, directory_));
-    manifest_ = dataset->manifest();
+    SHARDKIT_ASSIGN_OR_RETURN(manifest_, dataset->ReadManifest());
     SHARDKIT_RETURN_IF_ERROR(job_->CheckComplete(manifest_));
     resume_position_ = UINT64_MAX;
     return absl::OkStatus();

@@ -12,8 +12,10 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
 #include "dataset/key_tables.h"
+#include "dataset/manifest_text.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/shard_cache.h"
+#include "dataset/shard_list_reader.h"
 #include "format/file_header.h"
 
 namespace shardkit {
@@ -25,71 +27,79 @@ class AnyDatasetReader : public DatasetReader {
     path_ = path;
     SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
     std::string directory = path;
+    ManifestText text;
     SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
     if (foreign_ != nullptr) {
-      manifest_ = foreign_->manifest();
-      index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
+      text = {foreign_->manifest().Summary(), foreign_->manifest().shards};
     } else if (info.type == FileType::kDirectory) {
-      absl::StatusOr<Manifest> manifest = ReadManifest(file_system, path);
-      if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, path);
-      if (!manifest.ok()) return manifest.status();
-      manifest_ = *std::move(manifest);
-      OpenIndex(file_system);
-      if (!manifest_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, manifest_.segments);
+      absl::StatusOr<ManifestText> read = ReadManifestText(file_system, path);
+      if (absl::IsNotFound(read.status())) return DescribeNoDataset(file_system, path);
+      if (!read.ok()) return read.status();
+      text = *std::move(read);
     } else {
-      SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options));
+      SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &text));
+    summary_ = std::move(text.summary);
+    if (foreign_ != nullptr) {
+      index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
+    } else if (info.type != FileType::kDirectory) {
       index_problem_ = "a single shard has no offset index";
+    } else {
+      OpenIndex(file_system);
+      if (!summary_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, summary_.segments);
     }
     SHARDKIT_RETURN_IF_ERROR(ChooseColumns(options.columns));
-    first_samples_.reserve(manifest_.shards.size());
-    uint64_t sample = 0;
-    for (const ManifestShard& shard : manifest_.shards) {
-      first_samples_.push_back(sample);
-      sample += shard.samples;
-    }
-    sample_count_ = sample;
     OpenShardFunction open;
     OpenFileFunction open_file;
     if (foreign_ != nullptr) {
-      open = [foreign = foreign_.get(), read = ReadOptions(options)](size_t shard) {
-        return foreign->OpenShard(shard, read);
+      open = [foreign = foreign_.get(), read = ReadOptions(options)](const PlacedShard& shard) {
+        return foreign->OpenShard(shard.number, read);
       };
     } else {
-      open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) {
+      open = [&file_system, directory, read = ReadOptions(options)](const PlacedShard& shard) {
         return OpenNative(directory, shard,
                           [&](const std::string& file) { return ShardReader::Open(file_system, file, read); });
       };
-      open_file = [this, &file_system, directory, mode = options.mode](size_t shard) {
+      open_file = [&file_system, directory, mode = options.mode](const PlacedShard& shard) {
         return OpenNative(directory, shard,
                           [&](const std::string& file) { return file_system.OpenForReading(file, mode); });
       };
     }
-    shards_ = std::make_unique<ShardCache>(std::move(open), std::move(open_file), manifest_, columns_, options);
+    shards_ =
+        std::make_unique<ShardCache>(std::move(open), std::move(open_file), *list_, summary_.schema, columns_, options);
     return absl::OkStatus();
   }
 
   const std::string& path() const override { return path_; }
   std::string_view container() const override { return foreign_ ? foreign_->container() : "shard"; }
-  const Manifest& manifest() const override { return manifest_; }
-  uint64_t sample_count() const override { return sample_count_; }
+  const ManifestSummary& summary() const override { return summary_; }
   const std::vector<Column>& columns() const override { return columns_; }
   std::string index_problem() const override { return index_problem_; }
   std::string key_problem() const override { return keys_ ? keys_->problem() : std::string(); }
   std::string fallback_reason() const override { return shards_->fallback_reason(); }
 
   absl::StatusOr<Location> Locate(uint64_t sample) const override {
-    if (sample >= sample_count_) {
-      return OutOfRange(path_, ": has ", sample_count_, " samples; there is no sample ", sample);
+    if (sample >= sample_count()) {
+      return OutOfRange(path_, ": has ", sample_count(), " samples; there is no sample ", sample);
     }
-    const auto after = std::ranges::upper_bound(first_samples_, sample);
-    const size_t shard = static_cast<size_t>(after - first_samples_.begin()) - 1;
-    return Location{shard, sample - first_samples_[shard]};
+    SHARDKIT_ASSIGN_OR_RETURN(const ShardListReader::Place place, list_->Locate(sample));
+    return Location{place.number, sample - place.first_sample};
+  }
+
+  absl::StatusOr<ManifestShard> Shard(size_t shard) const override {
+    SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
+    SHARDKIT_ASSIGN_OR_RETURN(PlacedShard listed, list_->Get(shard));
+    return std::move(listed.shard);
+  }
+
+  absl::StatusOr<Manifest> ReadManifest() const override {
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<ManifestShard> shards, list_->ReadAll());
+    return MakeManifest(summary_, std::move(shards));
   }
 
   absl::StatusOr<std::shared_ptr<const ShardReader>> OpenShard(size_t shard) const override {
-    if (shard >= manifest_.shards.size()) {
-      return OutOfRange(path_, ": has ", manifest_.shards.size(), " shards; there is no shard ", shard);
-    }
+    SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(auto open, shards_->Get(shard));
     return std::shared_ptr<const ShardReader>(open, open->reader.get());
   }
@@ -97,7 +107,7 @@ class AnyDatasetReader : public DatasetReader {
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                             BlockBuffer* buffer) const override {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
-    if (index_ && columns_[column].is_blob() && sample < sample_count_) {
+    if (index_ && columns_[column].is_blob() && sample < sample_count()) {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
       if (place.kind == Place::kAbsent) return std::optional<std::string_view>();
       if (place.kind == Place::kRecord) {
@@ -129,16 +139,17 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override {
-    if (!manifest_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
-    if (!keys_) return FindKeyInShards(0, manifest_.shards.size(), key, buffer);
+    if (!summary_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
+    if (!keys_) return FindKeyInShards(0, shard_count(), key, buffer);
     const uint64_t hash = Hash64(key);
     size_t shard = 0;
-    for (size_t i = 0; i < manifest_.segments.size(); ++i) {
-      const size_t shards_end = shard + manifest_.segments[i].shards;
+    uint64_t first_sample = 0;
+    for (size_t i = 0; i < summary_.segments.size(); ++i) {
+      const size_t shards_end = shard + summary_.segments[i].shards;
       std::optional<uint64_t> found;
       SHARDKIT_ASSIGN_OR_RETURN(const bool complete,
                                 keys_->Find(i, hash, [&](uint64_t ordinal) -> absl::StatusOr<bool> {
-                                  const uint64_t sample = first_samples_[shard] + ordinal;
+                                  const uint64_t sample = first_sample + ordinal;
                                   SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
                                   if (has) found = sample;
                                   return has;
@@ -148,6 +159,7 @@ class AnyDatasetReader : public DatasetReader {
       }
       if (found) return found;
       shard = shards_end;
+      first_sample += summary_.segments[i].samples;
     }
     return std::optional<uint64_t>();
   }
@@ -155,7 +167,7 @@ class AnyDatasetReader : public DatasetReader {
   absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const override;
 
   absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const override {
-    if (shard >= manifest_.shards.size()) return OpenShard(shard).status();
+    SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     buffer->state().Pin(open);
     return open->ReadBlock(block, buffer, view);
@@ -163,7 +175,7 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
                             BlockDamage* damage) const override {
-    if (shard >= manifest_.shards.size()) return OpenShard(shard).status();
+    SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     buffer->state().Pin(open);
     return open->ReadBlock(block, buffer, view, damage);
@@ -175,12 +187,12 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options) const override {
-    return NewBlockScanner(manifest_, *shards_, reserve_, options);
+    return NewBlockScanner(*list_, *shards_, reserve_, options);
   }
 
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override {
     std::vector<ColumnStatistics> merged(columns_.size());
-    for (size_t shard = 0; shard < manifest_.shards.size(); ++shard) {
+    for (size_t shard = 0; shard < shard_count(); ++shard) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
       SHARDKIT_ASSIGN_OR_RETURN(const auto statistics, open->reader->ReadStatistics());
       for (size_t i = 0; i < columns_.size(); ++i) {
@@ -226,9 +238,17 @@ class AnyDatasetReader : public DatasetReader {
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
       buffer->state().Pin(open);
       SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
-      if (local) return std::optional<uint64_t>(first_samples_[shard] + *local);
+      if (!local) continue;
+      SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(shard));
+      return std::optional<uint64_t>(listed.first_sample + *local);
     }
     return std::optional<uint64_t>();
+  }
+
+  absl::Status CheckShard(size_t shard) const {
+    if (shard < shard_count()) [[likely]]
+      return absl::OkStatus();
+    return OutOfRange(path_, ": has ", shard_count(), " shards; there is no shard ", shard);
   }
 
   absl::Status CheckColumn(size_t column) const {
@@ -244,11 +264,12 @@ class AnyDatasetReader : public DatasetReader {
 
   // `open` gets the path of the shard's file.
   template <typename Open>
-  auto OpenNative(const std::string& directory, size_t shard, const Open& open) const -> decltype(open("")) {
-    const std::string path = JoinPath(directory, manifest_.shards[shard].name);
+  static auto OpenNative(const std::string& directory, const PlacedShard& shard, const Open& open)
+      -> decltype(open("")) {
+    const std::string path = JoinPath(directory, shard.shard.name);
     auto opened = open(path);
     if (absl::IsNotFound(opened.status())) {
-      return NotFound(path, ": shard ", shard, " of the manifest is missing; copy it again, or shardctl repair ",
+      return NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
                       directory, " -o OUT keeps the others");
     }
     return opened;
@@ -258,16 +279,19 @@ class AnyDatasetReader : public DatasetReader {
   // record as this version knows it.
   absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const Place& place) const {
     const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags);
-    if (!known.ok()) return Annotate(known, JoinPath(path_, manifest_.shards[place.shard].name));
+    if (!known.ok()) {
+      SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(place.shard));
+      return Annotate(known, JoinPath(path_, listed.shard.name));
+    }
     return shards_->GetForRecords(place.shard);
   }
 
   void OpenIndex(FileSystem& file_system) {
-    if (manifest_.segments.empty() && !manifest_.shards.empty()) {
+    if (summary_.segments.empty() && shard_count() > 0) {
       index_problem_ = StrCat(path_, ": ", kManifestName, " names no offset index; run shardctl index ", path_);
       return;
     }
-    auto index = IndexReader::Open(file_system, path_, manifest_);
+    auto index = IndexReader::Open(file_system, path_, summary_.schema, summary_.segments);
     if (index.ok()) {
       index_ = *std::move(index);
     } else {
@@ -278,19 +302,21 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   // Makes a manifest for a single shard. Returns the directory that the shard lies in.
-  absl::StatusOr<std::string> DescribeShard(FileSystem& file_system, const ReadOptions& options) {
+  absl::StatusOr<std::string> DescribeShard(FileSystem& file_system, const ReadOptions& options,
+                                            ManifestText* text) const {
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(file_system, path_, options));
-    SHARDKIT_ASSIGN_OR_RETURN(manifest_.metadata, reader->ReadMetadata());
-    manifest_.schema = reader->schema();
+    SHARDKIT_ASSIGN_OR_RETURN(Metadata metadata, reader->ReadMetadata());
     const size_t slash = path_.rfind('/');
-    manifest_.shards.push_back({slash == path_.npos ? path_ : path_.substr(slash + 1), reader->file_length(),
-                                reader->sample_count(), reader->blocks().size(), reader->content_hash()});
+    Manifest manifest{.schema = reader->schema(), .metadata = std::move(metadata)};
+    manifest.shards.push_back({slash == path_.npos ? path_ : path_.substr(slash + 1), reader->file_length(),
+                               reader->sample_count(), reader->blocks().size(), reader->content_hash()});
+    *text = {manifest.Summary(), manifest.shards};
     if (slash == path_.npos) return std::string(".");
     return slash == 0 ? std::string("/") : path_.substr(0, slash);
   }
 
   absl::Status ChooseColumns(const std::vector<std::string>& names) {
-    const Schema& schema = manifest_.schema;
+    const Schema& schema = summary_.schema;
     if (names.empty()) columns_ = schema.columns();
     for (const std::string& name : names) {
       const std::optional<size_t> position = schema.Find(name);
@@ -303,11 +329,10 @@ class AnyDatasetReader : public DatasetReader {
 
   std::string path_;
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
-  Manifest manifest_;
+  ManifestSummary summary_;
+  std::unique_ptr<ShardListReader> list_;
   std::vector<Column> columns_;
   std::vector<size_t> schema_positions_;  // for each column, its position in the manifest's schema
-  std::vector<uint64_t> first_samples_;   // per shard
-  uint64_t sample_count_ = 0;
   std::unique_ptr<IndexReader> index_;
   std::string index_problem_;
   std::unique_ptr<KeyTables> keys_;  // null where there are no segments
@@ -322,12 +347,17 @@ absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory()
     const auto contradiction = [this] {
       return DataLoss(path_, ": the offset index contradicts the manifest; run shardctl index ", path_);
     };
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<ManifestShard> shards, list_->ReadAll());
     size_t shard = 0;
+    uint64_t first_sample = 0;  // of that shard
     uint32_t number = 0;
     SHARDKIT_RETURN_IF_ERROR(index_->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
-      for (; shard < block.shard; ++shard) number = 0;
-      const uint64_t end = first_samples_[shard] + manifest_.shards[shard].samples;
-      if (block.shard != shard || block.entry.first_sample != next || next < first_samples_[shard] ||
+      for (; shard < block.shard; ++shard) {
+        first_sample += shards[shard].samples;
+        number = 0;
+      }
+      const uint64_t end = first_sample + shards[shard].samples;
+      if (block.shard != shard || block.entry.first_sample != next || next < first_sample ||
           block.entry.sample_count > end - std::min(end, next)) {
         return contradiction();
       }
@@ -335,14 +365,15 @@ absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory()
       next += block.entry.sample_count;
       return absl::OkStatus();
     }));
-    if (next != sample_count_) return contradiction();
+    if (next != sample_count()) return contradiction();
     return blocks;
   }
-  for (uint32_t shard = 0; shard < manifest_.shards.size(); ++shard) {
+  for (uint32_t shard = 0; shard < shard_count(); ++shard) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+    SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(shard));
     for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
       const BlockInfo& block = open->reader->blocks()[i];
-      blocks.push_back({shard, i, first_samples_[shard] + block.first_sample, block.sample_count, block.length,
+      blocks.push_back({shard, i, listed.first_sample + block.first_sample, block.sample_count, block.length,
                         open->reader->forward_only()});
     }
   }
@@ -382,7 +413,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   if (values.size() != samples.size()) return InvalidArgument(path_, ": as many views as samples are needed");
   std::vector<Place> places(samples.size());
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (samples[i] >= sample_count_) return Locate(samples[i]).status();
+    if (samples[i] >= sample_count()) return Locate(samples[i]).status();
     SHARDKIT_ASSIGN_OR_RETURN(places[i], FindRecord(samples[i], column));
     values[i] = {};
   }

@@ -11,19 +11,17 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/job_directory.h"
+#include "dataset/manifest_text.h"
 
 namespace shardkit {
 namespace {
-
-constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
 std::set<std::string_view> TablesOf(const Manifest& manifest) {
   std::set<std::string_view> names;
   for (const Segment& segment : manifest.segments) {
-    names.insert(segment.index.name);
-    if (segment.keys) names.insert(segment.keys->name);
+    for (const TableReference* const table : segment.tables()) names.insert(table->name);
   }
   return names;
 }
@@ -82,11 +80,11 @@ absl::Status DatasetUpdate::Prepare() {
 
 // *marked: the marker was made now.
 absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string text, ReadText());
-  absl::StatusOr<Manifest> manifest = ParseManifest(text);
-  if (!manifest.ok()) return Annotate(manifest.status(), Path(kManifestName));
-  before_ = *std::move(manifest);
-  hash_ = Hash64(text);
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system_, directory_));
+  absl::StatusOr<ManifestText> text = ParseManifestText(bytes);
+  if (!text.ok()) return Annotate(text.status(), Path(kManifestName));
+  SHARDKIT_ASSIGN_OR_RETURN(before_, CompleteManifest(file_system_, directory_, *std::move(text)));
+  hash_ = Hash64(bytes);
   next_number_ = before_.shards.size();
   for (const ManifestShard& shard : before_.shards) {
     const std::optional<size_t> number = NativeJobFiles().Recognize(shard.name).shard;
@@ -107,10 +105,6 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
   ended_ = false;
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> DatasetUpdate::ReadText() const {
-  return file_system_.ReadFile(Path(kManifestName), kMaxManifestBytes);
 }
 
 // Removes the files of changes that the current manifest does not name, and makes this durable. The marker stays.
@@ -147,8 +141,8 @@ absl::Status DatasetUpdate::CheckAppended(const Manifest& manifest) const {
   }
   const std::set<std::string_view> old = TablesOf(before_);
   for (const Segment& segment : manifest.segments) {
-    for (const TableReference* table : {&segment.index, segment.keys ? &*segment.keys : nullptr}) {
-      if (table == nullptr || old.contains(table->name)) continue;
+    for (const TableReference* const table : segment.tables()) {
+      if (old.contains(table->name)) continue;
       const std::string path = Path(table->name);
       const auto file = file_system_.OpenForReading(path);
       if (absl::IsNotFound(file.status())) return Replaced(path);
@@ -163,7 +157,7 @@ absl::Status DatasetUpdate::CheckAppended(const Manifest& manifest) const {
 }
 
 absl::Status DatasetUpdate::CheckUnchanged() const {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string now, ReadText());
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string now, ReadManifestBytes(file_system_, directory_));
   if (Hash64(now) == hash_) return absl::OkStatus();
   return absl::AbortedError(StrCat(directory_, ": another run has published the dataset since this one began; ",
                                    "nothing was changed: begin anew"));

@@ -52,7 +52,6 @@ class DatasetUpdate {
   absl::Status PrepareLocked(bool* marked);
   absl::Status RemoveLeftovers();
   absl::Status Unmark();
-  absl::StatusOr<std::string> ReadText() const;
   absl::Status Replaced(const std::string& path) const;
   absl::Status CheckAppended(const Manifest& manifest) const;
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }

@@ -31,11 +31,12 @@ T IndexReader::Checked(size_t segment, T found) const {
 }
 
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(FileSystem& file_system, const std::string& directory,
-                                                               const Manifest& manifest) {
-  std::unique_ptr<IndexReader> reader(new IndexReader(manifest));
+                                                               const Schema& schema,
+                                                               std::span<const Segment> segments) {
+  std::unique_ptr<IndexReader> reader(new IndexReader(schema));
   size_t shard = 0;
   uint64_t sample = 0;
-  for (const Segment& segment : manifest.segments) {
+  for (const Segment& segment : segments) {
     SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(file_system, directory, segment));
     part.first_shard = shard;
     part.first_sample = sample;
@@ -70,9 +71,9 @@ absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(FileSystem& file_system,
       part.root.block_count != segment.blocks) {
     return other();
   }
-  part.columns.assign(manifest_.schema.size(), kMissing);
+  part.columns.assign(schema_.size(), kMissing);
   for (uint32_t i = 0; i < part.root.columns.size(); ++i) {
-    if (const auto column = manifest_.schema.Find(part.root.columns[i])) part.columns[*column] = i;
+    if (const auto column = schema_.Find(part.root.columns[i])) part.columns[*column] = i;
   }
   return part;
 }
@@ -188,13 +189,13 @@ absl::StatusOr<std::vector<uint64_t>> IndexReader::Ends(const IndexedBlock& bloc
   return Checked(block.segment, absl::StatusOr<std::vector<uint64_t>>(std::move(ends)));
 }
 
-absl::Status IndexReader::CheckPart(size_t segment) const {
+absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShard> all) const {
   const Part& part = parts_[segment];
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckAll());
-  const auto shards = std::span(manifest_.shards).subspan(part.first_shard, part.root.shard_count);
+  const auto shards = all.subspan(part.first_shard, part.root.shard_count);
   if (part.root.dataset_hash != HashShards(shards)) return Damage(segment, "is of other shards than the manifest's");
   for (const std::string& name : part.root.columns) {
-    if (!manifest_.schema.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
+    if (!schema_.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
   }
   // Lists and columns stand in the order in which the blocks need them.
   uint32_t layouts = 0, columns = 0;
@@ -266,9 +267,9 @@ absl::Status IndexReader::CheckPart(size_t segment) const {
   return absl::OkStatus();
 }
 
-absl::Status IndexReader::CheckAll() const {
+absl::Status IndexReader::CheckAll(std::span<const ManifestShard> shards) const {
   for (size_t segment = 0; segment < parts_.size(); ++segment) {
-    SHARDKIT_RETURN_IF_ERROR(Checked(segment, CheckPart(segment)));
+    SHARDKIT_RETURN_IF_ERROR(Checked(segment, CheckPart(segment, shards)));
   }
   return absl::OkStatus();
 }

@@ -31,12 +31,12 @@ struct IndexedBlock {
 // while it is open. The files stay open, so another index may be published meanwhile.
 class IndexReader {
  public:
-  // Opens the index of every segment. DataLoss, too, when a file is not the one that the manifest names. The manifest
-  // must outlive the reader.
+  // Opens the index of every segment of a dataset with these columns. DataLoss, too, when a file is not the one that
+  // its segment names. `schema` must outlive the reader.
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& directory,
-                                                           const Manifest& manifest);
+                                                           const Schema& schema, std::span<const Segment> segments);
 
-  // The block that holds `sample`, which must be below the manifest's samples().
+  // The block that holds `sample`, which must be below the dataset's number of samples.
   absl::StatusOr<IndexedBlock> BlockOfSample(uint64_t sample) const;
 
   // Calls `take` for every block in order. Stops at the first error and returns it.
@@ -48,7 +48,7 @@ class IndexReader {
   std::vector<std::string> BlobColumns(const IndexedBlock& block) const;
 
   // The position of a column among the blob columns of the block's shard; empty when it is none of them. `column` is a
-  // position in the manifest's schema.
+  // position in the dataset's schema.
   std::optional<uint32_t> FindColumn(const IndexedBlock& block, size_t column) const;
 
   // The record of sample `local` of a block in the blob column at `position`: bytes [first, second) of the shard's
@@ -59,32 +59,31 @@ class IndexReader {
   // The ends of all blob columns of the block, one column after another.
   absl::StatusOr<std::vector<uint64_t>> Ends(const IndexedBlock& block) const;
 
-  // Reads the indexes whole, and checks that each is what a writer would make for shards with the manifest's counts and
-  // hashes.
-  absl::Status CheckAll() const;
+  // Reads the indexes whole, and checks that each is what a writer would make for shards with these counts and hashes.
+  absl::Status CheckAll(std::span<const ManifestShard> shards) const;
 
  private:
   struct Part {
     std::string path;
     std::unique_ptr<PagedTable> table;
     format::IndexRoot root;
-    std::vector<uint32_t> columns;  // for each column of the manifest's schema, its place in root.columns
+    std::vector<uint32_t> columns;  // for each column of the dataset's schema, its place in root.columns
     size_t first_shard = 0;
     uint64_t first_sample = 0;
   };
 
-  explicit IndexReader(const Manifest& manifest) : manifest_(manifest) {}
+  explicit IndexReader(const Schema& schema) : schema_(schema) {}
   absl::StatusOr<Part> OpenPart(FileSystem& file_system, const std::string& directory, const Segment& segment) const;
   absl::StatusOr<IndexedBlock> Load(size_t segment, const TablePage& page, uint32_t i) const;
   absl::StatusOr<uint64_t> LoadEnd(const IndexedBlock& block, uint64_t number) const;
-  absl::Status CheckPart(size_t segment) const;
+  absl::Status CheckPart(size_t segment, std::span<const ManifestShard> all) const;
   template <typename... Parts>
   absl::Status Damage(size_t segment, const Parts&... what) const;
   // A file that was cut is reported in place of any result: everything read from its map may then be wrong.
   template <typename T>
   T Checked(size_t segment, T found) const;
 
-  const Manifest& manifest_;
+  const Schema& schema_;
   std::vector<Part> parts_;
 };
 

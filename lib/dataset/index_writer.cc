@@ -15,6 +15,10 @@ std::string TemporaryIndex(const std::string& directory) { return JoinPath(direc
 
 }  // namespace
 
+TableReference ReferenceTo(const std::string& name, const format::TableTail& tail) {
+  return {name, tail.table_length, tail.root_length() + format::kTableTailBytes, tail.checksum};
+}
+
 absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(FileSystem& file_system,
                                                                  const std::string& directory) {
   std::unique_ptr<IndexWriter> writer(new IndexWriter());
@@ -90,7 +94,7 @@ absl::StatusOr<Segment> IndexWriter::Finish(const std::string& name, std::span<c
   SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(TemporaryIndex(directory_), JoinPath(directory_, name)));
   file_.reset();
   Segment segment{.shards = root_.shard_count, .samples = root_.sample_count, .blocks = root_.block_count};
-  segment.index = {name, tail.table_length, tail.root_length() + format::kTableTailBytes, tail.checksum};
+  segment.index = ReferenceTo(name, tail);
   return segment;
 }
 
@@ -106,18 +110,7 @@ absl::StatusOr<std::optional<TableReference>> IndexWriter::BuildKeys(const std::
   }
   SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail,
                             BuildKeyTable(*file_system_, JoinPath(directory_, name), std::move(inputs), cancellation));
-  return TableReference{name, tail.table_length, tail.root_length() + format::kTableTailBytes, tail.checksum};
-}
-
-absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest, const Cancellation* cancellation) {
-  manifest->segments.clear();
-  if (manifest->shards.empty()) return index.Abort();
-  SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
-                            index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
-                                                          manifest->shards, cancellation));
-  manifest->segments.push_back(std::move(segment));
-  return absl::OkStatus();
+  return ReferenceTo(name, tail);
 }
 
 absl::Status IndexWriter::Abort() {

@@ -21,6 +21,9 @@
 
 namespace shardkit {
 
+// What a manifest says of a table that was written to a file.
+TableReference ReferenceTo(const std::string& name, const format::TableTail& tail);
+
 // One thread at a time. Writes to dataset.idx.tmp.
 class IndexWriter {
  public:
@@ -62,9 +65,5 @@ class IndexWriter {
   std::map<std::vector<std::string>, uint32_t> layouts_;
   std::vector<std::optional<TablePlace>> keys_;  // of each shard that was added whole
 };
-
-// Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
-// manifest's generation, and with their keys. A dataset without shards gets no segment. `cancellation` may be null.
-absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest, const Cancellation* cancellation);
 
 }  // namespace shardkit

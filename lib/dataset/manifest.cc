@@ -17,6 +17,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "dataset/manifest_text.h"
 #include "format/paged_table.h"
 
 namespace shardkit {
@@ -27,7 +28,8 @@ constexpr uint64_t kManifestVersion = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 constexpr uint64_t kMaxCount = uint64_t{1} << 62;  // spec.md, section 10
 // What "features" may hold: names of additions without which a dataset would be read wrong.
-constexpr std::array<std::string_view, 0> kKnownFeatures = {};
+constexpr std::string_view kShardPages = "shard-pages";  // the shards stand in lists beside the manifest
+constexpr std::array<std::string_view, 1> kKnownFeatures = {kShardPages};
 constexpr std::string_view kChecksumKey = "\n  \"checksum\": \"";  // on a line of its own
 
 std::string Quote(std::string_view text) { return JsonValue(text).Format(); }
@@ -78,6 +80,7 @@ std::string FormatSegment(const Segment& segment) {
   std::string out = StrCat("    {\"shards\": ", segment.shards, ", \"samples\": ", segment.samples,
                            ", \"blocks\": ", segment.blocks, FormatReference("index", segment.index));
   if (segment.keys) out += FormatReference("keys", *segment.keys);
+  if (segment.list) out += FormatReference("list", *segment.list);
   return out + "}";
 }
 
@@ -115,11 +118,6 @@ class Keys {
 
  private:
   absl::InlinedVector<std::string_view, 8> keys_;
-};
-
-struct Totals {
-  uint64_t samples = 0, bytes = 0, blocks = 0;
-  bool operator==(const Totals&) const = default;
 };
 
 uint64_t ToCount(simdjson::simdjson_result<value> element) {
@@ -274,21 +272,12 @@ Segment ParseSegment(object fields) {
       segment.index = ParseReference(field.value().get_object());
     } else if (key == "keys") {
       segment.keys = ParseReference(field.value().get_object());
+    } else if (key == "list") {
+      segment.list = ParseReference(field.value().get_object());
     }
   }
   keys.Check({"shards", "samples", "blocks", "index"});
   return segment;
-}
-
-// Whether `name` is a relative path that stays inside the dataset's directory.
-bool IsSafeName(std::string_view name) {
-  while (true) {
-    const size_t slash = name.find('/');
-    const std::string_view part = name.substr(0, slash);
-    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) return false;
-    if (slash == name.npos) return true;
-    name.remove_prefix(slash + 1);
-  }
 }
 
 absl::Status CheckChecksum(std::string_view text) {
@@ -314,7 +303,8 @@ void FindKey(document& json, std::string_view name, Take take) {
   throw Malformed{StrCat("an object lacks the key ", Quote(name))};
 }
 
-void CheckFeatures(document& json) {
+// Whether the shards stand in lists.
+bool CheckFeatures(document& json) {
   std::vector<std::string> features;
   FindKey(json, "features", [&](simdjson::simdjson_result<value> list) {
     for (auto feature : list.get_array()) features.emplace_back(ToString(feature));
@@ -327,85 +317,140 @@ void CheckFeatures(document& json) {
       throw Newer{StrCat("feature ", Quote(feature), " is not known")};
     }
   }
+  return std::ranges::find(features, kShardPages) != features.end();
 }
 
 // Everything but "format", "version" and "features".
-Manifest ParseContent(document& json, Totals* totals) {
-  Manifest manifest;
-  manifest.generation = 0;
+ManifestText ParseContent(document& json, bool lists) {
+  ManifestText manifest;
+  ManifestSummary& summary = manifest.summary;
+  summary.generation = 0;
   std::vector<Column> columns;
   Keys keys;
   json.rewind();
   for (auto field : json.get_object()) {
     const std::string_view key = keys.Note(field.unescaped_key().value());
     if (key == "generation") {
-      manifest.generation = ToCount(field.value());
+      summary.generation = ToCount(field.value());
     } else if (key == "samples") {
-      totals->samples = ToCount(field.value());
+      summary.sample_count = ToCount(field.value());
     } else if (key == "bytes") {
-      totals->bytes = ToCount(field.value());
+      summary.bytes = ToCount(field.value());
     } else if (key == "blocks") {
-      totals->blocks = ToCount(field.value());
+      summary.block_count = ToCount(field.value());
     } else if (key == "columns") {
       for (auto element : field.value().get_array()) columns.push_back(ParseColumn(element.get_object()));
     } else if (key == "metadata") {
-      manifest.metadata = ToMetadata(field.value().get_object());
+      summary.metadata = ToMetadata(field.value().get_object());
     } else if (key == "segments") {
-      for (auto element : field.value().get_array()) manifest.segments.push_back(ParseSegment(element.get_object()));
+      for (auto element : field.value().get_array()) summary.segments.push_back(ParseSegment(element.get_object()));
     } else if (key == "shards") {
+      if (lists) throw Malformed{StrCat("has \"shards\", though its feature ", Quote(kShardPages), " says otherwise")};
       for (auto element : field.value().get_array()) manifest.shards.push_back(ParseShard(element.get_object()));
     }
   }
   if (json.current_location().error() != simdjson::OUT_OF_BOUNDS) throw Malformed{"bytes follow its end"};
-  keys.Check({"generation", "samples", "bytes", "blocks", "columns", "metadata", "segments", "shards"});
-  if (manifest.generation == 0) throw Malformed{"\"generation\" is 0"};
+  keys.Check({"generation", "samples", "bytes", "blocks", "columns", "metadata", "segments"});
+  if (!lists) keys.Check({"shards"});
+  if (summary.generation == 0) throw Malformed{"\"generation\" is 0"};
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) throw Malformed{StrCat("columns: ", ToStd(schema.status().message()))};
-  manifest.schema = *std::move(schema);
+  summary.schema = *std::move(schema);
+  const auto has_list = [](const Segment& segment) { return segment.list.has_value(); };
+  if (lists && (summary.segments.empty() || !std::ranges::all_of(summary.segments, has_list))) {
+    throw Malformed{StrCat("not every segment has a \"list\", though the feature ", Quote(kShardPages), " is there")};
+  }
+  if (!lists && std::ranges::any_of(summary.segments, has_list)) {
+    throw Malformed{StrCat("a segment has a \"list\" without the feature ", Quote(kShardPages))};
+  }
   return manifest;
 }
 
-absl::Status CheckNames(const Manifest& manifest) {
+// Each segment's counts are those of its shards, and the segments cover all of them.
+absl::Status CheckSegments(const ManifestText& manifest) {
+  const std::vector<ManifestShard>& shards = manifest.shards;
+  size_t shard = 0;
+  for (size_t i = 0; i < manifest.summary.segments.size(); ++i) {
+    const Segment& segment = manifest.summary.segments[i];
+    if (segment.shards == 0 || segment.shards > shards.size() - shard) {
+      return DataLoss("manifest: segment ", i, ": ", segment.shards, " shards are not as many as there can be");
+    }
+    uint64_t samples = 0, blocks = 0;
+    for (const size_t end = shard + segment.shards; shard < end; ++shard) {
+      samples += shards[shard].samples;
+      blocks += shards[shard].blocks;
+    }
+    if (samples != segment.samples || blocks != segment.blocks) {
+      return DataLoss("manifest: segment ", i, ": samples or blocks are not the sums over its shards");
+    }
+  }
+  if (shard == shards.size() || manifest.summary.segments.empty()) return absl::OkStatus();
+  return DataLoss("manifest: the segments leave out the shards from ", shard, " on");
+}
+
+// The totals are the sums over `parts`, shards or segments.
+template <typename Part>
+absl::Status CheckTotals(const std::vector<Part>& parts, const ManifestSummary& listed, std::string_view of) {
+  uint64_t samples = 0, blocks = 0, bytes = 0;
+  bool fits = true;
+  for (const Part& part : parts) {
+    fits = fits && CheckedAdd(samples, part.samples, &samples) && CheckedAdd(blocks, part.blocks, &blocks);
+    if constexpr (std::is_same_v<Part, ManifestShard>) fits = fits && CheckedAdd(bytes, part.bytes, &bytes);
+  }
+  if constexpr (!std::is_same_v<Part, ManifestShard>) bytes = listed.bytes;  // only the lists tell
+  if (fits && samples == listed.sample_count && blocks == listed.block_count && bytes == listed.bytes) {
+    return absl::OkStatus();
+  }
+  return DataLoss("manifest: samples, bytes or blocks are not the sums over its ", of);
+}
+
+// What the segments say of shards that stand in lists.
+absl::Status CheckListed(ManifestSummary* summary) {
+  SHARDKIT_RETURN_IF_ERROR(CheckTotals(summary->segments, *summary, "segments"));
+  for (const Segment& segment : summary->segments) {
+    if (segment.shards == 0 || !CheckedAdd(summary->shard_count, segment.shards, &summary->shard_count)) {
+      return DataLoss("manifest: a segment of ", segment.shards, " shards cannot be");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<const TableReference*> Segment::tables() const {
+  std::vector<const TableReference*> tables = {&index};
+  if (keys) tables.push_back(&*keys);
+  if (list) tables.push_back(&*list);
+  return tables;
+}
+
+bool IsSafeName(std::string_view name) {
+  while (true) {
+    const size_t slash = name.find('/');
+    const std::string_view part = name.substr(0, slash);
+    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) return false;
+    if (slash == name.npos) return true;
+    name.remove_prefix(slash + 1);
+  }
+}
+
+absl::Status CheckNames(const std::vector<ManifestShard>& shards, const std::vector<Segment>& segments) {
   std::vector<std::string_view> names;
-  names.reserve(manifest.shards.size());
-  for (const ManifestShard& shard : manifest.shards) names.push_back(shard.name);
-  for (const Segment& segment : manifest.segments) {
-    names.push_back(segment.index.name);
-    if (segment.keys) names.push_back(segment.keys->name);
+  names.reserve(shards.size());
+  for (const ManifestShard& shard : shards) names.push_back(shard.name);
+  for (const Segment& segment : segments) {
+    for (const TableReference* table : segment.tables()) names.push_back(table->name);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     if (IsSafeName(names[i])) continue;
-    return DataLoss("manifest: ", i < manifest.shards.size() ? StrCat("shard ", i) : "a table", ": name ",
-                    Quote(names[i]), " would lead out of the dataset's directory");
+    return DataLoss("manifest: ", i < shards.size() ? StrCat("shard ", i) : "a table", ": name ", Quote(names[i]),
+                    " would lead out of the dataset's directory");
   }
   if (!std::ranges::is_sorted(names)) std::ranges::sort(names);  // writers number them
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return absl::OkStatus();
   return DataLoss("manifest: lists the file ", Quote(*twice), " twice");
 }
-
-// Each segment's counts are those of its shards, and the segments cover all shards.
-absl::Status CheckSegments(const Manifest& manifest) {
-  size_t shard = 0;
-  for (size_t i = 0; i < manifest.segments.size(); ++i) {
-    const Segment& segment = manifest.segments[i];
-    if (segment.shards == 0 || segment.shards > manifest.shards.size() - shard) {
-      return DataLoss("manifest: segment ", i, ": ", segment.shards, " shards are not as many as there can be");
-    }
-    uint64_t samples = 0, blocks = 0;
-    for (const size_t end = shard + segment.shards; shard < end; ++shard) {
-      samples += manifest.shards[shard].samples;
-      blocks += manifest.shards[shard].blocks;
-    }
-    if (samples != segment.samples || blocks != segment.blocks) {
-      return DataLoss("manifest: segment ", i, ": samples or blocks are not the sums over its shards");
-    }
-  }
-  if (shard == manifest.shards.size() || manifest.segments.empty()) return absl::OkStatus();
-  return DataLoss("manifest: the segments leave out the shards from ", shard, " on");
-}
-
-}  // namespace
 
 uint64_t Manifest::samples() const {
   uint64_t sum = 0;
@@ -425,6 +470,15 @@ uint64_t Manifest::blocks() const {
   return sum;
 }
 
+ManifestSummary Manifest::Summary() const {
+  return {schema, metadata, segments, generation, shards.size(), samples(), blocks(), bytes()};
+}
+
+Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards) {
+  return {std::move(summary.schema), std::move(summary.metadata), std::move(shards), std::move(summary.segments),
+          summary.generation};
+}
+
 uint64_t Manifest::dataset_hash() const { return HashShards(shards); }
 
 uint64_t HashShards(std::span<const ManifestShard> shards) {
@@ -440,10 +494,12 @@ std::string NameInGeneration(std::string_view name, uint64_t generation) {
 }
 
 std::string FormatManifest(const Manifest& manifest) {
-  std::string out = StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion,
-                           ",\n  \"features\": [],\n  \"generation\": ", manifest.generation,
-                           ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
-                           ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
+  const bool lists = !manifest.segments.empty() && manifest.segments[0].list.has_value();
+  std::string out =
+      StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
+             lists ? StrCat("\n    ", Quote(kShardPages), "\n  ") : "", "],\n  \"generation\": ", manifest.generation,
+             ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
+             ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     out += StrCat(FormatColumn(columns[i]), i + 1 < columns.size() ? ",\n" : "\n");
@@ -458,23 +514,23 @@ std::string FormatManifest(const Manifest& manifest) {
   for (size_t i = 0; i < manifest.segments.size(); ++i) {
     out += StrCat(i == 0 ? "\n" : ",\n", FormatSegment(manifest.segments[i]));
   }
-  out += manifest.segments.empty() ? "],\n  \"shards\": [\n" : "\n  ],\n  \"shards\": [\n";
-  for (size_t i = 0; i < manifest.shards.size(); ++i) {
+  out += manifest.segments.empty() ? "],\n" : "\n  ],\n";
+  if (!lists) out += "  \"shards\": [\n";
+  for (size_t i = 0; i < manifest.shards.size() && !lists; ++i) {
     const ManifestShard& shard = manifest.shards[i];
     out += StrCat("    {\"name\": ", Quote(shard.name), ", \"bytes\": ", shard.bytes, ", \"samples\": ", shard.samples,
                   ", \"blocks\": ", shard.blocks, ", \"content_hash\": \"", ToHex(shard.content_hash), "\"");
     if (shard.sha256) out += StrCat(", \"sha256\": \"", ToHex(*shard.sha256), "\"");
     out += i + 1 < manifest.shards.size() ? "},\n" : "}\n";
   }
-  out += "  ],\n";
+  if (!lists) out += "  ],\n";
   out += StrCat(kChecksumKey.substr(1), Hex64(Hash64(out)), "\"\n}\n");
   return out;
 }
 
-absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
+absl::StatusOr<ManifestText> ParseManifestText(std::string_view text) {
   SHARDKIT_RETURN_IF_ERROR(CheckChecksum(text));
-  Manifest manifest;
-  Totals listed;
+  ManifestText manifest;
   try {
     // On-demand parsing builds no tree: a manifest of 100,000 shards opens in milliseconds.
     simdjson::ondemand::parser parser;
@@ -487,8 +543,8 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
     uint64_t version = 0;
     FindKey(json, "version", [&](auto number) { version = ToCount(number); });
     if (version != kManifestVersion) throw Newer{StrCat("version ", version, " is not known")};
-    CheckFeatures(json);
-    manifest = ParseContent(json, &listed);
+    const bool lists = CheckFeatures(json);
+    manifest = ParseContent(json, lists);
   } catch (const simdjson::simdjson_error& error) {
     return DataLoss("manifest: is not as it should be (", error.what(), "); run shardctl index to make it anew");
   } catch (const Malformed& malformed) {
@@ -496,31 +552,41 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   } catch (const Newer& newer) {
     return Unimplemented("manifest: ", newer.what, " to this version: read the dataset with a newer one");
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckNames(manifest));
-  Totals counted;
-  bool fits = true;
-  for (const ManifestShard& shard : manifest.shards) {
-    fits = fits && CheckedAdd(counted.samples, shard.samples, &counted.samples) &&
-           CheckedAdd(counted.bytes, shard.bytes, &counted.bytes) &&
-           CheckedAdd(counted.blocks, shard.blocks, &counted.blocks);
+  SHARDKIT_RETURN_IF_ERROR(CheckNames(manifest.shards, manifest.summary.segments));
+  if (manifest.has_lists()) {
+    SHARDKIT_RETURN_IF_ERROR(CheckListed(&manifest.summary));
+    return manifest;
   }
-  if (!fits || counted != listed) {
-    return DataLoss("manifest: samples, bytes or blocks are not the sums over its shards");
-  }
+  manifest.summary.shard_count = manifest.shards.size();
+  SHARDKIT_RETURN_IF_ERROR(CheckTotals(manifest.shards, manifest.summary, "shards"));
   SHARDKIT_RETURN_IF_ERROR(CheckSegments(manifest));
   return manifest;
 }
 
-absl::StatusOr<Manifest> ReadManifest(FileSystem& file_system, const std::string& directory) {
-  const std::string path = JoinPath(directory, kManifestName);
-  absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxManifestBytes);
+absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
+  SHARDKIT_ASSIGN_OR_RETURN(ManifestText parsed, ParseManifestText(text));
+  if (parsed.has_lists()) return FailedPrecondition("manifest: its shards stand in lists beside it");
+  return MakeManifest(std::move(parsed.summary), std::move(parsed.shards));
+}
+
+absl::StatusOr<std::string> ReadManifestBytes(FileSystem& file_system, const std::string& directory) {
+  absl::StatusOr<std::string> text = file_system.ReadFile(JoinPath(directory, kManifestName), kMaxManifestBytes);
   if (absl::IsNotFound(text.status())) {
     return NotFound(directory, ": is not a dataset: there is no ", kManifestName, " in it");
   }
-  if (!text.ok()) return text.status();
-  absl::StatusOr<Manifest> manifest = ParseManifest(*text);
-  if (!manifest.ok()) return Annotate(manifest.status(), path);
-  return manifest;
+  return text;
+}
+
+absl::StatusOr<ManifestText> ReadManifestText(FileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system, directory));
+  absl::StatusOr<ManifestText> text = ParseManifestText(bytes);
+  if (!text.ok()) return Annotate(text.status(), JoinPath(directory, kManifestName));
+  return text;
+}
+
+absl::StatusOr<Manifest> ReadManifest(FileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
+  return CompleteManifest(file_system, directory, std::move(text));
 }
 
 }  // namespace shardkit

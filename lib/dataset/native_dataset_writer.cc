@@ -169,7 +169,7 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status PublishIndexes() override {
     if (update() != nullptr) return PublishAppended();
-    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_, options_.cancellation));
+    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation));
     return PublishManifest(file_system_, directory_, manifest_);
   }
 
@@ -220,6 +220,7 @@ class NativeDatasetWriter final : public DatasetJob {
                                                                 appended, options_.cancellation));
       manifest_.segments.push_back(std::move(segment));
       SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, &manifest_));
+      SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system_, directory_, &manifest_));
     }
     return update()->Publish(manifest_);
   }

@@ -13,6 +13,7 @@
 #include "dataset/foreign/mds_merge.h"
 #include "dataset/job_directory.h"
 #include "dataset/job_record.h"
+#include "dataset/manifest_text.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
 #include "shardkit/dataset_writer.h"
@@ -57,7 +58,8 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
 absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   std::vector<ManifestShard> shards;  // names, and what only a manifest says
-  const absl::StatusOr<Manifest> old = ReadManifest(file_system, directory);
+  const absl::StatusOr<ManifestText> text = ReadManifestText(file_system, directory);
+  const absl::StatusOr<Manifest> old = text.ok() ? CompleteManifest(file_system, directory, *text) : text.status();
   if (old.ok()) {
     shards = old->shards;
   } else if (!absl::IsNotFound(old.status()) && !absl::IsDataLoss(old.status())) {
@@ -68,6 +70,11 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     }
     std::ranges::sort(shards, {}, &ManifestShard::name);
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
+    if (text.ok() && shards.size() != text->summary.shard_count) {
+      return DataLoss(ToStd(old.status().message()), "; cannot be made anew: ", directory, " has ", shards.size(),
+                      " shards (*.shard), but ", kManifestName, " counts ", text->summary.shard_count,
+                      ": copy the others, or remove ", kManifestName, " to have a dataset of those that are there");
+    }
   }
   for (const DirectoryEntry& entry : entries) {
     const std::optional<uint64_t> generation = GenerationOfTable(entry.name);
@@ -87,7 +94,9 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, nullptr));
+  // Where only a list is lost, the generation that had it is known.
+  const uint64_t generation = text.ok() && !old.ok() ? text->summary.generation + 1 : 1;
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, nullptr, generation));
   const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system, directory, manifests));
   return manifest;
@@ -122,6 +131,7 @@ absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::stri
   }
   ++manifest.generation;
   SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, 0, manifest.segments.size(), &manifest));
+  SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, directory, &manifest));
   SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
   return manifest;
 }
@@ -133,10 +143,11 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
   if (mds) return MergeMdsIndexes(file_system, parts, output);
   std::vector<Manifest> manifests;
   for (const std::string& part : parts) {
-    absl::StatusOr<Manifest> manifest = ReadManifest(file_system, part);
-    if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, part);
-    if (!manifest.ok()) return manifest.status();
-    manifests.push_back(*std::move(manifest));
+    absl::StatusOr<ManifestText> text = ReadManifestText(file_system, part);
+    if (absl::IsNotFound(text.status())) return DescribeNoDataset(file_system, part);
+    if (!text.ok()) return text.status();
+    SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, CompleteManifest(file_system, part, *std::move(text)));
+    manifests.push_back(std::move(manifest));
   }
   SHARDKIT_RETURN_IF_ERROR(CheckParts(file_system, parts, manifests));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, {.fingerprint = "merge"}, false));

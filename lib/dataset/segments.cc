@@ -13,6 +13,7 @@
 #include "dataset/index_writer.h"
 #include "dataset/key_table_builder.h"
 #include "dataset/key_tables.h"
+#include "format/shard_list.h"
 
 namespace shardkit {
 namespace {
@@ -33,8 +34,8 @@ Manifest Part(const Manifest& manifest, size_t first, size_t count) {
 
 absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, const Manifest& part,
                         IndexWriter& writer) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, IndexReader::Open(file_system, directory, part));
-  SHARDKIT_RETURN_IF_ERROR(reader->CheckAll());
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, IndexReader::Open(file_system, directory, part.schema, part.segments));
+  SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(part.shards));
   size_t shard = 0;
   SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
     for (; shard < block.shard; ++shard) writer.EndShard();
@@ -60,7 +61,7 @@ absl::Status AddShards(FileSystem& file_system, const std::string& directory, co
 std::string FreeName(const Manifest& manifest, std::string_view first) {
   std::string name = NameInGeneration(first, manifest.generation);
   const auto taken = [&](const Segment& segment) {
-    return segment.index.name == name || (segment.keys && segment.keys->name == name);
+    return std::ranges::any_of(segment.tables(), [&](const TableReference* table) { return table->name == name; });
   };
   for (int number = 1; std::ranges::any_of(manifest.segments, taken); ++number) {
     name = StrCat("dataset-", manifest.generation, "-", number, first.substr(first.rfind('.')));
@@ -105,10 +106,75 @@ absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, 
     if (!absl::IsDataLoss(tail.status()) && !absl::IsNotFound(tail.status())) break;
   }
   SHARDKIT_RETURN_IF_ERROR(tail.status());
-  return TableReference{name, tail->table_length, tail->root_length() + format::kTableTailBytes, tail->checksum};
+  return ReferenceTo(name, *tail);
 }
 
 }  // namespace
+
+absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std::string& directory,
+                                              std::span<const ManifestShard> shards, const std::string& name) {
+  const std::string path = JoinPath(directory, name);
+  const std::string temporary = StrCat(path, ".tmp");
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.Create(temporary));
+  const auto write = [&]() -> absl::StatusOr<format::TableTail> {
+    format::PagedTableWriter table(format::TableKind::kShardList,
+                                   [&](std::string_view bytes) { return file->Append(bytes); });
+    format::ShardListTotals totals;
+    std::vector<format::ShardEntry> entries;
+    for (const ManifestShard& shard : shards) {
+      if (shard.name.size() > format::kMaxShardNameBytes) {
+        return InvalidArgument(JoinPath(directory, shard.name), ": the name of a shard has more than ",
+                               format::kMaxShardNameBytes, " bytes: rename the file");
+      }
+      entries.push_back(
+          {totals.samples, shard.samples, shard.bytes, shard.blocks, shard.content_hash, shard.sha256, shard.name});
+      ++totals.shards;
+      totals.samples += shard.samples;
+      totals.blocks += shard.blocks;
+      totals.bytes += shard.bytes;
+      if (entries.size() < format::kShardsOfPage && totals.shards < shards.size()) continue;
+      SHARDKIT_RETURN_IF_ERROR(table.AddPage(entries[0].first_sample, format::EncodeShardPage(entries)));
+      entries.clear();
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, table.Finish(format::EncodeShardListTotals(totals)));
+    SHARDKIT_RETURN_IF_ERROR(file->Sync());
+    SHARDKIT_RETURN_IF_ERROR(file->Close());
+    SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, path));
+    return tail;
+  };
+  const absl::StatusOr<format::TableTail> tail = write();
+  if (!tail.ok()) {
+    (void)file_system.RemoveFile(temporary);
+    return tail.status();
+  }
+  return ReferenceTo(name, *tail);
+}
+
+absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
+                              Manifest* manifest, const Cancellation* cancellation) {
+  manifest->segments.clear();
+  if (manifest->shards.empty()) return index.Abort();
+  SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
+                            index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
+  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
+                                                          manifest->shards, cancellation));
+  manifest->segments.push_back(std::move(segment));
+  return UpdateShardLists(file_system, directory, manifest);
+}
+
+absl::Status UpdateShardLists(FileSystem& file_system, const std::string& directory, Manifest* manifest) {
+  const bool wanted = manifest->shards.size() > kMostShardsInManifest;
+  size_t begin = 0;
+  for (Segment& segment : manifest->segments) {
+    const auto shards = std::span<const ManifestShard>(manifest->shards).subspan(begin, segment.shards);
+    begin += segment.shards;
+    if (!wanted) segment.list.reset();
+    if (!wanted || segment.list) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(segment.list,
+                              WriteShardList(file_system, directory, shards, FreeName(*manifest, kShardListName)));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,
                           Manifest* manifest) {

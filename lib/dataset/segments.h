@@ -1,10 +1,14 @@
-// Joining the segments of a dataset.
+// The segments of a dataset: making one, joining them, and the lists of their shards.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dataset/index_writer.h"
+#include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
@@ -12,6 +16,25 @@ namespace shardkit {
 
 // A writer leaves no more segments in a dataset.
 inline constexpr size_t kMostSegments = 8;
+
+// A dataset of more shards has lists of them beside the manifest.
+inline constexpr size_t kMostShardsInManifest = 1024;
+
+// Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
+// manifest's generation, with their keys, and with a list of them if they are many. A dataset without shards gets no
+// segment. `cancellation` may be null.
+absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
+                              Manifest* manifest, const Cancellation* cancellation);
+
+// Publishes the list of `shards`, a segment, at `name` in the directory. InvalidArgument when the name of a shard is
+// too long for a list.
+absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std::string& directory,
+                                              std::span<const ManifestShard> shards, const std::string& name);
+
+// Gives each segment of *manifest a list of its shards, or none, as the number of all shards wants, so that what is
+// published depends on the shards alone. Publishes new lists under names of the manifest's generation that none of its
+// tables has.
+absl::Status UpdateShardLists(FileSystem& file_system, const std::string& directory, Manifest* manifest);
 
 // Makes the segments `first` to `first + count` of *manifest one, and publishes its index and key table under names of
 // the manifest's generation that none of its tables has. What the old tables say is taken from them; where one cannot

@@ -89,38 +89,38 @@ absl::Status CachedShard::ReadRecords(std::span<const std::pair<uint64_t, uint64
                 : ReadRecordsAt(*file, options, places, depth, buffer, values);
 }
 
-ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const Manifest& manifest,
-                       const std::vector<Column>& columns, const DatasetOptions& options)
+ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards,
+                       const Schema& schema, const std::vector<Column>& columns, const DatasetOptions& options)
     : open_(std::move(open)),
       open_file_(std::move(open_file)),
       options_(options),
-      manifest_(manifest),
+      shards_(shards),
+      schema_(schema),
       columns_(columns),
       all_columns_(options.columns.empty()),
-      max_open_(std::max<size_t>(options.max_open_shards, 1)),
-      slots_(manifest.shards.size()) {}
+      max_open_(std::max<size_t>(options.max_open_shards, 1)) {}
 
-absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(size_t shard) const {
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(const PlacedShard& listed) const {
   auto open = std::make_shared<CachedShard>();
   open->options = options_;
-  SHARDKIT_ASSIGN_OR_RETURN(open->file, open_file_(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(open->file, open_file_(listed));
   // Of another length: it cannot be the shard, and opening it says what is wrong with it.
-  if (open->file->size() != manifest_.shards[shard].bytes) return Open(shard);
+  if (open->file->size() != listed.shard.bytes) return Open(listed);
   return open;
 }
 
-absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(size_t shard) const {
-  const ManifestShard& entry = manifest_.shards[shard];
+absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(const PlacedShard& listed) const {
+  const ManifestShard& entry = listed.shard;
   auto open = std::make_shared<CachedShard>();
-  SHARDKIT_ASSIGN_OR_RETURN(open->reader, open_(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(open->reader, open_(listed));
   const ShardReader& reader = *open->reader;
   if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||
       reader.file_length() != entry.bytes || reader.blocks().size() != entry.blocks) {
-    return DataLoss(reader.path(), ": is not shard ", shard,
+    return DataLoss(reader.path(), ": is not shard ", listed.number,
                     " of the manifest: content hash, length or counts differ; "
                     "run shardctl index on the dataset if it was replaced on purpose");
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, shard, manifest_.schema));
+  SHARDKIT_RETURN_IF_ERROR(CheckColumns(reader, listed.number, schema_));
   for (const Column& column : columns_) {
     const std::optional<size_t> position = reader.schema().Find(column.name);
     open->columns.push_back(position.value_or(CachedShard::kMissing));
@@ -139,29 +139,29 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::GetForRecords(siz
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Find(size_t shard, bool for_records) {
   {
     std::lock_guard lock(mutex_);
-    Slot& slot = slots_[shard];
-    if (slot.open && (for_records || slot.open->reader)) [[likely]] {
-      if (slot.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot.use);
-      return slot.open;
+    const auto slot = slots_.find(shard);
+    if (slot != slots_.end() && (for_records || slot->second.open->reader)) [[likely]] {
+      if (slot->second.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot->second.use);
+      return slot->second.open;
     }
   }
   // Opened outside the lock: two threads may open the same shard at once, and one of the two readers is dropped.
-  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, for_records ? OpenFile(shard) : Open(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, shards_.Get(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, for_records ? OpenFile(listed) : Open(listed));
   std::lock_guard lock(mutex_);
-  Slot& slot = slots_[shard];
-  if (slot.open && (for_records || slot.open->reader)) return slot.open;
+  const auto slot = slots_.find(shard);
+  if (slot != slots_.end() && (for_records || slot->second.open->reader)) return slot->second.open;
   if (fallback_reason_.empty()) {
     fallback_reason_ = open->reader ? open->reader->fallback_reason() : open->file->fallback_reason();
   }
-  if (slot.open) {  // for its records alone; who uses it keeps it
-    slot.open = open;
+  if (slot != slots_.end()) {  // for its records alone; who uses it keeps it
+    slot->second.open = open;
     return open;
   }
-  in_use_.push_front(shard);  // first: it may throw
-  slot.use = in_use_.begin();
-  slot.open = open;
+  in_use_.push_front(shard);  // both may throw; a use without a slot does no harm
+  slots_.emplace(shard, Slot{open, in_use_.begin()});
   if (in_use_.size() > max_open_) {
-    slots_[in_use_.back()].open.reset();
+    slots_.erase(in_use_.back());
     in_use_.pop_back();
   }
   return open;

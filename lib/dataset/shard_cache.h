@@ -9,10 +9,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "dataset/shard_list_reader.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -37,17 +39,18 @@ struct CachedShard {
   absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage = nullptr) const;
 };
 
-// Opens shard `i` of a manifest. NotFound when its file is missing.
-using OpenShardFunction = std::function<absl::StatusOr<std::unique_ptr<ShardReader>>(size_t i)>;
+// Opens a shard of a manifest. NotFound when its file is missing.
+using OpenShardFunction = std::function<absl::StatusOr<std::unique_ptr<ShardReader>>(const PlacedShard& shard)>;
 
-// Opens the file of shard `i` of a manifest, and nothing else. NotFound when it is missing.
-using OpenFileFunction = std::function<absl::StatusOr<std::unique_ptr<RandomAccessFile>>(size_t i)>;
+// Opens the file of a shard of a manifest, and nothing else. NotFound when it is missing.
+using OpenFileFunction = std::function<absl::StatusOr<std::unique_ptr<RandomAccessFile>>(const PlacedShard& shard)>;
 
 // Thread-safe. When too many shards are open, the least recently used one is dropped. It is closed once nobody uses it.
 class ShardCache {
  public:
-  // `open_file` is for GetForRecords. Of `options`, those of the reading and of the columns are used.
-  ShardCache(OpenShardFunction open, OpenFileFunction open_file, const Manifest& manifest,
+  // `open_file` is for GetForRecords. `shards` are those of the dataset, and `schema` has its columns, of which
+  // `columns` are read: these must outlive the cache. Of `options`, those of the reading and of the columns are used.
+  ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards, const Schema& schema,
              const std::vector<Column>& columns, const DatasetOptions& options);
 
   // Opens the shard if it is not open, and checks that it is the one that the manifest lists.
@@ -60,14 +63,15 @@ class ShardCache {
   std::string fallback_reason() const;
 
  private:
-  absl::StatusOr<std::shared_ptr<const CachedShard>> Open(size_t shard) const;
-  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenFile(size_t shard) const;
+  absl::StatusOr<std::shared_ptr<const CachedShard>> Open(const PlacedShard& listed) const;
+  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenFile(const PlacedShard& listed) const;
   absl::StatusOr<std::shared_ptr<const CachedShard>> Find(size_t shard, bool for_records);
 
   const OpenShardFunction open_;
   const OpenFileFunction open_file_;
   const ReadOptions options_;
-  const Manifest& manifest_;
+  const ShardListReader& shards_;
+  const Schema& schema_;
   const std::vector<Column>& columns_;
   const bool all_columns_;
   const size_t max_open_;
@@ -77,8 +81,8 @@ class ShardCache {
     std::list<size_t>::iterator use;
   };
   mutable std::mutex mutex_;
-  std::vector<Slot> slots_;   // per shard
-  std::list<size_t> in_use_;  // most recently used first
+  std::unordered_map<size_t, Slot> slots_;  // of the open shards
+  std::list<size_t> in_use_;                // most recently used first
   std::string fallback_reason_;
 };
 

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
 #include "dataset/job_directory.h"
+#include "dataset/segments.h"
 
 namespace shardkit {
 namespace {
@@ -61,14 +62,16 @@ absl::Status ShardCollector::Add(const std::string& name, const std::optional<Sh
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation) {
+absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const Cancellation* cancellation,
+                                                 uint64_t generation) {
+  manifest_.generation = generation;
   if (before != nullptr) {
     const bool same = before->segments.size() == (manifest_.shards.empty() ? 0 : 1) &&
                       before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
                       before->schema.columns() == manifest_.schema.columns();
     manifest_.generation = before->generation + (same ? 0 : 1);
   }
-  SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(*index_, &manifest_, cancellation));
+  SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_));
   return std::move(manifest_);
 }

@@ -31,8 +31,9 @@ class ShardCollector {
   absl::Status Add(const std::string& name, const std::optional<Sha256>& sha256 = std::nullopt);
 
   // Publishes indexes and manifest. `cancellation` may be null. `before` is the manifest that this one replaces, or
-  // null. Where nothing has changed since, its files are made again; else this is the next generation.
-  absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation);
+  // null. Where nothing has changed since, its files are made again; else this is the next generation. `generation` is
+  // that of a manifest that replaces none.
+  absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation, uint64_t generation = 1);
 
   const Manifest& manifest() const { return manifest_; }
 

@@ -31,7 +31,7 @@ absl::StatusOr<std::optional<std::string>> CommonKey(FileSystem& file_system, st
                                                      const std::string& key, const DatasetOptions& options) {
   for (const LoaderDataset& dataset : datasets) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, dataset.path, options));
-    const Schema& schema = reader->manifest().schema;
+    const Schema& schema = reader->summary().schema;
     if (!schema.key_column() || schema[*schema.key_column()].name != key) return std::optional<std::string>();
   }
   return std::optional<std::string>(key);
@@ -52,7 +52,7 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
       // The first dataset decides what is read. Columns that cannot be read do not matter when others are named.
       options.columns = names;
       SHARDKIT_ASSIGN_OR_RETURN(const auto first, DatasetReader::Open(*open.file_system, datasets[0].path, options));
-      const Schema& schema = first->manifest().schema;
+      const Schema& schema = first->summary().schema;
       std::optional<std::string> key;
       if (schema.key_column()) key = schema[*schema.key_column()].name;
       if (names.empty()) {

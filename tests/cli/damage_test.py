@@ -104,6 +104,26 @@ class DamageTest(CliTest):
                 self.shardctl("validate", "out")
                 self.assertEqual(self.read("out", "dataset.keys"), before)
 
+    def test_damaged_list_of_shards_is_found_and_rebuilt(self):
+        for i in range(1025):
+            self.write(f"small/{i:04}.txt", b"%d" % i)
+        self.shardctl("pack", "small", "-o", "many", "--shard-samples", "1")
+        self.assertIn(b'"shard-pages"', self.read("many", "dataset.json"))
+        rows = self.shardctl("ls", "--shards", "many", "--json").json()["shards"]
+        self.assertEqual([row["name"] for row in rows], [f"{i:08}.shard" for i in range(1025)])
+        self.assertEqual(self.shardctl("inspect", "many", "--json").json()["shards"], 1025)
+        before = self.read("many", "dataset.shards")
+        for offset in (3, 40, len(before) // 2, len(before) - 90):
+            with self.subTest(offset=offset):
+                self.flip("many/dataset.shards", offset)
+                self.assertIn("many/dataset.shards", self.shardctl("validate", "many", code=1).stderr)
+                self.write("many/dataset.shards", before)
+        os.remove(self.path("many", "dataset.shards"))
+        self.assertIn("many/dataset.shards: the list of shards is missing", self.shardctl("ls", "many", code=3).stderr)
+        self.shardctl("index", "many")
+        self.shardctl("validate", "many")
+        self.assertEqual(self.shardctl("ls", "--shards", "many", "--json").json()["shards"], rows)
+
     def test_lost_indexes_and_manifest_are_rebuilt(self):
         before = self.tree("out")
         os.remove(self.path("out", "dataset.idx"))

@@ -48,7 +48,7 @@ void SampleOption::AddTo(CommandLine* line) {
 
 absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& dataset) const {
   if (key.has_value()) {
-    if (!dataset.manifest().schema.key_column().has_value()) {
+    if (!dataset.summary().schema.key_column().has_value()) {
       return absl::OutOfRangeError(dataset.path() + ": has no key column: give --sample N instead");
     }
     shardkit::BlockBuffer buffer;

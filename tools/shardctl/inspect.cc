@@ -15,10 +15,9 @@ namespace {
 
 int InspectOneShard(const shardkit::DatasetReader& dataset, uint64_t index, const shardkit::ReadOptions& read,
                     bool json) {
-  const auto& shards = dataset.manifest().shards;
-  if (index >= shards.size()) {
+  if (index >= dataset.shard_count()) {
     return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(index) + ": it has " +
-                                      std::to_string(shards.size())));
+                                      std::to_string(dataset.shard_count())));
   }
   const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> shard = dataset.OpenShard(index);
   if (!shard.ok()) return Fail(shard.status());

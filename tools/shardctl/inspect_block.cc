@@ -59,10 +59,9 @@ RangeEnd EndOfRange(shardkit::RangeKind kind, uint64_t bits) {
 }  // namespace
 
 int InspectBlock(const shardkit::DatasetReader& dataset, uint64_t shard_index, uint64_t block_index, bool json) {
-  const auto& shards = dataset.manifest().shards;
-  if (shard_index >= shards.size()) {
+  if (shard_index >= dataset.shard_count()) {
     return Fail(absl::OutOfRangeError(dataset.path() + ": there is no shard " + std::to_string(shard_index) +
-                                      ": it has " + std::to_string(shards.size())));
+                                      ": it has " + std::to_string(dataset.shard_count())));
   }
   const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> opened = dataset.OpenShard(shard_index);
   if (!opened.ok()) return Fail(opened.status());

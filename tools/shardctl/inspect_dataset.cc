@@ -20,6 +20,8 @@ namespace {
 
 struct Facts {
   bool is_directory = false;
+  uint64_t hashed_shards = 0;  // with a SHA-256 in the manifest
+  std::string content_hash;    // of a single shard
   std::vector<shardkit::ColumnStatistics> statistics;
   std::set<std::string> dictionary_columns;  // with a dictionary in at least one shard
   std::set<std::string> paged_columns;       // in pages in at least one shard
@@ -32,7 +34,11 @@ absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
   absl::StatusOr<std::vector<shardkit::ColumnStatistics>> statistics = dataset.ReadStatistics();
   if (!statistics.ok()) return statistics.status();
   facts->statistics = *std::move(statistics);
-  for (size_t i = 0; i < dataset.manifest().shards.size(); ++i) {
+  for (size_t i = 0; i < dataset.shard_count(); ++i) {
+    const absl::StatusOr<shardkit::ManifestShard> listed = dataset.Shard(i);
+    if (!listed.ok()) return listed.status();
+    if (listed->sha256) ++facts->hashed_shards;
+    if (!facts->is_directory) facts->content_hash = shardkit::ToHex(listed->content_hash);
     const absl::StatusOr<std::shared_ptr<const shardkit::ShardReader>> shard = dataset.OpenShard(i);
     if (!shard.ok()) return shard.status();
     for (const size_t column : (*shard)->dictionary_columns()) {
@@ -80,22 +86,21 @@ Json StatisticsJson(const shardkit::Column& column, const shardkit::ColumnStatis
 }
 
 void PrintDocument(const shardkit::DatasetReader& dataset, const Facts& facts) {
-  const shardkit::Manifest& manifest = dataset.manifest();
+  const shardkit::ManifestSummary& summary = dataset.summary();
   Json document;
   document["path"] = dataset.path();
   document["kind"] = facts.is_directory ? "dataset" : "shard";
   document["samples"] = dataset.sample_count();
-  document["bytes"] = manifest.bytes();
-  document["shards"] = manifest.shards.size();
-  document["blocks"] = manifest.blocks();
-  document["shards_with_sha256"] = std::ranges::count_if(
-      manifest.shards, [](const shardkit::ManifestShard& shard) { return shard.sha256.has_value(); });
+  document["bytes"] = summary.bytes;
+  document["shards"] = summary.shard_count;
+  document["blocks"] = summary.block_count;
+  document["shards_with_sha256"] = facts.hashed_shards;
   document["columns"] = Json::array();
   for (size_t i = 0; i < dataset.columns().size(); ++i) {
     const shardkit::Column& column = dataset.columns()[i];
     document["columns"].push_back(StatisticsJson(column, facts.statistics[i], dataset.sample_count(), facts));
   }
-  document["metadata"] = manifest.metadata;
+  document["metadata"] = summary.metadata;
   document["index"] = nullptr;
   if (facts.is_directory) {
     const std::string problem = dataset.index_problem();
@@ -155,15 +160,15 @@ void PrintMetadata(const shardkit::Metadata& metadata) {
 }
 
 void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
-  const shardkit::Manifest& manifest = dataset.manifest();
+  const shardkit::ManifestSummary& summary = dataset.summary();
   Stdout().Write(Printable(dataset.path()) + ": " + (facts.is_directory ? "dataset" : "shard") + " of " +
-                 Counted(dataset.sample_count(), "sample") + ", " + FormatBytes(manifest.bytes()) + " in " +
-                 Counted(manifest.shards.size(), "shard") + ", " + Counted(manifest.blocks(), "block") + "\n");
+                 Counted(dataset.sample_count(), "sample") + ", " + FormatBytes(summary.bytes) + " in " +
+                 Counted(summary.shard_count, "shard") + ", " + Counted(summary.block_count, "block") + "\n");
   if (facts.is_directory) {
     const std::string problem = dataset.index_problem();
     Stdout().Write("offset index: " + (problem.empty() ? "in use" : "not in use: " + Printable(problem)) + "\n");
-  } else if (!manifest.shards.empty()) {
-    Stdout().Write("content hash: " + shardkit::ToHex(manifest.shards[0].content_hash) + "\n");
+  } else if (!facts.content_hash.empty()) {
+    Stdout().Write("content hash: " + facts.content_hash + "\n");
   }
   PrintColumns(dataset, facts);
   for (const shardkit::Column& column : dataset.columns()) {
@@ -171,9 +176,9 @@ void PrintText(const shardkit::DatasetReader& dataset, const Facts& facts) {
     Stdout().Write("\nmetadata of column " + Printable(column.name) + ":\n");
     PrintMetadata(column.metadata);
   }
-  if (manifest.metadata.empty()) return;
+  if (summary.metadata.empty()) return;
   Stdout().Write("\nmetadata:\n");
-  PrintMetadata(manifest.metadata);
+  PrintMetadata(summary.metadata);
 }
 
 }  // namespace

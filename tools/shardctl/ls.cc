@@ -26,10 +26,11 @@ struct Listing {
 };
 
 int ListShards(const shardkit::DatasetReader& dataset, bool json) {
-  const shardkit::Manifest& manifest = dataset.manifest();
+  const absl::StatusOr<shardkit::Manifest> manifest = dataset.ReadManifest();
+  if (!manifest.ok()) return Fail(manifest.status());
   if (json) {
     Json shards = Json::array();
-    for (const shardkit::ManifestShard& shard : manifest.shards) {
+    for (const shardkit::ManifestShard& shard : manifest->shards) {
       shards.push_back({{"name", shard.name},
                         {"bytes", shard.bytes},
                         {"samples", shard.samples},
@@ -40,12 +41,12 @@ int ListShards(const shardkit::DatasetReader& dataset, bool json) {
     PrintJson(Json{{"shards", shards}});
     return kExitSuccess;
   }
-  const bool hashed = std::ranges::any_of(manifest.shards, [](const auto& shard) { return shard.sha256.has_value(); });
+  const bool hashed = std::ranges::any_of(manifest->shards, [](const auto& shard) { return shard.sha256.has_value(); });
   Table table(hashed ? "lrrrll" : "lrrrl");
   std::vector<std::string> heading = {"shard", "bytes", "samples", "blocks", "content hash"};
   if (hashed) heading.emplace_back("sha256");
   table.AddRow(std::move(heading));
-  for (const shardkit::ManifestShard& shard : manifest.shards) {
+  for (const shardkit::ManifestShard& shard : manifest->shards) {
     std::vector<std::string> row = {Printable(shard.name), std::to_string(shard.bytes), std::to_string(shard.samples),
                                     std::to_string(shard.blocks), shardkit::ToHex(shard.content_hash)};
     if (hashed) row.push_back(shard.sha256 ? shardkit::ToHex(*shard.sha256) : "-");

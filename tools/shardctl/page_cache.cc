@@ -78,15 +78,16 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
   if (!dataset.ok()) return dataset.status();
   std::vector<std::string> files;
   std::vector<std::string> names = {std::string(shardkit::kManifestName)};
-  for (const shardkit::Segment& segment : (*dataset)->manifest().segments) {
-    names.push_back(segment.index.name);
-    if (segment.keys) names.push_back(segment.keys->name);
+  const absl::StatusOr<shardkit::Manifest> manifest = (*dataset)->ReadManifest();
+  if (!manifest.ok()) return manifest.status();
+  for (const shardkit::Segment& segment : manifest->segments) {
+    for (const shardkit::TableReference* const table : segment.tables()) names.push_back(table->name);
   }
   for (const std::string& name : names) {
     const std::string file = shardkit::JoinPath(path, name);
     if (file_system.Stat(file).ok()) files.push_back(file);
   }
-  for (const shardkit::ManifestShard& shard : (*dataset)->manifest().shards) {
+  for (const shardkit::ManifestShard& shard : manifest->shards) {
     files.push_back(shardkit::JoinPath(path, shard.name));
   }
   return files;

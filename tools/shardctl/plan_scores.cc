@@ -63,7 +63,9 @@ absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
   for (const std::string& path : paths) {
     const auto dataset = OpenDataset(path);
     if (!dataset.ok()) return dataset.status();
-    for (const shardkit::ManifestShard& shard : (*dataset)->manifest().shards) shard_sizes.push_back(shard.samples);
+    const absl::StatusOr<shardkit::Manifest> manifest = (*dataset)->ReadManifest();
+    if (!manifest.ok()) return manifest.status();
+    for (const shardkit::ManifestShard& shard : manifest->shards) shard_sizes.push_back(shard.samples);
   }
   const uint64_t samples = std::accumulate(shard_sizes.begin(), shard_sizes.end(), uint64_t{0});
   uint64_t bytes = 0;

@@ -71,7 +71,7 @@ int RunUnpack(int argc, char** argv) {
   }
 
   Progress progress("samples");
-  const uint64_t stored = (*dataset)->manifest().bytes();
+  const uint64_t stored = (*dataset)->summary().bytes;
   const uint64_t samples = std::max<uint64_t>((*dataset)->sample_count(), 1);
   options.progress = [&](uint64_t done, uint64_t total) {
     // The number of bytes written is not known until the end. An equal share of the stored bytes is a good estimate.

@@ -70,7 +70,7 @@ void NoteReadMode(const std::string& path, shardkit::ReadMode mode) {
   shardkit::ReadOptions read;
   read.mode = mode;
   const auto dataset = OpenDataset(path, read);
-  if (!dataset.ok() || (*dataset)->manifest().shards.empty()) return;
+  if (!dataset.ok() || (*dataset)->shard_count() == 0) return;
   if (!(*dataset)->OpenShard(0).ok()) return;
   NoteFallback(**dataset);
 }

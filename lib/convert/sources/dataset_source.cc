@@ -98,8 +98,9 @@ absl::Status DatasetSource::List(Part& part) const {
 absl::Status DatasetSource::ListShards(Part& part) const {
   const DatasetReader& dataset = *part.input.dataset;
   uint64_t first_sample = 0;
-  for (uint32_t shard = 0; shard < dataset.manifest().shards.size(); ++shard) {
-    const uint64_t samples = dataset.manifest().shards[shard].samples;
+  for (uint32_t shard = 0; shard < dataset.shard_count(); ++shard) {
+    SHARDKIT_ASSIGN_OR_RETURN(const ManifestShard listed, dataset.Shard(shard));
+    const uint64_t samples = listed.samples;
     const auto opened = dataset.OpenShard(shard);
     if (!opened.ok() && !absl::IsDataLoss(opened.status())) return opened.status();
     if (opened.ok()) {

@@ -89,8 +89,8 @@ absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, con
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options) {
   const std::string_view name = BaseName(path);
-  const bool index = name.starts_with("dataset") && (name.ends_with(".idx") || name.ends_with(".keys"));
-  if (info.type != FileType::kDirectory && (name == kManifestName || index)) {
+  const bool table = GenerationOfTable(name).has_value();
+  if (info.type != FileType::kDirectory && (name == kManifestName || table)) {
     return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ", ParentDirectory(path));
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, ForeignContainerAt(file_system, path, info));

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/job_directory.h"
+#include "dataset/manifest_text.h"
 #include "dataset/repair/repair_shard.h"
 #include "dataset/shard_collector.h"
 #include "shardkit/repair.h"
@@ -53,7 +54,10 @@ class DatasetRepair {
 
  private:
   absl::Status ListShards() {
-    absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory_);
+    absl::StatusOr<ManifestText> text = ReadManifestText(file_system_, directory_);
+    const bool described = text.ok();
+    absl::StatusOr<Manifest> manifest =
+        text.ok() ? CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
     if (manifest.ok()) {
       for (const ManifestShard& shard : manifest->shards) names_.push_back(shard.name);
       const auto hashed = [](const ManifestShard& shard) { return shard.sha256.has_value(); };
@@ -65,7 +69,8 @@ class DatasetRepair {
       listing_ = ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
-      report_.notes.push_back(absl::IsNotFound(manifest.status())
+      report_.notes.push_back(described ? "a list of shards is missing or damaged: the shards were taken by their names"
+                              : absl::IsNotFound(manifest.status())
                                   ? "there is no dataset.json: the shards were taken by their names"
                                   : "dataset.json is damaged: the shards were taken by their names");
       ListByName(entries);

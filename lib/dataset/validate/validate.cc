@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,7 +18,9 @@
 #include "container/sha256.h"
 #include "dataset/foreign/validate_foreign.h"
 #include "dataset/index_reader.h"
+#include "dataset/job_directory.h"
 #include "dataset/key_tables.h"
+#include "dataset/manifest_text.h"
 #include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
@@ -83,23 +86,22 @@ class Validator {
 
   absl::Status CheckDataset(const std::string& directory) {
     const std::string manifest_path = JoinPath(directory, kManifestName);
-    absl::StatusOr<Manifest> manifest = ReadManifest(file_system_, directory);
-    if (absl::IsNotFound(manifest.status())) {
+    absl::StatusOr<ManifestText> text = ReadManifestText(file_system_, directory);
+    if (absl::IsNotFound(text.status())) {
       return DescribeNoDataset(file_system_, directory);  // rather than a damaged one
     }
-    if (!manifest.ok()) return ReportDamage(manifest_path, manifest.status());
+    if (!text.ok()) return ReportDamage(manifest_path, text.status());
+    const std::vector<Segment> segments = text->summary.segments;
+    const absl::StatusOr<Manifest> manifest = CompleteManifest(file_system_, directory, *std::move(text));
+    if (!manifest.ok()) return ReportDamage(PathOfTable(directory, segments, manifest.status()), manifest.status());
+    SHARDKIT_RETURN_IF_ERROR(WarnOfStrayLists(directory, *manifest));
     bytes_total_ = manifest->bytes();
 
     std::unique_ptr<IndexReader> index;
-    auto opened = IndexReader::Open(file_system_, directory, *manifest);
-    const absl::Status sound = opened.ok() ? (*opened)->CheckAll() : opened.status();
+    auto opened = IndexReader::Open(file_system_, directory, manifest->schema, manifest->segments);
+    const absl::Status sound = opened.ok() ? (*opened)->CheckAll(manifest->shards) : opened.status();
     if (!sound.ok()) {
-      // Every message begins with the index that it is about.
-      std::string path = directory;
-      for (const Segment& segment : manifest->segments) {
-        const std::string table = JoinPath(directory, segment.index.name);
-        if (ToStd(sound.message()).starts_with(StrCat(table, ":"))) path = table;
-      }
+      const std::string path = PathOfTable(directory, segments, sound);
       if (absl::IsNotFound(sound)) {
         Report(path, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
       } else {
@@ -142,6 +144,35 @@ class Validator {
     // After any problem of a shard, its key index is not reliable.
     if (report_.problem_count != problems_before_shards) return absl::OkStatus();
     return CompareKeys(directory, **dataset, key_indexes, keys);
+  }
+
+  // The table that an error is about: its message begins with the path. Else the directory.
+  static std::string PathOfTable(const std::string& directory, const std::vector<Segment>& segments,
+                                 const absl::Status& status) {
+    for (const Segment& segment : segments) {
+      for (const TableReference* const table : segment.tables()) {
+        std::string path = JoinPath(directory, table->name);
+        if (ToStd(status.message()).starts_with(StrCat(path, ":"))) return path;
+      }
+    }
+    return directory;
+  }
+
+  // Lists of shards that neither this generation names nor the one before can have left.
+  absl::Status WarnOfStrayLists(const std::string& directory, const Manifest& manifest) {
+    std::set<std::string_view> named;
+    for (const Segment& segment : manifest.segments) {
+      if (segment.list) named.insert(segment.list->name);
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory));
+    for (const DirectoryEntry& entry : entries) {
+      const uint64_t generation = GenerationOfTable(entry.name).value_or(0);
+      if (!entry.name.ends_with(".shards") || generation < manifest.generation || named.contains(entry.name)) continue;
+      report_.warnings.push_back({JoinPath(directory, entry.name),
+                                  StrCat("is a list of shards that ", kManifestName,
+                                         " does not name: it says nothing, ", "and shardctl index removes it")});
+    }
+    return absl::OkStatus();
   }
 
   // Those that are whole by themselves.
@@ -216,7 +247,7 @@ class Validator {
                               CheckKeys(file_system_, dataset, key_indexes, tables, options_.cancellation));
     for (size_t i = 0; i < tables.size(); ++i) {
       if (tables[i].difference.ok()) continue;
-      SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, dataset.manifest().segments[i], tables[i].difference));
+      SHARDKIT_RETURN_IF_ERROR(ReportKeys(directory, dataset.summary().segments[i], tables[i].difference));
     }
     report_.repeated_keys = repeated.count;
     if (repeated.count == 0) return absl::OkStatus();

@@ -90,9 +90,10 @@ class DatasetReader {
  public:
   virtual ~DatasetReader() = default;
 
-  // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Opens
-  // the manifest, and the offset index when it exists and belongs to the manifest. Shards and key tables are opened
-  // when first used. Memory and time are proportional to the number of shards only.
+  // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Reads
+  // the manifest; where the shards stand in lists beside it, the root of each list; and that of each offset index that
+  // exists and belongs to the manifest. Shards and key tables are opened when first used, and of the lists 256 shards
+  // are read at once. NotFound when a list is missing, DataLoss when it is damaged.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 
@@ -101,8 +102,17 @@ class DatasetReader {
   // The container of the samples: "shard", "mds" or "webdataset".
   virtual std::string_view container() const = 0;
 
-  virtual const Manifest& manifest() const = 0;
-  virtual uint64_t sample_count() const = 0;
+  // All that is known without a look at the shards one by one: columns, metadata, and sums.
+  virtual const ManifestSummary& summary() const = 0;
+  uint64_t sample_count() const { return summary().sample_count; }
+  uint64_t shard_count() const { return summary().shard_count; }
+
+  // What the dataset says of shard `shard`. Takes one read for 256 shards where they stand in lists, of which the last
+  // 64 pages are kept. OutOfRange past the end, DataLoss when the page is damaged.
+  virtual absl::StatusOr<ManifestShard> Shard(size_t shard) const = 0;
+
+  // The summary with all shards. Reads the lists whole, in pieces of up to 16 MiB.
+  virtual absl::StatusOr<Manifest> ReadManifest() const = 0;
 
   // The columns read: those of DatasetOptions::columns in that order, or the manifest's.
   virtual const std::vector<Column>& columns() const = 0;

@@ -19,6 +19,7 @@ namespace shardkit {
 inline constexpr std::string_view kManifestName = "dataset.json";
 inline constexpr std::string_view kIndexName = "dataset.idx";
 inline constexpr std::string_view kKeyTableName = "dataset.keys";
+inline constexpr std::string_view kShardListName = "dataset.shards";
 
 struct ManifestShard {
   std::string name;  // path relative to the dataset's directory
@@ -48,8 +49,24 @@ struct Segment {
   uint64_t blocks = 0;
   TableReference index;
   std::optional<TableReference> keys;  // absent when there is no table of the keys
+  std::optional<TableReference> list;  // of the shards; all segments of a dataset have one, or none has
+
+  // The tables that are there. The pointers are valid while the segment is.
+  std::vector<const TableReference*> tables() const;
 
   bool operator==(const Segment&) const = default;
+};
+
+// What dataset.json says besides the shards, which stand in lists beside it when they are many.
+struct ManifestSummary {
+  Schema schema;
+  Metadata metadata;
+  std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
+  uint64_t generation = 1;        // grows by 1 each time that the dataset is published anew
+  uint64_t shard_count = 0;
+  uint64_t sample_count = 0;
+  uint64_t block_count = 0;
+  uint64_t bytes = 0;  // of all shards
 };
 
 struct Manifest {
@@ -63,6 +80,8 @@ struct Manifest {
   uint64_t bytes() const;
   uint64_t blocks() const;
 
+  ManifestSummary Summary() const;
+
   // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.
   uint64_t dataset_hash() const;
 };
@@ -73,14 +92,17 @@ uint64_t HashShards(std::span<const ManifestShard> shards);
 // The name of a file that is first written for this generation: FILE.EXT for 1, FILE-G.EXT for G.
 std::string NameInGeneration(std::string_view name, uint64_t generation);
 
-// The text of dataset.json. Deterministic.
+// The text of dataset.json. Deterministic. Where the segments name lists of the shards, it does not list them itself.
 std::string FormatManifest(const Manifest& manifest);
 
 // DataLoss, saying what is wrong, for a malformed manifest and for names that would lead out of the directory.
-// Unimplemented for a later version, and for a required feature that this version does not know.
+// Unimplemented for a later version, and for a required feature that this version does not know. FailedPrecondition
+// when the shards stand in lists beside it: ReadManifest reads these, too.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text);
 
-// Reads dataset.json of a directory. NotFound when the directory is not a dataset.
+// Reads dataset.json of a directory, and the lists of shards that it names. NotFound when the directory is not a
+// dataset, or when a list is missing. Takes time and memory proportional to the number of shards; DatasetReader does
+// not need them all.
 absl::StatusOr<Manifest> ReadManifest(FileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -19,7 +19,7 @@ TEST(TypesTest, OfMdsWithoutAWordOnWhatItWas) {
   EXPECT_EQ(ColumnText(*files, "/out"), "key utf8*, a ndarray:f32, image jpeg, n i64, text utf8");
   EXPECT_TRUE(ScanRows(*files, "/out") == ScanRows(*files, "/in"));
   const auto dataset = OpenDataset(*files, "/out");
-  EXPECT_EQ(dataset->manifest().metadata.at("shardkit.source"), "mds");
+  EXPECT_EQ(dataset->summary().metadata.at("shardkit.source"), "mds");
 }
 
 // The values decide the type, as in packing. For MDS the encoding must be known before the values.

@@ -86,7 +86,7 @@ TEST(ShardDamage, WithADictionary) {
 }
 
 // Of a dataset: the shards are as above.
-TEST(DatasetDamage, OfManifestIndexAndKeys) {
+TEST(DatasetDamage, OfManifestAndTables) {
   const Column blob{.name = "blob", .type = Type::kBytes, .nullable = true};
   const Column label{.name = "label", .type = Type::kI32, .metadata = {{"unit", "m"}}};
   const std::string number("\1\0\0\0", 4);
@@ -119,6 +119,17 @@ TEST(DatasetDamage, OfManifestIndexAndKeys) {
       ExpectNothingElse(seen);
       // The shards contain everything that index and key table say, too.
       EXPECT_EQ(seen.error.ok(), file != "dataset.json");
+    });
+  }
+
+  // Nothing else tells what a list does.
+  ListShardsApart(*files, "/d");
+  const Subject listed = MakeSubject("dataset", ReadDataset(*files, "/d"), "", subject.values);
+  for (const std::string file : {"dataset.json", "dataset.shards"}) {
+    FlipEveryBit(listed, file, [&](uint64_t, const Observation& seen) { ExpectFound(seen, file); });
+    CutAtEveryLength(listed, file, [&](uint64_t, const Observation& seen) {
+      ExpectNothingElse(seen);
+      EXPECT_FALSE(seen.error.ok());
     });
   }
 }

@@ -65,7 +65,7 @@ class AppendTest : public testing::Test {
     }
     const auto blocks = dataset.ReadBlockDirectory();
     ASSERT_TRUE(blocks.ok()) << blocks.status();
-    EXPECT_EQ(blocks->size(), dataset.manifest().blocks());
+    EXPECT_EQ(blocks->size(), dataset.summary().block_count);
   }
 
   void ExpectSamples(size_t count) {
@@ -188,7 +188,7 @@ TEST_F(AppendTest, NewColumnsAreNullable) {
   ASSERT_TRUE(write(schema, sample).ok());
   const auto dataset = DatasetReader::Open(*files_, "/data");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  const Schema& columns = (*dataset)->manifest().schema;
+  const Schema& columns = (*dataset)->summary().schema;
   EXPECT_EQ(columns.size(), 5u);
   EXPECT_TRUE(columns[*columns.Find("late")].nullable);
   EXPECT_EQ(columns[*columns.Find("text")].codec, Codec::kZstd);

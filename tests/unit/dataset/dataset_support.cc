@@ -1,5 +1,8 @@
 #include "dataset/dataset_support.h"
 
+#include "base/strings.h"
+#include "dataset/segments.h"
+
 namespace shardkit::test {
 
 void WriteFile(FileSystem& file_system, const std::string& path, std::string_view bytes) {
@@ -190,6 +193,21 @@ DatasetWriterOptions SmallShards(uint64_t shard_samples, uint32_t block_samples)
   options.shard.max_block_samples = block_samples;
   options.shard.alignment = 64;
   return options;
+}
+
+void ListShardsApart(FileSystem& file_system, const std::string& directory) {
+  auto manifest = ReadManifest(file_system, directory);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  size_t begin = 0;
+  for (Segment& segment : manifest->segments) {
+    const auto shards = std::span<const ManifestShard>(manifest->shards).subspan(begin, segment.shards);
+    const std::string name = begin == 0 ? std::string(kShardListName) : StrCat("dataset-1-", begin, ".shards");
+    const auto list = WriteShardList(file_system, directory, shards, name);
+    ASSERT_TRUE(list.ok()) << list.status();
+    segment.list = *list;
+    begin += shards.size();
+  }
+  WriteFile(file_system, JoinPath(directory, kManifestName), FormatManifest(*manifest));
 }
 
 absl::StatusOr<PackReport> PackFiles(FileSystem& file_system, const std::vector<std::string>& inputs,

@@ -75,6 +75,9 @@ std::vector<Row> ScanRows(FileSystem& file_system, const std::string& path);
 // Small blocks of few samples, so that a few samples make many blocks.
 DatasetWriterOptions SmallShards(uint64_t shard_samples, uint32_t block_samples);
 
+// Makes the shards of a dataset stand in lists, however few they are.
+void ListShardsApart(FileSystem& file_system, const std::string& directory);
+
 // Packs a directory (or several) as "files".
 absl::StatusOr<PackReport> PackFiles(FileSystem& file_system, const std::vector<std::string>& inputs,
                                      const std::string& output, const PackOptions& options);

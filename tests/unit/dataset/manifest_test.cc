@@ -322,7 +322,7 @@ TEST(ManifestTest, AHundredThousandShards) {
   const size_t after = used();
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_EQ((*dataset)->sample_count(), 100000000u);
-  EXPECT_EQ((*dataset)->manifest().shards, manifest.shards);
+  EXPECT_EQ((*dataset)->ReadManifest()->shards, manifest.shards);
   EXPECT_LT(after - before, size_t{64} << 20);
   const auto location = (*dataset)->Locate(99999999);
   ASSERT_TRUE(location.ok());

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/named_hash.h"
+#include "dataset/segments.h"
 #include "fault/fault_support.h"
 #include "support/unsynced_filesystem.h"
 
@@ -218,6 +219,71 @@ TEST(CrashTest, OfARebuild) {
           EXPECT_TRUE(again.ok()) << again.status();
           EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset());
         });
+  }
+}
+
+// Over the number of shards from which on they stand in lists. Only where something becomes durable, as so many files
+// take their time.
+TEST(CrashTest, OfAnAppendThatNeedsListsAndOfJoining) {
+  const auto append = [](FileSystem& files, size_t count) -> absl::Status {
+    DatasetWriterOptions options = SmallShards(1, 1);
+    options.append = Exists(files, "/data/dataset.json");
+    auto writer = DatasetWriter::Create(files, "/data", MakeSchema({KeyColumn()}), options);
+    if (!writer.ok()) return writer.status();
+    for (size_t i = 0; i < count; ++i) {
+      const OwnedSample sample{std::to_string(i), {}};
+      if (const absl::Status status = (*writer)->Append(sample.View()); !status.ok()) return status;
+    }
+    return (*writer)->Finish().status();
+  };
+  const auto memory = NewMemoryFileSystem();
+  ASSERT_TRUE(append(*memory, kMostShardsInManifest).ok());
+  const Tree few = ReadTree(*memory, "/");
+  ASSERT_TRUE(append(*memory, 1).ok());
+  const Tree many = ReadTree(*memory, "/");
+  ASSERT_TRUE(many.contains("data/dataset-2.shards") && many.contains("data/dataset-2-1.shards"));
+  struct Change {
+    const Tree* before;
+    std::function<absl::Status(FileSystem&)> operate;
+    size_t shards;
+  };
+  for (const Change& change : {Change{&few, [&](FileSystem& files) { return append(files, 1); }, kMostShardsInManifest},
+                               Change{&many, [](FileSystem& files) { return CompactDataset(files, "/data").status(); },
+                                      kMostShardsInManifest + 1}}) {
+    const auto prepare = [&](UnsyncedFileSystem& files) { WriteTree(files, "/", *change.before); };
+    std::set<uint64_t> numbers;
+    {
+      UnsyncedFileSystem probe;
+      prepare(probe);
+      FaultFileSystem counting(&probe);
+      ASSERT_TRUE(change.operate(counting).ok());
+      for (const FileSystemCall& call : counting.calls()) {
+        const bool durable = call.operation.find("sync") != std::string::npos || call.operation == "rename";
+        if (durable) numbers.insert({call.number, call.number + 1});
+      }
+    }
+    ASSERT_GT(numbers.size(), 10u);
+    for (const uint64_t number : numbers) {
+      bool finished = false;
+      const auto disk = StateAfterCall(number, prepare, change.operate, &finished);
+      for (const uint64_t seed : {0, 1}) {
+        SCOPED_TRACE("call " + std::to_string(number) + ", seed " + std::to_string(seed));
+        const auto left = seed == 0 ? disk->Crash() : disk->Crash(number);
+        const auto opened = DatasetReader::Open(*left, "/data");
+        ASSERT_TRUE(opened.ok()) << opened.status();
+        EXPECT_EQ((*opened)->index_problem(), "");
+        const auto manifest = (*opened)->ReadManifest();
+        ASSERT_TRUE(manifest.ok()) << manifest.status();
+        const bool published = ReadAll(*left, "/data/dataset.json") != change.before->at("data/dataset.json");
+        EXPECT_TRUE(published || !finished);
+        if (!published) {
+          EXPECT_EQ(manifest->shards.size(), change.shards);
+          ASSERT_TRUE(change.operate(*left).ok());
+        }
+        EXPECT_EQ(ReadManifest(*left, "/data")->shards.size(), kMostShardsInManifest + 1);
+        EXPECT_TRUE(ReadManifest(*left, "/data")->segments[0].list.has_value());
+      }
+    }
   }
 }
 

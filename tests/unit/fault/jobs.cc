@@ -36,7 +36,11 @@ void WriteNative(FileSystem& files, const std::string& path) {
 
 // Writes the container to /data. Its input is made elsewhere, so that nothing else is there.
 void WriteContainer(FileSystem& files, const std::string& kind, const std::string& path) {
-  if (kind == "shard") return WriteNative(files, path);
+  if (kind.starts_with("shard")) {
+    WriteNative(files, path);
+    if (kind == "shard-listed") ListShardsApart(files, path);
+    return;
+  }
   const auto other = NewMemoryFileSystem();
   WriteNative(*other, "/native");
   ConvertOptions options;
@@ -92,7 +96,7 @@ absl::Status ReadAllWays(FileSystem& files, const std::string& path, std::string
       if (!copied.ok()) return copied.status();
     }
   }
-  if (dataset.manifest().schema.key_column()) {
+  if (dataset.summary().schema.key_column()) {
     const auto found = dataset.FindKey(JobSamples()[8].key, &buffer);
     if (!found.ok()) return found.status();
     *shown += found->has_value() ? std::to_string(**found) : "none";
@@ -188,7 +192,7 @@ void Damage(FileSystem& files, const std::string& path) {
 
 std::vector<Job> ReadingJobs() {
   std::vector<Job> jobs;
-  for (const std::string kind : {"shard", "mds", "mds-zstd", "tar", "tar-indexed"}) {
+  for (const std::string kind : {"shard", "shard-listed", "mds", "mds-zstd", "tar", "tar-indexed"}) {
     const auto prepare = [kind](FileSystem& files) { WriteContainer(files, kind, "/data"); };
     const auto named = [&](const std::string& what) { return what + "_" + kind; };
     jobs.push_back(Reading(named("read"), prepare,
@@ -213,6 +217,7 @@ std::vector<Job> ReadingJobs() {
 
 std::vector<Job> WritingJobs() {
   const auto native = [](FileSystem& files) { WriteNative(files, "/data"); };
+  const auto listed = [](FileSystem& files) { WriteContainer(files, "shard-listed", "/data"); };
   const auto tars = [](FileSystem& files) { WriteContainer(files, "tar", "/data"); };
   const auto first_tar = [](FileSystem& files) {
     auto listed = ListTars(files, "/data");
@@ -237,6 +242,20 @@ std::vector<Job> WritingJobs() {
        [native](FileSystem& files) {
          native(files);
          EXPECT_TRUE(AppendOnce(files).ok());
+       },
+       [](FileSystem& files) { return CompactDataset(files, "/data").status(); }},
+      {"rebuild_listed", listed,
+       [](FileSystem& files) {
+         // The first leaves the list, which the manifest before names; so few shards have none.
+         const absl::Status status = RebuildIndex(files, "/data").status();
+         return status.ok() ? RebuildIndex(files, "/data").status() : status;
+       }},
+      {"append_listed", listed, AppendOnce},
+      {"compact_listed",
+       [native](FileSystem& files) {
+         native(files);
+         EXPECT_TRUE(AppendOnce(files).ok());
+         ListShardsApart(files, "/data");
        },
        [](FileSystem& files) { return CompactDataset(files, "/data").status(); }},
       {"merge_mds",

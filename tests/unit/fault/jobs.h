@@ -23,7 +23,7 @@ struct Job {
   bool reads_only = false;
 };
 
-// For the containers "shard", "mds", "mds-zstd", "tar" and "tar-indexed".
+// For the containers "shard", "shard-listed", "mds", "mds-zstd", "tar" and "tar-indexed".
 std::vector<Job> ReadingJobs();
 
 // Indexes of every kind, merging, repairing.

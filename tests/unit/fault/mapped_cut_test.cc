@@ -117,7 +117,7 @@ TEST_P(MappedCutTest, ValuesInAnyOrder) {
     }
     // The keys of tars and the key index of a shard may have been read before.
     const auto found = dataset.FindKey("key105", &buffer);
-    if (!dataset.manifest().schema.key_column()) {
+    if (!dataset.summary().schema.key_column()) {
       EXPECT_TRUE(absl::IsFailedPrecondition(found.status()));
     } else if (found.ok()) {
       EXPECT_EQ(*found, 5u);
@@ -212,6 +212,26 @@ TEST(MappedCutIndexTest, TheOffsetIndex) {
       ASSERT_TRUE(PosixFileSystem()->RemoveFile(index).ok());
       WriteFile(*PosixFileSystem(), index, bytes);
     }
+  }
+}
+
+TEST(MappedCutIndexTest, TheListOfShards) {
+  const SystemDirectory directory;
+  const std::string path = directory.Path("data"), list = JoinPath(path, "dataset.shards");
+  WriteContainer("shard", directory, path);
+  ListShardsApart(*PosixFileSystem(), path);
+  const std::string bytes = ReadAll(*PosixFileSystem(), list);
+  for (const uint64_t length : {uint64_t{0}, uint64_t{100}, bytes.size() - 1}) {
+    auto dataset = DatasetReader::Open(*PosixFileSystem(), path);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    Cut(list, length);
+    for (const absl::Status& status :
+         {(*dataset)->Shard(0).status(), (*dataset)->Locate(3).status(), (*dataset)->ReadManifest().status()}) {
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      EXPECT_NE(Message(status).find(list + ": the file was cut"), std::string::npos) << status;
+    }
+    ASSERT_TRUE(PosixFileSystem()->RemoveFile(list).ok());
+    WriteFile(*PosixFileSystem(), list, bytes);
   }
 }
 

@@ -51,7 +51,8 @@ absl::Status ReadAll(const ShardReader& shard) {
 // Looks up the place of the first record of every blob column in every block.
 absl::Status ReadPlaces(const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(*PosixFileSystem(), directory));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto index, IndexReader::Open(*PosixFileSystem(), directory, manifest));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto index,
+                            IndexReader::Open(*PosixFileSystem(), directory, manifest.schema, manifest.segments));
   return index->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
     for (uint32_t blob = 0; blob < index->BlobColumns(block).size(); ++blob) {
       SHARDKIT_RETURN_IF_ERROR(index->Record(block, 0, blob).status());
@@ -78,7 +79,7 @@ Outcome OpenAndRead(const std::string& path, ReadMode mode) {
   const auto dataset = DatasetReader::Open(*PosixFileSystem(), path, options);
   if (!dataset.ok()) return {0, dataset.status()};
   if (const std::string problem = (*dataset)->index_problem(); !problem.empty()) return {0, DataLoss(problem)};
-  for (size_t i = 0; i < (*dataset)->manifest().shards.size(); ++i) {
+  for (size_t i = 0; i < (*dataset)->shard_count(); ++i) {
     const auto shard = (*dataset)->OpenShard(i);
     if (!shard.ok()) return {1, shard.status()};
     if (const absl::Status status = ReadAll(**shard); !status.ok()) return {1, status};

@@ -279,7 +279,7 @@ absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
 }
 
 absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
-  const Manifest& manifest = dataset.manifest();
+  SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, dataset.ReadManifest());
   json twin = {{"format", "shardkit-dataset"},        {"version", 1},
                {"sample_count", manifest.samples()},  {"bytes", manifest.bytes()},
                {"blocks", manifest.blocks()},         {"columns", Columns(manifest.schema.columns())},
@@ -291,6 +291,7 @@ absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
                                 {"blocks", segment.blocks},
                                 {"index", segment.index.name},
                                 {"keys", segment.keys ? json(segment.keys->name) : json(nullptr)}});
+    if (segment.list) twin["segments"].back()["list"] = segment.list->name;
   }
   for (const ManifestShard& shard : manifest.shards) {
     twin["shards"].push_back({{"name", shard.name},

@@ -52,7 +52,7 @@ class BadSamplesTest : public testing::Test {
   void Damage(size_t shard, const std::string& bytes, size_t offset) {
     const auto dataset = DatasetReader::Open(*files_, "/data");
     ASSERT_TRUE(dataset.ok());
-    const std::string path = "/data/" + (*dataset)->manifest().shards[shard].name;
+    const std::string path = "/data/" + (*dataset)->Shard(shard)->name;
     std::string file = ReadAll(*files_, path);
     const size_t at = bytes.empty() ? 0 : file.find(bytes);
     ASSERT_NE(at, std::string::npos);
@@ -312,7 +312,7 @@ TEST_F(BadSamplesTest, PaddingIsNobodysValue) {
 TEST_F(BadSamplesTest, AMissingShardIsAnErrorUnderEitherPolicy) {
   Write();
   const auto dataset = DatasetReader::Open(*files_, "/data");
-  const std::string path = "/data/" + (*dataset)->manifest().shards[1].name;
+  const std::string path = "/data/" + (*dataset)->Shard(1)->name;
   ASSERT_TRUE(files_->RemoveFile(path).ok());
   for (const BadSamples policy : {BadSamples::kFail, BadSamples::kSkip}) {
     LoaderOptions options = Options(false, SampleOrder::kSequential);

@@ -108,7 +108,7 @@ TEST_F(LoaderFaultTest, SomeColumnsOnly) {
 TEST_F(LoaderFaultTest, ErrorsWhileADamagedBlockIsRead) {
   const auto dataset = DatasetReader::Open(*files_, "/data");
   ASSERT_TRUE(dataset.ok());
-  const std::string path = "/data/" + (*dataset)->manifest().shards[1].name;
+  const std::string path = "/data/" + (*dataset)->Shard(1)->name;
   std::string file = ReadAll(*files_, path);
   const Row row = RowOf(MakeSamples(60)[27]);
   const size_t at = file.find(row.at("image"));

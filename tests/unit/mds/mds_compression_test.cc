@@ -86,8 +86,8 @@ TEST_P(MdsCompressionTest, Dataset) {
     options.mode = mode;
     const auto dataset = OpenDataset(*files_, "/data", options);
     ASSERT_NE(dataset, nullptr);
-    EXPECT_EQ(dataset->manifest().shards[0].name, listed_.zip_name);
-    EXPECT_EQ(dataset->manifest().shards[0].bytes, bytes_.size());
+    EXPECT_EQ(dataset->Shard(0)->name, listed_.zip_name);
+    EXPECT_EQ(dataset->Shard(0)->bytes, bytes_.size());
     BlockBuffer buffer;
     BlockView view;
     if (const absl::Status status = dataset->ReadBlock(0, 0, &buffer, &view); Missing(status)) GTEST_SKIP() << status;
@@ -100,7 +100,7 @@ TEST_P(MdsCompressionTest, Dataset) {
   // When the raw shard lies beside it, the raw shard is read.
   WriteFile(*files_, "/data/shard.00000.mds", Shard());
   const auto dataset = OpenDataset(*files_, "/data");
-  EXPECT_EQ(dataset->manifest().shards[0].name, "shard.00000.mds");
+  EXPECT_EQ(dataset->Shard(0)->name, "shard.00000.mds");
   ExpectRows(*dataset, TextFields(), Rows());
 }
 

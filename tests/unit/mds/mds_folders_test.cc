@@ -44,7 +44,7 @@ TEST_F(MdsFoldersTest, AShardAloneIsADataset) {
     options.mode = mode;
     const auto dataset = OpenDataset(*files_, "/shard.00007.mds", options);
     ASSERT_NE(dataset, nullptr);
-    EXPECT_EQ(dataset->manifest().shards.at(0).name, "shard.00007.mds");
+    EXPECT_EQ(dataset->Shard(0)->name, "shard.00007.mds");
     ExpectRows(*dataset, TextFields(), TextRows(5));
   }
   EXPECT_EQ(ValidateText(*files_, "/shard.00007.mds", true), "");
@@ -93,7 +93,7 @@ TEST_F(MdsFoldersTest, FoldersAreReadInTheOrderOfTheirNames) {
   Write({{"empty/index.json", R"({"version": 2, "shards": []})"}, {"notes/readme.txt", "no dataset"}, {"file", ""}});
   const auto dataset = OpenDataset(*files_, "/data");
   ASSERT_NE(dataset, nullptr);
-  EXPECT_EQ(dataset->manifest().shards.at(0).name, "B/shard.00000.mds");
+  EXPECT_EQ(dataset->Shard(0)->name, "B/shard.00000.mds");
   ExpectRows(*dataset, TextFields(), {Text(1, "B"), Text(2, "b"), Text(3, "umlaut"), Text(4, "again")});
   EXPECT_EQ(ValidateText(*files_, "/data", true), "");
   // An index in the folder itself has priority.

@@ -231,9 +231,9 @@ absl::Status ReadEverything(FileSystem& files, const std::string& path, const Da
   const auto look = [&](std::string_view value) {
     for (const char byte : value) sum += static_cast<uint8_t>(byte);
   };
-  for (size_t shard = 0; shard < (*dataset)->manifest().shards.size(); ++shard) {
+  for (size_t shard = 0; shard < (*dataset)->shard_count(); ++shard) {
     note((*dataset)->OpenShard(shard).status());
-    for (uint64_t block = 0; block < (*dataset)->manifest().shards[shard].blocks; ++block) {
+    for (uint64_t block = 0; block < (*dataset)->Shard(shard)->blocks; ++block) {
       BlockView view;
       const absl::Status status = (*dataset)->ReadBlock(shard, block, &buffer, &view);
       note(status);

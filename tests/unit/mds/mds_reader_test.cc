@@ -57,7 +57,7 @@ TEST_F(MdsReaderTest, ManifestIsMadeFromTheIndex) {
   for (const std::string path : {"/data", "/data/index.json"}) {
     const auto dataset = OpenDataset(*files_, path);
     ASSERT_NE(dataset, nullptr);
-    const Manifest& manifest = dataset->manifest();
+    const Manifest manifest = *dataset->ReadManifest();
     ASSERT_EQ(manifest.shards.size(), 3u);
     EXPECT_EQ(manifest.shards[2].name, "shard.00002.mds");
     EXPECT_EQ(manifest.shards[2].bytes, tree.at("shard.00002.mds").size());
@@ -197,7 +197,7 @@ TEST_F(MdsReaderTest, LargeShardsAreReadInBlocks) {
     const auto blocks = dataset->ReadBlockDirectory();
     ASSERT_TRUE(blocks.ok()) << blocks.status();
     EXPECT_GE(blocks->size(), 4u);
-    EXPECT_EQ(blocks->size(), dataset->manifest().shards[0].blocks);
+    EXPECT_EQ(blocks->size(), dataset->Shard(0)->blocks);
     for (const DatasetBlock& block : *blocks) EXPECT_LE(block.length, (uint64_t{6} << 20) + 100000);
     // Parts of the shard.
     for (const uint64_t first : {uint64_t{0}, uint64_t{150}, uint64_t{299}}) {
@@ -220,7 +220,7 @@ TEST_F(MdsReaderTest, ManyTinySamplesInManyBlocks) {
   WriteTree(*files_, "/data", MdsTree(fields, rows, rows.size()));
   const auto dataset = OpenDataset(*files_, "/data");
   ASSERT_NE(dataset, nullptr);
-  EXPECT_EQ(dataset->manifest().shards[0].blocks, 4u);
+  EXPECT_EQ(dataset->Shard(0)->blocks, 4u);
   ExpectRows(*dataset, fields, rows);
 }
 

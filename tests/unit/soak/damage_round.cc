@@ -21,12 +21,13 @@ std::vector<WrittenShard> ShardsOf(FileSystem& files) {
   const auto dataset = DatasetReader::Open(files, "/data");
   if (!dataset.ok()) return shards;
   uint64_t first = 0;
-  for (size_t i = 0; i < (*dataset)->manifest().shards.size(); ++i) {
-    const ManifestShard& listed = (*dataset)->manifest().shards[i];
+  for (size_t i = 0; i < (*dataset)->shard_count(); ++i) {
+    const auto listed = (*dataset)->Shard(i);
+    if (!listed.ok()) return {};
     const auto shard = (*dataset)->OpenShard(i);
     if (!shard.ok()) return {};
-    shards.push_back({listed.name, first, {(*shard)->blocks().begin(), (*shard)->blocks().end()}});
-    first += listed.samples;
+    shards.push_back({listed->name, first, {(*shard)->blocks().begin(), (*shard)->blocks().end()}});
+    first += listed->samples;
   }
   return shards;
 }

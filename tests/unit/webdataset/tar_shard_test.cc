@@ -60,7 +60,7 @@ TEST_F(TarShardTest, EveryWayOfReadingGivesTheSame) {
       options.mode = mode;
       const auto dataset = Open(options);
       ASSERT_NE(dataset, nullptr);
-      EXPECT_GT(dataset->manifest().blocks(), 1u);
+      EXPECT_GT(dataset->summary().block_count, 1u);
       EXPECT_EQ(AllRows(*dataset), expected);
       EXPECT_EQ(AllRowsByValue(*dataset), expected);
     }
@@ -187,7 +187,7 @@ TEST_F(TarShardTest, CompressedTarsAreReadToo) {
     WriteFile(*files_, path, WriteTar(members, "pax", filter));
     const auto dataset = Open({}, path);
     ASSERT_NE(dataset, nullptr);
-    EXPECT_GT(dataset->manifest().blocks(), 1u);
+    EXPECT_GT(dataset->summary().block_count, 1u);
     EXPECT_EQ(AllRows(*dataset), expected);
     EXPECT_NE(dataset->fallback_reason().find("compressed"), std::string::npos) << dataset->fallback_reason();
     // Backwards: each read starts again from the beginning.

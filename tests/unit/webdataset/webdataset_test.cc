@@ -51,8 +51,8 @@ TEST_F(WebDatasetTest, DirectoriesAreReadInTheOrderOfNames) {
     options.max_open_shards = open;
     const auto dataset = DatasetReader::Open(*files_, "/data", options);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
-    EXPECT_EQ((*dataset)->manifest().shards.size(), 20u);
-    EXPECT_EQ((*dataset)->manifest().shards[9].name, "09.tar");
+    EXPECT_EQ((*dataset)->shard_count(), 20u);
+    EXPECT_EQ((*dataset)->Shard(9)->name, "09.tar");
     EXPECT_EQ(AllRows(**dataset), expected);
     EXPECT_EQ(AllRowsByValue(**dataset), expected);
     BlockBuffer buffer;

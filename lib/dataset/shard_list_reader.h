@@ -1,0 +1,93 @@
+// What a dataset says of its shards, shard by shard: from the manifest, or from the lists that it names (format-spec/
+// spec.md, section 9.6).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "container/paged_table_reader.h"
+#include "dataset/manifest_text.h"
+#include "format/shard_list.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+// A shard and its place in the dataset.
+struct PlacedShard {
+  size_t number = 0;
+  uint64_t first_sample = 0;
+  ManifestShard shard;
+};
+
+// Thread-safe. Reads a page of a list when a shard of it is first asked for, checks it, and keeps the last ones: at
+// most 64 of 256 shards each. Errors name the file: DataLoss of a page when it is asked for.
+class ShardListReader {
+ public:
+  // Opens the lists of the segments, if the text names some: reads their roots, one request each. NotFound when one is
+  // missing, DataLoss when one is not the one that is named. Keeps the shards of `text`.
+  static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(FileSystem& file_system, const std::string& directory,
+                                                               ManifestText* text);
+
+  // Of shards that are known.
+  explicit ShardListReader(std::vector<ManifestShard> shards);
+
+  uint64_t shard_count() const { return shard_count_; }
+  uint64_t sample_count() const { return sample_count_; }
+
+  // `number` is below shard_count().
+  absl::StatusOr<PlacedShard> Get(size_t number) const;
+
+  // The number of the shard that holds `sample`, which is below sample_count(), and its first sample.
+  struct Place {
+    size_t number = 0;
+    uint64_t first_sample = 0;
+  };
+  absl::StatusOr<Place> Locate(uint64_t sample) const;
+
+  // All shards in order, each list read in few requests. Checks all that can be checked without the shards themselves,
+  // among it that no two files have one name.
+  absl::StatusOr<std::vector<ManifestShard>> ReadAll() const;
+
+ private:
+  // Shards that follow one another.
+  struct Page {
+    size_t first_shard = 0;
+    std::vector<ManifestShard> shards;
+    std::vector<uint64_t> first_samples;  // in the dataset; behind the last shard, its end
+  };
+  struct Part {
+    std::string path;
+    std::unique_ptr<PagedTable> table;
+    format::ShardListTotals totals;
+    size_t first_shard = 0;
+    uint64_t first_sample = 0;
+  };
+
+  ShardListReader() = default;
+  absl::Status OpenPart(FileSystem& file_system, const std::string& directory, const Segment& segment);
+  absl::Status Advise(const Part& part, const absl::Status& status) const;
+  absl::StatusOr<Page> Decode(const Part& part, const TablePage& bytes) const;
+  std::shared_ptr<const Page> FindKept(const std::function<bool(const Page&)>& wanted) const;
+  absl::StatusOr<std::shared_ptr<const Page>> Load(const Part& part, uint64_t number) const;
+  absl::StatusOr<std::shared_ptr<const Page>> PageOfShard(size_t number) const;
+  absl::StatusOr<std::shared_ptr<const Page>> PageOfSample(uint64_t sample) const;
+
+  std::string directory_;
+  uint64_t shard_count_ = 0;
+  uint64_t sample_count_ = 0;
+  std::shared_ptr<const Page> all_;  // null where there are lists
+  std::vector<Segment> segments_;    // those that have lists
+  std::vector<Part> parts_;          // the list of each of them
+  mutable std::mutex mutex_;
+  mutable std::deque<std::shared_ptr<const Page>> kept_;  // the one used last is the first
+};
+
+}  // namespace shardkit
