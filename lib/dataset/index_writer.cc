@@ -112,10 +112,12 @@ absl::StatusOr<std::optional<TableReference>> IndexWriter::BuildKeys(const std::
 absl::Status FinishOneSegment(IndexWriter& index, Manifest* manifest, const Cancellation* cancellation) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
+  // The keys first: a cancellation leaves no file then.
+  SHARDKIT_ASSIGN_OR_RETURN(auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
+                                                       manifest->shards, cancellation));
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                             index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
-                                                          manifest->shards, cancellation));
+  segment.keys = std::move(keys);
   manifest->segments.push_back(std::move(segment));
   return absl::OkStatus();
 }

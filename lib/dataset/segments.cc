@@ -31,12 +31,15 @@ Manifest Part(const Manifest& manifest, size_t first, size_t count) {
   return part;
 }
 
+constexpr std::string_view kStage = "joining the segments";
+
 absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, const Manifest& part,
-                        IndexWriter& writer) {
+                        const Cancellation* cancellation, IndexWriter& writer) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader, IndexReader::Open(file_system, directory, part));
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll());
   size_t shard = 0;
   SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     for (; shard < block.shard; ++shard) writer.EndShard();
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
     return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
@@ -46,8 +49,9 @@ absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, c
 }
 
 absl::Status AddShards(FileSystem& file_system, const std::string& directory, const Manifest& part,
-                       IndexWriter& writer) {
+                       const Cancellation* cancellation, IndexWriter& writer) {
   for (const ManifestShard& shard : part.shards) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     Schema schema;
     SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
                               ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
@@ -95,12 +99,13 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, co
 }
 
 absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, const std::string& directory,
-                                                       const Manifest& part, const std::string& name) {
+                                                       const Manifest& part, const std::string& name,
+                                                       const Cancellation* cancellation) {
   if (!part.schema.key_column()) return std::optional<TableReference>();
   absl::StatusOr<format::TableTail> tail;
   for (const bool of_segments : {true, false}) {
     auto inputs = KeyInputs(file_system, directory, part, of_segments);
-    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), nullptr)
+    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), cancellation)
                        : absl::StatusOr<format::TableTail>(inputs.status());
     if (!absl::IsDataLoss(tail.status()) && !absl::IsNotFound(tail.status())) break;
   }
@@ -111,26 +116,28 @@ absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, 
 }  // namespace
 
 absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,
-                          Manifest* manifest) {
+                          const Cancellation* cancellation, Manifest* manifest) {
   const Manifest part = Part(*manifest, first, count);
   const std::string name = FreeName(*manifest, kIndexName);
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<IndexWriter> writer, IndexWriter::Create(file_system, directory));
-  const absl::Status joined = AddIndexes(file_system, directory, part, *writer);
+  const absl::Status joined = AddIndexes(file_system, directory, part, cancellation, *writer);
   if (!joined.ok()) {
     if (!absl::IsDataLoss(joined) && !absl::IsNotFound(joined)) return joined;
     SHARDKIT_RETURN_IF_ERROR(writer->Abort());
     SHARDKIT_ASSIGN_OR_RETURN(writer, IndexWriter::Create(file_system, directory));
-    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, part, *writer));
+    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, part, cancellation, *writer));
   }
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(name, part.shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, JoinKeys(file_system, directory, part, FreeName(*manifest, kKeyTableName)));
+  SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
+                            JoinKeys(file_system, directory, part, FreeName(*manifest, kKeyTableName), cancellation));
   const auto begin = manifest->segments.begin() + static_cast<std::ptrdiff_t>(first);
   manifest->segments.erase(begin + 1, begin + static_cast<std::ptrdiff_t>(count));
   manifest->segments[first] = std::move(segment);
   return absl::OkStatus();
 }
 
-absl::Status LimitSegments(FileSystem& file_system, const std::string& directory, Manifest* manifest) {
+absl::Status LimitSegments(FileSystem& file_system, const std::string& directory, const Cancellation* cancellation,
+                           Manifest* manifest) {
   while (manifest->segments.size() > kMostSegments) {
     const std::vector<Segment>& segments = manifest->segments;
     size_t best = 0;
@@ -141,7 +148,7 @@ absl::Status LimitSegments(FileSystem& file_system, const std::string& directory
       fewest = samples;
       best = i;
     }
-    SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, best, 2, manifest));
+    SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, best, 2, cancellation, manifest));
   }
   return absl::OkStatus();
 }

@@ -173,6 +173,76 @@ TEST_F(AppendTest, WhereAnIndexIsDamagedJoiningReadsTheShards) {
   }
 }
 
+TEST_F(AppendTest, KeysAreFoundInEverySegmentAndAfterJoining) {
+  // Each sample's key, and one that none has.
+  const auto expect_keys = [&](const DatasetReader& dataset, size_t count) {
+    BlockBuffer buffer;
+    for (size_t i = 0; i < 40; ++i) {
+      const auto found = dataset.FindKey(Samples(i, i + 1)[0].key, &buffer);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(*found, i < count ? std::optional<uint64_t>(i) : std::nullopt) << i;
+    }
+    EXPECT_EQ(dataset.key_problem(), "");
+  };
+  const auto open = [&] { return *DatasetReader::Open(*files_, "/data"); };
+  Append(20, 24);
+  Append(24, 35);
+  ASSERT_EQ(Listed().segments.size(), 3u);
+  expect_keys(*open(), 35);
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  expect_keys(*open(), 35);
+}
+
+TEST_F(AppendTest, WhereAKeyTableIsDamagedJoiningReadsThoseOfTheShards) {
+  Append(20, 30);
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  const std::string whole = ReadAll(*files_, JoinPath("/data", Listed().segments[0].keys->name));
+  for (const bool missing : {false, true}) {
+    files_ = NewMemoryFileSystem();
+    SetUp();
+    Append(20, 30);
+    const std::string path = JoinPath("/data", Listed().segments[1].keys->name);
+    std::string bytes = ReadAll(*files_, path);
+    bytes[20] ^= 1;  // in a page, so that only merging finds it
+    if (missing) {
+      ASSERT_TRUE(files_->RemoveFile(path).ok());
+    } else {
+      WriteFile(*files_, path, bytes);
+    }
+    ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+    EXPECT_EQ(ReadAll(*files_, JoinPath("/data", Listed().segments[0].keys->name)), whole) << missing;
+    ExpectSamples(30);
+  }
+}
+
+TEST_F(AppendTest, ACancelledJoinOrRebuildLeavesTheDatasetAsItWas) {
+  for (const auto change : {&CompactDataset, &RebuildIndex}) {
+    bool finished = false;
+    size_t cancelled = 0;
+    for (size_t number = 1; !finished; ++number) {
+      files_ = NewMemoryFileSystem();
+      SetUp();
+      Append(20, 30);
+      const Tree tree = ReadTree(*files_, "/data");
+      Cancellation cancellation;
+      size_t calls = 0;
+      ForwardingFileSystem cancelling(*files_,
+                                      [&](std::string path) {
+                                        if (++calls == number) cancellation.Cancel();
+                                        return path;
+                                      },
+                                      {});
+      const absl::Status status = change(cancelling, "/data", &cancellation).status();
+      finished = calls < number;
+      if (status.ok()) continue;
+      ASSERT_TRUE(absl::IsCancelled(status)) << number << ": " << status;
+      EXPECT_TRUE(ReadTree(*files_, "/data") == tree) << number << Describe(ReadTree(*files_, "/data"));
+      ++cancelled;
+    }
+    EXPECT_GE(cancelled, 5u);
+  }
+}
+
 TEST_F(AppendTest, NewColumnsAreNullable) {
   static const Column late = {.name = "late", .type = Type::kBytes};
   const auto schema = MakeSchema({KeyColumn(), ImageColumn(), late});
