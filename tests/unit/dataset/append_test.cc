@@ -1,4 +1,6 @@
 // Appending to a dataset, and joining its segments.
+#include <cstring>
+
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "support/counting_filesystem.h"
@@ -277,6 +279,35 @@ TEST_F(AppendTest, NewColumnsAreNullable) {
   const Tree tree = ReadTree(*files_, "/data");
   EXPECT_TRUE(absl::IsInvalidArgument(write(MakeSchema({{.name = "key", .type = Type::kI32}}), sample)));
   EXPECT_TRUE(ReadTree(*files_, "/data") == tree);
+}
+
+TEST_F(AppendTest, NothingIsReadOfAShardThatHasNoneOfTheColumns) {
+  static const Column late = {.name = "late", .type = Type::kBytes};
+  auto writer = DatasetWriter::Create(*files_, "/data", MakeSchema({KeyColumn(), ImageColumn(), late}), Appending());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  OwnedSample sample = Samples(20, 21)[0];
+  std::erase_if(sample.fields, [](const auto& field) { return field.first->name != "image"; });
+  sample.fields.emplace_back(&late, "value");
+  ASSERT_TRUE((*writer)->Append(sample.View()).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  // No block of the first shard can be read any more.
+  std::string shard = ReadAll(*files_, "/data/00000000.shard");
+  const auto first = ShardReader::Open(*files_, "/data/00000000.shard");
+  ASSERT_TRUE(first.ok()) << first.status();
+  for (const BlockInfo& block : (*first)->blocks()) std::memset(shard.data() + block.offset, 'x', block.length);
+  WriteFile(*files_, "/data/00000000.shard", shard);
+  for (const bool readable : {false, true}) {
+    const std::vector<std::string> columns = {readable ? "late" : "image"};
+    const auto dataset = DatasetReader::Open(*files_, "/data", {{}, columns});
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    const auto scanner = (*dataset)->Scan({.threads = 1});
+    ASSERT_TRUE(scanner.ok()) << scanner.status();
+    const auto block = (*scanner)->Next();
+    EXPECT_EQ(block.ok(), readable) << block.status();
+    if (!readable || !block.ok()) continue;
+    EXPECT_EQ((*block)->view().sample_count(), 4u);
+    EXPECT_EQ((*block)->view().column(0).value(0), std::nullopt);
+  }
 }
 
 TEST_F(AppendTest, WhatIsNotFinishedLeavesTheDatasetAsItWas) {
