@@ -4,6 +4,7 @@
 
 #include <array>
 #include <new>
+#include <type_traits>
 
 #include "base/hash.h"
 #include "base/status_macros.h"
@@ -20,36 +21,25 @@ std::string HexOfNumber(T number) {
   return internal::ToHexDigits(bytes, sizeof(T));
 }
 
-struct FreeState {
-  void operator()(XXH32_state_t* state) const { XXH32_freeState(state); }
-  void operator()(XXH64_state_t* state) const { XXH64_freeState(state); }
-};
-
-class XxHash32 : public NamedHash {
+template <auto kCreate, auto kFree, auto kReset, auto kUpdate, auto kDigest>
+class SeededXxHash : public NamedHash {
  public:
-  XxHash32() : state_(XXH32_createState()) {
+  SeededXxHash() : state_(kCreate()) {
     if (!state_) throw std::bad_alloc();
-    XXH32_reset(state_.get(), 0);
+    kReset(state_.get(), 0);
   }
-  void Update(std::string_view bytes) override { XXH32_update(state_.get(), bytes.data(), bytes.size()); }
-  std::string HexDigest() override { return HexOfNumber<uint32_t>(XXH32_digest(state_.get())); }
+  void Update(std::string_view bytes) override { kUpdate(state_.get(), bytes.data(), bytes.size()); }
+  std::string HexDigest() override { return HexOfNumber(kDigest(state_.get())); }
 
  private:
-  std::unique_ptr<XXH32_state_t, FreeState> state_;
+  struct Free {
+    void operator()(auto* state) const { kFree(state); }
+  };
+  std::unique_ptr<std::remove_pointer_t<decltype(kCreate())>, Free> state_;
 };
 
-class XxHash64 : public NamedHash {
- public:
-  XxHash64() : state_(XXH64_createState()) {
-    if (!state_) throw std::bad_alloc();
-    XXH64_reset(state_.get(), 0);
-  }
-  void Update(std::string_view bytes) override { XXH64_update(state_.get(), bytes.data(), bytes.size()); }
-  std::string HexDigest() override { return HexOfNumber<uint64_t>(XXH64_digest(state_.get())); }
-
- private:
-  std::unique_ptr<XXH64_state_t, FreeState> state_;
-};
+using XxHash32 = SeededXxHash<XXH32_createState, XXH32_freeState, XXH32_reset, XXH32_update, XXH32_digest>;
+using XxHash64 = SeededXxHash<XXH64_createState, XXH64_freeState, XXH64_reset, XXH64_update, XXH64_digest>;
 
 class XxHash3 : public NamedHash {
  public:

@@ -219,7 +219,7 @@ class NativeDatasetWriter final : public DatasetJob {
       SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation),
                                                                 appended, options_.cancellation));
       manifest_.segments.push_back(std::move(segment));
-      SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, &manifest_));
+      SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
       SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system_, directory_, &manifest_));
     }
     return update()->Publish(manifest_);

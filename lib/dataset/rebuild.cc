@@ -1,6 +1,7 @@
 // Making manifest and index of a directory again, and merging datasets.
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -40,9 +41,10 @@ absl::Status CheckParts(FileSystem& file_system, const std::vector<std::string>&
 }
 
 // Nobody may list a hash anew that a shard had before: the shard could be another by now.
-absl::Status CheckSha256(FileSystem& file_system, const std::string& path, const Sha256& listed) {
+absl::Status CheckSha256(FileSystem& file_system, const std::string& path, const Sha256& listed,
+                         const std::function<absl::Status()>& check) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
-  SHARDKIT_ASSIGN_OR_RETURN(const Sha256 found, FileSha256(*file, [] { return absl::OkStatus(); }));
+  SHARDKIT_ASSIGN_OR_RETURN(const Sha256 found, FileSha256(*file, check));
   if (found == listed) return absl::OkStatus();
   return DataLoss(path, ": sha256 is ", ToHex(found), ", but ", kManifestName, " lists ", ToHex(listed),
                   ": not the file that was published; copy it again. If it is to stay, remove ", kManifestName,
@@ -55,7 +57,8 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
 }
 
 // RebuildIndex with the lock.
-absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& directory,
+                                 const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system.List(directory));
   std::vector<ManifestShard> shards;  // names, and what only a manifest says
   const absl::StatusOr<ManifestText> text = ReadManifestText(file_system, directory);
@@ -81,9 +84,11 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     if (generation != UINT64_MAX && entry.name != StrCat(kManifestName, ".tmp")) continue;
     SHARDKIT_RETURN_IF_ERROR(RemoveIfThere(file_system, JoinPath(directory, entry.name)));
   }
+  const auto check = [&] { return cancellation ? cancellation->Check("indexing shards") : absl::OkStatus(); };
   ShardCollector collector(file_system, directory);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   for (const ManifestShard& shard : shards) {
+    SHARDKIT_RETURN_IF_ERROR(check());
     const std::string path = JoinPath(directory, shard.name);
     const absl::Status status = collector.Add(shard.name, shard.sha256);
     if (absl::IsNotFound(status)) {
@@ -91,12 +96,12 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
                       directory, " -o OUT keeps the others");
     }
     SHARDKIT_RETURN_IF_ERROR(status);
-    if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256));
+    if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256, check));
   }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
   // Where only a list is lost, the generation that had it is known.
   const uint64_t generation = text.ok() && !old.ok() ? text->summary.generation + 1 : 1;
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, nullptr, generation));
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, cancellation, generation));
   const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system, directory, manifests));
   return manifest;
@@ -104,7 +109,8 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
 
 }  // namespace
 
-absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
+                                      const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const bool unfinished, HasJournal(file_system, directory));
   if (unfinished) {
     return FailedPrecondition(directory, ": an unfinished job lies there; finish it with pack --resume first");
@@ -116,13 +122,14 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   });
   if (!something) return DescribeNoDataset(file_system, directory);
   SHARDKIT_ASSIGN_OR_RETURN(const auto lock, LockDirectory(file_system, directory));
-  auto manifest = Rebuild(file_system, directory);
+  auto manifest = Rebuild(file_system, directory, cancellation);
   const absl::Status unlocked = RemoveIfThere(file_system, JoinPath(directory, kLockName));
   if (manifest.ok()) SHARDKIT_RETURN_IF_ERROR(unlocked);
   return manifest;
 }
 
-absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory,
+                                        const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
   Manifest manifest = update->before();
   if (manifest.segments.size() < 2) {
@@ -130,7 +137,7 @@ absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::stri
     return manifest;
   }
   ++manifest.generation;
-  SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, 0, manifest.segments.size(), &manifest));
+  SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, 0, manifest.segments.size(), cancellation, &manifest));
   SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, directory, &manifest));
   SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
   return manifest;

@@ -32,12 +32,15 @@ Manifest Part(const Manifest& manifest, size_t first, size_t count) {
   return part;
 }
 
+constexpr std::string_view kStage = "joining the segments";
+
 absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, const Manifest& part,
-                        IndexWriter& writer) {
+                        const Cancellation* cancellation, IndexWriter& writer) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader, IndexReader::Open(file_system, directory, part.schema, part.segments));
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(part.shards));
   size_t shard = 0;
   SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     for (; shard < block.shard; ++shard) writer.EndShard();
     SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
     return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
@@ -47,8 +50,9 @@ absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, c
 }
 
 absl::Status AddShards(FileSystem& file_system, const std::string& directory, const Manifest& part,
-                       IndexWriter& writer) {
+                       const Cancellation* cancellation, IndexWriter& writer) {
   for (const ManifestShard& shard : part.shards) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     Schema schema;
     SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
                               ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
@@ -96,12 +100,13 @@ absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, co
 }
 
 absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, const std::string& directory,
-                                                       const Manifest& part, const std::string& name) {
+                                                       const Manifest& part, const std::string& name,
+                                                       const Cancellation* cancellation) {
   if (!part.schema.key_column()) return std::optional<TableReference>();
   absl::StatusOr<format::TableTail> tail;
   for (const bool of_segments : {true, false}) {
     auto inputs = KeyInputs(file_system, directory, part, of_segments);
-    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), nullptr)
+    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), cancellation)
                        : absl::StatusOr<format::TableTail>(inputs.status());
     if (!absl::IsDataLoss(tail.status()) && !absl::IsNotFound(tail.status())) break;
   }
@@ -154,10 +159,12 @@ absl::Status FinishOneSegment(FileSystem& file_system, const std::string& direct
                               Manifest* manifest, const Cancellation* cancellation) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
+  // The keys first: a cancellation leaves no file then.
+  SHARDKIT_ASSIGN_OR_RETURN(
+      auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation), manifest->shards, cancellation));
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                             index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
-                                                          manifest->shards, cancellation));
+  segment.keys = std::move(keys);
   manifest->segments.push_back(std::move(segment));
   return UpdateShardLists(file_system, directory, manifest);
 }
@@ -177,26 +184,28 @@ absl::Status UpdateShardLists(FileSystem& file_system, const std::string& direct
 }
 
 absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,
-                          Manifest* manifest) {
+                          const Cancellation* cancellation, Manifest* manifest) {
   const Manifest part = Part(*manifest, first, count);
   const std::string name = FreeName(*manifest, kIndexName);
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<IndexWriter> writer, IndexWriter::Create(file_system, directory));
-  const absl::Status joined = AddIndexes(file_system, directory, part, *writer);
+  const absl::Status joined = AddIndexes(file_system, directory, part, cancellation, *writer);
   if (!joined.ok()) {
     if (!absl::IsDataLoss(joined) && !absl::IsNotFound(joined)) return joined;
     SHARDKIT_RETURN_IF_ERROR(writer->Abort());
     SHARDKIT_ASSIGN_OR_RETURN(writer, IndexWriter::Create(file_system, directory));
-    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, part, *writer));
+    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, part, cancellation, *writer));
   }
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(name, part.shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, JoinKeys(file_system, directory, part, FreeName(*manifest, kKeyTableName)));
+  SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
+                            JoinKeys(file_system, directory, part, FreeName(*manifest, kKeyTableName), cancellation));
   const auto begin = manifest->segments.begin() + static_cast<std::ptrdiff_t>(first);
   manifest->segments.erase(begin + 1, begin + static_cast<std::ptrdiff_t>(count));
   manifest->segments[first] = std::move(segment);
   return absl::OkStatus();
 }
 
-absl::Status LimitSegments(FileSystem& file_system, const std::string& directory, Manifest* manifest) {
+absl::Status LimitSegments(FileSystem& file_system, const std::string& directory, const Cancellation* cancellation,
+                           Manifest* manifest) {
   while (manifest->segments.size() > kMostSegments) {
     const std::vector<Segment>& segments = manifest->segments;
     size_t best = 0;
@@ -207,7 +216,7 @@ absl::Status LimitSegments(FileSystem& file_system, const std::string& directory
       fewest = samples;
       best = i;
     }
-    SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, best, 2, manifest));
+    SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, best, 2, cancellation, manifest));
   }
   return absl::OkStatus();
 }

@@ -58,8 +58,13 @@ absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema&
 absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage) const {
   BlockView read;
   BlockDamage found;  // by columns of the shard
-  SHARDKIT_RETURN_IF_ERROR(damage == nullptr ? reader->ReadBlock(block, wanted, buffer, &read)
-                                             : reader->SalvageBlock(block, wanted, buffer, &read, &found));
+  if (std::ranges::all_of(columns, [](size_t column) { return column == kMissing; })) {
+    const BlockInfo& place = reader->blocks()[block];
+    BlockAssembler::Reset(&read, place.first_sample, place.sample_count, 0);
+  } else {
+    SHARDKIT_RETURN_IF_ERROR(damage == nullptr ? reader->ReadBlock(block, wanted, buffer, &read)
+                                               : reader->SalvageBlock(block, wanted, buffer, &read, &found));
+  }
   BlockAssembler::Reset(view, read.first_sample(), read.sample_count(), columns.size());
   if (damage != nullptr) {
     *damage = {};
@@ -126,8 +131,6 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(const Placed
     open->columns.push_back(position.value_or(CachedShard::kMissing));
     if (position) open->wanted.push_back(*position);
   }
-  // An empty list would mean every column. A shard without any of the wanted columns reads column 0 instead.
-  if (open->wanted.empty()) open->wanted.push_back(0);
   if (all_columns_) open->wanted.clear();
   return open;
 }

@@ -25,7 +25,7 @@ struct CachedShard {
   ReadOptions options;                     // of `file`
   // For each column that is read from the dataset: its position in the shard's schema, or kMissing.
   std::vector<size_t> columns;
-  // The positions that are not missing, for ReadBlock.
+  // The positions that are not missing, for ReadBlock; empty also when all columns are wanted.
   std::vector<size_t> wanted;
 
   static constexpr size_t kMissing = SIZE_MAX;
@@ -35,7 +35,8 @@ struct CachedShard {
   absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
                            std::span<std::string_view> values) const;
 
-  // Reads a block into *buffer; *view has the dataset's columns. With `damage`, works like ShardReader::SalvageBlock.
+  // Reads a block into *buffer; *view has the dataset's columns. Reads nothing if the shard has
+  // none of them. With `damage`, works like ShardReader::SalvageBlock.
   absl::Status ReadBlock(size_t block, BlockBuffer* buffer, BlockView* view, BlockDamage* damage = nullptr) const;
 };
 

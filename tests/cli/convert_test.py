@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import tarfile
 import time
@@ -24,6 +25,17 @@ class ConvertTest(CliTest):
         self.assertEqual(self.dataset("back"), self.dataset("out"))
         self.shardctl("unpack", "back", "-o", "files")
         self.assertEqual(self.tree("files"), self.tree("in"))
+
+    def test_an_absent_value_of_an_unknown_type_becomes_an_empty_one(self):
+        os.makedirs(self.path("later"))
+        shutil.copy(os.path.join(support.ROOT, "format-spec", "golden", "valid", "unknown-type.shard"), self.path("later"))
+        self.shardctl("index", "later")
+        columns = ["--columns", "key,fixed"]
+        self.assertIn("--lossy stores an empty one", self.convert("later", "mds", "mds", *columns, code=2).stderr)
+        self.assertFalse(os.path.exists(self.path("mds")))
+        self.convert("later", "mds", "mds", *columns, "--lossy")
+        value = lambda dataset, sample: self.shardctl("cat", dataset, "--sample", sample, "-c", "fixed").out
+        self.assertEqual([value("mds", sample) for sample in "012"], [value("later", "0"), b"", value("later", "2")])
 
     def test_sa1b_through_all(self):
         self.small_sa1b(count=5)

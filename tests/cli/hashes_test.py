@@ -39,6 +39,7 @@ class HashesTest(CliTest):
         self.refused("ls", dataset, "--values-xxh3")
         self.refused("inspect", dataset, "--sample", "1")
         self.refused("bench", dataset)
+        self.refused("plan", dataset, "--label", "txt")
         self.assertRegex(self.shardctl("validate", dataset, code=1).stderr, self.message)
 
     def damage(self, name):

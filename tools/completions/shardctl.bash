@@ -16,7 +16,8 @@ _shardctl_options() {
                    --encoding --no-index --jobs --partition --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
-                --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label --json --help" ;;
+                --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
+                --no-verify-hashes --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
                 --simulate-step --cold --memory --threads --read-threads --io --max-decompression

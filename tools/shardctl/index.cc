@@ -79,11 +79,13 @@ absl::StatusOr<Target> FindTars(const std::string& path) {
   return Target{.tars = *std::move(tars)};
 }
 
+void PrintInterrupted() { PrintError("shardctl: interrupted; nothing was left behind"); }
+
 int Merge(const std::vector<std::string>& parts, const std::string& output, bool json) {
   const absl::StatusOr<shardkit::Manifest> manifest =
       shardkit::MergeDatasets(*shardkit::PosixFileSystem(), parts, output, CancelOnSignal());
   if (absl::IsCancelled(manifest.status())) {
-    PrintError("shardctl: interrupted; nothing was left behind");
+    PrintInterrupted();
     return kExitEnvironment;
   }
   if (!manifest.ok()) return FailWriting(manifest.status());
@@ -98,7 +100,8 @@ int Merge(const std::vector<std::string>& parts, const std::string& output, bool
 }
 
 absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
-  const absl::StatusOr<shardkit::Manifest> manifest = shardkit::RebuildIndex(*shardkit::PosixFileSystem(), path);
+  const absl::StatusOr<shardkit::Manifest> manifest =
+      shardkit::RebuildIndex(*shardkit::PosixFileSystem(), path, CancelOnSignal());
   if (!manifest.ok()) return manifest.status();
   datasets->push_back(ManifestJson(path, *manifest));
   if (!json) Stdout().Write("indexed " + ManifestText(path, *manifest));
@@ -109,7 +112,13 @@ int Compact(const std::vector<std::string>& paths, bool json) {
   Json datasets = Json::array();
   int code = kExitSuccess;
   for (const std::string& path : paths) {
-    const absl::StatusOr<shardkit::Manifest> manifest = shardkit::CompactDataset(*shardkit::PosixFileSystem(), path);
+    const absl::StatusOr<shardkit::Manifest> manifest =
+        shardkit::CompactDataset(*shardkit::PosixFileSystem(), path, CancelOnSignal());
+    if (absl::IsCancelled(manifest.status())) {
+      PrintInterrupted();
+      code = kExitEnvironment;
+      break;
+    }
     if (!manifest.ok()) {
       code = std::max(code, Fail(manifest.status()));
       continue;
@@ -133,7 +142,7 @@ int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
   const auto note = [&](const absl::Status& status) {
     if (status.ok()) return true;
     if (absl::IsCancelled(status)) {
-      PrintError("shardctl: interrupted; nothing was left behind");
+      PrintInterrupted();
       code = kExitEnvironment;
       return false;
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "command_line.h"
+#include "dataset_access.h"
 #include "json.h"
 #include "numbers.h"
 #include "order_options.h"
@@ -23,6 +24,7 @@ struct Arguments {
   uint64_t steps = UINT64_MAX;
   std::optional<std::string> cursor;
   std::optional<std::string> label;
+  HashOption hashes;
   bool json = false;
 };
 
@@ -204,6 +206,7 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
   line.Text("--cursor", "JSON", &arguments->cursor, "begin where this cursor stands, and in its epoch");
   line.Text("--label", "COL", &arguments->label,
             "say also how far equal values of this column stand in clumps (reads the column)");
+  arguments->hashes.AddTo(&line);
   line.Flag("--json", &arguments->json, "print one JSON document");
   line.Notes(
       "Nothing but manifests and block directories is read, except with --label. Steps are numbered from the start\n"
@@ -231,7 +234,8 @@ int RunPlan(int argc, char** argv) {
   if (!plan.ok()) return Fail(plan.status());
   const absl::StatusOr<Range> range = ChooseRange(**plan, arguments);
   if (!range.ok()) return Fail(range.status());
-  const absl::StatusOr<PlanScores> scores = ScorePlan(**plan, range->cursor.epoch, arguments.paths, arguments.label);
+  const absl::StatusOr<PlanScores> scores =
+      ScorePlan(**plan, range->cursor.epoch, arguments.paths, arguments.label, arguments.hashes.verify());
   if (!scores.ok()) return Fail(scores.status());
   PlanPrinter printer(**plan, arguments, *range, *scores);
   if (arguments.json) {

@@ -14,18 +14,19 @@ namespace {
 constexpr uint64_t kMostScored = 4'000'000;
 constexpr uint64_t kAbsent = 0x6162'7365'6e74;  // stands for an absent value
 
-absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::string& path, const std::string& label) {
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::string& path, const std::string& label,
+                                                                    bool verify_hashes) {
   const auto dataset = OpenDataset(path);
   if (!dataset.ok()) return dataset.status();
   if (const absl::StatusOr<size_t> column = (*dataset)->FindColumn(label); !column.ok()) {
     return column.status();
   }
-  return OpenDataset(path, {}, {label});
+  return OpenDataset(path, {.verify_listed_hashes = verify_hashes}, {label});
 }
 
 // Hashes of the samples' labels, in the order of `ordinals`. Ordinals count through all datasets.
 absl::StatusOr<std::vector<uint64_t>> ReadLabels(const std::vector<std::string>& paths, const std::string& label,
-                                                 const std::vector<uint64_t>& ordinals) {
+                                                 const std::vector<uint64_t>& ordinals, bool verify_hashes) {
   std::vector<size_t> by_ordinal(ordinals.size());
   std::iota(by_ordinal.begin(), by_ordinal.end(), size_t{0});
   std::ranges::sort(by_ordinal, {}, [&](size_t i) { return ordinals[i]; });
@@ -33,7 +34,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadLabels(const std::vector<std::string>&
   auto next = by_ordinal.begin();
   uint64_t first = 0;  // the ordinal of the dataset's first sample
   for (const std::string& path : paths) {
-    const auto dataset = OpenLabels(path, label);
+    const auto dataset = OpenLabels(path, label, verify_hashes);
     if (!dataset.ok()) return dataset.status();
     const auto scanner = (*dataset)->Scan({.threads = 2});
     if (!scanner.ok()) return scanner.status();
@@ -58,7 +59,7 @@ uint64_t Mean(uint64_t bytes, uint64_t samples) { return samples == 0 ? 1 : std:
 }  // namespace
 
 absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch, const std::vector<std::string>& paths,
-                                     const std::optional<std::string>& label) {
+                                     const std::optional<std::string>& label, bool verify_hashes) {
   std::vector<uint64_t> shard_sizes;
   for (const std::string& path : paths) {
     const auto dataset = OpenDataset(path);
@@ -84,7 +85,7 @@ absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
   if (!label.has_value()) return scores;
   std::vector<uint64_t> both = order;
   both.insert(both.end(), reservoir.begin(), reservoir.end());
-  const absl::StatusOr<std::vector<uint64_t>> labels = ReadLabels(paths, *label, both);
+  const absl::StatusOr<std::vector<uint64_t>> labels = ReadLabels(paths, *label, both, verify_hashes);
   if (!labels.ok()) return labels.status();
   const std::span<const uint64_t> all(*labels);
   scores.clumping = shardkit::LabelClumping(all.first(order.size()));

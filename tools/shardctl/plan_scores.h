@@ -20,9 +20,10 @@ struct PlanScores {
   std::optional<double> webdataset_clumping;
 };
 
-// `paths` are the plan's datasets. Reads their manifests and the column `label`, if given. OutOfRange when a dataset
+// `paths` are the plan's datasets. Reads their manifests and the column `label`, if given, comparing the hashes that an
+// index lists for whole files with `verify_hashes`. OutOfRange when a dataset
 // has no such column.
 absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch, const std::vector<std::string>& paths,
-                                     const std::optional<std::string>& label);
+                                     const std::optional<std::string>& label, bool verify_hashes);
 
 }  // namespace shardctl

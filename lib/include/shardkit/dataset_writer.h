@@ -136,13 +136,17 @@ class DatasetWriter {
 // readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists.
 // The listed ones are kept; to compare them, those shards are read as a whole. Gives one segment. Where the readable
 // manifest says the same with one segment, its files are made again; else this is the next generation. Unavailable when
-// another writer uses the directory.
-absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory);
+// another writer uses the directory; Cancelled when `cancellation`, which may be null, asks for it. After any error the
+// dataset is as it was.
+absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
+                                      const Cancellation* cancellation = nullptr);
 
 // Makes the segments of a dataset one, in its next generation, from their indexes: shards are read only where an index
 // is damaged. Does nothing when there is one segment, or no index. NotFound when there is no dataset; Unavailable when
-// another writer uses it; FailedPrecondition when a job has not finished it; Aborted as in DatasetWriter::Finish.
-absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory);
+// another writer uses it; FailedPrecondition when a job has not finished it; Aborted as in DatasetWriter::Finish;
+// Cancelled when `cancellation`, which may be null, asks for it. After any error the dataset is as it was.
+absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory,
+                                        const Cancellation* cancellation = nullptr);
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
 // work. Each keeps the SHA-256 that its part lists. InvalidArgument when the schemas of the parts do not fit together,

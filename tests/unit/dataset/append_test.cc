@@ -1,4 +1,6 @@
 // Appending to a dataset, and joining its segments.
+#include <cstring>
+
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "support/counting_filesystem.h"
@@ -173,6 +175,76 @@ TEST_F(AppendTest, WhereAnIndexIsDamagedJoiningReadsTheShards) {
   }
 }
 
+TEST_F(AppendTest, KeysAreFoundInEverySegmentAndAfterJoining) {
+  // Each sample's key, and one that none has.
+  const auto expect_keys = [&](const DatasetReader& dataset, size_t count) {
+    BlockBuffer buffer;
+    for (size_t i = 0; i < 40; ++i) {
+      const auto found = dataset.FindKey(Samples(i, i + 1)[0].key, &buffer);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(*found, i < count ? std::optional<uint64_t>(i) : std::nullopt) << i;
+    }
+    EXPECT_EQ(dataset.key_problem(), "");
+  };
+  const auto open = [&] { return *DatasetReader::Open(*files_, "/data"); };
+  Append(20, 24);
+  Append(24, 35);
+  ASSERT_EQ(Listed().segments.size(), 3u);
+  expect_keys(*open(), 35);
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  expect_keys(*open(), 35);
+}
+
+TEST_F(AppendTest, WhereAKeyTableIsDamagedJoiningReadsThoseOfTheShards) {
+  Append(20, 30);
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  const std::string whole = ReadAll(*files_, JoinPath("/data", Listed().segments[0].keys->name));
+  for (const bool missing : {false, true}) {
+    files_ = NewMemoryFileSystem();
+    SetUp();
+    Append(20, 30);
+    const std::string path = JoinPath("/data", Listed().segments[1].keys->name);
+    std::string bytes = ReadAll(*files_, path);
+    bytes[20] ^= 1;  // in a page, so that only merging finds it
+    if (missing) {
+      ASSERT_TRUE(files_->RemoveFile(path).ok());
+    } else {
+      WriteFile(*files_, path, bytes);
+    }
+    ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+    EXPECT_EQ(ReadAll(*files_, JoinPath("/data", Listed().segments[0].keys->name)), whole) << missing;
+    ExpectSamples(30);
+  }
+}
+
+TEST_F(AppendTest, ACancelledJoinOrRebuildLeavesTheDatasetAsItWas) {
+  for (const auto change : {&CompactDataset, &RebuildIndex}) {
+    bool finished = false;
+    size_t cancelled = 0;
+    for (size_t number = 1; !finished; ++number) {
+      files_ = NewMemoryFileSystem();
+      SetUp();
+      Append(20, 30);
+      const Tree tree = ReadTree(*files_, "/data");
+      Cancellation cancellation;
+      size_t calls = 0;
+      ForwardingFileSystem cancelling(*files_,
+                                      [&](std::string path) {
+                                        if (++calls == number) cancellation.Cancel();
+                                        return path;
+                                      },
+                                      {});
+      const absl::Status status = change(cancelling, "/data", &cancellation).status();
+      finished = calls < number;
+      if (status.ok()) continue;
+      ASSERT_TRUE(absl::IsCancelled(status)) << number << ": " << status;
+      EXPECT_TRUE(ReadTree(*files_, "/data") == tree) << number << Describe(ReadTree(*files_, "/data"));
+      ++cancelled;
+    }
+    EXPECT_GE(cancelled, 5u);
+  }
+}
+
 TEST_F(AppendTest, NewColumnsAreNullable) {
   static const Column late = {.name = "late", .type = Type::kBytes};
   const auto schema = MakeSchema({KeyColumn(), ImageColumn(), late});
@@ -207,6 +279,35 @@ TEST_F(AppendTest, NewColumnsAreNullable) {
   const Tree tree = ReadTree(*files_, "/data");
   EXPECT_TRUE(absl::IsInvalidArgument(write(MakeSchema({{.name = "key", .type = Type::kI32}}), sample)));
   EXPECT_TRUE(ReadTree(*files_, "/data") == tree);
+}
+
+TEST_F(AppendTest, NothingIsReadOfAShardThatHasNoneOfTheColumns) {
+  static const Column late = {.name = "late", .type = Type::kBytes};
+  auto writer = DatasetWriter::Create(*files_, "/data", MakeSchema({KeyColumn(), ImageColumn(), late}), Appending());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  OwnedSample sample = Samples(20, 21)[0];
+  std::erase_if(sample.fields, [](const auto& field) { return field.first->name != "image"; });
+  sample.fields.emplace_back(&late, "value");
+  ASSERT_TRUE((*writer)->Append(sample.View()).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  // No block of the first shard can be read any more.
+  std::string shard = ReadAll(*files_, "/data/00000000.shard");
+  const auto first = ShardReader::Open(*files_, "/data/00000000.shard");
+  ASSERT_TRUE(first.ok()) << first.status();
+  for (const BlockInfo& block : (*first)->blocks()) std::memset(shard.data() + block.offset, 'x', block.length);
+  WriteFile(*files_, "/data/00000000.shard", shard);
+  for (const bool readable : {false, true}) {
+    const std::vector<std::string> columns = {readable ? "late" : "image"};
+    const auto dataset = DatasetReader::Open(*files_, "/data", {{}, columns});
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    const auto scanner = (*dataset)->Scan({.threads = 1});
+    ASSERT_TRUE(scanner.ok()) << scanner.status();
+    const auto block = (*scanner)->Next();
+    EXPECT_EQ(block.ok(), readable) << block.status();
+    if (!readable || !block.ok()) continue;
+    EXPECT_EQ((*block)->view().sample_count(), 4u);
+    EXPECT_EQ((*block)->view().column(0).value(0), std::nullopt);
+  }
 }
 
 TEST_F(AppendTest, WhatIsNotFinishedLeavesTheDatasetAsItWas) {
