@@ -23,16 +23,20 @@ class AnyDatasetReader : public DatasetReader {
  public:
   absl::Status Open(FileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
-    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+    // The manifest first: where there is one, nothing else has to be asked for.
+    absl::StatusOr<Manifest> manifest = ReadManifest(file_system, path);
+    if (!manifest.ok() && !absl::IsNotFound(manifest.status())) return manifest.status();
+    FileInfo info{FileType::kDirectory};
     std::string directory = path;
-    SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
+    if (!manifest.ok()) {
+      SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
+    }
     if (foreign_ != nullptr) {
       manifest_ = foreign_->manifest();
       index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
     } else if (info.type == FileType::kDirectory) {
-      absl::StatusOr<Manifest> manifest = ReadManifest(file_system, path);
-      if (absl::IsNotFound(manifest.status())) return DescribeNoDataset(file_system, path);
-      if (!manifest.ok()) return manifest.status();
+      if (!manifest.ok()) return DescribeNoDataset(file_system, path);
       manifest_ = *std::move(manifest);
       OpenIndex(file_system);
       if (!manifest_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, manifest_.segments);
@@ -56,12 +60,14 @@ class AnyDatasetReader : public DatasetReader {
       };
     } else {
       open = [this, &file_system, directory, read = ReadOptions(options)](size_t shard) {
-        return OpenNative(directory, shard,
-                          [&](const std::string& file) { return ShardReader::Open(file_system, file, read); });
+        return OpenNative(directory, shard, [&](const std::string& file, uint64_t size) {
+          return ShardReader::Open(file_system, file, read, size);
+        });
       };
       open_file = [this, &file_system, directory, mode = options.mode](size_t shard) {
-        return OpenNative(directory, shard,
-                          [&](const std::string& file) { return file_system.OpenForReading(file, mode); });
+        return OpenNative(directory, shard, [&](const std::string& file, uint64_t size) {
+          return file_system.OpenForReading(file, mode, size);
+        });
       };
     }
     shards_ = std::make_unique<ShardCache>(std::move(open), std::move(open_file), manifest_, columns_, options);
@@ -242,11 +248,11 @@ class AnyDatasetReader : public DatasetReader {
                                                      columns_[column].name, "\")")));
   }
 
-  // `open` gets the path of the shard's file.
+  // `open` gets the path of the shard's file and its size.
   template <typename Open>
-  auto OpenNative(const std::string& directory, size_t shard, const Open& open) const -> decltype(open("")) {
+  auto OpenNative(const std::string& directory, size_t shard, const Open& open) const -> decltype(open("", 0)) {
     const std::string path = JoinPath(directory, manifest_.shards[shard].name);
-    auto opened = open(path);
+    auto opened = open(path, manifest_.shards[shard].bytes);
     if (absl::IsNotFound(opened.status())) {
       return NotFound(path, ": shard ", shard, " of the manifest is missing; copy it again, or shardctl repair ",
                       directory, " -o OUT keeps the others");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
@@ -137,19 +138,24 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard)
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::GetForRecords(size_t shard) { return Find(shard, true); }
 
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Find(size_t shard, bool for_records) {
-  {
-    std::lock_guard lock(mutex_);
-    Slot& slot = slots_[shard];
-    if (slot.open && (for_records || slot.open->reader)) [[likely]] {
-      if (slot.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot.use);
-      return slot.open;
-    }
-  }
-  // Opened outside the lock: two threads may open the same shard at once, and one of the two readers is dropped.
-  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, for_records ? OpenFile(shard) : Open(shard));
-  std::lock_guard lock(mutex_);
   Slot& slot = slots_[shard];
-  if (slot.open && (for_records || slot.open->reader)) return slot.open;
+  std::unique_lock lock(mutex_);
+  const auto serves = [&] { return slot.open && (for_records || slot.open->reader); };
+  while (!serves() && slot.opening) opened_.wait(lock);
+  if (serves()) [[likely]] {
+    if (slot.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot.use);
+    return slot.open;
+  }
+  // Opened outside the lock, for other shards. After an error, or an exception, the next thread tries.
+  slot.opening = true;
+  const absl::Cleanup end = [&] {
+    if (!lock.owns_lock()) lock.lock();
+    slot.opening = false;
+    opened_.notify_all();
+  };
+  lock.unlock();
+  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, for_records ? OpenFile(shard) : Open(shard));
+  lock.lock();
   if (fallback_reason_.empty()) {
     fallback_reason_ = open->reader ? open->reader->fallback_reason() : open->file->fallback_reason();
   }

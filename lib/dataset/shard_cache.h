@@ -1,6 +1,7 @@
 // The open shards of a dataset, in limited number.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -75,8 +76,10 @@ class ShardCache {
   struct Slot {
     std::shared_ptr<const CachedShard> open;
     std::list<size_t>::iterator use;
+    bool opening = false;  // by one thread; the others wait for it
   };
   mutable std::mutex mutex_;
+  std::condition_variable opened_;
   std::vector<Slot> slots_;   // per shard
   std::list<size_t> in_use_;  // most recently used first
   std::string fallback_reason_;
