@@ -7,7 +7,7 @@
 
 #include "scan.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/filesystem.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "shardkit/sa1b.h"
 #include "timing.h"
 
@@ -18,59 +18,36 @@ namespace {
 
 std::atomic<uint64_t> touched = 0;
 
-class CountingFile : public RandomAccessFile {
+class CountingFile final : public ForwardingFile {
  public:
-  explicit CountingFile(std::unique_ptr<RandomAccessFile> file) : file_(std::move(file)) {}
+  using ForwardingFile::ForwardingFile;
 
-  const std::string& path() const override { return file_->path(); }
-  uint64_t size() const override { return file_->size(); }
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     touched += buffer.size();
-    return file_->ReadAt(offset, buffer);
+    return ForwardingFile::ReadAt(offset, buffer);
   }
   absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
     for (const ReadRequest& request : requests) touched += request.buffer.size();
-    return file_->ReadBatch(requests, depth);
+    return ForwardingFile::ReadBatch(requests, depth);
   }
-  uint64_t alignment() const override { return file_->alignment(); }
   // Announced bytes are read, too.
   void WillNeed(uint64_t offset, uint64_t length) const override {
     touched += length;
-    file_->WillNeed(offset, length);
+    ForwardingFile::WillNeed(offset, length);
   }
-  std::string fallback_reason() const override { return file_->fallback_reason(); }
-
- private:
-  const std::unique_ptr<RandomAccessFile> file_;
 };
 
-// Counts the reads of shards and passes everything else on. Refuses writes.
-class CountingFileSystem : public FileSystem {
+// Counts the reads of shards and passes everything else on.
+class CountingFileSystem final : public ForwardingFileSystem {
  public:
-  explicit CountingFileSystem(FileSystem& files) : files_(files) {}
+  using ForwardingFileSystem::ForwardingFileSystem;
 
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
-    auto file = files_.OpenForReading(path, mode);
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    auto file = ForwardingFileSystem::OpenForReading(path, mode, size);
     if (!file.ok() || !path.ends_with(".shard")) return file;
     return std::make_unique<CountingFile>(*std::move(file));
   }
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return files_.Stat(path, follow); }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return files_.List(path); }
-
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string&) override { return Refused(); }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string&) override { return Refused(); }
-  absl::Status Rename(const std::string&, const std::string&) override { return Refused(); }
-  absl::Status Link(const std::string&, const std::string&) override { return Refused(); }
-  absl::Status RemoveFile(const std::string&) override { return Refused(); }
-  absl::Status RemoveDirectory(const std::string&) override { return Refused(); }
-  absl::Status CreateDirectory(const std::string&) override { return Refused(); }
-  absl::Status SyncDirectory(const std::string&) override { return Refused(); }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string&) override { return Refused(); }
-
- private:
-  static absl::Status Refused() { return absl::PermissionDeniedError("projection_bench only reads"); }
-
-  FileSystem& files_;
 };
 
 }  // namespace

@@ -30,6 +30,8 @@ HEADER_LAYERS = {
     "cancellation.h": "base",
     "schema.h": "base",  # plain data that every layer uses
     "filesystem.h": "io",
+    "forwarding_filesystem.h": "io",
+    "latency_filesystem.h": "io",
     "image.h": "codec",
     "jpeg.h": "codec",
     "rle.h": "codec",

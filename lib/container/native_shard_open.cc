@@ -38,10 +38,11 @@ absl::StatusOr<std::string> ReadRange(const RandomAccessFile& file, uint64_t off
 
 absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(FileSystem& file_system,
                                                                            const std::string& path,
-                                                                           const ReadOptions& options) {
+                                                                           const ReadOptions& options,
+                                                                           std::optional<uint64_t> size) {
   std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
   reader->options_ = options;
-  SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, options.mode));
+  SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, options.mode, size));
   if (absl::Status status = reader->Initialise(); !status.ok()) {
     // Errors of the file itself name the path already.
     return absl::StartsWith(status.message(), ToAbsl(path)) ? status : Annotate(status, path);
@@ -50,13 +51,17 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(FileS
 }
 
 absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Open(FileSystem& file_system, const std::string& path,
-                                                               const ReadOptions& options) {
-  return NativeShardReader::Open(file_system, path, options);
+                                                               const ReadOptions& options,
+                                                               std::optional<uint64_t> size) {
+  return NativeShardReader::Open(file_system, path, options, size);
 }
 
 absl::Status NativeShardReader::Initialise() {
   const uint64_t size = file_->size();
-  SHARDKIT_ASSIGN_OR_RETURN(std::string head, ReadRange(*file_, 0, std::min(size, kHeadRead)));
+  std::string head(std::min(size, kHeadRead), '\0'), tail(std::min(size, kTailRead), '\0');
+  const uint64_t tail_offset = size - tail.size();
+  const ReadRequest ends[] = {{0, head}, {tail_offset, tail}};
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadBatch(ends, /*depth=*/2));
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t header_length, format::PeekFileHeaderLength(head));
   if (header_length > size) return DataLoss("header: the file ends at byte ", size, " within the header");
   if (header_length > head.size()) {
@@ -66,15 +71,12 @@ absl::Status NativeShardReader::Initialise() {
   LoadDictionaries();
 
   if (size < format::kTrailerBytes) return DataLoss("trailer: the file is too short to be a shard");
-  const uint64_t tail_length = std::min(size, kTailRead);
-  const uint64_t tail_offset = size - tail_length;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string tail, ReadRange(*file_, tail_offset, tail_length));
   const auto tail_view = [&](uint64_t offset, uint64_t length) -> absl::StatusOr<std::string> {
     if (offset >= tail_offset) return tail.substr(offset - tail_offset, length);
     return ReadRange(*file_, offset, length);
   };
   SHARDKIT_ASSIGN_OR_RETURN(
-      trailer_, format::DecodeTrailer(std::string_view(tail).substr(tail_length - format::kTrailerBytes), size));
+      trailer_, format::DecodeTrailer(std::string_view(tail).substr(tail.size() - format::kTrailerBytes), size));
   if (trailer_.header_checksum != header_.checksum) {
     return DataLoss("trailer: header checksum differs from the header's: front and back are of different shards");
   }

@@ -20,10 +20,6 @@ namespace {
 using format::ColumnEntry;
 using format::Encoding;
 
-// Chunks with a gap of at most this are read in one request: 16 KiB take a fast device some microseconds, and another
-// request takes it tens of them.
-constexpr uint64_t kCoalesceGap = 16384;
-
 // Without a copy of its header, a front up to this size is read whole even when not all of it is wanted: this saves the
 // request for the header.
 constexpr uint64_t kSmallFront = 65536;
@@ -89,10 +85,11 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
 
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   uint64_t total = first;
+  const ReadHints hints = file_->hints();
   const auto want = [&](uint64_t begin, uint64_t length) {
     const uint64_t end = begin + Padded(length);
     if (end <= first || length == 0) return;
-    if (!ranges.empty() && begin - ranges.back().second <= kCoalesceGap) {
+    if (!ranges.empty() && begin - ranges.back().second <= hints.bridge_gap_bytes) {
       total += end - ranges.back().second;
       ranges.back().second = end;
     } else {
@@ -111,10 +108,11 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
   if (ranges.empty()) return absl::OkStatus();
   SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, total, "the columns wanted have"));
   state.stored.resize(ranges.back().second);
+  std::vector<ReadRequest> requests;
   for (const auto& [begin, end] : ranges) {
-    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(info.offset + begin, {state.stored.data() + begin, end - begin}));
+    requests.push_back({info.offset + begin, {state.stored.data() + begin, end - begin}});
   }
-  return absl::OkStatus();
+  return file_->ReadBatch(requests, hints.requests_in_flight);
 }
 
 // Reads what is wanted of the block and checks its header. Returns the address of the block's first byte. If all
@@ -146,18 +144,18 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, bool wit
   SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, padded, "it has"));
   state.stored.resize_discard(padded);
   state.file_offset = info.offset;
-  // Buffered reads take the block in pieces, which are hashed while they are in the processor's cache. Direct reads
-  // take the whole block in one request.
-  const uint64_t first = file_->alignment() > 1 ? padded : std::min(padded, std::max(info.front_length, kCachePiece));
   state.read_length = 0;
-  SHARDKIT_RETURN_IF_ERROR(ReadUpTo(first, state));
+  SHARDKIT_RETURN_IF_ERROR(ReadUpTo(std::min(padded, info.front_length), state));
   SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
   return state.stored.data();
 }
 
-// Makes sure that state.stored has the first `end` bytes of the block.
+// Makes sure that state.stored has the first `end` bytes of the block. Reads as much as the file prefers, so that where
+// requests are cheap the bytes are hashed while they are in the processor's cache.
 absl::Status NativeShardReader::ReadUpTo(uint64_t end, BlockBuffer::State& state) const {
   if (end <= state.read_length) return absl::OkStatus();
+  const uint64_t left = state.stored.size() - state.read_length;
+  end = std::max(end, state.read_length + std::min(left, file_->hints().preferred_bytes));
   char* const to = state.stored.data() + state.read_length;
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(state.file_offset + state.read_length, {to, end - state.read_length}));
   state.read_length = end;

@@ -18,7 +18,8 @@ namespace shardkit {
 class NativeShardReader : public ShardReader {
  public:
   static absl::StatusOr<std::unique_ptr<NativeShardReader>> Open(FileSystem& file_system, const std::string& path,
-                                                                 const ReadOptions& options);
+                                                                 const ReadOptions& options,
+                                                                 std::optional<uint64_t> size = std::nullopt);
 
   // Opens a file whose blocks were found without its block directory. Only the blocks can be read; the bytes between
   // them are not checked. `blocks` ascend by first sample, and their offsets are where they lie in the file.

@@ -25,22 +25,24 @@ class AnyDatasetReader : public DatasetReader {
  public:
   absl::Status Open(FileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
-    SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
+    // The manifest first: where there is one, nothing else has to be asked for.
+    absl::StatusOr<ManifestText> text = ReadManifestText(file_system, path);
+    if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
+    FileInfo info{FileType::kDirectory};
     std::string directory = path;
-    ManifestText text;
-    SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
-    if (foreign_ != nullptr) {
-      text = {foreign_->manifest().Summary(), foreign_->manifest().shards};
-    } else if (info.type == FileType::kDirectory) {
-      absl::StatusOr<ManifestText> read = ReadManifestText(file_system, path);
-      if (absl::IsNotFound(read.status())) return DescribeNoDataset(file_system, path);
-      if (!read.ok()) return read.status();
-      text = *std::move(read);
-    } else {
-      SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text));
+    if (!text.ok()) {
+      SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
     }
-    SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &text));
-    summary_ = std::move(text.summary);
+    if (foreign_ != nullptr) {
+      text = ManifestText{foreign_->manifest().Summary(), foreign_->manifest().shards};
+    } else if (info.type == FileType::kDirectory) {
+      if (!text.ok()) return DescribeNoDataset(file_system, path);
+    } else {
+      SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text.emplace()));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &*text));
+    summary_ = std::move(text->summary);
     if (foreign_ != nullptr) {
       index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
     } else if (info.type != FileType::kDirectory) {
@@ -58,12 +60,14 @@ class AnyDatasetReader : public DatasetReader {
       };
     } else {
       open = [&file_system, directory, read = ReadOptions(options)](const PlacedShard& shard) {
-        return OpenNative(directory, shard,
-                          [&](const std::string& file) { return ShardReader::Open(file_system, file, read); });
+        return OpenNative(directory, shard, [&](const std::string& file, uint64_t size) {
+          return ShardReader::Open(file_system, file, read, size);
+        });
       };
       open_file = [&file_system, directory, mode = options.mode](const PlacedShard& shard) {
-        return OpenNative(directory, shard,
-                          [&](const std::string& file) { return file_system.OpenForReading(file, mode); });
+        return OpenNative(directory, shard, [&](const std::string& file, uint64_t size) {
+          return file_system.OpenForReading(file, mode, size);
+        });
       };
     }
     shards_ =
@@ -262,12 +266,12 @@ class AnyDatasetReader : public DatasetReader {
                                                      columns_[column].name, "\")")));
   }
 
-  // `open` gets the path of the shard's file.
+  // `open` gets the path of the shard's file and its size.
   template <typename Open>
   static auto OpenNative(const std::string& directory, const PlacedShard& shard, const Open& open)
-      -> decltype(open("")) {
+      -> decltype(open("", 0)) {
     const std::string path = JoinPath(directory, shard.shard.name);
-    auto opened = open(path);
+    auto opened = open(path, shard.shard.bytes);
     if (absl::IsNotFound(opened.status())) {
       return NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
                       directory, " -o OUT keeps the others");

@@ -55,7 +55,7 @@ absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(FileSystem& file_system,
     return DataLoss(part.path, ": the index belongs to other shards: it is not the one that ", kManifestName, " names");
   };
   SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const RandomAccessFile> file,
-                            file_system.OpenForReading(part.path, ReadMode::kMapped));
+                            file_system.OpenForReading(part.path, ReadMode::kMapped, segment.index.bytes));
   const TablePlace place{0, file->size(), segment.index.root};
   SHARDKIT_ASSIGN_OR_RETURN(part.table, PagedTable::Open(std::move(file), place, format::TableKind::kOffsetIndex));
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckMapped());

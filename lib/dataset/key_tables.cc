@@ -23,7 +23,7 @@ absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(FileSystem& file_sy
   if (!segment.keys) return NotFound(directory, ": ", kManifestName, " names no table of the keys");
   const TableReference& named = *segment.keys;
   const std::string path = JoinPath(directory, named.name);
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> file = file_system.OpenForReading(path, ReadMode::kMapped);
+  auto file = file_system.OpenForReading(path, ReadMode::kMapped, named.bytes);
   if (absl::IsNotFound(file.status())) return NotFound(path, ": the table of the keys is missing");
   if (!file.ok()) return file.status();
   const TablePlace place{.length = (*file)->size(), .root = named.root};

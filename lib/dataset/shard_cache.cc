@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
@@ -140,20 +141,29 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Get(size_t shard)
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::GetForRecords(size_t shard) { return Find(shard, true); }
 
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Find(size_t shard, bool for_records) {
-  {
-    std::lock_guard lock(mutex_);
-    const auto slot = slots_.find(shard);
-    if (slot != slots_.end() && (for_records || slot->second.open->reader)) [[likely]] {
-      if (slot->second.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot->second.use);
-      return slot->second.open;
-    }
+  std::unique_lock lock(mutex_);
+  auto slot = slots_.end();
+  const auto serves = [&] {
+    slot = slots_.find(shard);
+    return slot != slots_.end() && (for_records || slot->second.open->reader);
+  };
+  while (!serves() && opening_.contains(shard)) opened_.wait(lock);
+  if (serves()) [[likely]] {
+    if (slot->second.use != in_use_.begin()) in_use_.splice(in_use_.begin(), in_use_, slot->second.use);
+    return slot->second.open;
   }
-  // Opened outside the lock: two threads may open the same shard at once, and one of the two readers is dropped.
+  // Opened outside the lock, for other shards. After an error, or an exception, the next thread tries.
+  opening_.insert(shard);
+  const absl::Cleanup end = [&] {
+    if (!lock.owns_lock()) lock.lock();
+    opening_.erase(shard);
+    opened_.notify_all();
+  };
+  lock.unlock();
   SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, shards_.Get(shard));
   SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const CachedShard> open, for_records ? OpenFile(listed) : Open(listed));
-  std::lock_guard lock(mutex_);
-  const auto slot = slots_.find(shard);
-  if (slot != slots_.end() && (for_records || slot->second.open->reader)) return slot->second.open;
+  lock.lock();
+  slot = slots_.find(shard);
   if (fallback_reason_.empty()) {
     fallback_reason_ = open->reader ? open->reader->fallback_reason() : open->file->fallback_reason();
   }

@@ -1,6 +1,7 @@
 // The open shards of a dataset, in limited number.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -82,6 +84,8 @@ class ShardCache {
     std::list<size_t>::iterator use;
   };
   mutable std::mutex mutex_;
+  std::condition_variable opened_;
+  std::unordered_set<size_t> opening_;      // each by one thread; the others wait for it
   std::unordered_map<size_t, Slot> slots_;  // of the open shards
   std::list<size_t> in_use_;                // most recently used first
   std::string fallback_reason_;

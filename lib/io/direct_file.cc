@@ -26,6 +26,8 @@ class DirectFile final : public RandomAccessFile {
 
   const std::string& path() const override { return file_.path(); }
   uint64_t size() const override { return file_.size(); }
+  // A long read is split here, and its parts are in flight together.
+  ReadHints hints() const override { return {.preferred_bytes = uint64_t{64} << 20}; }
   uint64_t alignment() const override { return kDirectAlignment; }
   std::string fallback_reason() const override { return file_.fallback_reason(); }
 

@@ -132,7 +132,8 @@ class MemoryLock final : public FileLock {
 
 class MemoryFileSystem final : public FileSystem {
  public:
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> /*size*/) override {
     SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<MemoryFile> file, OpenFile(path, "open for reading", Missing::kFail));
     return std::make_unique<MemoryReader>(path, std::move(file), mode);
   }

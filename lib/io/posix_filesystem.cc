@@ -68,8 +68,8 @@ absl::Status OnTwoPaths(const std::string& from, const std::string& to, std::str
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation::OpenForReading(const std::string& path,
-                                                                                                ReadMode mode) {
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation::OpenForReading(
+    const std::string& path, ReadMode mode, std::optional<uint64_t> /*size*/) {
   switch (mode) {
     case ReadMode::kMapped:
       return OpenMappedFile(path);

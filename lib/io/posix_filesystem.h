@@ -12,7 +12,8 @@ namespace shardkit {
 // Thread-safe and without state.
 class PosixFileSystemImplementation final : public FileSystem {
  public:
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override;
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override;

@@ -186,6 +186,9 @@ LoaderReport Engine::Report() const {
   report.batch_memory = batch_memory;
   report.peak_batch_memory = peak_batch_memory;
   report.file_seconds = datasets_.file_system->read_seconds();
+  report.requests = datasets_.file_system->requests().requests();
+  report.bytes_requested = datasets_.file_system->requests().bytes();
+  report.round_trips = datasets_.file_system->requests().round_trips();
   report.read = read_counter_.times(tuner_.threads());
   report.decode = decode_counter_.times(decode_threads_);
   report.bytes_read = bytes_read_;

@@ -46,13 +46,14 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
   open.file_system = std::make_unique<TimedFileSystem>(file_system);
   std::vector<std::string> names(wanted.begin(), wanted.end());
   for (size_t i = 0; i < datasets.size(); ++i) {
+    std::unique_ptr<DatasetReader> reader;
     DatasetOptions options;
     static_cast<ReadOptions&>(options) = read;
     if (i == 0) {
       // The first dataset decides what is read. Columns that cannot be read do not matter when others are named.
       options.columns = names;
-      SHARDKIT_ASSIGN_OR_RETURN(const auto first, DatasetReader::Open(*open.file_system, datasets[0].path, options));
-      const Schema& schema = first->summary().schema;
+      SHARDKIT_ASSIGN_OR_RETURN(reader, DatasetReader::Open(*open.file_system, datasets[0].path, options));
+      const Schema& schema = reader->summary().schema;
       std::optional<std::string> key;
       if (schema.key_column()) key = schema[*schema.key_column()].name;
       if (names.empty()) {
@@ -71,11 +72,14 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
       }
       if (names.empty()) return InvalidArgument(datasets[0].path, ": has no columns to load");
     }
-    options.columns = names;
-    auto reader = DatasetReader::Open(*open.file_system, datasets[i].path, options);
-    if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
+    if (i > 0 || !std::ranges::equal(names, wanted)) {
+      options.columns = names;
+      auto opened = DatasetReader::Open(*open.file_system, datasets[i].path, options);
+      if (!opened.ok()) return i == 0 ? opened.status() : Annotate(opened.status(), StrCat("loader: dataset ", i));
+      reader = *std::move(opened);
+    }
     for (size_t c = 0; i > 0 && c < names.size(); ++c) {
-      const Column& column = (*reader)->columns()[c];
+      const Column& column = reader->columns()[c];
       const Column& first = open.columns[c];
       if (column.type != first.type || column.dtype != first.dtype || column.shape != first.shape ||
           column.fixed_size() != first.fixed_size()) {
@@ -84,11 +88,11 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
       }
       if (column.nullable) open.columns[c].nullable = true;
     }
-    if (i == 0) open.columns = (*reader)->columns();
-    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
+    if (i == 0) open.columns = reader->columns();
+    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, reader->ReadBlockDirectory());
     open.shapes.push_back(ShapeOf(datasets[i], &blocks));
     open.blocks.push_back(std::move(blocks));
-    open.readers.push_back(*std::move(reader));
+    open.readers.push_back(std::move(reader));
   }
   return open;
 }

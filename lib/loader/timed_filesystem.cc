@@ -7,44 +7,61 @@
 namespace shardkit::loader {
 namespace {
 
-class TimedFile : public RandomAccessFile {
- public:
-  TimedFile(std::unique_ptr<RandomAccessFile> base, std::shared_ptr<std::atomic<int64_t>> ticks)
-      : base_(std::move(base)), ticks_(std::move(ticks)) {}
+using Clock = std::chrono::steady_clock;
 
-  const std::string& path() const override { return base_->path(); }
-  uint64_t size() const override { return base_->size(); }
-  uint64_t alignment() const override { return base_->alignment(); }
-  std::optional<std::string_view> Mapped() const override { return base_->Mapped(); }
-  absl::Status CheckMapped() const override { return base_->CheckMapped(); }
-  void WillNeed(uint64_t offset, uint64_t length) const override { base_->WillNeed(offset, length); }
-  void WontNeed(uint64_t offset, uint64_t length) const override { base_->WontNeed(offset, length); }
-  std::string fallback_reason() const override { return base_->fallback_reason(); }
+class TimedFile final : public ForwardingFile {
+ public:
+  TimedFile(std::unique_ptr<RandomAccessFile> base, std::shared_ptr<TimedFileSystem::Figures> figures)
+      : ForwardingFile(std::move(base)), figures_(std::move(figures)) {}
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    const auto begin = std::chrono::steady_clock::now();
-    absl::Status status = base_->ReadAt(offset, buffer);
-    *ticks_ += (std::chrono::steady_clock::now() - begin).count();
-    return status;
+    return Measure(1, buffer.size(), [&] { return ForwardingFile::ReadAt(offset, buffer); });
   }
   absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
-    const auto begin = std::chrono::steady_clock::now();
-    absl::Status status = base_->ReadBatch(requests, depth);
-    *ticks_ += (std::chrono::steady_clock::now() - begin).count();
-    return status;
+    uint64_t bytes = 0;
+    for (const ReadRequest& request : requests) bytes += request.buffer.size();
+    return Measure(requests.size(), bytes, [&] { return ForwardingFile::ReadBatch(requests, depth); });
   }
 
  private:
-  const std::unique_ptr<RandomAccessFile> base_;
-  const std::shared_ptr<std::atomic<int64_t>> ticks_;
+  template <typename Read>
+  absl::Status Measure(uint64_t requests, uint64_t bytes, const Read& read) const {
+    const RequestCounter::Scope scope(figures_->requests, requests, bytes);
+    const auto begin = Clock::now();
+    absl::Status status = read();
+    figures_->read_ticks += (Clock::now() - begin).count();
+    return status;
+  }
+
+  const std::shared_ptr<TimedFileSystem::Figures> figures_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> TimedFileSystem::OpenForReading(const std::string& path,
-                                                                                  ReadMode mode) {
-  SHARDKIT_ASSIGN_OR_RETURN(auto file, base_.OpenForReading(path, mode));
-  return std::make_unique<TimedFile>(std::move(file), read_ticks_);
+                                                                                  ReadMode mode,
+                                                                                  std::optional<uint64_t> size) {
+  std::optional<RequestCounter::Scope> scope;
+  if (!size) scope.emplace(figures_->requests, 1, 0);
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, base().OpenForReading(path, mode, size));
+  return std::make_unique<TimedFile>(std::move(file), figures_);
+}
+
+absl::StatusOr<FileInfo> TimedFileSystem::Stat(const std::string& path, bool follow) {
+  const RequestCounter::Scope scope(figures_->requests, 1, 0);
+  return base().Stat(path, follow);
+}
+
+absl::StatusOr<std::vector<DirectoryEntry>> TimedFileSystem::List(const std::string& path) {
+  const RequestCounter::Scope scope(figures_->requests, 1, 0);
+  return base().List(path);
+}
+
+absl::StatusOr<std::string> TimedFileSystem::ReadFile(const std::string& path, uint64_t limit) {
+  const RequestCounter::Scope scope(figures_->requests, 1, 0);
+  absl::StatusOr<std::string> content = base().ReadFile(path, limit);
+  if (content.ok()) figures_->requests.AddBytes(content->size());
+  return content;
 }
 
 }  // namespace shardkit::loader

@@ -8,6 +8,7 @@ import support
 from support import CliTest, tiny_jpeg
 
 KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "blocks_read", "blocks_read_again",
+        "requests",
         "seconds", "samples_per_second", "bytes_per_second", "open_seconds", "first_batch_seconds", "wait", "stages",
         "threads_note", "memory", "packing", "skipped", "diagnosis", "cold", "cold_problem", "ceilings"}
 
@@ -28,6 +29,7 @@ class BenchTest(CliTest):
         stage = {"threads", "busy", "starved", "blocked"}
         self.assertEqual({name: set(times) for name, times in document["stages"].items()},
                          {"read": stage | {"file_seconds"}, "decode": stage})
+        self.assertEqual(set(document["requests"]), {"count", "bytes", "round_trips"})
         self.assertEqual(set(document["memory"]),
                          {"budget", "blocks", "batches", "peak_blocks", "peak_batches", "peak_resident"})
         self.assertEqual(set(document["diagnosis"]), {"stage", "reason", "advice"})
@@ -164,12 +166,23 @@ class BenchTest(CliTest):
         self.pack_many()
         self.assertGreaterEqual(self.bench("out", "--simulate-step", "30.5", "--steps", "3")["seconds"], 0.0915)
 
+    def test_simulated_latency(self):
+        self.pack_many()
+        near = self.bench("out", "--read-threads", "1")
+        far = self.bench("out", "--read-threads", "1", "--simulate-latency", "3ms,10MB")
+        self.assertEqual((far["samples"], far["bytes"]), (near["samples"], near["bytes"]))
+        # Nothing is mapped, so the index is among the requests; and each round trip takes its time.
+        self.assertGreater(far["requests"]["count"], near["requests"]["count"])
+        self.assertGreaterEqual(far["requests"]["count"], far["requests"]["round_trips"])
+        self.assertGreaterEqual(far["open_seconds"] + far["seconds"], 0.003 * far["requests"]["round_trips"])
+
     def test_text(self):
         self.pack_many()
         text = self.shardctl("bench", "out").stdout
         self.assertRegex(text, r"^200 samples in 4 batches, 19\.5 KiB delivered, [0-9.]+ KiB read, in [0-9.]+ s\n"
                                r"[0-9.]+ samples/s, [0-9.]+ MB/s\nfirst batch after [0-9.]+ ms, of which opening took [0-9.]+ ms\n"
-                               r"consumer waits [0-9.]+ % of step time, [0-9.]+ ms per step\n\nstage +threads +busy +starved +blocked\n")
+                               r"consumer waits [0-9.]+ % of step time, [0-9.]+ ms per step\n"
+                               r"[0-9]+ requests for [0-9.]+ [KM]iB, [0-9]+ round trips one after the other\n\nstage +threads +busy +starved +blocked\n")
         for line in (r"read( +[0-9.]+){2} %( +[0-9.]+ %){2}", r"memory: blocks at most .*", r"threads: .*",
                      r"bounded by: (consumer|decode|read|memory|overhead) \(.*\)", r"to change:  .*", r"storage( +[0-9.]+ MB/s){2} .*",
                      r"memory copy( +[0-9.]+ MB/s){2} .*"):
@@ -185,7 +198,9 @@ class BenchTest(CliTest):
                             (["--decode", "masks"], "no column loaded is of type rle"), (["--decode", "tokens"], "arrays of integers"),
                             (["--columns", "bin,"], "a name is empty"),
                             (["--columns", "bin,bin"], "named twice"), (["--simulate-step", "-1"], "--simulate-step"),
-                            (["--simulate-step", "fast"], "a number from 0"), (["--threads", "0"], "--threads"),
+                            (["--simulate-step", "fast"], "a number from 0"), (["--simulate-latency", "50"], "a time with its unit"),
+                            (["--simulate-latency", "xms"], "--simulate-latency"), (["--simulate-latency", "5ms,"], "--simulate-latency"),
+                            (["--simulate-latency", "5ms,0"], "no byte would ever arrive"), (["--threads", "0"], "--threads"),
                             (["--memory", "1KiB"], "--memory"), (["--epochs", "0"], "--epochs"), (["--steps", "0"], "--steps"),
                             (["--rank", "3"], "not below --world-size"), (["--io", "fast"], "--io"), (["--on-error", "x"], "--on-error"),
                             (["--batch-size", "5", "--remainder", "drop"], "fewer than one batch")):

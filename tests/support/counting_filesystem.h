@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "shardkit/filesystem.h"
+#include "io/request_counter.h"
+#include "shardkit/forwarding_filesystem.h"
 
 namespace shardkit {
 
@@ -21,11 +23,11 @@ struct ReadRecord {
 namespace test {
 
 // Passes all calls on to another file system, which must outlive it and is used for reading only. Thread-safe.
-class CountingFileSystem final : public FileSystem {
+class CountingFileSystem final : public ForwardingFileSystem {
  public:
-  explicit CountingFileSystem(FileSystem* base) : base_(base), log_(std::make_shared<Log>()) {}
+  explicit CountingFileSystem(FileSystem* base) : ForwardingFileSystem(*base), log_(std::make_shared<Log>()) {}
 
-  // All requests since the last Reset, in their order.
+  // All requests for bytes since the last Reset, in their order.
   std::vector<ReadRecord> reads() const {
     std::lock_guard lock(log_->mutex);
     return log_->reads;
@@ -35,57 +37,80 @@ class CountingFileSystem final : public FileSystem {
     for (const ReadRecord& read : reads()) sum += read.length;
     return sum;
   }
+
+  // What a remote file system would have sent since the last Reset: reads, Stat, List, and opening files of unknown
+  // size; and how many of these waited for each other.
+  uint64_t requests() const { return log_->counter->requests(); }
+  uint64_t round_trips() const { return log_->counter->round_trips(); }
+
+  // REQUIRES: no request is under way.
   void Reset() {
     std::lock_guard lock(log_->mutex);
     log_->reads.clear();
+    log_->counter.emplace();
   }
 
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
-    auto file = base_->OpenForReading(path, mode);
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
+                                                                   ReadMode mode = ReadMode::kBuffered,
+                                                                   std::optional<uint64_t> size = {}) override {
+    if (!size) Count();
+    auto file = base().OpenForReading(path, mode, size);
     if (!file.ok()) return file.status();
     return std::make_unique<File>(*std::move(file), log_);
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override { return base_->Create(path); }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return base_->OpenForAppending(path);
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
+    Count();
+    return base().Stat(path, follow);
   }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return base_->Rename(from, to); }
-  absl::Status Link(const std::string& from, const std::string& to) override { return base_->Link(from, to); }
-  absl::Status RemoveFile(const std::string& path) override { return base_->RemoveFile(path); }
-  absl::Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
-  absl::Status CreateDirectory(const std::string& path) override { return base_->CreateDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return base_->Stat(path, follow); }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_->List(path); }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_->Lock(path); }
+  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
+    Count();
+    return base().List(path);
+  }
+  // The size of a file comes with its bytes.
+  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
+    absl::StatusOr<std::string> content = base().ReadFile(path, limit);
+    const ReadRequest request{0, content.ok() ? std::span<char>(*content) : std::span<char>()};
+    log_->Read({&request, 1}, [] { return absl::OkStatus(); }).IgnoreError();
+    return content;
+  }
 
  private:
   struct Log {
+    template <typename Send>
+    absl::Status Read(std::span<const ReadRequest> requests, const Send& send) {
+      {
+        std::lock_guard lock(mutex);
+        for (const ReadRequest& request : requests) reads.push_back({request.offset, request.buffer.size()});
+      }
+      const RequestCounter::Scope scope(*counter, requests.size(), 0);
+      return send();
+    }
+
     std::mutex mutex;
     std::vector<ReadRecord> reads;
+    std::optional<RequestCounter> counter{std::in_place};
   };
 
   // Without a memory map, so that every byte is asked for.
-  class File final : public RandomAccessFile {
+  class File final : public ForwardingFile {
    public:
     File(std::unique_ptr<RandomAccessFile> base, std::shared_ptr<Log> log)
-        : base_(std::move(base)), log_(std::move(log)) {}
-    const std::string& path() const override { return base_->path(); }
-    uint64_t size() const override { return base_->size(); }
+        : ForwardingFile(std::move(base)), log_(std::move(log)) {}
+    std::optional<std::string_view> Mapped() const override { return std::nullopt; }
     absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-      {
-        std::lock_guard lock(log_->mutex);
-        log_->reads.push_back({offset, buffer.size()});
-      }
-      return base_->ReadAt(offset, buffer);
+      const ReadRequest request{offset, buffer};
+      return log_->Read({&request, 1}, [&] { return ForwardingFile::ReadAt(offset, buffer); });
+    }
+    absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+      return log_->Read(requests, [&] { return ForwardingFile::ReadBatch(requests, depth); });
     }
 
    private:
-    const std::unique_ptr<RandomAccessFile> base_;
     const std::shared_ptr<Log> log_;
   };
 
-  FileSystem* const base_;
+  void Count() { const RequestCounter::Scope scope(*log_->counter, 1, 0); }
+
   const std::shared_ptr<Log> log_;
 };
 

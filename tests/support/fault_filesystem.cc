@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "shardkit/forwarding_filesystem.h"
 
 namespace shardkit {
 
@@ -49,32 +50,22 @@ class FaultFileSystem::Calls {
   std::optional<FileSystemCall> failed_;
 };
 
-class FaultFileSystem::Reader final : public RandomAccessFile {
+class FaultFileSystem::Reader final : public ForwardingFile {
  public:
   Reader(std::unique_ptr<RandomAccessFile> base, std::shared_ptr<Calls> calls)
-      : base_(std::move(base)), calls_(std::move(calls)) {}
-
-  const std::string& path() const override { return base_->path(); }
-  uint64_t size() const override { return base_->size(); }
-  uint64_t alignment() const override { return base_->alignment(); }
-  std::optional<std::string_view> Mapped() const override { return base_->Mapped(); }
-  absl::Status CheckMapped() const override { return base_->CheckMapped(); }
-  void WillNeed(uint64_t offset, uint64_t length) const override { base_->WillNeed(offset, length); }
-  void WontNeed(uint64_t offset, uint64_t length) const override { base_->WontNeed(offset, length); }
-  std::string fallback_reason() const override { return base_->fallback_reason(); }
+      : ForwardingFile(std::move(base)), calls_(std::move(calls)) {}
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     SHARDKIT_RETURN_IF_ERROR(calls_->Count("read", path()));
-    return base_->ReadAt(offset, buffer);
+    return ForwardingFile::ReadAt(offset, buffer);
   }
 
   absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
     SHARDKIT_RETURN_IF_ERROR(calls_->Count("read", path()));
-    return base_->ReadBatch(requests, depth);
+    return ForwardingFile::ReadBatch(requests, depth);
   }
 
  private:
-  const std::unique_ptr<RandomAccessFile> base_;
   const std::shared_ptr<Calls> calls_;
 };
 
@@ -139,9 +130,10 @@ std::vector<FileSystemCall> FaultFileSystem::calls() const { return calls_->call
 std::optional<FileSystemCall> FaultFileSystem::failed_call() const { return calls_->failed(); }
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> FaultFileSystem::OpenForReading(const std::string& path,
-                                                                                  ReadMode mode) {
+                                                                                  ReadMode mode,
+                                                                                  std::optional<uint64_t> size) {
   SHARDKIT_RETURN_IF_ERROR(calls_->Count("open", path));
-  SHARDKIT_ASSIGN_OR_RETURN(auto file, base_->OpenForReading(path, mode));
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, base_->OpenForReading(path, mode, size));
   return std::make_unique<Reader>(std::move(file), calls_);
 }
 

@@ -186,8 +186,9 @@ void UnsyncedFileSystem::SyncEverything() {
 }
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> UnsyncedFileSystem::OpenForReading(const std::string& path,
-                                                                                     ReadMode mode) {
-  return base_->OpenForReading(path, mode);
+                                                                                     ReadMode mode,
+                                                                                     std::optional<uint64_t> size) {
+  return base_->OpenForReading(path, mode, size);
 }
 
 template <typename Open>

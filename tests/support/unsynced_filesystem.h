@@ -32,7 +32,8 @@ class UnsyncedFileSystem final : public FileSystem {
   void SyncEverything();
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
-                                                                   ReadMode mode = ReadMode::kBuffered) override;
+                                                                   ReadMode mode = ReadMode::kBuffered,
+                                                                   std::optional<uint64_t> size = {}) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;

@@ -20,7 +20,7 @@ _shardctl_options() {
                 --no-verify-hashes --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
-                --simulate-step --cold --memory --threads --read-threads --io --max-decompression
+                --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
                 --no-verify-hashes --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
@@ -72,7 +72,7 @@ _shardctl() {
       --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
-      --epochs | --context | --simulate-step | --memory | --threads | --read-threads | \
+      --epochs | --context | --simulate-step | --simulate-latency | --memory | --threads | --read-threads | \
       --device-sizes | --pinned) return ;;
   esac
   if [[ $current == -* ]]; then

@@ -143,6 +143,7 @@ complete -c shardctl -n '__shardctl_verb bench' -l decode -x -a 'none image mask
 complete -c shardctl -n '__shardctl_verb bench' -l columns -x -a '(__shardctl_columns)' -d 'Columns to load'
 complete -c shardctl -n '__shardctl_verb bench' -l context -x -d 'Tokens of a row'
 complete -c shardctl -n '__shardctl_verb bench' -l simulate-step -x -d 'Sleep after each batch, milliseconds'
+complete -c shardctl -n '__shardctl_verb bench' -l simulate-latency -x -d 'Let each request take this time, 50ms'
 complete -c shardctl -n '__shardctl_verb bench' -l cold -d 'Drop the dataset from the page cache first'
 complete -c shardctl -n '__shardctl_verb bench' -l memory -x -d 'Budget of the loader'
 complete -c shardctl -n '__shardctl_verb bench' -l threads -x -d 'Decoding threads'

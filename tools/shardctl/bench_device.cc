@@ -98,8 +98,9 @@ absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const 
                                          const shardkit::Cancellation& cancellation, DeviceEpoch* epoch) {
   BenchRun run;
   const auto begin = Clock::now();
-  auto loader = shardkit::gpu::DeviceLoader::Open(device, *shardkit::PosixFileSystem(), arguments.order.datasets,
-                                                  DeviceLoaderOptionsOf(arguments, options));
+  std::unique_ptr<shardkit::FileSystem> slow;
+  auto loader = shardkit::gpu::DeviceLoader::Open(device, FilesToRead(arguments, cancellation, &slow),
+                                                  arguments.order.datasets, DeviceLoaderOptionsOf(arguments, options));
   if (!loader.ok()) return loader.status();
   run.open_seconds = SecondsSince(begin);
   run.plan_samples = (*loader)->plan().samples_per_epoch();

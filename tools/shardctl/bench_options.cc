@@ -1,6 +1,10 @@
 #include "bench_options.h"
 
+#include <chrono>
+#include <utility>
+
 #include "command_line.h"
+#include "numbers.h"
 
 namespace shardctl {
 namespace {
@@ -15,6 +19,30 @@ std::vector<std::string> OptionNames(int argc, char** argv) {
     if (word.starts_with("--") && word.size() > 2) names.push_back(word.substr(0, word.find('=')));
   }
   return names;
+}
+
+// "50ms", or "50ms,100MB" for 100 MB/s.
+absl::StatusOr<shardkit::LatencyOptions> ParseLatency(std::string_view text) {
+  const size_t comma = text.find(',');
+  std::string_view time = text.substr(0, comma);
+  double nanoseconds = 0;
+  for (const auto& [unit, length] : {std::pair("ms", 1e6), std::pair("us", 1e3), std::pair("s", 1e9)}) {
+    if (!time.ends_with(unit)) continue;
+    time.remove_suffix(std::string_view(unit).size());
+    nanoseconds = length;
+    break;
+  }
+  if (nanoseconds == 0) return absl::InvalidArgumentError("give a time with its unit, as 50ms, or 50ms,100MB");
+  const absl::StatusOr<double> number = ParseNumber(time, 0, 3.6e12 / nanoseconds);
+  if (!number.ok()) return number.status();
+  shardkit::LatencyOptions options;
+  options.latency = std::chrono::nanoseconds(static_cast<int64_t>(*number * nanoseconds));
+  if (comma == text.npos) return options;
+  const absl::StatusOr<uint64_t> rate = ParseSize(text.substr(comma + 1));
+  if (!rate.ok()) return rate.status();
+  if (*rate == 0) return absl::InvalidArgumentError("no byte would ever arrive: give the bytes of a second, as 100MB");
+  options.bytes_per_second = *rate;
+  return options;
 }
 
 }  // namespace
@@ -37,6 +65,11 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   line.Count("--context", "N", &arguments->context, 1, UINT32_MAX, "tokens of a row [4096]");
   line.Number("--simulate-step", "MS", &step_milliseconds, 0, 1e7,
               "sleep this long after each batch, as long as a training step would take");
+  std::optional<std::string> latency;
+  line.Text(
+      "--simulate-latency", "TIME[,RATE]", &latency,
+      "let each request take this time, as 50ms, and all of them share RATE bytes per second, as 100MB, to see how "
+      "the dataset would be read over a network");
   line.Flag("--cold", &arguments->cold,
             "drop the dataset from the page cache first, or say why that may not be done; the first epoch is cold");
   line.Size("--memory", &arguments->memory, "budget of the loader for blocks and batches [768MiB]");
@@ -87,6 +120,11 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
       if (name.empty()) return line.UsageError("--columns: a name is empty");
       arguments->columns.push_back(name);
     }
+  }
+  if (latency.has_value()) {
+    const auto parsed = ParseLatency(*latency);
+    if (!parsed.ok()) return line.UsageError("--simulate-latency: " + std::string(parsed.status().message()));
+    arguments->latency = *parsed;
   }
   arguments->step_seconds = step_milliseconds / 1000;
   arguments->skip_errors = on_error == 1;

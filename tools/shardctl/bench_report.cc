@@ -110,7 +110,9 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   text += "first batch after " + FormatFixed(1000 * (result.run.open_seconds + report.first_batch_seconds), 1) +
           " ms, of which opening took " + FormatFixed(1000 * result.run.open_seconds, 1) + " ms\n";
   text += "consumer waits " + FormatFixed(100 * report.wait_share(), 2) + " % of step time, " +
-          FormatFixed(1000 * ratios.wait_per_step, 3) + " ms per step\n\n";
+          FormatFixed(1000 * ratios.wait_per_step, 3) + " ms per step\n";
+  text += Counted(report.requests, "request") + " for " + FormatBytes(report.bytes_requested) + ", " +
+          Counted(report.round_trips, "round trip") + " one after the other\n\n";
   Table stages("lrrrr");
   stages.AddRow({"stage", "threads", "busy", "starved", "blocked"});
   stages.AddRow(StageRow("read", report.read));
@@ -153,6 +155,8 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
   document["bytes_read"] = report.bytes_read;
   document["blocks_read"] = report.blocks_read;
   document["blocks_read_again"] = report.blocks_read_again;
+  document["requests"] = {
+      {"count", report.requests}, {"bytes", report.bytes_requested}, {"round_trips", report.round_trips}};
   document["seconds"] = report.seconds;
   document["samples_per_second"] = ratios.samples_per_second;
   document["bytes_per_second"] = ratios.bytes_per_second;

@@ -41,11 +41,22 @@ void ForgetPeakResident() {
   file << "5";  // resets only the peak, see proc(5)
 }
 
+shardkit::FileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
+                                  std::unique_ptr<shardkit::FileSystem>* slow) {
+  shardkit::FileSystem& local = *shardkit::PosixFileSystem();
+  if (!arguments.latency.has_value()) return local;
+  shardkit::LatencyOptions options = *arguments.latency;
+  options.cancellation = &cancellation;
+  *slow = shardkit::NewLatencyFileSystem(local, options);
+  return **slow;
+}
+
 absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
                                    const shardkit::Cancellation& cancellation) {
   BenchRun run;
   const auto begin = Clock::now();
-  auto loader = shardkit::Loader::Open(*shardkit::PosixFileSystem(), arguments.order.datasets, options);
+  std::unique_ptr<shardkit::FileSystem> slow;
+  auto loader = shardkit::Loader::Open(FilesToRead(arguments, cancellation, &slow), arguments.order.datasets, options);
   if (!loader.ok()) return loader.status();
   run.open_seconds = SecondsSince(begin);
   run.plan_samples = (*loader)->plan().samples_per_epoch();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct BenchRun {
   std::string trace;
   std::string fallback_reason;
 };
+
+// The file system to read from: the local one, or, with --simulate-latency, one that *slow then owns.
+shardkit::FileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
+                                  std::unique_ptr<shardkit::FileSystem>* slow);
 
 absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
                                    const shardkit::Cancellation& cancellation);

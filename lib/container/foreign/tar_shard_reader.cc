@@ -17,10 +17,6 @@ namespace {
 using format::TarIndex;
 using format::TarValue;
 
-// Values with a gap of at most this are read in one request: reading the gap costs less than another request.
-constexpr uint64_t kCoalesceGap = 16384;
-
-constexpr int kReadsInFlight = 16;
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 // Most places of a block: its view needs a place in memory for every sample of every column.
@@ -129,12 +125,13 @@ absl::Status TarShardReader::CheckValue(const TarValue& value, std::string_view 
 std::vector<TarShardReader::Stretch> TarShardReader::FindStretches(std::span<const TarValue> values,
                                                                    const Wanted& wanted) const {
   const uint64_t alignment = file_->alignment();
+  const uint64_t gap = file_->hints().bridge_gap_bytes;
   std::vector<Stretch> stretches;
   uint64_t position = 0;
   for (const TarValue& value : values) {
     if (wanted[value.column + 1] == 0 || value.length == 0) continue;
     const uint64_t end = value.offset + value.length;
-    if (!stretches.empty() && value.offset - std::min(value.offset, stretches.back().end) <= kCoalesceGap) {
+    if (!stretches.empty() && value.offset - std::min(value.offset, stretches.back().end) <= gap) {
       stretches.back().end = std::max(end, stretches.back().end);
     } else {
       stretches.push_back({value.offset / alignment * alignment, end, 0});
@@ -162,7 +159,7 @@ absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buff
     requests.push_back({stretch.begin, {memory->data() + stretch.position, stretch.end - stretch.begin}});
   }
   if (requests.size() == 1) return file_->ReadAt(requests[0].offset, requests[0].buffer);
-  return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests, kReadsInFlight);
+  return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests, file_->hints().requests_in_flight);
 }
 
 // `base` holds the stretches, each at its position. Without stretches, `base` is the start of the tar.

@@ -39,6 +39,19 @@ struct ReadRequest {
   std::span<char> buffer;  // filled entirely
 };
 
+// What makes reading a file fast. The defaults are those of a local disk read through the page cache.
+struct ReadHints {
+  // Bytes of one request. Smaller requests waste the time that each takes to begin; from larger ones on, the pieces of
+  // a long range are better read one after the other, because they are processed while in the processor's cache.
+  uint64_t preferred_bytes = uint64_t{128} << 10;
+
+  // Two ranges with at most this many bytes between them are cheaper as one request that reads the gap, too.
+  uint64_t bridge_gap_bytes = uint64_t{16} << 10;
+
+  // Requests that the file can serve at once; more do not make it faster. At least 1.
+  int requests_in_flight = 16;
+};
+
 class RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
@@ -56,7 +69,9 @@ class RandomAccessFile {
   // turn. Waits for all requests and then returns the first error.
   virtual absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const;
 
-  // Offsets, lengths and buffers that are multiples of this take the fastest path: 1 or 4096 bytes.
+  virtual ReadHints hints() const { return {}; }
+
+  // Offsets, lengths and buffers that are multiples of this need no copy: 1 or 4096 bytes.
   virtual uint64_t alignment() const { return 1; }
 
   // The whole file in kMapped mode, valid while this object lives; else empty.
@@ -132,8 +147,10 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path,
-                                                                           ReadMode mode = ReadMode::kBuffered) = 0;
+  // `size`: the bytes in the file, where the caller knows them. A file system that would have to send a request to
+  // learn them believes the caller; the others return a file with its real size().
+  virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
+      const std::string& path, ReadMode mode = ReadMode::kBuffered, std::optional<uint64_t> size = std::nullopt) = 0;
 
   // A new empty file; AlreadyExists when the path exists.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;

@@ -34,6 +34,12 @@ struct LoaderReport {
   uint64_t bytes = 0;       // of batches delivered
   uint64_t bytes_read = 0;  // of blocks, as stored
   uint64_t blocks_read = 0;
+
+  // What was asked of the file system, opening included. Reads through memory maps are not counted.
+  uint64_t requests = 0;
+  uint64_t bytes_requested = 0;
+  uint64_t round_trips = 0;  // the longest chain of requests of which each began after the one before it had ended
+
   uint64_t blocks_read_again = 0;  // dropped for lack of memory and read again
   uint64_t skipped = 0;
   std::vector<BadSample> first_skipped;  // up to 100

@@ -101,8 +101,10 @@ class ShardReader {
 
   // Reads trailer, block directory and header, and the other sections when they are first needed. NotFound when there
   // is no such file; DataLoss when it is no shard or was never finished; Unimplemented when it needs a newer version.
+  // `size`: as of FileSystem::OpenForReading.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Open(FileSystem& file_system, const std::string& path,
-                                                           const ReadOptions& options = {});
+                                                           const ReadOptions& options = {},
+                                                           std::optional<uint64_t> size = std::nullopt);
 
   virtual const std::string& path() const = 0;
   virtual const Schema& schema() const = 0;

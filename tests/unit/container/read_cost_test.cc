@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "format/block_header.h"
+#include "shardkit/latency_filesystem.h"
 #include "shardkit/shard_reader.h"
 #include "support/counting_filesystem.h"
 #include "unit/container/shard_maker.h"
@@ -122,6 +123,7 @@ class ProjectionCost : public testing::Test {
     blocks_.assign((*shard)->blocks().begin(), (*shard)->blocks().end());
     EXPECT_EQ(blocks_.size(), 24u);
     EXPECT_EQ(files_.reads().size(), 2u) << "the front, and the tail with trailer, table and directory";
+    EXPECT_EQ(files_.round_trips(), 2u) << "the size, which was not given, and both of them at once";
     BlockBuffer buffer;
     BlockView view;
     const size_t columns[] = {column};
@@ -209,6 +211,42 @@ TEST_F(ProjectionCost, OfAllColumnsIsTheBlockAlone) {
     EXPECT_GE(read.offset, (*shard)->blocks()[1].offset);
     EXPECT_LT(read.offset, (*shard)->blocks()[2].offset);
   }
+}
+
+// The ends of column 3 and its values lie 200 KiB apart.
+TEST_F(ProjectionCost, GapsAreBridgedWhereThatIsCheaperThanARequest) {
+  using std::chrono::microseconds;
+  for (const LatencyOptions& network :
+       {LatencyOptions{.latency = microseconds(10), .bytes_per_second = 1000000000},
+        LatencyOptions{.latency = microseconds(1000), .bytes_per_second = 1000000000}}) {
+    const bool bridged = network.latency == microseconds(1000);  // worth 1 MB; the other one, 10 KB
+    const auto slow = NewLatencyFileSystem(*memory_, network);
+    test::CountingFileSystem files(slow.get());
+    const auto shard = ShardReader::Open(files, "/s.shard");
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    BlockBuffer buffer;
+    BlockView view;
+    const size_t columns[] = {3};
+    ASSERT_TRUE((*shard)->ReadBlock(0, columns, &buffer, &view).ok());  // and the copies of the headers
+    files.Reset();
+    ASSERT_TRUE((*shard)->ReadBlock(1, columns, &buffer, &view).ok());
+    EXPECT_EQ(files.reads().size(), bridged ? 1u : 2u);
+    EXPECT_EQ(files.round_trips(), 1u) << "both at once";
+    EXPECT_EQ(view.column(3).value(0), *rows_[10][3]);
+  }
+}
+
+TEST_F(ProjectionCost, OfAllColumnsIsOneRequestWhereRequestsAreSlow) {
+  const auto slow = NewLatencyFileSystem(*memory_, {});
+  test::CountingFileSystem files(slow.get());
+  const auto shard = ShardReader::Open(files, "/s.shard");
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  files.Reset();
+  BlockBuffer buffer;
+  BlockView view;
+  ASSERT_TRUE((*shard)->ReadBlock(1, {}, &buffer, &view).ok());
+  ASSERT_EQ(files.reads().size(), 1u);
+  EXPECT_GT(files.bytes(), uint64_t{256} << 10) << "more than a read of a local file";
 }
 
 TEST_F(ProjectionCost, CopiesAreReadOnceByAllThreads) {

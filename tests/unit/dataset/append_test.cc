@@ -4,7 +4,6 @@
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "support/counting_filesystem.h"
-#include "unit/unpack/forwarding_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -12,7 +11,7 @@ namespace {
 // A file system without locks, as some of those over a network are.
 class LocklessFileSystem final : public ForwardingFileSystem {
  public:
-  explicit LocklessFileSystem(FileSystem& base) : ForwardingFileSystem(base, {}, {}) {}
+  using ForwardingFileSystem::ForwardingFileSystem;
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string&) override { return std::make_unique<FileLock>(); }
 };
 

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {
@@ -32,35 +33,17 @@ TEST_F(MergeTest, EqualsWhatIsPackedAtOnce) {
 }
 
 // Links fail as they do between file systems.
-class NoLinks final : public FileSystem {
+class NoLinks final : public ForwardingFileSystem {
  public:
-  explicit NoLinks(FileSystem* base) : base_(base) {}
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode) override {
-    return base_->OpenForReading(path, mode);
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override { return base_->Create(path); }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return base_->OpenForAppending(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return base_->Rename(from, to); }
+  using ForwardingFileSystem::ForwardingFileSystem;
   absl::Status Link(const std::string& from, const std::string&) override {
     return absl::FailedPreconditionError(from + ": cannot link: other device");
   }
-  absl::Status RemoveFile(const std::string& path) override { return base_->RemoveFile(path); }
-  absl::Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
-  absl::Status CreateDirectory(const std::string& path) override { return base_->CreateDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override { return base_->Stat(path, follow); }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override { return base_->List(path); }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override { return base_->Lock(path); }
-
- private:
-  FileSystem* const base_;
 };
 
 TEST_F(MergeTest, CopiesWhereLinksDoNotWork) {
   WriteParts();
-  NoLinks files(files_.get());
+  NoLinks files(*files_);
   const auto merged = MergeDatasets(files, {"/0", "/1"}, "/merged");
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_TRUE(ReadTree(*files_, "/merged") == ReadDataset(*files_, "/whole"));

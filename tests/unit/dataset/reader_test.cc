@@ -1,4 +1,7 @@
 
+#include <algorithm>
+#include <thread>
+
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "support/counting_filesystem.h"
@@ -202,6 +205,52 @@ TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheTableIsMissingOrDamaged) {
   ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
   EXPECT_EQ(ReadAll(*files_, path), good);
   EXPECT_EQ(problem(), "");
+}
+
+// Requests that wait for each other, at any number of shards.
+TEST_F(DatasetReaderTest, RoundTrips) {
+  const auto samples = MakeSamples(300);
+  ASSERT_TRUE(WriteDataset(*files_, "/many", samples, SmallShards(1, 1)).ok());
+  CountingFileSystem counting(files_.get());
+  const auto dataset = DatasetReader::Open(counting, "/many");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(counting.requests(), 2u) << "the manifest, and the root of the index";
+  EXPECT_EQ(counting.round_trips(), 2u);
+
+  const size_t image = *(*dataset)->FindColumn("image");
+  BlockBuffer buffer;
+  counting.Reset();
+  ASSERT_TRUE((*dataset)->ReadValue(200, image, &buffer).ok());
+  EXPECT_EQ(counting.round_trips(), 2u) << "a page of the index, and the record";
+
+  // The page of the table of the keys, the shard's ends, the front of the block, whose key is compared, and the record;
+  // at first the root of the table, and where no value was read yet the page of the index, too.
+  for (const size_t sample : {250, 100}) {
+    counting.Reset();
+    EXPECT_EQ(*(*dataset)->FindKey(samples[sample].key, &buffer), sample);
+    ASSERT_TRUE((*dataset)->ReadValue(sample, image, &buffer).ok());
+    EXPECT_EQ(counting.round_trips(), sample == 250 ? 5u : 3u) << sample;
+  }
+  const auto another = DatasetReader::Open(counting, "/many");
+  ASSERT_TRUE(another.ok()) << another.status();
+  counting.Reset();
+  EXPECT_EQ(*(*another)->FindKey(samples[250].key, &buffer), 250u);
+  ASSERT_TRUE((*another)->ReadValue(250, image, &buffer).ok());
+  EXPECT_EQ(counting.round_trips(), 6u) << "the most";
+}
+
+// Each thread asks for a sample of the same shard.
+TEST_F(DatasetReaderTest, NoShardIsOpenedTwice) {
+  FaultFileSystem counting(files_.get());
+  const auto dataset = DatasetReader::Open(counting, "/data");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_TRUE((*dataset)->OpenShard(0).ok()); });
+  for (std::thread& thread : threads) thread.join();
+  const std::string path = JoinPath("/data", (*dataset)->manifest().shards[0].name);
+  EXPECT_EQ(std::ranges::count_if(counting.calls(),
+                                  [&](const auto& call) { return call.operation == "open" && call.path == path; }),
+            1);
 }
 
 // However many shards there are.

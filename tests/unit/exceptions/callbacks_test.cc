@@ -17,8 +17,8 @@
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "shardkit/synth.h"
+#include "support/disturbing_filesystem.h"
 #include "support/fault_backend.h"
-#include "unpack/forwarding_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -79,7 +79,7 @@ class CallbacksTest : public testing::Test {
   }
 
   // A file system that throws when a shard is opened.
-  ForwardingFileSystem ThrowingFiles() {
+  DisturbingFileSystem ThrowingFiles() {
     return {*files_,
             [](std::string path) {
               if (path.ends_with("000001.shard")) throw std::runtime_error("no such bucket");
@@ -224,7 +224,7 @@ TEST_F(CallbacksTest, BatchMemoryThatThrows) {
 }
 
 TEST_F(CallbacksTest, FileSystemsThatThrow) {
-  ForwardingFileSystem files = ThrowingFiles();
+  DisturbingFileSystem files = ThrowingFiles();
   for (const int threads : {1, 3}) {
     auto loader = Loader::Open(files, {{.path = "/data"}}, Options(threads));
     ASSERT_TRUE(loader.ok()) << loader.status();
@@ -246,7 +246,7 @@ TEST_F(CallbacksTest, FileSystemsThatThrow) {
 
 TEST_F(CallbacksTest, UnpackingToAFileSystemThatThrows) {
   std::atomic<int> made = 0;
-  ForwardingFileSystem files(*files_, nullptr, [&](const std::string&) {
+  DisturbingFileSystem files(*files_, nullptr, [&](const std::string&) {
     if (++made == 20) throw std::runtime_error("full");
   });
   const auto dataset = DatasetReader::Open(files, "/data");

@@ -3,8 +3,8 @@
 
 #include "convert/sources/source_names.h"
 #include "dataset/dataset_support.h"
+#include "support/disturbing_filesystem.h"
 #include "support/effort.h"
-#include "unit/unpack/forwarding_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -145,7 +145,7 @@ TEST(UnpackNames, ThatAFileSystemTakesForTheSame) {
   const auto files = NewMemoryFileSystem();
   const auto dataset = MakeDataset(*files, {"d/Photo", "D/photo2", "d/PHOTO"});
   ASSERT_TRUE(dataset);
-  ForwardingFileSystem blind(*files, Lower, {});
+  DisturbingFileSystem blind(*files, Lower, {});
   const absl::Status status = Unpack(blind, *dataset, "/out").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_NE(Message(status).find("sample 2 of "), std::string::npos) << status;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "dataset/dataset_support.h"
-#include "unit/unpack/forwarding_filesystem.h"
+#include "support/disturbing_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -37,7 +37,7 @@ class UnpackPlaces : public testing::Test {
 
   // `disturb` is called when only the first file and its folder have been made.
   absl::Status UnpackTo(const std::string& output, const std::function<void()>& disturb = {}) {
-    ForwardingFileSystem files(files_, {}, [&](const std::string& path) {
+    DisturbingFileSystem files(files_, {}, [&](const std::string& path) {
       if (disturb && path == JoinPath(output, "a/x.image")) disturb();
     });
     return Unpack(files, *dataset_, output).status();

@@ -1,0 +1,40 @@
+// A file system that is as slow as one behind a network, to find out how programs would do there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+
+namespace shardkit {
+
+struct LatencyOptions {
+  // From sending a request to its first byte. Every request takes this and, evenly distributed, up to `jitter` more.
+  std::chrono::nanoseconds latency{};
+  std::chrono::nanoseconds jitter{};
+
+  // One request in `stall_every` takes `stall` more. 0: none.
+  uint64_t stall_every = 0;
+  std::chrono::nanoseconds stall{};
+
+  // Of all requests together; 0: unlimited.
+  uint64_t bytes_per_second = 0;
+
+  // More requests wait until one of these has ended. At least 1.
+  int requests_at_once = 64;
+
+  // Decides the jitter and the stalls of the first request, the second and so on.
+  uint64_t seed = 0;
+
+  // When it is cancelled, waits end with Cancelled. May be null; must outlive the file system and its files.
+  const Cancellation* cancellation = nullptr;
+};
+
+// Passes all calls on to `base`, which must outlive it and its files, and makes those that read take time: a read,
+// Stat, List, ReadFile, and opening a file whose size is not known. The requests of a ReadBatch are sent together.
+// Files have no memory maps, and hints that suit the latency. Writing is not slowed down. Thread-safe if `base` is.
+std::unique_ptr<FileSystem> NewLatencyFileSystem(FileSystem& base, const LatencyOptions& options);
+
+}  // namespace shardkit
