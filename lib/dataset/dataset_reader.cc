@@ -25,12 +25,12 @@ class AnyDatasetReader : public DatasetReader {
     path_ = path;
     // The manifest first: where there is one, nothing else has to be asked for.
     absl::StatusOr<Manifest> manifest = ReadManifest(file_system, path);
-    if (!manifest.ok() && !absl::IsNotFound(manifest.status())) return manifest.status();
     FileInfo info{FileType::kDirectory};
     std::string directory = path;
     if (!manifest.ok()) {
-      SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));
-      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
+      SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));  // its error names the path that the caller gave
+      if (!absl::IsNotFound(manifest.status())) return manifest.status();
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
     }
     if (foreign_ != nullptr) {
       manifest_ = foreign_->manifest();
