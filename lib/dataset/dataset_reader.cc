@@ -27,12 +27,12 @@ class AnyDatasetReader : public DatasetReader {
     path_ = path;
     // The manifest first: where there is one, nothing else has to be asked for.
     absl::StatusOr<ManifestText> text = ReadManifestText(file_system, path);
-    if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
     FileInfo info{FileType::kDirectory};
     std::string directory = path;
     if (!text.ok()) {
-      SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));
-      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options));
+      SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));  // its error names the path that the caller gave
+      if (!absl::IsNotFound(text.status())) return text.status();
+      SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
     }
     if (foreign_ != nullptr) {
       text = ManifestText{foreign_->manifest().Summary(), foreign_->manifest().shards};

@@ -56,13 +56,16 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
                                                          const DatasetOptions& options);
 
-// Opens the dataset at `path`; null when it is none of the above, or one of our own. `info` is the result of Stat.
+// Opens the dataset at `path`; null when it is none of the above, or one of our own. `info` is the result of Stat;
+// `has_manifest` says whether there is a manifest of ours, where the caller knows.
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
-                                                            const FileInfo& info, const DatasetOptions& options);
+                                                            const FileInfo& info, const DatasetOptions& options,
+                                                            std::optional<bool> has_manifest = std::nullopt);
 
 // The container of the file or directory at `path`, by names alone: "mds", "webdataset", or "" for none of these.
 absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
-                                                    const FileInfo& info);
+                                                    const FileInfo& info,
+                                                    std::optional<bool> has_manifest = std::nullopt);
 
 // Reads from kOriginName what the samples of the dataset in a directory were before they were converted. Empty when
 // there is no such file.

@@ -64,13 +64,15 @@ absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& direc
 }
 
 absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
-                                                    const FileInfo& info) {
+                                                    const FileInfo& info, std::optional<bool> has_manifest) {
   if (info.type != FileType::kDirectory) {
     if (format::IsTarName(path)) return "webdataset";
     return BaseName(path) == kMdsIndexName || path.ends_with(".mds") ? "mds" : "";
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const bool native, IsFile(file_system, JoinPath(path, kManifestName)));
-  if (native) return "";
+  if (!has_manifest) {
+    SHARDKIT_ASSIGN_OR_RETURN(has_manifest, IsFile(file_system, JoinPath(path, kManifestName)));
+  }
+  if (*has_manifest) return "";
   SHARDKIT_ASSIGN_OR_RETURN(const bool mds, IsFile(file_system, JoinPath(path, kMdsIndexName)));
   if (mds) return "mds";
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
@@ -87,13 +89,15 @@ absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, con
 }
 
 absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
-                                                            const FileInfo& info, const DatasetOptions& options) {
+                                                            const FileInfo& info, const DatasetOptions& options,
+                                                            std::optional<bool> has_manifest) {
   const std::string_view name = BaseName(path);
   const bool table = GenerationOfTable(name).has_value();
   if (info.type != FileType::kDirectory && (name == kManifestName || table)) {
     return InvalidArgument(path, ": is a part of a dataset: give the directory that holds it, ", ParentDirectory(path));
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container, ForeignContainerAt(file_system, path, info));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string_view container,
+                            ForeignContainerAt(file_system, path, info, has_manifest));
   if (container == "mds") return OpenMds(file_system, path, options);
   if (container.empty()) {
     const bool list = info.type != FileType::kDirectory && path.ends_with(".json");
