@@ -65,7 +65,7 @@ std::unique_ptr<BatchTask> Engine::PlanStep(const EpochOrder& order, const Step&
                                             std::vector<PlannedSample>* samples) const {
   auto task = std::make_unique<BatchTask>();
   samples->clear();
-  for (uint64_t position = step.begin + options_.rank; position < step.end; position += options_.world_size) {
+  for (const uint64_t position : order.RankPositions(step, options_.rank, options_.world_size)) {
     samples->push_back(order.At(position % order.size()));
     const PlannedSample& sample = samples->back();
     SampleReference reference;
@@ -104,7 +104,7 @@ void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
                    const std::vector<PlannedSample>& samples) {
   // Whether the rank has all samples of its lanes, so that the uses of a block can be counted down.
   const uint64_t world_size = options_.world_size;
-  const bool own_lanes = plan_->lanes() % world_size == 0 && plan_->options().batch_size % world_size == 0;
+  const bool own_lanes = plan_->lanes() % world_size == 0;
   Lock lock(mutex_);
   task->sequence = next_sequence_;
   task->missing = 1;  // keeps the batch incomplete until the end of this function
@@ -113,9 +113,7 @@ void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,
   ++next_sequence_;
   for (size_t i = 0; i < samples.size(); ++i) {
     const uint64_t position = admitted->references[i].identity.position;
-    const bool exact = (world_size == 1 ||
-                        (own_lanes && position % world_size == options_.rank && samples[i].lane < plan_->lanes())) &&
-                       position < order.size();
+    const bool exact = (world_size == 1 || (own_lanes && !samples[i].shared)) && position < order.size();
     const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], admitted->epoch, exact);
     if (entry->planned_by != admitted->sequence) {
       entry->planned_by = admitted->sequence;
