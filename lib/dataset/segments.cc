@@ -160,8 +160,8 @@ absl::Status FinishOneSegment(FileSystem& file_system, const std::string& direct
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
   // The keys first: a cancellation leaves no file then.
-  SHARDKIT_ASSIGN_OR_RETURN(
-      auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation), manifest->shards, cancellation));
+  SHARDKIT_ASSIGN_OR_RETURN(auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
+                                                       manifest->shards, cancellation));
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                             index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
   segment.keys = std::move(keys);

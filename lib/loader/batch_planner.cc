@@ -9,7 +9,7 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
                                                   std::vector<PlannedSample>* samples) const {
   auto task = std::make_unique<BatchTask>();
   samples->clear();
-  for (uint64_t position = step.begin + options_.rank; position < step.end; position += options_.world_size) {
+  for (const uint64_t position : order.RankPositions(step, options_.rank, options_.world_size)) {
     samples->push_back(order.At(position % order.size()));
     const PlannedSample& sample = samples->back();
     SampleReference reference;
@@ -61,12 +61,10 @@ void BatchPlanner::Claim(BatchTask& task, const EpochOrder& order, const std::ve
                          BlockTable& blocks) {
   // Whether the rank has all samples of its lanes, so that the uses of a block can be counted down.
   const uint64_t world_size = options_.world_size;
-  const bool own_lanes = plan_.lanes() % world_size == 0 && plan_.options().batch_size % world_size == 0;
+  const bool own_lanes = plan_.lanes() % world_size == 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const uint64_t position = task.references[i].identity.position;
-    const bool exact =
-        (world_size == 1 || (own_lanes && position % world_size == options_.rank && samples[i].lane < plan_.lanes())) &&
-        position < order.size();
+    const bool exact = (world_size == 1 || (own_lanes && !samples[i].shared)) && position < order.size();
     const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task.epoch, exact, blocks);
     if (entry->planned_by != task.sequence) {
       entry->planned_by = task.sequence;

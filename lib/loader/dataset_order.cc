@@ -1,6 +1,8 @@
 #include "loader/dataset_order.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 
 #include "loader/permutation.h"
 
@@ -17,7 +19,7 @@ constexpr double kMostDistance = 1.1;   // beyond it, lanes stay at opposite end
 }  // namespace
 
 DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOrderOptions& options)
-    : blocks_(blocks), options_(options), rows_(options.count / options.lanes) {
+    : blocks_(blocks), options_(options) {
   for (uint64_t attempt = 0; attempt < kOrdersTried; ++attempt) {
     segments_.clear();
     uint64_t place = 0;
@@ -29,6 +31,7 @@ DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOr
       }
       place = AddPass(order, place);
     }
+    DealToLanes();
     if (options_.order != SampleOrder::kShuffled || options_.lanes == 1 || segments_.size() > kFewBlocks) break;
     if (const double distance = LaneDistance(); distance >= kGoodDistance && distance <= kMostDistance) break;
   }
@@ -46,13 +49,48 @@ uint64_t DatasetOrder::AddPass(const std::vector<uint32_t>& order, uint64_t plac
   return place;
 }
 
+// Gives each block to the lane that has the fewest samples so far. Therefore a lane was not longer than any other is in
+// the end when it got its last block, and only that block reaches beyond the shortest lane.
+void DatasetOrder::DealToLanes() {
+  const uint32_t lanes = options_.lanes;
+  lanes_.assign(lanes + size_t{1}, options_.count);
+  if (lanes == 1 || options_.mixed || segments_.size() < lanes) {
+    rows_ = options_.count / lanes;
+    for (uint32_t lane = 0; lane < lanes; ++lane) lanes_[lane] = lane * rows_;
+    return;
+  }
+  using Length = std::pair<uint64_t, uint32_t>;  // samples, lane
+  std::priority_queue<Length, std::vector<Length>, std::greater<>> shortest;
+  for (uint32_t lane = 0; lane < lanes; ++lane) shortest.emplace(0, lane);
+  std::vector<uint32_t> lane_of(segments_.size());
+  std::vector<size_t> next(lanes + size_t{1});  // of a lane: its next index in `dealt`
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const auto [samples, lane] = shortest.top();
+    shortest.pop();
+    lane_of[i] = lane;
+    ++next[lane + 1];
+    shortest.emplace(samples + SegmentEnd(i) - segments_[i].place, lane);
+  }
+  rows_ = shortest.top().first;
+  for (uint32_t lane = 0; lane < lanes; ++lane) next[lane + 1] += next[lane];
+  const std::vector<size_t> begins(next.begin(), next.end() - 1);
+  std::vector<Segment> dealt(segments_.size());
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    dealt[next[lane_of[i]]++] = {SegmentEnd(i) - segments_[i].place, segments_[i].block};
+  }
+  uint64_t place = 0;
+  for (Segment& segment : dealt) place += std::exchange(segment.place, place);
+  for (uint32_t lane = 0; lane < lanes; ++lane) lanes_[lane] = dealt[begins[lane]].place;
+  segments_ = std::move(dealt);
+}
+
 // How far apart consecutive samples are in the dataset on average, divided by that in a perfect shuffle. Estimated from
 // the middles of blocks, at a few rows of each.
 double DatasetOrder::LaneDistance() const {
   const uint64_t rows = std::min<uint64_t>(rows_, 8 * segments_.size() / options_.lanes + 1);
   if (rows == 0 || blocks_.empty()) return 1;
   const auto middle = [&](uint64_t lane, uint64_t row) {
-    const Segment& segment = segments_[SegmentAt(lane * rows_ + row)];
+    const Segment& segment = segments_[SegmentAt(lanes_[lane] + row)];
     return static_cast<double>(blocks_[segment.block].first_sample) + blocks_[segment.block].sample_count / 2.0;
   };
   double sum = 0;
@@ -71,17 +109,18 @@ double DatasetOrder::LaneDistance() const {
 
 void DatasetOrder::CutIntoWindows() {
   if (options_.count == 0) return;
-  const uint64_t lanes_end = rows_ * options_.lanes;
   uint64_t all_bytes = 0;
   for (const Segment& segment : segments_) all_bytes += blocks_[segment.block].bytes;
   const uint64_t first_bytes = std::min(options_.first_bytes, options_.window_bytes);
   const bool fits = all_bytes / options_.lanes < first_bytes;
   size_t segment = 0;
-  for (uint64_t begin = 0, lane = 0; begin < options_.count; ++lane) {
-    const uint64_t end = begin < lanes_end ? begin + rows_ : options_.count;
+  for (uint64_t lane = 0; lane < options_.lanes; ++lane) {
+    const uint64_t begin = lanes_[lane];
+    const uint64_t end = lanes_[lane + 1];
+    if (begin == end) continue;
     // Unless everything fits, the first window of each lane is shorter, by a different amount for each lane. So the
     // lanes do not all come to a new window, and need its blocks, at the same time.
-    uint64_t limit = fits ? options_.window_bytes : first_bytes / options_.lanes * (lane % options_.lanes + 1);
+    uint64_t limit = fits ? options_.window_bytes : first_bytes / options_.lanes * (lane + 1);
     uint64_t next_limit = first_bytes;
     uint64_t bytes = 0;
     windows_.push_back(begin);
@@ -97,7 +136,6 @@ void DatasetOrder::CutIntoWindows() {
       bytes += more;
       place = std::min(SegmentEnd(segment), end);
     }
-    begin = end;
   }
   windows_.push_back(options_.count);
 }
@@ -107,14 +145,25 @@ size_t DatasetOrder::SegmentAt(uint64_t place) const {
   return static_cast<size_t>(after - segments_.begin()) - 1;
 }
 
-PlannedSample DatasetOrder::At(uint64_t place) const {
+PlannedSample DatasetOrder::At(uint64_t lane, uint64_t row) const {
   PlannedSample sample;
+  sample.lane = static_cast<uint32_t>(lane);
+  uint64_t place = lanes_[lane] + row;
   const auto after = std::ranges::upper_bound(windows_, place);
   sample.window = static_cast<uint64_t>(after - windows_.begin()) - 1;
+  uint64_t begin = windows_[sample.window];
+  uint64_t end = windows_[sample.window + 1];
+  const uint64_t rows_end = lanes_[lane] + rows_;
+  sample.shared = end > rows_end;
   if (options_.order != SampleOrder::kSequential) {
-    const uint64_t begin = windows_[sample.window];
-    const uint64_t size = windows_[sample.window + 1] - begin;
-    place = begin + Permutation(size, Derive(options_.key, ~sample.window))(place - begin);
+    uint64_t purpose = ~sample.window;
+    if (place >= rows_end) {
+      begin = std::max(begin, rows_end);
+      purpose ^= uint64_t{1} << 62;
+    } else {
+      end = std::min(end, rows_end);
+    }
+    place = begin + Permutation(end - begin, Derive(options_.key, purpose))(place - begin);
   }
   const Segment& segment = segments_[SegmentAt(place)];
   sample.block = segment.block;

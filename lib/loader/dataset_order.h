@@ -13,13 +13,16 @@ struct DatasetOrderOptions {
   uint64_t key = 0;    // of this dataset and epoch
   uint64_t count = 0;  // samples of the epoch
   uint32_t lanes = 1;
+  bool mixed = false;         // with other datasets: lanes of equal lengths, so that proportions hold to the end
   uint64_t window_bytes = 0;  // of one lane
   uint64_t first_bytes = 0;   // of a lane's first window; each later window may be twice as large as the one before
   SampleOrder order = SampleOrder::kShuffled;
 };
 
-// Places [0, count) number the samples block after block. Lane l has the places [l * rows(), (l + 1) * rows()). The
-// places left over belong to no lane. Immutable, thread-safe.
+// Each lane has whole blocks, one after another, and at least rows() samples. What it has beyond them, its surplus,
+// lies in its last block. In mixtures, and with fewer blocks than lanes, lanes
+// are cut within blocks. Places [0, count) number the
+// samples lane after lane. Immutable, thread-safe.
 class DatasetOrder {
  public:
   // `blocks` must outlive this and hold at least one sample when options.count > 0.
@@ -29,8 +32,12 @@ class DatasetOrder {
   uint64_t rows() const { return rows_; }
   uint64_t window_count() const { return windows_.empty() ? 0 : windows_.size() - 1; }
 
-  // The sample delivered at a place, after the place was permuted within its window. Sets all but dataset and lane.
-  PlannedSample At(uint64_t place) const;
+  // The samples of a lane beyond rows().
+  uint64_t surplus(uint64_t lane) const { return lanes_[lane + 1] - lanes_[lane] - rows_; }
+
+  // The sample in a row of a lane, `row` < rows() + surplus(lane), after it was permuted within its window. The surplus
+  // is permuted by itself. Sets all but the dataset.
+  PlannedSample At(uint64_t lane, uint64_t row) const;
 
   // How many places of `window` lie in `block`.
   uint32_t BlockUses(uint64_t window, uint32_t block) const;
@@ -43,6 +50,7 @@ class DatasetOrder {
   };
 
   uint64_t AddPass(const std::vector<uint32_t>& order, uint64_t place);
+  void DealToLanes();
   double LaneDistance() const;
   void CutIntoWindows();
   size_t SegmentAt(uint64_t place) const;
@@ -54,6 +62,7 @@ class DatasetOrder {
   const DatasetOrderOptions options_;
   uint64_t rows_ = 0;
   std::vector<Segment> segments_;
+  std::vector<uint64_t> lanes_;    // the first place of each lane, then the count
   std::vector<uint64_t> windows_;  // the first place of each window, ascending, then the count
 };
 

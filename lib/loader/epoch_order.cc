@@ -12,8 +12,6 @@ namespace {
 // one size, a lane would take from each in turn.
 constexpr uint64_t kMixedRows = 256;
 
-constexpr uint64_t kTailPurpose = UINT64_MAX;
-
 uint64_t Scale(uint64_t value, uint64_t numerator, uint64_t denominator) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * numerator / denominator);
 }
@@ -26,6 +24,12 @@ MixedOrder::MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrd
   for (const DatasetOrder& order : orders_) {
     rows_ += order.rows();
     size_ += order.count();
+  }
+  for (uint32_t lane = 0; lane < lanes_; ++lane) {
+    for (uint32_t dataset = 0; dataset < orders_.size(); ++dataset) {
+      if (const uint64_t count = orders_[dataset].surplus(lane); count > 0)
+        surpluses_.push_back({dataset, lane, count});
+    }
   }
 }
 
@@ -45,29 +49,93 @@ MixedOrder::Turn MixedOrder::TurnOf(uint64_t lane, uint64_t row) const {
   }
 }
 
-PlannedSample MixedOrder::At(uint64_t position) const {
-  const uint64_t tail_begin = rows_ * lanes_;
-  PlannedSample sample;
-  uint32_t dataset = 0;
-  uint32_t lane = lanes_;
-  if (position < tail_begin) {
-    lane = static_cast<uint32_t>(position % lanes_);
-    const Turn turn = TurnOf(lane, position / lanes_);
-    dataset = turn.dataset;
-    sample = orders_[dataset].At(lane * orders_[dataset].rows() + turn.row);
-  } else {
-    uint64_t rest = position - tail_begin;
-    if (orders_.size() > 1) rest = Permutation(size_ - tail_begin, Derive(key_, kTailPurpose))(rest);
-    for (;; ++dataset) {
-      const uint64_t left_over = orders_[dataset].count() - orders_[dataset].rows() * lanes_;
-      if (rest < left_over) break;
-      rest -= left_over;
-    }
-    sample = orders_[dataset].At(orders_[dataset].rows() * lanes_ + rest);
+// Each surplus is spread evenly over the positions, so that neighbours come from different blocks, and ranks that share
+// steps in the order of lanes come to the same blocks in each step.
+std::pair<const MixedOrder::Surplus&, uint64_t> MixedOrder::SurplusAt(uint64_t position) const {
+  uint64_t total = size_ - rows_ * lanes_;
+  for (const Surplus* surplus = surpluses_.data();; ++surplus) {
+    const uint64_t before = Scale(position, surplus->count, total);
+    if (Scale(position + 1, surplus->count, total) > before) return {*surplus, before};
+    position -= before;
+    total -= surplus->count;
   }
-  sample.dataset = dataset;
-  sample.lane = lane;
+}
+
+uint32_t MixedOrder::LaneOf(uint64_t position) const {
+  const uint64_t rows_end = rows_ * lanes_;
+  return position < rows_end ? static_cast<uint32_t>(position % lanes_) : SurplusAt(position - rows_end).first.lane;
+}
+
+PlannedSample MixedOrder::At(uint64_t position) const {
+  const uint64_t rows_end = rows_ * lanes_;
+  Turn turn{};
+  uint64_t lane = position % lanes_;
+  if (position < rows_end) {
+    turn = TurnOf(lane, position / lanes_);
+  } else {
+    const auto [surplus, index] = SurplusAt(position - rows_end);
+    turn = {surplus.dataset, orders_[surplus.dataset].rows() + index};
+    lane = surplus.lane;
+  }
+  PlannedSample sample = orders_[turn.dataset].At(lane, turn.row);
+  sample.dataset = turn.dataset;
   return sample;
+}
+
+std::vector<uint64_t> MixedOrder::RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const {
+  std::vector<uint64_t> positions;
+  if (lanes_ % world_size == 0 && step.end <= rows_ * lanes_) {
+    for (uint64_t i = 0, count = Plan::RankSlots(step, rank, world_size); i < count; ++i) {
+      positions.push_back(step.begin + (rank + world_size - step.begin % world_size) % world_size + i * world_size);
+    }
+    return positions;
+  }
+  const std::vector<uint64_t> ranks = SlotRanks(step, world_size);
+  for (uint64_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == rank) positions.push_back(step.begin + i);
+  }
+  return positions;
+}
+
+std::vector<uint64_t> MixedOrder::SlotRanks(const Step& step, uint64_t world_size) const {
+  std::vector<uint64_t> ranks(step.end - step.begin);
+  // So many ranks have at most one slot each, and need no memory for each rank.
+  if (world_size >= ranks.size()) {
+    for (uint64_t i = 0; i < ranks.size(); ++i) ranks[i] = (step.begin + i) % world_size;
+    return ranks;
+  }
+  struct Slot {
+    bool after_rows;
+    uint32_t lane;
+    uint64_t position;
+    auto operator<=>(const Slot&) const = default;
+  };
+  std::vector<Slot> slots;
+  for (uint64_t position = step.begin; position < step.end; ++position) {
+    slots.push_back({position >= rows_ * lanes_, LaneOf(position % size_), position});
+  }
+  std::ranges::sort(slots);
+  std::vector<uint64_t> room(world_size);
+  for (uint64_t i = 0; i < world_size; ++i) room[i] = Plan::RankSlots(step, i, world_size);
+  // A rank first takes the slots of its own lanes; what it has no room for goes to those that have.
+  const bool own_lanes = lanes_ % world_size == 0;
+  std::vector<uint64_t> left;
+  for (const Slot& slot : slots) {
+    const uint64_t home = own_lanes ? slot.lane % world_size : Scale(slot.lane, world_size, lanes_);
+    if (room[home] == 0) {
+      left.push_back(slot.position);
+    } else {
+      --room[home];
+      ranks[slot.position - step.begin] = home;
+    }
+  }
+  uint64_t rank = 0;
+  for (const uint64_t position : left) {
+    while (room[rank] == 0) ++rank;
+    --room[rank];
+    ranks[position - step.begin] = rank;
+  }
+  return ranks;
 }
 
 }  // namespace shardkit::loader

@@ -17,6 +17,8 @@ class MixedOrder : public EpochOrder {
 
   uint64_t size() const override { return size_; }
   PlannedSample At(uint64_t position) const override;
+  std::vector<uint64_t> RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const override;
+  std::vector<uint64_t> SlotRanks(const Step& step, uint64_t world_size) const override;
   uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const override {
     return orders_[dataset].BlockUses(window, block);
   }
@@ -29,11 +31,22 @@ class MixedOrder : public EpochOrder {
   };
   Turn TurnOf(uint64_t lane, uint64_t row) const;
 
+  // What a lane of a dataset has beyond the rows.
+  struct Surplus {
+    uint32_t dataset;
+    uint32_t lane;
+    uint64_t count;
+  };
+  // The surplus that a position after the rows, counted from there, takes from, and which of its samples.
+  std::pair<const Surplus&, uint64_t> SurplusAt(uint64_t position) const;
+  uint32_t LaneOf(uint64_t position) const;
+
   const std::shared_ptr<const void> owner_;
   const std::vector<DatasetOrder> orders_;
   const uint32_t lanes_;
   const uint64_t key_;
-  uint64_t rows_ = 0;  // of all datasets, in each lane
+  std::vector<Surplus> surpluses_;  // those that are not empty
+  uint64_t rows_ = 0;               // of all datasets, in each lane
   uint64_t size_ = 0;
 };
 

@@ -1,8 +1,10 @@
 #include "shardkit/plan.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/hash.h"
@@ -89,6 +91,7 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
     options.key = loader::Derive(key, i);
     options.count = counts_[i];
     options.lanes = lanes_;
+    options.mixed = datasets_.size() > 1;
     const double share = all_bytes > 0 ? bytes[i] / all_bytes : 1;
     options.window_bytes = static_cast<uint64_t>(static_cast<double>(options_.shuffle_buffer_bytes) / lanes_ * share);
     // Later epochs are read before they begin.
@@ -122,6 +125,28 @@ absl::Status Plan::CheckCursor(const Cursor& cursor) const {
     return InvalidArgument("the cursor's position ", cursor.position, " is past the epoch's ", samples_, " samples");
   }
   return absl::OkStatus();
+}
+
+double ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size, uint64_t limit) {
+  const auto order = plan.Epoch(epoch);
+  absl::flat_hash_set<std::tuple<uint64_t, uint32_t, uint64_t, uint32_t>> seen;  // rank, dataset, window, block
+  double read = 0;
+  double delivered = 0;
+  const uint64_t steps = plan.StepsFrom(0);
+  for (uint64_t i = 0; i < steps && plan.StepAt(0, i).begin < limit; ++i) {
+    Step step = plan.StepAt(0, i);
+    step.end = std::min(step.end, order->size());
+    const std::vector<uint64_t> ranks = order->SlotRanks(step, world_size);
+    for (uint64_t slot = 0; slot < ranks.size(); ++slot) {
+      const PlannedSample sample = order->At(step.begin + slot);
+      const PlanBlock& block = plan.datasets()[sample.dataset].blocks[sample.block];
+      delivered += static_cast<double>(block.bytes) / block.sample_count;
+      if (seen.emplace(ranks[slot], sample.dataset, sample.window, sample.block).second) {
+        read += static_cast<double>(block.bytes);
+      }
+    }
+  }
+  return delivered > 0 ? read / delivered : 1;
 }
 
 }  // namespace shardkit

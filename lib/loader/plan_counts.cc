@@ -1,7 +1,6 @@
 #include "loader/plan_counts.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -11,7 +10,8 @@
 namespace shardkit::loader {
 namespace {
 
-constexpr uint32_t kMostLanesChosen = 64;
+// Numbers with many divisors, as each rank of a world size that divides the lanes reads only what is its own.
+constexpr uint64_t kLanesChosen[] = {120, 60, 30, 24, 12, 6, 4, 3, 2, 1};
 constexpr uint64_t kFewLanes = 4;
 
 absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions) {
@@ -102,7 +102,7 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
                      const PlanOptions& options) {
   if (options.order != SampleOrder::kShuffled) return 1;
   if (options.lanes != 0) return options.lanes;
-  uint64_t most = kMostLanesChosen;
+  uint64_t most = kLanesChosen[0];
   uint64_t blocks = 0;
   uint64_t largest_mean = 1;  // bytes of a block
   for (size_t i = 0; i < datasets.size(); ++i) {
@@ -112,11 +112,12 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
     largest_mean = std::max(largest_mean, datasets[i].bytes() / datasets[i].blocks.size());
   }
   // At least two blocks in each lane's window, so that there is something to shuffle, unless few lanes would be left
-  // for consecutive samples to come from. At least four blocks in each lane, because the block at either end of a lane
-  // is shared with the next lane and read for both.
+  // for consecutive samples to come from. At least four blocks in each lane, so that what lanes have beyond the
+  // shortest one stays below a quarter.
   const uint64_t buffered = options.shuffle_buffer_bytes / largest_mean / datasets.size();
   const uint64_t fitting = buffered < 2 * kFewLanes ? std::min(buffered, kFewLanes) : buffered / 2;
-  return static_cast<uint32_t>(std::bit_floor(std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}))));
+  const uint64_t limit = std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}));
+  return static_cast<uint32_t>(*std::ranges::find_if(kLanesChosen, [&](uint64_t lanes) { return lanes <= limit; }));
 }
 
 }  // namespace shardkit::loader

@@ -5,8 +5,9 @@ import subprocess
 import support
 from support import CliTest
 
-KEYS = {"steps", "shuffle_score", "perfect_score", "webdataset_score", "scored_samples", "datasets", "order", "seed", "epoch",
-        "batch_size", "remainder", "shuffle_buffer", "lanes", "world_size", "rank", "samples", "steps_per_epoch", "cursor"}
+KEYS = {"steps", "shuffle_score", "perfect_score", "webdataset_score", "scored_samples", "read_amplification",
+        "better_world_sizes", "datasets", "order", "seed", "epoch", "batch_size", "remainder", "shuffle_buffer",
+        "lanes", "world_size", "rank", "samples", "steps_per_epoch", "cursor"}
 SAMPLES = 403
 
 
@@ -58,8 +59,24 @@ class PlanTest(CliTest):
                          for rank in range(world_size)]
                 self.assertEqual(whole, self.steps("--batch-size", "30", "--world-size", world_size))
                 for i, (number, samples) in enumerate(whole):
-                    self.assertEqual([rank[i] for rank in ranks],
-                                     [(number, samples[rank::world_size]) for rank in range(world_size)])
+                    self.assertEqual([rank[i][0] for rank in ranks], world_size * [number])
+                    self.assertEqual(sorted(sample for rank in ranks for sample in rank[i][1]), sorted(samples))
+                    sizes = [len(rank[i][1]) for rank in ranks]
+                    self.assertLessEqual(max(sizes) - min(sizes), 1)
+                    # Each rank has its samples in the order of the step.
+                    for rank in ranks:
+                        places = [samples.index(sample) for sample in rank[i][1]]
+                        self.assertEqual(places, sorted(places))
+
+    def test_amplification(self):
+        document = self.plan("--lanes", "6")
+        self.assertAlmostEqual(document["read_amplification"], 1)
+        self.assertEqual(document["better_world_sizes"], [])
+        self.assertEqual(self.plan("--lanes", "6", "--world-size", "3")["better_world_sizes"], [])
+        document = self.plan("--lanes", "6", "--world-size", "4")
+        self.assertEqual(document["better_world_sizes"], [3, 6])
+        self.assertGreater(document["read_amplification"], self.plan("--lanes", "6", "--world-size", "3")["read_amplification"])
+        self.assertEqual(self.plan("--lanes", "6", "--world-size", "9")["better_world_sizes"], [6])
 
     def test_part_of_the_steps(self):
         whole = self.steps("--batch-size", "30")
@@ -77,7 +94,7 @@ class PlanTest(CliTest):
                 rest = whole[count:] or later
                 self.assertEqual(self.steps("--batch-size", "30", "--cursor", cursor), rest)
                 parts = [self.steps("--batch-size", "30", "--cursor", cursor, "--world-size", 3, "--rank", r) for r in range(3)]
-                self.assertEqual([part[0][1] for part in parts], [rest[0][1][r::3] for r in range(3)])
+                self.assertEqual(sorted(sample for part in parts for sample in part[0][1]), sorted(rest[0][1]))
         cursor = self.plan("--batch-size", "30", "--epoch", "4", "--steps", "3")["cursor"]
         # Another batch size: the same sequence in other steps. Step 1 of 64 samples would have begun before the cursor.
         [(number, samples)] = self.steps("--batch-size", "64", "--cursor", cursor, "--steps", "1")

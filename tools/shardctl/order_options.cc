@@ -57,7 +57,7 @@ void OrderOptions::AddTo(CommandLine* line, const std::string& shuffle_buffer) {
   line->Size("--shuffle-buffer", &shuffle_buffer_,
              "bytes that samples are shuffled in, over all ranks [" + shuffle_buffer + "]");
   line->Count("--lanes", "N", &lanes_, 1, 65536,
-              "canonical streams of the shuffled order [a power of two up to 64, found from the buffer]");
+              "canonical streams of the shuffled order [up to 120, found from the buffer]");
   line->Choice("--remainder", "ACTION", {std::begin(kRemainders), std::end(kRemainders)}, &remainder_,
                "samples that do not fill the last step: keep (a smaller step), drop, or pad with the first of "
                "the epoch [keep]");

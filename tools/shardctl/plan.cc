@@ -65,7 +65,13 @@ absl::StatusOr<Range> ChooseRange(const shardkit::Plan& plan, const Arguments& a
 class PlanPrinter {
  public:
   PlanPrinter(const shardkit::Plan& plan, const Arguments& arguments, const Range& range, const PlanScores& scores)
-      : plan_(plan), arguments_(arguments), range_(range), scores_(scores), order_(plan.Epoch(range.cursor.epoch)) {}
+      : plan_(plan),
+        arguments_(arguments),
+        range_(range),
+        scores_(scores),
+        order_(plan.Epoch(range.cursor.epoch)),
+        amplification_(
+            shardkit::ReadAmplification(plan, range.cursor.epoch, arguments.order.world_size, kMostCounted)) {}
 
   void PrintText() {
     PrintHeading();
@@ -96,20 +102,38 @@ class PlanPrinter {
 
  private:
   static constexpr uint64_t kMostInLine = 12;
+  static constexpr uint64_t kMostCounted = 4'000'000;  // samples, for the amplification
 
   bool several() const { return plan_.datasets().size() > 1; }
   uint64_t Number(uint64_t i) const { return range_.first_number + range_.skip + i; }
   shardkit::Step StepAt(uint64_t i) const { return plan_.StepAt(range_.cursor.position, range_.skip + i); }
 
+  // The nearest world sizes that divide the lanes, unless the given one does.
+  std::vector<uint64_t> BetterWorldSizes() const {
+    const uint64_t world_size = arguments_.order.world_size;
+    std::vector<uint64_t> better;
+    if (plan_.options().order != shardkit::SampleOrder::kShuffled || plan_.lanes() % world_size == 0) return better;
+    uint64_t near = std::min<uint64_t>(world_size, plan_.lanes());
+    while (plan_.lanes() % near != 0) --near;
+    better.push_back(near);
+    for (near = world_size + 1; near < plan_.lanes() && plan_.lanes() % near != 0;) ++near;
+    if (near <= plan_.lanes()) better.push_back(near);
+    return better;
+  }
+
   // Calls `take` for up to `most` samples of the step. Returns how many samples follow them.
   template <typename Take>
   uint64_t ForEachSample(uint64_t i, uint64_t most, Take take) const {
     const shardkit::Step step = StepAt(i);
-    const uint64_t stride = arguments_.order.rank.has_value() ? arguments_.order.world_size : 1;
-    uint64_t count = shardkit::Plan::RankSlots(step, arguments_.order.rank.value_or(0), stride);
-    uint64_t position = step.begin + arguments_.order.rank.value_or(0);
-    for (; count > 0 && most > 0; --count, --most, position += stride) take(order_->At(position % order_->size()));
-    return count;
+    std::vector<uint64_t> own;  // without a rank, all positions are taken
+    if (arguments_.order.rank.has_value()) {
+      own = order_->RankPositions(step, *arguments_.order.rank, arguments_.order.world_size);
+    }
+    const uint64_t count = arguments_.order.rank.has_value() ? own.size() : step.end - step.begin;
+    for (uint64_t slot = 0; slot < std::min(count, most); ++slot) {
+      take(order_->At((own.empty() ? step.begin + slot : own[slot]) % order_->size()));
+    }
+    return count - std::min(count, most);
   }
 
   // The cursor of a loader that has delivered the steps shown.
@@ -140,6 +164,13 @@ class PlanPrinter {
               "  (1: a perfect shuffle, more: in clumps; WebDataset " + FormatFixed(*scores_.webdataset_clumping, 3) +
               ")\n";
     }
+    text +=
+        "read by ranks   " + FormatFixed(amplification_, 3) + "  (bytes read by all ranks for each that they need)\n";
+    if (const std::vector<uint64_t> better = BetterWorldSizes(); !better.empty()) {
+      text += "the lanes suit world sizes";
+      for (size_t i = 0; i < better.size(); ++i) text += (i == 0 ? " " : " and ") + std::to_string(better[i]);
+      text += " better; or give --lanes " + std::to_string(arguments_.order.world_size) + "\n";
+    }
     if (scores_.samples < plan_.samples_per_epoch()) {
       text += "(scores of the first " + std::to_string(scores_.samples) + " samples of the epoch)\n";
     }
@@ -169,6 +200,8 @@ class PlanPrinter {
       document["webdataset_label_clumping"] = *scores_.webdataset_clumping;
     }
     document["scored_samples"] = scores_.samples;
+    document["read_amplification"] = amplification_;
+    document["better_world_sizes"] = BetterWorldSizes();
     document["datasets"] = Json::array();
     for (size_t i = 0; i < plan_.datasets().size(); ++i) {
       document["datasets"].push_back({{"path", arguments_.paths[i]}, {"samples", plan_.counts()[i]}});
@@ -193,6 +226,7 @@ class PlanPrinter {
   const Range range_;
   const PlanScores scores_;
   const std::shared_ptr<const shardkit::EpochOrder> order_;
+  const double amplification_;
 };
 
 std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {

@@ -1,19 +1,23 @@
 // The order in which an epoch visits samples. Pure: no I/O, no clock, no threads, and the same result on every machine.
 //
-// An epoch is one sequence of positions, divided into steps of batch_size positions. Rank r of W takes slot j of each
-// step where j % W == r. Arithmetic alone maps position g to a sample, so a run can start anywhere in an epoch. The
-// sequence and the steps do not depend on the number of ranks. The mapping:
+// An epoch is one sequence of positions, divided into steps of batch_size positions. Rank r of W takes as many
+// positions g of each step as there are with g % W == r (EpochOrder::RankPositions). Arithmetic alone maps position g
+// to a sample, so a run can start anywhere in an epoch. The sequence and the steps do not depend on the number of
+// ranks. The mapping:
 //
 //   - The blocks of a dataset are in random order (shuffled) or in their own order. Repeats of a dataset follow one
 //     another.
-//   - The samples in that order are divided into Plan::lanes() equal lanes (canonical streams). Position g belongs to
-//     lane g % lanes, so that neighbours come from different places. When the world size divides the lanes and the
-//     batch size, every rank has lanes of its own.
+//   - In that order the blocks are given to Plan::lanes() lanes (canonical streams), each to the lane with the fewest
+//     samples so far. Position g belongs to lane g % lanes, so that neighbours come from different places. When the
+//     world size divides the lanes, every rank has lanes of its own. Blocks are cut only in mixtures and with fewer
+//     blocks than lanes.
 //   - Each lane is divided, at the edges of blocks, into windows of the lane's share of the shuffle buffer. Within a
 //     window the samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with
 //     smaller windows, so that the first batch does not wait for the whole buffer.
-//   - Samples that do not fill a row (one sample of each lane) come last.
+//   - What lanes have beyond the shortest one, less than a block each, comes last, evenly mixed.
 //   - With several datasets, each lane mixes them evenly, in proportion to their sizes.
+//
+// docs/order.md proves how much ranks read and what that takes in memory.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +72,7 @@ struct PlanOptions {
   uint64_t batch_size = 1;  // samples of a step over all ranks; at least 1
   Remainder remainder = Remainder::kKeep;
   uint64_t shuffle_buffer_bytes = uint64_t{256} << 20;  // over all lanes and thus all ranks
-  uint32_t lanes = 0;                                   // 1 to 65536; 0 chooses a power of two up to 64 from the buffer
+  uint32_t lanes = 0;          // 1 to 65536; 0 chooses from 120, 60, 30, 24, 12, 6, 4, 3, 2 and 1
   uint64_t epoch_samples = 0;  // with proportions: samples of an epoch; 0 is the sum of all datasets'
 };
 
@@ -78,6 +82,7 @@ struct PlannedSample {
   uint32_t block = 0;     // within the dataset
   uint32_t in_block = 0;  // sample within the block
   uint32_t lane = 0;
+  bool shared = false;   // some samples of the window may be those of other ranks, also when this rank has the lane
   uint64_t ordinal = 0;  // in the dataset
   uint64_t window = 0;   // numbered through all lanes of the dataset, from 0
 };
@@ -97,6 +102,13 @@ std::string FormatCursor(const Cursor& cursor);
 // InvalidArgument that says what is wrong.
 absl::StatusOr<Cursor> ParseCursor(std::string_view json);
 
+// Positions of the epoch's sequence. Positions from EpochOrder::size() on are padding: they repeat the sample of
+// position % size().
+struct Step {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
 // The sequence of one epoch. Immutable, thread-safe.
 class EpochOrder {
  public:
@@ -105,8 +117,16 @@ class EpochOrder {
   // Positions, without padding.
   virtual uint64_t size() const = 0;
 
-  // `position` < size(). Time: logarithmic in the number of blocks.
+  // `position` < size(). Time: logarithmic in the number of blocks, and for what lanes have beyond the shortest one,
+  // linear in the lanes.
   virtual PlannedSample At(uint64_t position) const = 0;
+
+  // The positions of a step that belong to the rank, ascending, Plan::RankSlots of them; padding included. The ranks
+  // together have each position once. `rank` < `world_size`. Time: linear in the positions of the step.
+  virtual std::vector<uint64_t> RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const = 0;
+
+  // The rank of each position of a step. Time: as RankPositions.
+  virtual std::vector<uint64_t> SlotRanks(const Step& step, uint64_t world_size) const = 0;
 
   // The number of samples of `block` in `window` of `dataset`: how often all ranks together need the block there.
   virtual uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const = 0;
@@ -115,12 +135,6 @@ class EpochOrder {
   // come before those of the lane's next window. In a mixture, the last ones of a window may come after the first of
   // the next.
   virtual uint64_t window_count(uint32_t dataset) const = 0;
-};
-
-// Positions of the epoch's sequence. Positions from size() on are padding: they repeat the sample of position % size().
-struct Step {
-  uint64_t begin = 0;
-  uint64_t end = 0;
 };
 
 // Immutable, thread-safe. Memory is proportional to the number of blocks.
@@ -154,11 +168,11 @@ class Plan : public std::enable_shared_from_this<Plan> {
   // Step `step` of the steps left; `step` < StepsFrom(position).
   Step StepAt(uint64_t position, uint64_t step) const;
 
-  // Slots of a step that belong to the rank: positions step.begin + rank, + rank + world_size, …, below step.end.
+  // How many positions of a step belong to the rank: as many as there are with position % world_size == rank.
   // `rank` < `world_size`.
   static uint64_t RankSlots(const Step& step, uint64_t rank, uint64_t world_size) {
-    const uint64_t slots = step.end - step.begin;
-    return slots > rank ? (slots - rank + world_size - 1) / world_size : 0;
+    const auto below = [&](uint64_t end) { return end / world_size + (end % world_size > rank ? 1 : 0); };
+    return below(step.end) - below(step.begin);
   }
 
   // The cursor before the first step of an epoch.
@@ -176,5 +190,10 @@ class Plan : public std::enable_shared_from_this<Plan> {
   uint32_t lanes_ = 1;
   uint64_t fingerprint_ = 0;
 };
+
+// What all ranks together read in an epoch, in bytes of blocks, divided by what they deliver of these bytes. Without
+// padding. Counts the steps that begin before position `limit`; blocks that are read there and needed later make the
+// result larger. Time and memory: proportional to the samples counted.
+double ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size, uint64_t limit = UINT64_MAX);
 
 }  // namespace shardkit
