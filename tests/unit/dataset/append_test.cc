@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "support/counting_filesystem.h"
+#include "support/disturbing_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -227,7 +228,7 @@ TEST_F(AppendTest, ACancelledJoinOrRebuildLeavesTheDatasetAsItWas) {
       const Tree tree = ReadTree(*files_, "/data");
       Cancellation cancellation;
       size_t calls = 0;
-      ForwardingFileSystem cancelling(*files_,
+      DisturbingFileSystem cancelling(*files_,
                                       [&](std::string path) {
                                         if (++calls == number) cancellation.Cancel();
                                         return path;

@@ -247,7 +247,7 @@ TEST_F(DatasetReaderTest, NoShardIsOpenedTwice) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_TRUE((*dataset)->OpenShard(0).ok()); });
   for (std::thread& thread : threads) thread.join();
-  const std::string path = JoinPath("/data", (*dataset)->manifest().shards[0].name);
+  const std::string path = JoinPath("/data", (*dataset)->Shard(0)->name);
   EXPECT_EQ(std::ranges::count_if(counting.calls(),
                                   [&](const auto& call) { return call.operation == "open" && call.path == path; }),
             1);
