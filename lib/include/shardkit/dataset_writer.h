@@ -136,8 +136,8 @@ class DatasetWriter {
 // readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists.
 // The listed ones are kept; to compare them, those shards are read as a whole. Gives one segment. Where the readable
 // manifest says the same with one segment, its files are made again; else this is the next generation. Unavailable when
-// another writer uses the directory; Cancelled when `cancellation`, which may be null, asks for it. After any error the
-// dataset is as it was.
+// another writer uses the directory; Cancelled when `cancellation`, which may be null, asks for it. After an error the
+// dataset reads as it did; a table that no manifest names may be left, which the next call removes.
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation = nullptr);
 
