@@ -119,16 +119,15 @@ absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
 
 absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const {
   for (size_t segment = 0; segment < parts_.size(); ++segment) {
-    const PagedTable& table = *parts_[segment].table;
-    for (uint64_t number = 0; number < table.page_count(); ++number) {
-      SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, table.Page(number));
+    SHARDKIT_RETURN_IF_ERROR(parts_[segment].table->ForEachPage([&](const TablePage& page) -> absl::Status {
       const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
       if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
       for (uint32_t i = 0; i < *count; ++i) {
         SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, Checked(segment, Load(segment, page, i)));
         SHARDKIT_RETURN_IF_ERROR(take(block));
       }
-    }
+      return absl::OkStatus();
+    }));
   }
   return absl::OkStatus();
 }

@@ -107,6 +107,8 @@ class Engine : public Loader {
   const OpenDatasets datasets_;
   const std::shared_ptr<const Plan> plan_;
   int decode_threads_ = 1;
+  const uint64_t block_bytes_;
+  const int slow_threads_;       // reading threads where files are slow, found before the first block; else 0
   int read_threads_ = 1;         // all of them; the tuner says how many work
   const uint64_t window_bytes_;  // of a lane
   Cancellation stopped_;

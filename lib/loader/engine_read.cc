@@ -52,11 +52,10 @@ class DeviceWait {
 // Reads ahead what hides the time of a read, so that it follows the number of reads at once, which grows with latency.
 // In a shuffled order also a lane's window, because all its blocks are needed at the same time.
 void Engine::SetReadAhead() {
-  const uint64_t block = blocks_read_ == 0 ? 0 : bytes_read_ / blocks_read_;
   const uint64_t reads = static_cast<uint64_t>(tuner_.threads()) * kReadsAhead;
-  blocks_.ReadAhead(window_bytes_ + std::max(kLeastReadAhead, reads * block));
+  blocks_.ReadAhead(window_bytes_ + std::max(kLeastReadAhead, reads * block_bytes_));
   const uint64_t shuffled = window_bytes_ * plan_->lanes();
-  blocks_.KeepUpTo(tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
+  blocks_.KeepUpTo(slow_threads_ > 0 || tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
 }
 
 void Engine::RunReader(int number) {

@@ -29,7 +29,11 @@ class TimedFile final : public ForwardingFile {
     const RequestCounter::Scope scope(figures_->requests, requests, bytes);
     const auto begin = Clock::now();
     absl::Status status = read();
-    figures_->read_ticks += (Clock::now() - begin).count();
+    const int64_t ticks = (Clock::now() - begin).count();
+    figures_->read_ticks += ticks;
+    for (int64_t least = figures_->least_ticks;
+         ticks < least && !figures_->least_ticks.compare_exchange_weak(least, ticks);) {
+    }
     return status;
   }
 

@@ -19,6 +19,7 @@ class TimedFileSystem final : public ForwardingFileSystem {
   struct Figures {
     RequestCounter requests;  // reads, Stat, List, ReadFile, and opening files whose size is not known
     std::atomic<int64_t> read_ticks = 0;
+    std::atomic<int64_t> least_ticks = INT64_MAX;  // of a request
   };
 
   explicit TimedFileSystem(FileSystem& base) : ForwardingFileSystem(base), figures_(std::make_shared<Figures>()) {}
@@ -26,6 +27,12 @@ class TimedFileSystem final : public ForwardingFileSystem {
   // Seconds in reads, summed over threads. Reads through memory maps are neither measured nor counted.
   double read_seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::duration(figures_->read_ticks.load())).count();
+  }
+  // Seconds of the quickest request so far: what each of them costs besides its bytes. 0 before the first.
+  double least_seconds() const {
+    const int64_t ticks = figures_->least_ticks;
+    if (ticks == INT64_MAX) return 0;
+    return std::chrono::duration<double>(std::chrono::steady_clock::duration(ticks)).count();
   }
   const RequestCounter& requests() const { return figures_->requests; }
 

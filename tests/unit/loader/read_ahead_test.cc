@@ -1,9 +1,11 @@
 // How far the loader reads ahead, and what it keeps for later windows.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 
 #include "loader/loader_support.h"
+#include "shardkit/latency_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -86,6 +88,32 @@ TEST_F(ReadAheadTest, ASmallDatasetIsReadOnce) {
     report = Run(options);
     EXPECT_GT(report.blocks_read, 40u) << static_cast<int>(order);
     EXPECT_LE(report.peak_block_memory, 8 * kMiB) << static_cast<int>(order);
+  }
+}
+
+// Behind a network many requests are under way at once, from the first block on, and only as many as hide its latency.
+TEST_F(ReadAheadTest, SlowFilesAreAskedForManyBlocksAtOnce) {
+  Write(1600);
+  LatencyOptions latency;
+  latency.latency = std::chrono::milliseconds(5);
+  const auto slow = NewLatencyFileSystem(*files_, latency);
+  for (const SampleOrder order : {SampleOrder::kSequential, SampleOrder::kShuffled}) {
+    LoaderOptions options = Options();
+    options.plan.order = order;
+    options.plan.shuffle_buffer_bytes = 32 * kMiB;
+    const auto loader = OpenLoader(*slow, options);
+    const uint64_t opening = loader->Report().round_trips;
+    uint64_t samples = 0;
+    while (true) {
+      const auto batch = loader->Next();
+      ASSERT_TRUE(batch.ok()) << batch.status();
+      if (*batch == nullptr) break;
+      samples += (*batch)->size();
+    }
+    EXPECT_EQ(samples, 1600u);
+    const LoaderReport report = loader->Report();
+    EXPECT_EQ(report.blocks_read, 100u);
+    EXPECT_LE(report.round_trips - opening, 25u) << static_cast<int>(order);  // of 100 one after the other
   }
 }
 
