@@ -30,6 +30,7 @@ def epochs(bench, small_dataset, photos_dataset):
     bench.row("jpeg500: shuffled epoch, decoded / two bare TurboJPEG threads",
               f"{images['shuffled epoch: ratio']:.2f} x", "0.97")
     sweep(bench, small_dataset)
+    behind_a_network(bench, small_dataset)
     return rate, images["shuffled epoch: samples"]
 
 
@@ -54,6 +55,16 @@ def sweep(bench, dataset, rounds=3):
         ratio = statistics.median(rates["defaults"]) / statistics.median(rates[best])
         bench.row(f"small4k, {label}: default options / the best fixed ones ({best})", f"{ratio:.2f} x", "0.9")
         bench.row(f"small4k, {label}: memory of blocks at the default options", f"{memory / 2**20:.0f} MiB", "64")
+
+
+def behind_a_network(bench, dataset):
+    """A shuffled epoch of files whose requests take 50 ms, against their bandwidth."""
+    bandwidth = 400e6
+    report = run(bench, dataset, "--batch-size", "256", "--shuffle-buffer", "64MiB",
+                 "--simulate-latency", f"50ms,{bandwidth / 1e6:.0f}MB")
+    share = report["bytes_read"] / report["seconds"] / bandwidth
+    bench.row("small4k behind 50 ms and 400 MB/s: shuffled epoch, its first batch included / bandwidth", f"{share:.2f} x", "0.9")
+    bench.row("small4k behind 50 ms: opening", f"{report['open_seconds'] / 0.05:.1f} round trips", "2")
 
 
 def waiting(bench, photos_dataset):

@@ -51,7 +51,7 @@ class AnyDatasetReader : public DatasetReader {
       OpenIndex(file_system);
       if (!summary_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, summary_.segments);
     }
-    SHARDKIT_RETURN_IF_ERROR(ChooseColumns(options.columns));
+    SHARDKIT_RETURN_IF_ERROR(ChooseColumns(options));
     OpenShardFunction open;
     OpenFileFunction open_file;
     if (foreign_ != nullptr) {
@@ -319,13 +319,17 @@ class AnyDatasetReader : public DatasetReader {
     return slash == 0 ? std::string("/") : path_.substr(0, slash);
   }
 
-  absl::Status ChooseColumns(const std::vector<std::string>& names) {
+  absl::Status ChooseColumns(const DatasetOptions& options) {
     const Schema& schema = summary_.schema;
-    if (names.empty()) columns_ = schema.columns();
-    for (const std::string& name : names) {
+    if (options.columns.empty()) columns_ = schema.columns();
+    for (const std::string& name : options.columns) {
       const std::optional<size_t> position = schema.Find(name);
       if (!position) return Annotate(NoSuchColumn(name, schema.columns()), path_);
       columns_.push_back(schema[*position]);
+    }
+    if (const auto key = schema.key_column(); key && options.key_column) {
+      if (std::ranges::find(columns_, schema[*key].name, &Column::name) == columns_.end())
+        columns_.push_back(schema[*key]);
     }
     for (const Column& column : columns_) schema_positions_.push_back(*schema.Find(column.name));
     return absl::OkStatus();

@@ -52,28 +52,30 @@ absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const Lo
     if (i == 0) {
       // The first dataset decides what is read. Columns that cannot be read do not matter when others are named.
       options.columns = names;
+      options.key_column = keys;
       SHARDKIT_ASSIGN_OR_RETURN(reader, DatasetReader::Open(*open.file_system, datasets[0].path, options));
       const Schema& schema = reader->summary().schema;
-      std::optional<std::string> key;
-      if (schema.key_column()) key = schema[*schema.key_column()].name;
+      std::optional<std::string> stored_key, key;
+      if (schema.key_column()) stored_key = schema[*schema.key_column()].name;
+      if (keys && stored_key) {
+        options.columns.clear();
+        SHARDKIT_ASSIGN_OR_RETURN(key, CommonKey(*open.file_system, datasets.subspan(1), *stored_key, options));
+      }
       if (names.empty()) {
         for (const Column& column : schema.columns()) {
-          if (column.name != key) names.push_back(column.name);
+          if (column.name != stored_key || key) names.push_back(column.name);
         }
       }
-      if (keys && key) {
-        options.columns.clear();
-        SHARDKIT_ASSIGN_OR_RETURN(key, CommonKey(*open.file_system, datasets.subspan(1), *key, options));
-      }
-      if (keys && key) {
+      if (key) {
         const auto found = std::ranges::find(names, *key);
         open.key_column = static_cast<size_t>(found - names.begin());
         if (found == names.end()) names.push_back(*key);
       }
       if (names.empty()) return InvalidArgument(datasets[0].path, ": has no columns to load");
     }
-    if (i > 0 || !std::ranges::equal(names, wanted)) {
+    if (i > 0 || !std::ranges::equal(names, reader->columns(), {}, {}, &Column::name)) {
       options.columns = names;
+      options.key_column = false;
       auto opened = DatasetReader::Open(*open.file_system, datasets[i].path, options);
       if (!opened.ok()) return i == 0 ? opened.status() : Annotate(opened.status(), StrCat("loader: dataset ", i));
       reader = *std::move(opened);

@@ -22,6 +22,9 @@ struct DatasetOptions : ReadOptions {
   // Names of the columns to read; empty means all.
   std::vector<std::string> columns;
 
+  // Where columns are named, the key column comes after them, if there is one and it is not among them.
+  bool key_column = false;
+
   // Shards kept open at once.
   size_t max_open_shards = 256;
 
