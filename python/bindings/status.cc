@@ -1,0 +1,59 @@
+#include "status.h"
+
+#include <string>
+
+namespace shardkit::bindings {
+namespace {
+
+namespace nb = nanobind;
+
+// Owned by the module, which is never unloaded.
+PyObject* data_loss_error = nullptr;
+
+PyObject* ExceptionClass(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kDataLoss:
+      return data_loss_error;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+      return PyExc_ValueError;
+    case absl::StatusCode::kNotFound:
+      return PyExc_FileNotFoundError;
+    case absl::StatusCode::kAlreadyExists:
+      return PyExc_FileExistsError;
+    case absl::StatusCode::kPermissionDenied:
+      return PyExc_PermissionError;
+    case absl::StatusCode::kOutOfRange:
+      return PyExc_IndexError;
+    case absl::StatusCode::kUnimplemented:
+      return PyExc_NotImplementedError;
+    case absl::StatusCode::kResourceExhausted:
+      return PyExc_MemoryError;
+    case absl::StatusCode::kCancelled:
+      return PyExc_KeyboardInterrupt;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+      return PyExc_OSError;
+    default:
+      return PyExc_RuntimeError;
+  }
+}
+
+}  // namespace
+
+void BindErrors(nb::module_& module) {
+  data_loss_error = PyErr_NewExceptionWithDoc(
+      "shardkit.DataLossError", "Stored bytes are not what was written: a file is damaged, cut, or of another kind.", PyExc_OSError,
+      nullptr);
+  if (data_loss_error == nullptr) throw nb::python_error();
+  module.attr("DataLossError") = nb::borrow(data_loss_error);
+}
+
+void Raise(const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string text(status.message());
+  PyErr_SetString(ExceptionClass(status.code()), text.c_str());
+  throw nb::python_error();
+}
+
+}  // namespace shardkit::bindings
