@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs the tests of a build and counts them one by one; tests/run calls it.
 
-    tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--patience FACTOR]
+    tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--python PYTHON] [--patience FACTOR]
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
 program. The other tests are tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
@@ -9,7 +9,8 @@ tests/kill, tests/loader, tests/gpu, tests/interop, tests/examples, tests/bench 
 tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These find the command in the variable SHARDCTL and the
 build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
 packages (tests/interop/make_environment). With --interop, a test in tests/interop that skips because a package is missing is a
-failure. A program that crashes, hangs or prints nothing counts as a failure.
+failure. The tests of the Python package (python/tests, pytest; each case counts), mypy and ruff run in the Python of --python, with the
+package of the build folder; without it they are skipped. A program that crashes, hangs or prints nothing counts as a failure.
 """
 import argparse
 import concurrent.futures
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON_TIMEOUT = 900  # seconds, per script
@@ -48,8 +50,9 @@ class Result:
 
 
 class Settings:
-    def __init__(self, build_dir, pattern, patience, interop):
+    def __init__(self, build_dir, pattern, patience, interop, package_python):
         self.patience = patience  # a factor on each test's time limit
+        self.package_python = package_python
         self.interop = interop is not None
         self.python = interop or "/usr/bin/python3"
         self.build_dir = os.path.abspath(build_dir)
@@ -210,6 +213,54 @@ def unittest_main(path, pattern):
     return 0
 
 
+def run_pytest(path, settings):
+    """The cases of one file of the Python package's tests."""
+    name = os.path.relpath(path, ROOT)
+    result = Result(name)
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.xml")
+        command = [settings.package_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", path]
+        if settings.pattern is not None and not settings.program_matches(name):
+            command += ["-k", settings.pattern.replace("*", "")]
+        status, output = run(command, settings, PYTHON_TIMEOUT, {"PYTHONPATH": os.path.join(settings.build_dir, "python")})
+        try:
+            cases = list(xml.etree.ElementTree.parse(report).getroot().iter("testcase"))
+        except (OSError, xml.etree.ElementTree.ParseError):
+            result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
+            return result
+    for case in cases:
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        skipped = [child.get("message") for child in case if child.tag == "skipped"]
+        if bad:
+            result.fail(f"{name}: {case.get('name')}", "\n".join(child.text or "" for child in bad))
+        elif skipped:
+            result.skipped += 1
+            result.reasons = sorted({*result.reasons, *skipped})
+        else:
+            result.passed += 1
+    # 5: no case was selected.
+    if status not in (0, 5) and not result.failures:
+        result.fail(name, f"{ending(status, PYTHON_TIMEOUT)}\n{output}")
+    return result
+
+
+def package_jobs(settings):
+    """The tests and checks of the Python package."""
+    if settings.package_python is None:
+        result = Result("python")
+        result.skipped = 1
+        result.reasons = ["the Python package: its requirements are not installed (python/requirements.txt)"]
+        yield result.name, lambda: result
+        return
+    for path in sorted(glob.glob(os.path.join(ROOT, "python", "tests", "test_*.py"))):
+        yield os.path.relpath(path, ROOT), lambda path=path: run_pytest(path, settings)
+    for check in (["mypy", "--no-error-summary", "python/shardkit"], ["ruff", "check", "--no-cache", "python"],
+                  ["ruff", "format", "--no-cache", "--check", "--quiet", "python"]):
+        name = " ".join(check[:2])
+        if settings.case_matches(name):
+            yield name, lambda name=name, check=check: run_script(name, [settings.package_python, "-m", *check], settings)
+
+
 def run_script(name, command, settings):
     """A script whose last line has the counts, or a script that counts as a single test."""
     result = Result(name)
@@ -246,6 +297,7 @@ def jobs(settings, compiled_only):
     for path in sorted(path for folder in ("golden", "kill", "loader", "gpu", "interop", "examples", "bench", "docs")
                        for path in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_unittest(path, settings)
+    yield from package_jobs(settings)
     scripts = [("tests/layering.py", []), ("tests/layering.py", ["--self-test"]), ("tests/formatting.py", [])]
     scripts = [script for script in scripts if settings.case_matches(" ".join([script[0], *script[1]]))]
     scripts.append(("tests/cli/run.py", [] if settings.pattern is None else ["--filter", settings.pattern]))
@@ -265,9 +317,10 @@ def main():
     parser.add_argument("--filter", dest="pattern")
     parser.add_argument("--compiled-only", action="store_true")
     parser.add_argument("--interop", metavar="PYTHON", help="an interpreter that has other programs' packages")
+    parser.add_argument("--python", metavar="PYTHON", help="an interpreter that has the packages of python/requirements.txt")
     parser.add_argument("--patience", type=float, default=1, help="multiplies each test's time limit")
     arguments = parser.parse_args()
-    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop)
+    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop, arguments.python)
 
     def timed(job):
         start = time.monotonic()
