@@ -151,7 +151,7 @@ def _left_out(comparison):
 def document(comparison, settings):
     options = comparison.options
     versions = ", ".join(f"{name} {version}" for name, version in sorted(comparison.versions.items()))
-    out = [f"{machine()} {versions}.", "", "Command: `bench/compare`" + (f" --small {options.small} --photos {options.photos}"
+    out = ["# Beside MDS, WebDataset and FFCV", "", f"{machine()} {versions}.", "", "Command: `bench/compare`" + (f" --small {options.small} --photos {options.photos}"
                                                                            if (options.small, options.photos) != (50000, 2000) else ""),
            "", f"Medians of {options.rounds} rounds, in which everybody is measured in turn; what takes longer than 5 s is in two of "
            "them, longer than 15 s in one. The page cache is warm but where it says otherwise. One sample is a file: small4k has "

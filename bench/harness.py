@@ -101,7 +101,7 @@ class Harness:
         return self.make(name, [self.shardctl, "pack", "--from", kind, source, "-o", "{}"])
 
     def table(self):
-        out = [machine(), "",
+        out = ["# Beside the limits of the machine", "", machine(), "",
                f"Command: `bench/run{' --peers PYTHON' if self.options.peers else ''}`", "",
                "| What | Measured | Target |", "|---|---|---|"]
         out += [f"| {what} | {value} | {target} |" for what, value, target in self.rows]

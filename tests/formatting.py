@@ -15,7 +15,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FORMATTER = "clang-format-14"
-FOLDERS = ["bench", "examples", "format-spec", "fuzz", "lib", "tests", "tools"]
+FOLDERS = ["bench", "examples", "format-spec", "fuzz", "lib", "python", "tests", "tools"]
 SOURCES = (".h", ".cc", ".cu", ".cuh")
 
 

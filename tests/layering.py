@@ -70,7 +70,7 @@ HEADER_LAYERS = {
 }
 
 # Folders that use the library as its users do.
-CLIENTS = ["tools", "examples", "bench", "fuzz"]
+CLIENTS = ["tools", "python", "examples", "bench", "fuzz"]
 
 # Their further headers: the decoders of untrusted bytes and the parsing of a command line have no public interface.
 CLIENT_ALLOWANCES = {"fuzz": ("lib/format/", "lib/codec/", "tools/shardctl/numbers.h")}

@@ -43,8 +43,8 @@ PyObject* ExceptionClass(absl::StatusCode code) {
 
 void BindErrors(nb::module_& module) {
   data_loss_error = PyErr_NewExceptionWithDoc(
-      "shardkit.DataLossError", "Stored bytes are not what was written: a file is damaged, cut, or of another kind.", PyExc_OSError,
-      nullptr);
+      "shardkit.DataLossError", "Stored bytes are not what was written: a file is damaged, cut, or of another kind.",
+      PyExc_OSError, nullptr);
   if (data_loss_error == nullptr) throw nb::python_error();
   module.attr("DataLossError") = nb::borrow(data_loss_error);
 }
