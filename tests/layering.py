@@ -14,7 +14,7 @@ import tempfile
 
 # Lowest first: a layer may include itself and the layers before it.
 PRECOMPILED = "lib/pch/"  # of the standard library and Abseil alone
-LAYERS = ["base", "io", "codec", "format", "container", "dataset", "convert", "loader", "gpu"]
+LAYERS = ["base", "io", "remote", "codec", "format", "container", "dataset", "convert", "loader", "gpu"]
 
 # The folders within layers. A file belongs to the first folder whose pattern matches, and nowhere else in the layer.
 SUBFOLDERS = {
