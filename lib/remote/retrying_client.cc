@@ -40,6 +40,7 @@ struct RetryingClient::Operation {
   int attempt = 0;  // from 1
   SteadyClock::time_point attempt_begin;
   std::span<char> buffer;
+  int buffer_status = 0;
   HttpClient::Id primary = 0;  // 0: not under way
   HttpClient::Id hedge = 0;
   std::optional<HttpResponse> winner;
@@ -112,6 +113,7 @@ void RetryingClient::Begin(const OperationPointer& operation) {
   absl::StatusOr<HttpRequest> request = operation->request.make();
   if (!request.ok()) return Finish(operation, request.status());
   operation->buffer = request->buffer;
+  operation->buffer_status = request->buffer_status;
   if (operation->attempt > 1) {
     request->fresh_connection = true;
     ++retries_;
@@ -153,9 +155,10 @@ void RetryingClient::Answer(const OperationPointer& operation, bool hedge, absl:
   if (!operation->winner) {
     absl::Status status = answer.status();
     if (answer.ok()) {
-      const bool whole = hedge && answer->body.size() == operation->buffer.size();
-      if (whole) answer->buffer_bytes = answer->body.size();
-      status = operation->request.check(*answer);
+      // As if they had gone into the buffer.
+      if (hedge && answer->status == operation->buffer_status) answer->buffer_bytes = answer->body.size();
+      status = answer->buffer_bytes <= operation->buffer.size() ? operation->request.check(*answer)
+                                                                : DataLoss("the server sent more than was asked for");
       operation->retry_after = RetryAfter(*answer);
     }
     if (status.ok()) {
@@ -175,7 +178,7 @@ void RetryingClient::Settle(const OperationPointer& operation) {
     HttpResponse& response = *operation->winner;
     if (operation->hedge_won) {
       ++hedges_won_;
-      if (response.buffer_bytes == operation->buffer.size()) {
+      if (response.buffer_bytes > 0) {
         std::memcpy(operation->buffer.data(), response.body.data(), response.body.size());
         response.body.clear();
       }

@@ -1,6 +1,7 @@
 // The client against a server that misbehaves.
 #include "remote/http_client.h"
 
+#include <cstdlib>
 #include <future>
 #include <string>
 
@@ -163,6 +164,19 @@ TEST(HttpClientTest, FollowsRedirectsWithoutTakingSecretsElsewhere) {
   EXPECT_TRUE(absl::IsInvalidArgument(client->Send(request).status()));
   request.follow_redirects = false;
   EXPECT_EQ(client->Send(request)->status, 301);
+}
+
+TEST(HttpClientTest, GoesPastTheProxyWhenTold) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer(); });
+  const auto client = NewClient();
+  HttpRequest request = Get(server.origin() + "/");
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  const absl::Status through = client->Send(request).status();
+  request.proxy = false;
+  const auto past = client->Send(request);
+  unsetenv("http_proxy");
+  EXPECT_TRUE(absl::IsUnavailable(through)) << through;
+  EXPECT_TRUE(past.ok()) << past.status();
 }
 
 TEST(HttpClientTest, ManyAtOnce) {
