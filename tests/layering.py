@@ -32,6 +32,7 @@ HEADER_LAYERS = {
     "filesystem.h": "io",
     "forwarding_filesystem.h": "io",
     "latency_filesystem.h": "io",
+    "remote.h": "remote",
     "image.h": "codec",
     "jpeg.h": "codec",
     "rle.h": "codec",

@@ -26,10 +26,9 @@ struct HttpRequest {
   std::vector<HttpHeader> headers;
   std::string body;
 
-  // The body of an answer with status `buffer_status` goes here, and of one that is longer, DataLoss. Valid until the
-  // request is done. All other bodies go into HttpResponse::body.
+  // The body of a partial answer (HttpResponse::partial) goes here, and of one that is longer, DataLoss. Valid until
+  // the request is done. All other bodies go into HttpResponse::body.
   std::span<char> buffer;
-  int buffer_status = 206;
 
   // Above so many bytes of HttpResponse::body the request fails with ResourceExhausted.
   uint64_t body_limit = uint64_t{1} << 20;
@@ -47,6 +46,9 @@ struct HttpResponse {
   std::vector<HttpHeader> headers;  // of the last answer, names in lower case
   std::string body;
   uint64_t buffer_bytes = 0;  // at the start of HttpRequest::buffer
+
+  // Whether the body is a range: status 206, or 200 as some servers say (rclone's), and a header "content-range".
+  bool partial() const { return (status == 206 || status == 200) && !Header("content-range").empty(); }
 
   // The value of the first header of that name; empty when there is none.
   std::string_view Header(std::string_view name) const;

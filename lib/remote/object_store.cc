@@ -54,7 +54,7 @@ absl::Status Changed(std::string_view what, const HttpResponse& response) {
 absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t length, const HttpResponse& response) {
   const std::string_view etag = response.Header("etag");
   if (!expected.etag.empty() && etag != expected.etag) return Changed("its ETag differs", response);
-  if (response.status == 206) {
+  if (response.partial() || response.status == 206) {
     const std::optional<ContentRange> range = ParseContentRange(response.Header("content-range"));
     if (!range || range->first != offset || range->last != offset + length - 1) {
       return DataLoss("the server answers with another range (", RequestIdOf(response), "); ask who runs it");
@@ -76,7 +76,7 @@ absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t
 // After CheckRange.
 ObjectVersion VersionOf(const HttpResponse& response) {
   const std::optional<ContentRange> range = ParseContentRange(response.Header("content-range"));
-  return {response.status == 206 && range ? range->size : response.body.size(), std::string(response.Header("etag"))};
+  return {range ? range->size : response.body.size(), std::string(response.Header("etag"))};
 }
 
 }  // namespace
@@ -244,7 +244,7 @@ ObjectStore::Id ObjectStore::StartRead(const ObjectUrl& url, const ObjectVersion
                              "knows ranges, or to a disk"));
     }
     if (!response.ok()) return done(response.status());
-    if (response->status == 200) std::memcpy(buffer.data(), response->body.data() + offset, buffer.size());
+    if (!response->partial()) std::memcpy(buffer.data(), response->body.data() + offset, buffer.size());
     done(VersionOf(*response));
   });
 }
@@ -281,7 +281,6 @@ absl::Status ObjectStore::List(const ObjectUrl& url, bool recursive,
     if (!recursive) query.emplace_back("delimiter", "/");
     if (!continuation.empty()) query.emplace_back("continuation-token", continuation);
     HttpRequest pattern;
-    pattern.buffer_status = 0;
     pattern.body_limit = kLongestPage;
     pattern.deadline = options_.request_deadline;
     SHARDKIT_ASSIGN_OR_RETURN(RetryableRequest request, NewRequest(bucket, pattern, query));

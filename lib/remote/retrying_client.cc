@@ -40,7 +40,6 @@ struct RetryingClient::Operation {
   int attempt = 0;  // from 1
   SteadyClock::time_point attempt_begin;
   std::span<char> buffer;
-  int buffer_status = 0;
   HttpClient::Id primary = 0;  // 0: not under way
   HttpClient::Id hedge = 0;
   std::optional<HttpResponse> winner;
@@ -113,7 +112,6 @@ void RetryingClient::Begin(const OperationPointer& operation) {
   absl::StatusOr<HttpRequest> request = operation->request.make();
   if (!request.ok()) return Finish(operation, request.status());
   operation->buffer = request->buffer;
-  operation->buffer_status = request->buffer_status;
   if (operation->attempt > 1) {
     request->fresh_connection = true;
     ++retries_;
@@ -156,7 +154,7 @@ void RetryingClient::Answer(const OperationPointer& operation, bool hedge, absl:
     absl::Status status = answer.status();
     if (answer.ok()) {
       // As if they had gone into the buffer.
-      if (hedge && answer->status == operation->buffer_status) answer->buffer_bytes = answer->body.size();
+      if (hedge && answer->partial()) answer->buffer_bytes = answer->body.size();
       status = answer->buffer_bytes <= operation->buffer.size() ? operation->request.check(*answer)
                                                                 : DataLoss("the server sent more than was asked for");
       operation->retry_after = RetryAfter(*answer);

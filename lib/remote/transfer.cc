@@ -142,7 +142,8 @@ absl::Status Transfer::AddHeader(std::string_view line) {
 absl::Status Transfer::AddBody(std::string_view bytes) {
   long status = 0;
   curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);
-  if (status == request_.buffer_status && !request_.buffer.empty()) {
+  response_.status = static_cast<int>(status);
+  if (!request_.buffer.empty() && response_.partial()) {
     if (bytes.size() > request_.buffer.size() - response_.buffer_bytes) {
       return DataLoss(WithoutSecrets(request_.url), ": the server sent more than the ", request_.buffer.size(),
                       " bytes asked for");

@@ -109,6 +109,21 @@ TEST(ObjectStoreTest, ServersThatIgnoreRanges) {
   EXPECT_EQ(large.ToString().find("SECRET"), std::string::npos) << large;
 }
 
+// As the S3 server of rclone does.
+TEST(ObjectStoreTest, RangesUnderAStatusOf200) {
+  const std::string object(3 << 20, 'x');
+  TestServer server([&](const ServedRequest& request) {
+    ServedAnswer answer = ServeObject(request, object + "end", "\"1\"");
+    answer.status = 200;
+    return answer;
+  });
+  const auto store = NewStore(server);
+  EXPECT_EQ(store->Stat(Url("s3://b/k"))->size, object.size() + 3);
+  std::string buffer(2 << 20, '?');
+  ASSERT_TRUE(store->Read(Url("s3://b/k"), {}, object.size() + 3 - buffer.size(), buffer).ok());
+  EXPECT_EQ(buffer.substr(buffer.size() - 5), "xxend");
+}
+
 TEST(ObjectStoreTest, WrongAndShortRangesAreNotTaken) {
   std::atomic<int> fault = 0;
   TestServer server([&](const ServedRequest& request) {
