@@ -13,16 +13,11 @@
 #include "absl/status/statusor.h"
 #include "remote/credential_sources.h"
 #include "remote/listing.h"
+#include "remote/range_answer.h"
 #include "remote/retrying_client.h"
 #include "remote/url.h"
 
 namespace shardkit::remote {
-
-// What tells one content of an object from another.
-struct ObjectVersion {
-  uint64_t size = 0;  // bytes
-  std::string etag;   // as the server writes it, with its quotes; empty when it has none
-};
 
 // Thread-safe, but for the destructor. Credentials are fetched on the caller's thread, which therefore must not be the
 // client's (that of `done`).
