@@ -123,7 +123,15 @@ class UrlFileSystem : public ForwardingFileSystem {
       const absl::StatusOr<ObjectVersion> version = store->Stat(url);
       if (version.ok()) return FileInfo{FileType::kRegular, version->size};
       missing = version.status();
-      if (!listed || !absl::IsNotFound(missing)) return missing;
+      if (!absl::IsNotFound(missing)) return missing;
+    }
+    if (!listed) {
+      for (const char* manifest : {"dataset.json", "index.json"}) {
+        ObjectUrl inside = url;
+        inside.key = JoinPath(url.key, manifest);
+        if (store->Stat(inside).ok()) return FileInfo{FileType::kDirectory};
+      }
+      return missing;
     }
     // A folder is what has something in it.
     const absl::Status found =

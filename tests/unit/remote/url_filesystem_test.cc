@@ -100,6 +100,10 @@ TEST_F(UrlFileSystemTest, DatasetsReadTheSameUnderFaults) {
     EXPECT_EQ(test::ScanRows(*files_, Url("data")), test::RowsOf(samples)) << every;
   }
   EXPECT_GT(served_, 15) << "there were faults";
+  const std::string page = server_.origin() + "/b/data";
+  EXPECT_EQ(test::ScanRows(*files_, page), test::RowsOf(samples));
+  EXPECT_EQ(files_->Stat(page)->type, FileType::kDirectory) << "known by its manifest";
+  EXPECT_TRUE(absl::IsNotFound(files_->Stat(server_.origin() + "/b/other").status()));
 }
 
 TEST_F(UrlFileSystemTest, AnObjectThatIsReplacedIsAnErrorOfTheReader) {
