@@ -124,6 +124,7 @@ complete -c shardctl -n '__shardctl_verb plan bench' -l seed -x -d 'What the ran
 complete -c shardctl -n '__shardctl_verb plan bench' -l order -x -a 'sequential shuffled window' -d 'Of the samples'
 complete -c shardctl -n '__shardctl_verb plan bench' -l shuffle-buffer -x -d 'Bytes to shuffle in'
 complete -c shardctl -n '__shardctl_verb plan bench' -l lanes -x -d 'Canonical streams'
+complete -c shardctl -n '__shardctl_verb plan bench' -l expect-world-size -x -d 'Ranks that lanes suit'
 complete -c shardctl -n '__shardctl_verb plan bench' -l remainder -x -a 'keep drop pad' -d 'What does not fill the last step'
 complete -c shardctl -n '__shardctl_verb plan bench' -l world-size -x -d 'Ranks that share each step'
 complete -c shardctl -n '__shardctl_verb plan bench' -l rank -x -d 'This one of the ranks'

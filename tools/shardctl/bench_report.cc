@@ -112,7 +112,12 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   text += "consumer waits " + FormatFixed(100 * report.wait_share(), 2) + " % of step time, " +
           FormatFixed(1000 * ratios.wait_per_step, 3) + " ms per step\n";
   text += Counted(report.requests, "request") + " for " + FormatBytes(report.bytes_requested) + ", " +
-          Counted(report.round_trips, "round trip") + " one after the other\n\n";
+          Counted(report.round_trips, "round trip") + " one after the other\n";
+  if (arguments.order.world_size > 1) {
+    text += "all " + std::to_string(arguments.order.world_size) + " ranks read " +
+            FormatFixed(result.run.read_amplification, 3) + " bytes for each that they need\n";
+  }
+  text += "\n";
   Table stages("lrrrr");
   stages.AddRow({"stage", "threads", "busy", "starved", "blocked"});
   stages.AddRow(StageRow("read", report.read));
@@ -157,6 +162,7 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
   document["blocks_read_again"] = report.blocks_read_again;
   document["requests"] = {
       {"count", report.requests}, {"bytes", report.bytes_requested}, {"round_trips", report.round_trips}};
+  document["read_amplification"] = result.run.read_amplification;
   document["seconds"] = report.seconds;
   document["samples_per_second"] = ratios.samples_per_second;
   document["bytes_per_second"] = ratios.bytes_per_second;

@@ -81,6 +81,10 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
   run.trace = (*loader)->Trace();
   run.fallback_reason = (*loader)->fallback_reason();
   run.peak_resident = PeakResident();
+  if (arguments.order.world_size > 1) {
+    const uint64_t epoch = options.cursor.has_value() ? options.cursor->epoch : 0;
+    run.read_amplification = ReadAmplification((*loader)->plan(), epoch, arguments.order.world_size, kSamplesCounted);
+  }
   return run;
 }
 
