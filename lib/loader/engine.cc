@@ -122,14 +122,27 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
   return batch;
 }
 
+// A batch, the end, or an error. Called with the lock held.
+bool Engine::AnythingToDeliver() const {
+  return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done);
+}
+
+bool Engine::WaitFor(Clock::duration timeout) {
+  if (!waits_since_) waits_since_ = Clock::now();
+  Lock lock(mutex_);
+  consumer_waiting_ = true;
+  const bool ready = to_deliver_.wait_for(lock, timeout, [&] { return AnythingToDeliver(); });
+  consumer_waiting_ = false;
+  return ready;
+}
+
 absl::StatusOr<std::shared_ptr<const Batch>> Engine::NextBatch() {
-  const auto begin = Clock::now();
+  const auto begin = std::exchange(waits_since_, std::nullopt).value_or(Clock::now());
   std::unique_ptr<BatchTask> task;
   {
     Lock lock(mutex_);
     consumer_waiting_ = true;
-    to_deliver_.wait(lock,
-                     [&] { return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done); });
+    to_deliver_.wait(lock, [&] { return AnythingToDeliver(); });
     consumer_waiting_ = false;
     if (!failure_.ok()) return failure_;
     if (stopped_.cancelled()) return stopped_.Check("waiting for a batch");

@@ -53,6 +53,7 @@ class Engine : public Loader {
   absl::Status Start();
 
   absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
+  bool WaitFor(Clock::duration timeout) override;
   void Cancel() override { Stop(absl::OkStatus()); }
   Cursor cursor() const override { return cursor_; }
   const Plan& plan() const override { return *plan_; }
@@ -69,6 +70,7 @@ class Engine : public Loader {
   using Lock = std::unique_lock<std::mutex>;
 
   absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
+  bool AnythingToDeliver() const;
   // Ends all threads. `failure` becomes the reason unless it is OK or there is one already.
   void Stop(const absl::Status& failure);
   // Runs a thread, or a call into the loader from another thread. An exception stops the loader.
@@ -143,6 +145,7 @@ class Engine : public Loader {
   // Used by the consumer's thread only.
   Cursor cursor_;
   uint64_t steps_left_ = 0;
+  std::optional<Clock::time_point> waits_since_;  // the consumer, in WaitFor()
   absl::Status finished_;
 
   StageCounter read_counter_, decode_counter_;

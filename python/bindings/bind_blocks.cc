@@ -126,7 +126,7 @@ void BindBlocks(nb::module_& module) {
       .def("present", &Present, nb::arg("column"))
       .def("sizes", &Sizes, nb::arg("column"))
       .def("check_mapped", [](const Block& block) { Raise(block.block->CheckMapped()); });
-  nb::class_<Scanner>(module, "Scanner")
+  nb::class_<Scanner>(module, "Scanner", nb::is_weak_referenceable())
       .def(
           "__init__",
           [](Scanner* self, const std::shared_ptr<Dataset>& dataset, int threads, int blocks_ahead,

@@ -49,7 +49,7 @@ std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) 
 }  // namespace
 
 void BindDataset(nb::module_& module) {
-  nb::class_<Dataset>(module, "Dataset")
+  nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
       .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"),
            nb::arg("verify_checksums"), nb::arg("verify_listed_hashes"), nb::arg("max_decompression"),
            nb::arg("max_open_shards"), nb::arg("keep_cut_tars"))

@@ -15,4 +15,6 @@ NB_MODULE(_core, module) {
   BindImages(module);
   BindWriter(module);
   BindJobs(module);
+  BindBatch(module);
+  BindLoader(module);
 }

@@ -27,15 +27,15 @@ class Dataset(Sequence[Mapping[str, Any]]):
     def _open(self) -> None:
         self._generation = _process.generation
         self._reader = _core.Dataset(self._path, **self._options)
+        _process.belongs_here(self._reader)
         self._columns = self._reader.columns
         self._names = [column.name for column in self._columns]
         self._all_columns = self._reader.all_columns
         self._count = self._reader.sample_count
 
     @property
-    def _core(self) -> _core.Dataset:
+    def _library(self) -> _core.Dataset:
         if self._generation != _process.generation:
-            _process.kept.append(self._reader)
             self._open()
         return self._reader
 
@@ -57,17 +57,17 @@ class Dataset(Sequence[Mapping[str, Any]]):
     @property
     def metadata(self) -> dict[str, str]:
         """The metadata of the dataset."""
-        return self._core.metadata
+        return self._library.metadata
 
     @property
     def container(self) -> str:
         """``"shard"``, ``"mds"`` or ``"webdataset"``."""
-        return self._core.container
+        return self._library.container
 
     @property
     def shard_count(self) -> int:
         """The number of shards."""
-        return self._core.shard_count
+        return self._library.shard_count
 
     def __len__(self) -> int:
         return self._count
@@ -92,7 +92,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
             When the sample is damaged.
         """
         if isinstance(index, str):
-            sample = self._core.find_key(index)
+            sample = self._library.find_key(index)
             if sample is None:
                 raise KeyError(index)
             return self._read(sample)
@@ -109,7 +109,7 @@ class Dataset(Sequence[Mapping[str, Any]]):
         return index % count
 
     def _read(self, sample: int) -> dict[str, Any]:
-        reader = self._core
+        reader = self._library
         return {
             column.name: _values.decode(column, reader.read_value(sample, i, _values.wants_writable(column)))
             for i, column in enumerate(self._columns)
@@ -117,11 +117,11 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a sample has this key."""
-        return isinstance(key, str) and self._core.find_key(key) is not None
+        return isinstance(key, str) and self._library.find_key(key) is not None
 
     def find(self, key: str) -> int | None:
         """Return the ordinal of the first sample with this key, or None."""
-        return self._core.find_key(key)
+        return self._library.find_key(key)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield all samples in order, read block by block."""
@@ -165,14 +165,16 @@ class Dataset(Sequence[Mapping[str, Any]]):
             When arrays of more blocks are kept than `blocks_ahead` allows.
         """
         scanner = _core.Scanner(
-            self._core,
+            self._library,
             threads=threads,
             blocks_ahead=max(blocks_ahead, threads, 1),
             first_sample=first_sample,
             end_sample=2**64 - 1 if end_sample is None else end_sample,
         )
+        _process.belongs_here(scanner)
         schema = self.schema
         for block in scanner:
+            _process.belongs_here(block)
             yield Block(block, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:

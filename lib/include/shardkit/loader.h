@@ -184,7 +184,11 @@ class Loader {
   // The next batch, or null at the end. After an error the loader is finished and returns it again. Does not throw.
   virtual absl::StatusOr<std::shared_ptr<const Batch>> Next() = 0;
 
-  // Makes a waiting Next() and all later ones return Cancelled. Thread-safe.
+  // Waits until Next() would not wait, and at most `timeout`: false when that time passes first. For callers that have
+  // to do something else from time to time, such as look for signals. The wait counts as one of Next().
+  virtual bool WaitFor(std::chrono::steady_clock::duration timeout) = 0;
+
+  // Makes a waiting Next() or WaitFor() and all later ones return; Next() returns Cancelled. Thread-safe.
   virtual void Cancel() = 0;
 
   // Where a later run continues after all batches delivered so far.
