@@ -324,8 +324,20 @@ def shards():
         "section 4")
     add("metadata-unsorted", replaced("section 3", lambda d: d[:4] + d[14:24] + d[4:14], **lean), VALIDATE, ["metadata", "ascend"], "section 3")
     add("metadata-cut-short", patched("section 3", 0, u32(3), **lean), VALIDATE, ["metadata"], "section 3")
-    add("statistics-present-count", patched("section 2", 0, u64(4), **lean), VALIDATE, ["statistics", "present_count"], "section 2")
-    add("statistics-histogram", patched("section 2", 64, u64(2), **lean), VALIDATE, ["statistics", "length_histogram"], "section 2")
+    def add_statistics(name, change, words):
+        add(f"statistics-{name}", replaced("section 2", change, **lean), VALIDATE, ["statistics", *words], "section 2")
+
+    # The keys have two bytes each, so that the histogram is one count of 5.
+    add_statistics("present-count", lambda d: patch(d, 0, u64(4)), ["present_count"])
+    add_statistics("histogram", lambda d: patch(d, 64, u64(2)), ["length_histogram"])
+    add_statistics("of-other-lengths", lambda d: patch(d, 24, u64(4) * 2), ["min_length"])
+    add_statistics("histogram-begins-with-0", lambda d: patch(d, 24, u64(1))[:64] + u64(0) + u64(5), ["length_histogram"])
+    add_statistics("histogram-ends-with-0", lambda d: patch(d, 32, u64(4))[:64] + u64(5) + u64(0), ["length_histogram"])
+    add_statistics("histogram-sum-wraps", lambda d: patch(d, 24, u64(1) + u64(4))[:64] + u64(5) + u64((1 << 64) - 1) + u64(1), ["length_histogram"])
+    add_statistics("lengths-reversed", lambda d: patch(d, 24, u64(3)), ["min_length"])
+    add_statistics("of-none-with-length", lambda d: patch(d, 0, u64(0))[:64], ["max_length"])
+    add_statistics("short", lambda d: d[:64], [])
+    add_statistics("long", lambda d: d + u64(0), ["length"])
     # Block headers and ranges: one defect each in a section that says the rest rightly.
     head = 64 * 2
     add("block-headers-swapped", replaced("section 5", lambda d: d[head:] + d[:head], **lean), VALIDATE,

@@ -261,7 +261,7 @@ class Generator(unittest.TestCase):
 
     def test_all_together_are_small(self):
         total = sum(len(data) for data in make_golden.all_files().values())
-        self.assertLess(total, 1_700_000)
+        self.assertLess(total, 1_250_000)
 
 
 class CommandLine(unittest.TestCase):
