@@ -29,6 +29,7 @@ struct BatchTask {
   std::vector<SampleReference> references;
   std::vector<std::shared_ptr<BlockEntry>> blocks;  // each once
   std::vector<uint32_t> block_unfilled;             // samples of each that are still to be filled
+  bool blocks_done_early = false;                   // a block is not needed once its samples are filled
   size_t missing = 0;                               // blocks not in memory yet
 
   // Positions in `references` of the assembly's samples, and the samples that were left out.

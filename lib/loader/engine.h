@@ -86,6 +86,7 @@ class Engine : public Loader {
   void RunReader(int number);
   void WakeReaders();
   void SetReadAhead();
+  int ReadersNow() const;
 
   // Decoding (engine_decode.cc).
   void RunDecoder(int number);
@@ -113,6 +114,7 @@ class Engine : public Loader {
   const uint64_t window_bytes_;  // of a lane
   Cancellation stopped_;
 
+  LeftValues left_;
   const BlockFetcher fetcher_;
   BatchPlanner planner_;  // for the planning thread
 

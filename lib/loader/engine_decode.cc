@@ -36,7 +36,7 @@ void Engine::RunDecoder(int number) {
       }
       lock.lock();
       task.status.Update(filled);
-      if (!maker_.fill_may_fail() && !maker_.holds_blocks()) ReleaseFilled(task, first, end);
+      if (task.blocks_done_early) ReleaseFilled(task, first, end);
       task.samples_filling -= end - first;
       if (task.samples_filling == 0) Finish(lock, task);
       decode_counter_.AddBusy(Clock::now() - begin);

@@ -58,11 +58,17 @@ void Engine::SetReadAhead() {
   blocks_.KeepUpTo(slow_threads_ > 0 || tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
 }
 
+// Until a batch can be laid out, the decoding threads have nothing to do, and as many more threads may read.
+int Engine::ReadersNow() const {
+  const bool waiting = options_.read_threads == 0 && batch_estimate_ == 0;
+  return waiting ? std::min(std::max(tuner_.threads(), decode_threads_), read_threads_) : tuner_.threads();
+}
+
 void Engine::RunReader(int number) {
   const std::string name = StrCat("read ", number);
   Lock lock(mutex_);
   while (!stopped_.cancelled()) {
-    if (number >= tuner_.threads()) {
+    if (number >= ReadersNow()) {
       WakeReaders();  // this thread may have been woken in place of another
       to_read_more_.wait(lock);
       continue;
