@@ -120,10 +120,11 @@ void BatchMaker::LayOutColumns(BatchTask& task) {
     break;
   }
   task.next_sample = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, unused = 0;
   for (ColumnMemory& column : storage.columns_) {
     column.ShrinkIfMuchTooLarge();
     bytes += column.values.size();
+    unused += column.values.capacity() - column.values.size();
   }
   const size_t n = std::max<size_t>(task.kept.size(), 1);
   task.portion = heavy_ ? std::clamp<size_t>(n / (4 * static_cast<size_t>(threads_)), 1, kMostHeavySamples)
@@ -134,6 +135,7 @@ void BatchMaker::LayOutColumns(BatchTask& task) {
   for (const uint32_t index : task.kept) ++task.block_unfilled[task.references[index].block];
   const uint64_t memory = storage.memory();
   task.charged = memory;
+  task.used = memory - unused;
   pool_.Charge(storage, memory);
 }
 

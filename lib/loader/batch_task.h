@@ -37,6 +37,7 @@ struct BatchTask {
   std::vector<BadSample> skipped;
   Assembly assembly;
   uint64_t charged = 0;  // bytes that the pool has charged
+  uint64_t used = 0;     // of these, after it was laid out
   uint64_t needed = 0;   // bytes, known after the batch was laid out and put off
   bool begun = false;
   bool at_work = false;  // a thread uses its blocks
