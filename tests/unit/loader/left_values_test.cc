@@ -20,13 +20,23 @@ enum class Cache {
   kPatches,    // every page of one bit of its number
 };
 
+struct Device {
+  std::atomic<uint64_t> looks = 0;
+  std::atomic<bool> gone = false;  // what is not in the cache cannot be read
+};
+
 class PatchyFile final : public ForwardingFile {
  public:
-  PatchyFile(std::unique_ptr<RandomAccessFile> base, Cache cache, std::shared_ptr<std::atomic<uint64_t>> calls)
-      : ForwardingFile(std::move(base)), cache_(cache), calls_(std::move(calls)) {}
+  PatchyFile(std::unique_ptr<RandomAccessFile> base, Cache cache, std::shared_ptr<Device> device)
+      : ForwardingFile(std::move(base)), cache_(cache), device_(std::move(device)) {}
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    if (device_->gone) return absl::UnavailableError(path() + ": the device is gone");
+    return ForwardingFile::ReadAt(offset, buffer);
+  }
 
   bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const override {
-    const uint64_t call = (*calls_)++;
+    const uint64_t call = device_->looks++;
     const uint64_t bytes = std::accumulate(buffers.begin(), buffers.end(), uint64_t{0},
                                            [](uint64_t sum, std::span<char> buffer) { return sum + buffer.size(); });
     const bool held = cache_ == Cache::kEverything || (cache_ == Cache::kForAWhile && (bytes == 1 || call % 2 == 0)) ||
@@ -40,7 +50,7 @@ class PatchyFile final : public ForwardingFile {
 
  private:
   const Cache cache_;
-  const std::shared_ptr<std::atomic<uint64_t>> calls_;
+  const std::shared_ptr<Device> device_;
 };
 
 class PatchyFileSystem final : public ForwardingFileSystem {
@@ -51,12 +61,14 @@ class PatchyFileSystem final : public ForwardingFileSystem {
                                                                    std::optional<uint64_t> size) override {
     auto file = ForwardingFileSystem::OpenForReading(path, mode, size);
     if (!file.ok()) return file.status();
-    return std::make_unique<PatchyFile>(*std::move(file), cache_, calls_);
+    return std::make_unique<PatchyFile>(*std::move(file), cache_, device_);
   }
+
+  Device& device() { return *device_; }
 
  private:
   const Cache cache_;
-  const std::shared_ptr<std::atomic<uint64_t>> calls_ = std::make_shared<std::atomic<uint64_t>>(0);
+  const std::shared_ptr<Device> device_ = std::make_shared<Device>();
 };
 
 constexpr size_t kSamples = 400;
@@ -211,6 +223,25 @@ TEST_F(LeftValuesTest, BlocksStayWholeWhereTheyAreNeeded) {
     const auto loader = OpenLoader(*files_, options);
     EXPECT_EQ(Deliver(*loader).size(), 2 * kSamples / 16);
     EXPECT_EQ(loader->Report().bytes_from_cache, 0u);
+  }
+}
+
+// It is not the samples that are bad.
+TEST_F(LeftValuesTest, AnErrorOfTheDeviceEndsTheLoaderUnderEitherPolicy) {
+  for (const BadSamples policy : {BadSamples::kFail, BadSamples::kSkip}) {
+    PatchyFileSystem patchy(*files_, Cache::kForAWhile);
+    LoaderOptions options = Options(SampleOrder::kSequential, 2);
+    options.bad_samples = policy;
+    options.epochs = 0;
+    const auto loader = OpenLoader(patchy, options);
+    ASSERT_TRUE(loader->Next().ok());
+    patchy.device().gone = true;
+    auto batch = loader->Next();
+    while (batch.ok()) {
+      EXPECT_TRUE((*batch)->skipped().empty());
+      batch = loader->Next();
+    }
+    EXPECT_TRUE(absl::IsUnavailable(batch.status())) << batch.status();
   }
 }
 
