@@ -103,6 +103,7 @@ void Engine::RunReader(int number) {
       fetcher_.Fetch(*entry);
     }
     const bool device_wait = wait.Seen();
+    if (device_wait && entry->buffer.state().left_bytes == 0) left_.CountWait();
     const auto end = Clock::now();
     read_counter_.AddBusy(end - begin);
     lock.lock();

@@ -33,13 +33,15 @@ class LeftValues {
   // or are not what was written, fail as kUnread.
   size_t Copy(Assembly& assembly, size_t column, size_t begin, size_t end, char* to, Buffer& scratch);
 
+  // A value or a block had to be waited for: the next blocks are read whole, and ahead, as a device needs it.
+  void CountWait() { blocks_whole_.store(kWholeAfterWait, std::memory_order_relaxed); }
+
   // Bytes copied so far.
   uint64_t bytes() const { return bytes_; }
 
  private:
   void CopyOne(Assembly& assembly, size_t column, size_t sample, char* to);
   bool Matches(const char* value, size_t length, uint64_t checksum) const;
-  void CountWait() { blocks_whole_.store(kWholeAfterWait, std::memory_order_relaxed); }
 
   static constexpr uint32_t kWholeAfterWait = 8;
 
@@ -47,7 +49,7 @@ class LeftValues {
   const bool neighbours_;    // the samples of a batch lie one after the other
   std::vector<bool> taken_;  // by column
   bool on_ = false;
-  std::atomic<uint32_t> blocks_whole_ = 0;  // blocks to be read whole, because a value left had to be waited for
+  std::atomic<uint32_t> blocks_whole_ = 0;  // still to be read whole
   std::atomic<uint64_t> bytes_ = 0;
 };
 
