@@ -88,6 +88,7 @@ class Engine : public Loader {
   void RunReader(int number);
   void WakeReaders();
   void SetReadAhead();
+  int ReadersNow() const;
 
   // Decoding (engine_decode.cc).
   void RunDecoder(int number);
@@ -95,6 +96,7 @@ class Engine : public Loader {
   void WakeDecoders(size_t most);
   void WakeBlockedDecoders();
   uint64_t AheadLimit(uint64_t batch_bytes) const;
+  uint64_t BytesOf(const BatchTask& task) const;
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
   void PutOff(Lock& lock, BatchTask& task);
   void BalanceMemory();
@@ -115,6 +117,7 @@ class Engine : public Loader {
   const uint64_t window_bytes_;  // of a lane
   Cancellation stopped_;
 
+  LeftValues left_;
   const BlockFetcher fetcher_;
   BatchPlanner planner_;  // for the planning thread
 
@@ -134,8 +137,8 @@ class Engine : public Loader {
   int decoders_starved_ = 0;
   int decoders_blocked_ = 0;
   bool consumer_waiting_ = false;
-  uint64_t batch_estimate_ = 0;  // bytes of the last batch laid out
-  uint64_t ahead_bytes_ = 0;     // of batches laid out and not delivered
+  uint64_t sample_estimate_ = 0;  // bytes of a sample of the last batch laid out; 0 before the first
+  uint64_t ahead_bytes_ = 0;      // of batches laid out and not delivered
   uint64_t bytes_read_ = 0;
   uint64_t blocks_read_ = 0;
 

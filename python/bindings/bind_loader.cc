@@ -82,6 +82,7 @@ nb::dict Report(const PythonLoader& self) {
   result["samples"] = report.samples;
   result["bytes"] = report.bytes;
   result["bytes_read"] = report.bytes_read;
+  result["bytes_from_cache"] = report.bytes_from_cache;
   result["blocks_read"] = report.blocks_read;
   result["blocks_read_again"] = report.blocks_read_again;
   result["requests"] = report.requests;

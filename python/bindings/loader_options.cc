@@ -121,7 +121,7 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   reader.Take("decode_threads", options.decode_threads);
   reader.Take("read_threads", options.read_threads);
   reader.Take("trace", options.trace);
-  std::string mode = "buffered";
+  std::string mode = "auto";
   reader.Take("mode", mode);
   options.read.mode = ModeFromName(mode);
   reader.Take("verify_checksums", options.read.verify_checksums);

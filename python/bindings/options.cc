@@ -20,10 +20,11 @@ Codec CodecFromName(const std::string& name) {
 }
 
 ReadMode ModeFromName(const std::string& name) {
+  if (name == "auto") return ReadMode::kAuto;
   if (name == "buffered") return ReadMode::kBuffered;
   if (name == "mapped") return ReadMode::kMapped;
   if (name == "direct") return ReadMode::kDirect;
-  throw nb::value_error(("there is no mode \"" + name + "\"; give buffered, mapped or direct").c_str());
+  throw nb::value_error(("there is no mode \"" + name + "\"; give auto, buffered, mapped or direct").c_str());
 }
 
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {

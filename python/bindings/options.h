@@ -43,7 +43,7 @@ class OptionReader {
 
 // "none" or "zstd"; ValueError for others.
 Codec CodecFromName(const std::string& name);
-// "buffered", "mapped" or "direct"; ValueError for others.
+// "auto", "buffered", "mapped" or "direct"; ValueError for others.
 ReadMode ModeFromName(const std::string& name);
 
 // The options of DatasetWriterOptions and of its ShardOptions.

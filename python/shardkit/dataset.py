@@ -188,7 +188,7 @@ def open(
     path: str,
     columns: Sequence[str] | None = None,
     *,
-    mode: str = "buffered",
+    mode: str = "auto",
     verify_checksums: bool = True,
     verify_listed_hashes: bool = True,
     max_decompression: int = 128 << 20,
@@ -204,7 +204,7 @@ def open(
     columns : sequence of str
         Columns to read, in this order; all by default.
     mode : str
-        ``"buffered"``, ``"mapped"`` (memory maps) or ``"direct"`` (past the page cache).
+        ``"auto"``, ``"buffered"``, ``"mapped"`` (memory maps) or ``"direct"`` (past the page cache).
     verify_checksums : bool
         Compare the checksums of all that is read.
     verify_listed_hashes : bool

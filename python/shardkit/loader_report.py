@@ -32,6 +32,7 @@ class LoaderReport:
     samples: int
     bytes: int
     bytes_read: int
+    bytes_from_cache: int
     blocks_read: int
     blocks_read_again: int
     requests: int

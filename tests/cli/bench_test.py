@@ -7,7 +7,7 @@ import time
 import support
 from support import CliTest, tiny_jpeg
 
-KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "blocks_read", "blocks_read_again",
+KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "bytes_from_cache", "blocks_read", "blocks_read_again",
         "read_amplification", "requests",
         "seconds", "samples_per_second", "bytes_per_second", "open_seconds", "first_batch_seconds", "wait", "stages",
         "threads_note", "memory", "packing", "skipped", "diagnosis", "cold", "cold_problem", "ceilings"}

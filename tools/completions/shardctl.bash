@@ -63,7 +63,7 @@ _shardctl() {
     --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;
     --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;
     --decode) mapfile -t COMPREPLY < <(compgen -W "none image masks tokens" -- "$current"); return ;;
-    --io) mapfile -t COMPREPLY < <(compgen -W "buffered mmap direct" -- "$current"); return ;;
+    --io) mapfile -t COMPREPLY < <(compgen -W "auto buffered mmap direct" -- "$current"); return ;;
     --device) mapfile -t COMPREPLY < <(compgen -W "cuda cuda:0 host" -- "$current"); return ;;
     --pixels) mapfile -t COMPREPLY < <(compgen -W "u8 f32 f16 bf16" -- "$current"); return ;;
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;

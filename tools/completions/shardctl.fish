@@ -48,7 +48,7 @@ complete -c shardctl -n '__shardctl_verb pack index ls inspect validate repair u
 complete -c shardctl -n '__shardctl_verb pack validate unpack convert' -s j -l jobs -x -d 'Threads'
 complete -c shardctl -n '__shardctl_verb pack ls inspect cat validate repair unpack convert bench' -l max-decompression -x -d 'What stored bytes may decompress to beyond their size'
 complete -c shardctl -n '__shardctl_verb pack ls inspect cat unpack convert plan bench' -l no-verify-hashes -d 'Do not compare the hashes listed for whole files'
-complete -c shardctl -n '__shardctl_verb ls cat validate bench' -l io -x -a 'buffered mmap direct' -d 'How files are read'
+complete -c shardctl -n '__shardctl_verb ls cat validate bench' -l io -x -a 'auto buffered mmap direct' -d 'How files are read'
 complete -c shardctl -n '__shardctl_verb inspect cat' -l sample -x -d 'The sample with this ordinal'
 complete -c shardctl -n '__shardctl_verb inspect cat' -l key -x -d 'The first sample with this key'
 

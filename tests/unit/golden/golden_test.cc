@@ -19,7 +19,7 @@ std::string Valid(const std::string& name) { return JoinPath(JoinPath(GoldenFold
 class GoldenTest : public testing::TestWithParam<ReadMode> {};
 
 std::string ModeName(const testing::TestParamInfo<ReadMode>& mode) {
-  constexpr const char* kNames[] = {"Buffered", "Mapped", "Direct"};
+  constexpr const char* kNames[] = {"Auto", "Buffered", "Mapped", "Direct"};
   return kNames[static_cast<int>(mode.param)];
 }
 INSTANTIATE_TEST_SUITE_P(AllModes, GoldenTest, testing::ValuesIn(kReadModes), ModeName);
