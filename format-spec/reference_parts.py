@@ -59,8 +59,11 @@ class Cursor:
         check(self.position <= len(self.data), f"{self.what} is cut short", self.offset)
         return self.data[begin:self.position]
 
+    def unpack(self, code):
+        return struct.unpack(code, self.take(struct.calcsize(code)))
+
     def number(self, code):
-        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+        return self.unpack("<" + code)[0]
 
 
 # ---- Sections 1 and 2: header and schema ----

@@ -30,7 +30,7 @@ from reference_table import KeyTable
 from reference_values import BOOL, FLOATS, SCALARS, TYPE_NAMES, Ndarray, check_value, decode_value, is_zero, round_up, scalars
 
 END_MAGIC = b"\x89END\r\n\x1a\n"
-TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, STATISTICS_ENTRY, RANGE_ENTRY = 104, 32, 48, 584, 24
+TRAILER_LENGTH, TABLE_ENTRY, DIRECTORY_ENTRY, RANGE_ENTRY = 104, 32, 48, 24
 MAX_SHARD_SAMPLES, MAX_FOOTER, MAX_METADATA = (1 << 32) - 1, 1 << 40, 1 << 26
 DIRECTORY, STATISTICS, METADATA, KEY_INDEX, BLOCK_HEADERS, BLOCK_RANGES = range(1, 7)
 SECTION_NAMES = {1: "block directory", 2: "statistics", 3: "metadata", 4: "key index", 5: "block headers", 6: "block ranges"}
@@ -260,13 +260,21 @@ class Shard:
     @property
     def statistics(self):
         data, at = self.section(STATISTICS), self.sections[STATISTICS].offset
-        check(len(data) == STATISTICS_ENTRY * len(self.columns), "statistics length is wrong", at)
-        out = {}
-        for column, fields in zip(self.columns, struct.iter_unpack("<5QII8s8s65Q", data)):
-            kind, reserved, low, high = fields[5:9]
-            check(kind <= 3 and reserved == 0, f'statistics of column "{column.name}" are malformed', at)
-            check(kind or low + high == bytes(16), f'statistics of column "{column.name}": range not zero', at)
-            out[column.name] = ColumnStatistics(*fields[:5], kind, *unpack_range(kind, low, high), fields[9:])
+        cursor, out = Cursor(data, 0, "statistics", at), {}
+        for column in self.columns:
+            fields, what = cursor.unpack("<5QII8s8s"), f'statistics of column "{column.name}"'
+            present, _, _, shortest, longest, kind, reserved, low, high = fields
+            check(kind <= 3 and reserved == 0, f"{what} are malformed", at)
+            check(kind or low + high == bytes(16), f"{what}: range not zero", at)
+            check(shortest <= longest and (present or not longest), f"{what}: min_length or max_length is wrong", at)
+            first, last = shortest.bit_length(), longest.bit_length()
+            counts = cursor.unpack(f"<{last - first + 1}Q") if present else ()
+            check(sum(counts) == present, f"{what}: length_histogram does not count the present_count of {present} values", at)
+            check(all(counts[:1] + counts[-1:]), f"{what}: length_histogram begins or ends with 0", at)
+            histogram = dict(enumerate(counts, first))
+            out[column.name] = ColumnStatistics(*fields[:5], kind, *unpack_range(kind, low, high),
+                                                tuple(histogram.get(k, 0) for k in range(65)))
+        check(cursor.position == len(data), "statistics length is wrong", at)
         return out
 
     @property

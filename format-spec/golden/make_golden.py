@@ -3,6 +3,7 @@
 
 Twins come from the values written here, never from a reader.
 """
+import itertools
 import json
 import os
 import struct
@@ -145,7 +146,7 @@ def json_texts():
     """What the grammar of RFC 8259 allows and parsers often refuse."""
     values = ["1e999", "-0", "1" * 40, "0." + "3" * 50 + "e-999", r'"\ud800"', r'["\udc00\ud83d\ude00"]', r'"\u0000\/"', '"\x7f\u2028"',
               '{"a": 1, "a": [], "": {}}', " \t\r\n[ null ,true, false ]\n", "[" * 1024 + "]" * 1024, '{"a":[' * 512 + "0" + "]}" * 512]
-    return build([Col("json", "json"), Col("small", "json", "zstd")], [dict(json=value, small=value) for value in values], [6, 6])
+    return build([Col("json", "json"), Col("small", "json", "zstd")], [dict(json=value, small=value if len(value) < 1000 else "0") for value in values], [6, 6])
 
 
 def many_blocks():
@@ -244,7 +245,8 @@ def column_metadata():
 
 def key_pages():
     """A key that more samples have than one page of the key index has room for, among others."""
-    return build([Col("key", "utf8", "zstd", key=True)], [dict(key="" if i % 500 else f"{i}") for i in range(4110)])
+    return build([Col("key", "utf8", "zstd", key=True)], [dict(key="" if i % 500 else f"{i}") for i in range(4110)],
+                 encoders=dict(key=with_encoding(1, frame)))
 
 
 def simple(**options):
@@ -263,11 +265,11 @@ def block_ranges(**options):
 
 
 def paged():
-    """Pages: of many values, one of a value that is too large for others, one that is exactly full, and one of absent values."""
+    """Pages: of many values, one that a single value fills exactly, and one of absent values."""
     columns = [Col("key", "utf8", storage="inline", key=True), Col("small", "bytes", storage="inline"),
                Col("note", "utf8", nullable=True, storage="inline"), Col("data", "bytes", nullable=True, storage="inline"),
                Col("blob", "bytes")]
-    large = {5: bytes(range(256)) * 255 + bytes(249), 6: b"full" * 16380 + b"all"}
+    large = {6: b"full" * ((65536 - 8 - 2) // 4) + b"up"}
     return build(columns, [dict(key=f"{i:03}", small=noise(i % 7, i), note=None if i % 3 else "ok" * (i % 5), blob=noise(3, i),
                                 data=large.get(i, b"x" * (i % 4)) if i < 9 else None) for i in range(40)], [3, 9, 28])
 
@@ -437,13 +439,22 @@ def dump(value):
     return ("{\n" + ",\n".join(rows) + "\n}\n").encode()
 
 
+def counted(samples):
+    """The samples of a twin, where a number stands for so many more that are like the one before."""
+    out = []
+    for _, like in itertools.groupby(samples, repr):  # -0.0 is equal to 0.0, but not like it
+        run = list(like)
+        out += [run[0], len(run) - 1] if len(run) > 100 else run
+    return out
+
+
 def all_files():
     """{path: bytes} of everything."""
     out = {}
     for name, make in VALID.items():
         built = make()
         out[f"valid/{name}.shard"] = built.data
-        out[f"valid/{name}.json"] = dump(built.twin)
+        out[f"valid/{name}.json"] = dump(built.twin | dict(samples=counted(built.twin["samples"])))
     for name, make in DATASETS.items():
         columns, metadata, shards, samples = make()
         out |= {f"valid/{name}/{path}": data for path, data in dataset_files(name, columns, metadata, shards).items()}

@@ -16,7 +16,7 @@ def rows():
     entry = [(8, "offset"), (8, "stored_length"), (8, "raw_length"), (8, "checksum"), (8, "values_offset"),
              (8, "values_length"), (8, "values_checksum"), (1, "encoding: raw"), (7, "reserved")]
     statistics = [(8, "present_count"), (8, "value_bytes"), (8, "stored_bytes"), (8, "min_length"), (8, "max_length"),
-                  (8, "range_kind: none; reserved"), (16, "minimum, maximum"), (520, "length_histogram")]
+                  (8, "range_kind: none; reserved"), (16, "minimum, maximum"), (8, "length_histogram: values of as many significant bits#")]
     return [
         ("Header", [(8, "magic"), (2, "major#"), (2, "minor#"), (4, "header_length#"), (4, "alignment#"),
                     (4, "incompatible_flags"), (4, "compatible_flags"), (4, "schema_length#"), (4, "dictionary_count#"),

@@ -207,12 +207,13 @@ def statistics(col, values, stored):
     """The section's bytes for one column, and their twin."""
     present = [value for value in values if value is not None]
     lengths = [len(encode(col, value)) for value in present]
-    histogram = [sum(length.bit_length() == k for length in lengths) for k in range(65)]
+    buckets = range(min(lengths).bit_length(), max(lengths).bit_length() + 1) if lengths else ()
+    histogram = {k: sum(length.bit_length() == k for length in lengths) for k in buckets}
     kind, ends, range_twin = value_range(col, present)
     fields = dict(present_count=len(present), value_bytes=sum(lengths), stored_bytes=stored,
                   min_length=min(lengths, default=0), max_length=max(lengths, default=0))
-    data = struct.pack("<5QII", *fields.values(), kind, 0) + ends + struct.pack("<65Q", *histogram)
-    fields |= range_twin | dict(length_histogram={str(k): count for k, count in enumerate(histogram) if count})
+    data = struct.pack("<5QII", *fields.values(), kind, 0) + ends + struct.pack(f"<{len(histogram)}Q", *histogram.values())
+    fields |= range_twin | dict(length_histogram={str(k): count for k, count in histogram.items() if count})
     return data, fields
 
 

@@ -53,6 +53,11 @@ struct BlockBuffer::State {
   std::vector<PagedColumn> paged;            // per column: of those wanted
   BlockView view;
 
+  // Asks NativeShardReader to leave the blobs of a block in the file if they are in the page cache
+  // (ColumnView::in_file; `shown` is the file), and says how many bytes it left. Others ignore it.
+  bool leave_cached = false;
+  uint64_t left_bytes = 0;
+
   // Keeps a shard open whose memory map holds a value: the dataset's cache may drop the shard at any time.
   std::shared_ptr<const void> pinned;
 

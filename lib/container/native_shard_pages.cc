@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "container/decompression_limit.h"
 #include "container/native_shard_reader.h"
+#include "container/record_reader.h"
 #include "format/chunk.h"
 
 namespace shardkit {
@@ -73,7 +74,7 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadPage(uint64_t begin, uin
     if (!known) {
       SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, end - begin, "the page has"));
       state.page.resize_discard(end - begin);
-      SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, {state.page.data(), state.page.size()}));
+      SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_->ReadAt(begin, {state.page.data(), state.page.size()})));
     }
     page = state.page.view();
   }

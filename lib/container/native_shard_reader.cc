@@ -24,6 +24,9 @@ using format::Encoding;
 // request for the header.
 constexpr uint64_t kSmallFront = 65536;
 
+// Pages looked at to tell whether a block is in the page cache. Each look costs about a microsecond, as much as 4 KiB.
+constexpr uint64_t kLooks = 4;
+
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
 // Half of the second-level cache of the smallest processors in use.
@@ -136,6 +139,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, bool wit
     return block.data();
   }
   state.mapped = nullptr;
+  state.file_offset = info.offset;
   if (!everything) {
     SHARDKIT_RETURN_IF_ERROR(ReadWantedParts(index, with_copy, state));
     state.read_length = padded;  // nothing is left for ReadUpTo to read
@@ -143,7 +147,6 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, bool wit
   }
   SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, padded, "it has"));
   state.stored.resize_discard(padded);
-  state.file_offset = info.offset;
   state.read_length = 0;
   SHARDKIT_RETURN_IF_ERROR(ReadUpTo(std::min(padded, info.front_length), state));
   SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
@@ -295,17 +298,52 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     } else if (!format::AllZero(values.substr(entry.values_length))) {
       return damaged(DataLoss("padding after the values chunk is not zero"));
     }
+  } else if (column.is_blob() && state.leave_cached) {
+    const uint64_t begin = state.file_offset + entry.values_offset;
+    SHARDKIT_ASSIGN_OR_RETURN(const bool zero,
+                              ZerosInFile(begin + entry.values_length, begin + Padded(entry.values_length)));
+    if (!zero) {
+      return damaged(options_.verify_checksums ? DataLoss("values chunk checksum is wrong")
+                                               : DataLoss("padding after the values chunk is not zero"));
+    }
+    *view = view->InFile(begin);
+    state.left_bytes += entry.values_length;
   }
   BlockAssembler::Set(&state.view, i, *view);
   return absl::OkStatus();
+}
+
+// Whether bytes [begin, end) of the file, which are fewer than a page, are zero.
+absl::StatusOr<bool> NativeShardReader::ZerosInFile(uint64_t begin, uint64_t end) const {
+  std::string bytes(end - begin, '\0');
+  if (!bytes.empty()) SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, bytes));
+  return format::AllZero(bytes);
+}
+
+// Whether a block can be read without waiting for the device, as far as a look at a few of its pages tells.
+bool NativeShardReader::Cached(const BlockInfo& info) const {
+  char byte;
+  const std::span<char> buffer(&byte, 1);
+  for (uint64_t i = kLooks; i > 0;
+       --i) {  // the end first: it is the part that is missing while the block is being read
+    if (!file_->ReadCached(info.offset + (info.length - 1) / kLooks * i, {&buffer, 1})) return false;
+  }
+  return true;
 }
 
 // Checks the padding after the block, if the whole block was wanted.
 absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const {
   const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
-  for (const uint8_t part : state.wanted) {
-    if (static_cast<Part>(part) != Part::kAll) return absl::OkStatus();
+  bool left = false;
+  for (size_t i = 0; i < state.wanted.size(); ++i) {
+    const Part part = static_cast<Part>(state.wanted[i]);
+    left = left || part == Part::kHead;
+    if (part == Part::kNothing || (part == Part::kHead && !state.leave_cached)) return absl::OkStatus();
+  }
+  if (left) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool zero, ZerosInFile(info.offset + info.length, info.offset + padded));
+    return zero ? absl::OkStatus() : PaddingDamage(index);
   }
   SHARDKIT_RETURN_IF_ERROR(ReadUpTo(padded, state));
   return format::AllZero({base + info.length, padded - info.length}) ? absl::OkStatus() : PaddingDamage(index);
@@ -318,6 +356,7 @@ absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, Bl
   absl::StatusOr<const char*> base = ReadStored(index, /*with_copy=*/damage == nullptr, state);
   absl::Status status = base.ok() ? ParseColumns(*base, state, damage) : base.status();
   if (status.ok() && damage == nullptr) status = CheckPadding(index, *base, state);
+  status = ReadOfListed(status);
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!status.ok()) {
     if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
@@ -346,6 +385,16 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
   for (size_t i = 0; i < state.wanted.size(); ++i) {
     if (static_cast<Part>(state.wanted[i]) == Part::kNothing) continue;
     SHARDKIT_RETURN_IF_ERROR(Annotate(format::CheckCodec(header_.schema[i]), path()));
+  }
+  // A block that would be refused as a whole is refused whatever the cache holds.
+  state.left_bytes = 0;
+  state.leave_cached = state.leave_cached && damage == nullptr && !file_->Mapped() &&
+                       RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory &&
+                       Cached(blocks_[index]);
+  for (size_t i = 0; state.leave_cached && i < state.wanted.size(); ++i) {
+    if (header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll) {
+      state.wanted[i] = static_cast<uint8_t>(Part::kHead);
+    }
   }
   // A map shows the header without a request. A single value is read with the copies if they are loaded, but for it
   // alone they would be one more request.

@@ -103,6 +103,8 @@ class NativeShardReader : public ShardReader {
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;
   absl::StatusOr<uint64_t> HashValues(const char* base, const format::ColumnEntry& entry,
                                       BlockBuffer::State& state) const;
+  absl::StatusOr<bool> ZerosInFile(uint64_t begin, uint64_t end) const;
+  bool Cached(const BlockInfo& info) const;
   absl::Status CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const;
   absl::Status ReadWantedParts(size_t index, bool with_copy, BlockBuffer::State& state) const;
   absl::Status LoadHeaderCopies() const;

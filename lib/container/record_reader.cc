@@ -28,6 +28,11 @@ absl::StatusOr<std::string_view> OpenRecord(const RandomAccessFile& file, const 
 
 }  // namespace
 
+absl::Status ReadOfListed(const absl::Status& status) {
+  if (!absl::IsOutOfRange(status)) return status;
+  return DataLoss(ToStd(status.message()), ": it was cut since it was opened; copy it again");
+}
+
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
                                               uint64_t end, BlockBuffer* buffer) {
   buffer->state().shown = &file;
@@ -42,7 +47,7 @@ absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, cons
     SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options, end - begin, "the value has"), file.path()));
     Buffer& memory = buffer->state().record;
     memory.resize_discard(end - begin);
-    SHARDKIT_RETURN_IF_ERROR(file.ReadAt(begin, {memory.data(), memory.size()}));
+    SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadAt(begin, {memory.data(), memory.size()})));
     record = memory.view();
   }
   const absl::StatusOr<std::string_view> value = OpenRecord(file, options, record, begin);
@@ -83,7 +88,7 @@ absl::Status ReadRecordsAt(const RandomAccessFile& file, const ReadOptions& opti
     positions.push_back(position + (begin - from));
     position += RoundUp(to - from, std::max<uint64_t>(alignment, 8));
   }
-  SHARDKIT_RETURN_IF_ERROR(file.ReadBatch(requests, depth));
+  SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadBatch(requests, depth)));
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string_view record(memory.data() + positions[i], places[i].second - places[i].first);
     SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(file, options, record, places[i].first));

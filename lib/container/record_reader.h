@@ -14,6 +14,10 @@
 
 namespace shardkit {
 
+// The error of reading a part of a shard that its header, its footer or its dataset lists: a file that ends before that
+// was cut after it was opened, which is DataLoss.
+absl::Status ReadOfListed(const absl::Status& status);
+
 // As ShardReader::ReadRecord and ShardReader::ReadRecords, which see.
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
                                               uint64_t end, BlockBuffer* buffer);

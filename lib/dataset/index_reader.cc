@@ -192,7 +192,6 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
   const Part& part = parts_[segment];
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckAll());
   const auto shards = all.subspan(part.first_shard, part.root.shard_count);
-  if (part.root.dataset_hash != HashShards(shards)) return Damage(segment, "is of other shards than the manifest's");
   for (const std::string& name : part.root.columns) {
     if (!schema_.Find(name)) return Damage(segment, "the dataset has no column \"", name, "\"");
   }
@@ -266,7 +265,18 @@ absl::Status IndexReader::CheckPart(size_t segment, std::span<const ManifestShar
   return absl::OkStatus();
 }
 
+absl::Status IndexReader::CheckShards(std::span<const ManifestShard> shards) const {
+  for (size_t segment = 0; segment < parts_.size(); ++segment) {
+    const Part& part = parts_[segment];
+    if (part.root.dataset_hash != HashShards(shards.subspan(part.first_shard, part.root.shard_count))) {
+      return Damage(segment, "is of other shards, or of these in another order");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status IndexReader::CheckAll(std::span<const ManifestShard> shards) const {
+  SHARDKIT_RETURN_IF_ERROR(CheckShards(shards));
   for (size_t segment = 0; segment < parts_.size(); ++segment) {
     SHARDKIT_RETURN_IF_ERROR(Checked(segment, CheckPart(segment, shards)));
   }

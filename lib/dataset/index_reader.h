@@ -59,6 +59,9 @@ class IndexReader {
   // The ends of all blob columns of the block, one column after another.
   absl::StatusOr<std::vector<uint64_t>> Ends(const IndexedBlock& block) const;
 
+  // DataLoss unless these are the shards that the indexes were made of, in this order. Reads nothing.
+  absl::Status CheckShards(std::span<const ManifestShard> shards) const;
+
   // Reads the indexes whole, and checks that each is what a writer would make for shards with these counts and hashes.
   absl::Status CheckAll(std::span<const ManifestShard> shards) const;
 

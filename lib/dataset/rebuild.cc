@@ -12,6 +12,7 @@
 #include "dataset/dataset_update.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_merge.h"
+#include "dataset/index_reader.h"
 #include "dataset/job_directory.h"
 #include "dataset/job_record.h"
 #include "dataset/manifest_text.h"
@@ -56,6 +57,18 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
+// Where only a list of shards is lost, `shards` were taken by their names. The indexes tell whether that is their
+// order.
+absl::Status CheckOrder(FileSystem& file_system, const std::string& directory, const ManifestSummary& summary,
+                        std::span<const ManifestShard> shards, const absl::Status& lost) {
+  const auto index = IndexReader::Open(file_system, directory, summary.schema, summary.segments);
+  const absl::Status order = index.ok() ? (*index)->CheckShards(shards) : index.status();
+  if (!absl::IsDataLoss(order) && !absl::IsNotFound(order)) return order;
+  return DataLoss(ToStd(lost.message()), "; cannot be made anew, since the order of the shards is not known: ",
+                  index.ok() ? "the index is of other ones, or of these in another order" : "the index is lost, too",
+                  "; shardctl repair ", directory, " -o OUT takes them by their names");
+}
+
 // RebuildIndex with the lock.
 absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& directory,
                                  const Cancellation* cancellation) {
@@ -98,9 +111,13 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     SHARDKIT_RETURN_IF_ERROR(status);
     if (shard.sha256) SHARDKIT_RETURN_IF_ERROR(CheckSha256(file_system, path, *shard.sha256, check));
   }
+  const bool list_is_lost = text.ok() && !old.ok();
+  if (list_is_lost) {
+    SHARDKIT_RETURN_IF_ERROR(
+        CheckOrder(file_system, directory, text->summary, collector.manifest().shards, old.status()));
+  }
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
-  // Where only a list is lost, the generation that had it is known.
-  const uint64_t generation = text.ok() && !old.ok() ? text->summary.generation + 1 : 1;
+  const uint64_t generation = list_is_lost ? text->summary.generation + 1 : 1;
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, cancellation, generation));
   const Manifest* const manifests[] = {&manifest, old.ok() ? &*old : nullptr};
   SHARDKIT_RETURN_IF_ERROR(RemoveOldTables(file_system, directory, manifests));

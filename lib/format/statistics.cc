@@ -177,12 +177,22 @@ uint64_t ColumnStatistics::LengthQuantile(double fraction) const {
 namespace format {
 
 namespace {
-constexpr size_t kStatisticsBytes = 584;
+
+constexpr size_t kFixedBytes = 64;  // of a column, before its histogram
+
+// The entries of the histogram that are stored: those from the shortest value's to the longest value's.
+std::span<uint64_t> StoredEntries(ColumnStatistics& column) {
+  if (column.present_count == 0) return {};
+  const auto first = static_cast<size_t>(std::bit_width(column.min_length));
+  const auto last = static_cast<size_t>(std::bit_width(column.max_length));
+  return std::span(column.length_histogram).subspan(first, last - first + 1);
 }
+
+}  // namespace
 
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics) {
   std::string out;
-  for (const ColumnStatistics& column : statistics) {
+  for (ColumnStatistics column : statistics) {
     AppendLittle(out, column.present_count);
     AppendLittle(out, column.value_bytes);
     AppendLittle(out, column.stored_bytes);
@@ -191,18 +201,19 @@ std::string EncodeStatistics(std::span<const ColumnStatistics> statistics) {
     AppendLittle(out, static_cast<uint64_t>(column.range_kind));
     AppendLittle(out, column.minimum);
     AppendLittle(out, column.maximum);
-    for (const uint64_t count : column.length_histogram) AppendLittle(out, count);
+    for (const uint64_t count : StoredEntries(column)) AppendLittle(out, count);
   }
   return out;
 }
 
 absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& schema, std::string_view bytes) {
-  if (bytes.size() != kStatisticsBytes * schema.size()) {
+  const auto wrong_length = [&] {
     return DataLoss("statistics: their length does not fit the schema's ", schema.size(), " columns");
-  }
+  };
   std::vector<ColumnStatistics> statistics(schema.size());
   for (size_t i = 0; i < schema.size(); ++i) {
-    const char* const p = bytes.data() + kStatisticsBytes * i;
+    if (bytes.size() < kFixedBytes) return wrong_length();
+    const char* const p = bytes.data();
     ColumnStatistics& column = statistics[i];
     column.present_count = LoadLittle<uint64_t>(p);
     column.value_bytes = LoadLittle<uint64_t>(p + 8);
@@ -214,10 +225,31 @@ absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& sch
     column.range_kind = static_cast<RangeKind>(kind);
     column.minimum = LoadLittle<uint64_t>(p + 48);
     column.maximum = LoadLittle<uint64_t>(p + 56);
-    for (size_t k = 0; k < column.length_histogram.size(); ++k) {
-      column.length_histogram[k] = LoadLittle<uint64_t>(p + 64 + 8 * k);
+    bytes.remove_prefix(kFixedBytes);
+    if (column.min_length > column.max_length || (column.present_count == 0 && column.max_length != 0)) {
+      return DataLoss("statistics: column ", i, ": min_length ", column.min_length, " and max_length ",
+                      column.max_length, " do not fit present_count ", column.present_count);
     }
+    const std::span<uint64_t> histogram = StoredEntries(column);
+    if (bytes.size() < 8 * histogram.size()) return wrong_length();
+    bool sums_up = true;
+    uint64_t uncounted = column.present_count;
+    for (size_t k = 0; k < histogram.size(); ++k) {
+      histogram[k] = LoadLittle<uint64_t>(bytes.data() + 8 * k);
+      sums_up = sums_up && histogram[k] <= uncounted;
+      uncounted -= histogram[k];
+    }
+    if (!sums_up || uncounted != 0) {
+      return DataLoss("statistics: column ", i, ": length_histogram does not count the present_count of ",
+                      column.present_count, " values");
+    }
+    if (!histogram.empty() && (histogram.front() == 0 || histogram.back() == 0)) {
+      return DataLoss("statistics: column ", i, ": length_histogram has no value as short as min_length or none as ",
+                      "long as max_length");
+    }
+    bytes.remove_prefix(8 * histogram.size());
   }
+  if (!bytes.empty()) return wrong_length();
   return statistics;
 }
 

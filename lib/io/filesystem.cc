@@ -35,6 +35,10 @@ absl::Status RandomAccessFile::ReadBatch(std::span<const ReadRequest> requests, 
   return first_error;
 }
 
+bool RandomAccessFile::ReadCached(uint64_t /*offset*/, std::span<const std::span<char>> /*buffers*/) const {
+  return false;
+}
+
 absl::Status RandomAccessFile::CheckMapped() const { return absl::OkStatus(); }
 void RandomAccessFile::WillNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}
 void RandomAccessFile::WontNeed(uint64_t /*offset*/, uint64_t /*length*/) const {}

@@ -63,6 +63,14 @@ class MemoryReader final : public RandomAccessFile {
     return absl::OkStatus();
   }
 
+  bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const override {
+    for (const std::span<char> buffer : buffers) {
+      if (!ReadAt(offset, buffer).ok()) return false;
+      offset += buffer.size();
+    }
+    return true;
+  }
+
   std::optional<std::string_view> Mapped() const override {
     if (map_ == nullptr) return std::nullopt;
     return std::string_view(*map_);

@@ -24,6 +24,8 @@ namespace {
 constexpr size_t kMaxTransfer = size_t{1} << 30;
 constexpr uint64_t kMaxOffset = static_cast<uint64_t>(std::numeric_limits<off_t>::max());
 
+[[maybe_unused]] constexpr size_t kMostCachedBuffers = 8;
+
 class PosixRandomAccessFile final : public RandomAccessFile {
  public:
   PosixRandomAccessFile(std::string path, OpenedFile file, std::string fallback_reason)
@@ -37,6 +39,25 @@ class PosixRandomAccessFile final : public RandomAccessFile {
       return ReadPastEnd(path_, file_.size, buffer.size(), offset);
     }
     return ReadFully(file_.descriptor.get(), path_, offset, buffer);
+  }
+
+  bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const override {
+#ifdef RWF_NOWAIT
+    iovec vectors[kMostCachedBuffers];
+    if (buffers.size() > std::size(vectors) || offset > kMaxOffset) return false;
+    size_t total = 0;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      vectors[i] = {buffers[i].data(), buffers[i].size()};
+      total += buffers[i].size();
+    }
+    const ssize_t got = preadv2(file_.descriptor.get(), vectors, static_cast<int>(buffers.size()),
+                                static_cast<off_t>(offset), RWF_NOWAIT);
+    return got >= 0 && static_cast<size_t>(got) == total;
+#else
+    (void)offset;
+    (void)buffers;
+    return false;
+#endif
   }
 
   // The reads wait one after the other; read-ahead keeps the device busy with the next ones.

@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> PosixFileSystemImplementation:
       return OpenMappedFile(path);
     case ReadMode::kDirect:
       return OpenDirectFile(path);
+    case ReadMode::kAuto:
     case ReadMode::kBuffered:
       break;
   }

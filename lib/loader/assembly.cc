@@ -32,11 +32,11 @@ bool FitsType(int64_t number, Type type) {
 
 std::vector<AssemblyFailure> Assembly::TakeFailures() {
   std::lock_guard lock(mutex_);
-  // Two columns of one sample may fail in any order. Keeps the failure that was thrown, otherwise the one whose message
+  // Two columns of one sample may fail in any order. Keeps the failure of the last kind, then the one whose message
   // sorts first.
   std::ranges::sort(failures_, [](const AssemblyFailure& a, const AssemblyFailure& b) {
     if (a.sample != b.sample) return a.sample < b.sample;
-    return a.thrown != b.thrown ? a.thrown : a.status.message() < b.status.message();
+    return a.kind != b.kind ? a.kind > b.kind : a.status.message() < b.status.message();
   });
   // clang 14 cannot compile what std::ranges::unique of libstdc++ 12 returns.
   const auto same = [](const AssemblyFailure& a, const AssemblyFailure& b) { return a.sample == b.sample; };

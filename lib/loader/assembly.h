@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/buffer.h"
 #include "loader/batch_storage.h"
 #include "shardkit/block.h"
 #include "shardkit/image.h"
@@ -32,26 +33,36 @@ using SalvagedBlock = std::vector<SalvagedSample>;
 // A sample of the batch and the block in memory that holds it.
 struct AssemblySample {
   const BlockView* view = nullptr;
+  const RandomAccessFile* file = nullptr;  // where the values are that the block left in its file
   const SalvagedBlock* salvage = nullptr;  // used in place of the view when not null
   uint32_t in_block = 0;
   uint32_t block = 0;  // number of the block in its shard
   BatchSample identity;
 
+  // Of a column in_file(), only the length of the value means anything.
   std::optional<std::string_view> Value(size_t column) const {
     if (salvage == nullptr) [[likely]]
       return view->column(column).value(in_block);
     const auto& value = (*salvage)[in_block].values[column];
     return value ? std::optional<std::string_view>(*value) : std::nullopt;
   }
+
+  bool in_file(size_t column) const { return salvage == nullptr && view->column(column).in_file(); }
 };
 
-// Why a sample cannot be part of a batch. An exception (`thrown`) fails the batch whatever the policy for bad samples:
-// it is about a user's function or about memory, not about the sample.
+// Why a sample cannot be part of a batch.
 struct AssemblyFailure {
+  enum Kind : uint8_t {
+    kBad,     // its values cannot be decoded
+    kUnread,  // a value that was left in the file
+    kThrown,  // an exception fails the batch whatever the policy: it is about a user's function or about memory
+  };
   size_t sample = 0;
   absl::Status status;
-  bool thrown = false;
+  Kind kind = kBad;
 };
+
+class LeftValues;
 
 // The samples that one batch is made from, and their failures. Any thread may call Fail.
 class Assembly {
@@ -59,15 +70,16 @@ class Assembly {
   std::vector<AssemblySample> samples;
   uint64_t epoch = 0;
   uint64_t seed = 0;
+  LeftValues* left = nullptr;
 
   AugmentationRandom Random(size_t i) const {
     const BatchSample& sample = samples[i].identity;
     return {seed, epoch, sample.ordinal + (uint64_t{sample.dataset} << 48)};
   }
 
-  void Fail(size_t sample, absl::Status status, bool thrown = false) {
+  void Fail(size_t sample, absl::Status status, AssemblyFailure::Kind kind = AssemblyFailure::kBad) {
     std::lock_guard lock(mutex_);
-    failures_.push_back({sample, std::move(status), thrown});
+    failures_.push_back({sample, std::move(status), kind});
   }
 
   // Returns the failures so far and forgets them. Ordered by sample, each sample once.
@@ -83,6 +95,7 @@ struct WorkerScratch {
   ImageDecoder image;
   MaskRasterizer rasterizer;
   RleList masks;
+  Buffer run;  // values read from the file together
 };
 
 // Immutable, thread-safe.
@@ -109,6 +122,11 @@ class ColumnAssembler {
 
   // Whether the batch points into the memory of blocks.
   virtual bool holds_blocks() const { return false; }
+
+  // Whether values may be left in the file until Fill: then Layout needs only their lengths.
+  virtual bool takes_left() const { return false; }
+
+  size_t position() const { return position_; }
 
   // Adds the column's name.
   absl::Status Describe(const absl::Status& status) const;

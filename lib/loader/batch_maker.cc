@@ -28,11 +28,12 @@ absl::Status NoMemoryFor(const BatchTask& task) {
 }  // namespace
 
 BatchMaker::BatchMaker(const LoaderOptions& options, const OpenDatasets& datasets,
-                       std::vector<std::unique_ptr<ColumnAssembler>> columns, int threads, const Cancellation& stopped,
-                       BatchPool& pool)
+                       std::vector<std::unique_ptr<ColumnAssembler>> columns, LeftValues& left, int threads,
+                       const Cancellation& stopped, BatchPool& pool)
     : options_(options),
       datasets_(datasets),
       columns_(std::move(columns)),
+      left_(left),
       heavy_(std::ranges::any_of(columns_, [](const auto& column) { return column->heavy(); })),
       fill_may_fail_(std::ranges::any_of(columns_, [](const auto& column) { return column->fill_may_fail(); })),
       holds_blocks_(std::ranges::any_of(columns_, [](const auto& column) { return column->holds_blocks(); })),
@@ -47,12 +48,13 @@ void BatchMaker::ChooseSamples(BatchTask& task) {
   Assembly& assembly = task.assembly;
   assembly.seed = options_.plan.seed;
   assembly.epoch = task.epoch;
+  assembly.left = &left_;
   assembly.samples.clear();
   for (const uint32_t index : task.kept) {
     const SampleReference& reference = task.references[index];
-    const BlockEntry& block = *task.blocks[reference.block];
-    assembly.samples.push_back(
-        {&block.view, block.salvage.get(), reference.in_block, block.place.block, reference.identity});
+    BlockEntry& block = *task.blocks[reference.block];
+    assembly.samples.push_back({&block.view, block.buffer.state().shown, block.salvage.get(), reference.in_block,
+                                block.place.block, reference.identity});
   }
 }
 
@@ -112,30 +114,50 @@ void BatchMaker::LayOutColumns(BatchTask& task) {
       if (!failures.empty()) task.status = CheckMaps(task, 0, task.kept.size());
       if (!task.status.ok()) break;
     }
-    if (!LeaveOut(task, failures)) continue;
+    if (!LeaveOut(task, std::move(failures))) continue;
     CopyKeys(task);
     task.samples_filling = task.kept.size();
     break;
   }
   task.next_sample = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, unused = 0;
   for (ColumnMemory& column : storage.columns_) {
     column.ShrinkIfMuchTooLarge();
     bytes += column.values.size();
+    unused += column.values.capacity() - column.values.size();
   }
   const size_t n = std::max<size_t>(task.kept.size(), 1);
   task.portion = heavy_ ? std::clamp<size_t>(n / (4 * static_cast<size_t>(threads_)), 1, kMostHeavySamples)
                         : static_cast<size_t>(std::max<uint64_t>(1, n * kPortionBytes / std::max<uint64_t>(bytes, 1)));
+  task.blocks_done_early = !holds_blocks_ && !fill_may_fail_ &&
+                           std::ranges::none_of(task.blocks, [](const auto& block) { return block->left_bytes > 0; });
   task.block_unfilled.assign(task.blocks.size(), 0);
   for (const uint32_t index : task.kept) ++task.block_unfilled[task.references[index].block];
   const uint64_t memory = storage.memory();
   task.charged = memory;
+  task.used = memory - unused;
   pool_.Charge(storage, memory);
 }
 
-bool BatchMaker::LeaveOut(BatchTask& task, const std::vector<AssemblyFailure>& failures) {
+// A value left in the file is bad: finds the reason that reading the block whole would have given, by the same reads.
+// That of the system fails the batch.
+void BatchMaker::ReadAgain(const BatchSample& sample, AssemblyFailure& failure) const {
+  BlockBuffer buffer;
+  for (size_t column = 0; column < datasets_.columns.size(); ++column) {
+    const auto value = datasets_.readers[sample.dataset]->ReadValue(sample.ordinal, column, &buffer);
+    if (value.ok()) continue;
+    failure.status = value.status();
+    break;
+  }
+  if (!absl::IsDataLoss(failure.status)) failure.kind = AssemblyFailure::kThrown;
+}
+
+bool BatchMaker::LeaveOut(BatchTask& task, std::vector<AssemblyFailure> failures) {
   if (failures.empty()) return true;
-  const auto thrown = std::ranges::find_if(failures, &AssemblyFailure::thrown);
+  for (AssemblyFailure& failure : failures) {
+    if (failure.kind == AssemblyFailure::kUnread) ReadAgain(task.assembly.samples[failure.sample].identity, failure);
+  }
+  const auto thrown = std::ranges::find(failures, AssemblyFailure::kThrown, &AssemblyFailure::kind);
   if (options_.bad_samples == BadSamples::kFail || thrown != failures.end()) {
     const AssemblyFailure& failure = options_.bad_samples == BadSamples::kFail ? failures[0] : *thrown;
     const AssemblySample& bad = task.assembly.samples[failure.sample];
@@ -169,7 +191,7 @@ absl::Status BatchMaker::Fill(BatchTask& task, size_t begin, size_t end, std::op
         try {
           columns_[i]->Fill(task.assembly, sample, sample + 1, *scratch, &task.storage->columns_[i]);
         } catch (...) {
-          task.assembly.Fail(sample, columns_[i]->Describe(StatusOfException("decoding")), /*thrown=*/true);
+          task.assembly.Fail(sample, columns_[i]->Describe(StatusOfException("decoding")), AssemblyFailure::kThrown);
           scratch.emplace();  // the decoders may be in any state
         }
       }

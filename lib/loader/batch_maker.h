@@ -11,6 +11,7 @@
 #include "loader/assembly.h"
 #include "loader/batch_pool.h"
 #include "loader/batch_task.h"
+#include "loader/left_values.h"
 #include "loader/open_datasets.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/loader.h"
@@ -22,11 +23,9 @@ class BatchMaker {
  public:
   // `threads`: how many share the work.
   BatchMaker(const LoaderOptions& options, const OpenDatasets& datasets,
-             std::vector<std::unique_ptr<ColumnAssembler>> columns, int threads, const Cancellation& stopped,
-             BatchPool& pool);
+             std::vector<std::unique_ptr<ColumnAssembler>> columns, LeftValues& left, int threads,
+             const Cancellation& stopped, BatchPool& pool);
 
-  // If so, blocks are needed until the whole batch is filled.
-  bool fill_may_fail() const { return fill_may_fail_; }
   // Batches point into the memory of blocks.
   bool holds_blocks() const { return holds_blocks_; }
 
@@ -38,7 +37,7 @@ class BatchMaker {
   absl::Status Fill(BatchTask& task, size_t begin, size_t end, std::optional<WorkerScratch>& scratch);
 
   // Takes failed samples out of the batch, which is then laid out again, or fails the batch. True when there was none.
-  bool LeaveOut(BatchTask& task, const std::vector<AssemblyFailure>& failures);
+  bool LeaveOut(BatchTask& task, std::vector<AssemblyFailure> failures);
 
   // Sets what the consumer sees of the batch, then calls the user's batch_function.
   absl::Status Complete(BatchTask& task);
@@ -47,11 +46,13 @@ class BatchMaker {
   void LayOutColumns(BatchTask& task);
   void ChooseSamples(BatchTask& task);
   void CopyKeys(BatchTask& task) const;
+  void ReadAgain(const BatchSample& sample, AssemblyFailure& failure) const;
   absl::Status CheckMaps(const BatchTask& task, size_t begin, size_t end) const;
 
   const LoaderOptions& options_;
   const OpenDatasets& datasets_;
   const std::vector<std::unique_ptr<ColumnAssembler>> columns_;
+  LeftValues& left_;
   const bool heavy_;  // filling takes long for each sample
   const bool fill_may_fail_;
   const bool holds_blocks_;

@@ -29,6 +29,7 @@ struct BatchTask {
   std::vector<SampleReference> references;
   std::vector<std::shared_ptr<BlockEntry>> blocks;  // each once
   std::vector<uint32_t> block_unfilled;             // samples of each that are still to be filled
+  bool blocks_done_early = false;                   // a block is not needed once its samples are filled
   size_t missing = 0;                               // blocks not in memory yet
 
   // Positions in `references` of the assembly's samples, and the samples that were left out.
@@ -36,6 +37,7 @@ struct BatchTask {
   std::vector<BadSample> skipped;
   Assembly assembly;
   uint64_t charged = 0;  // bytes that the pool has charged
+  uint64_t used = 0;     // of these, after it was laid out
   uint64_t needed = 0;   // bytes, known after the batch was laid out and put off
   bool begun = false;
   bool at_work = false;  // a thread uses its blocks

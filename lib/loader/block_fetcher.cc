@@ -23,7 +23,13 @@ void BlockFetcher::Fetch(BlockEntry& entry) const {
 
 void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
-  entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
+  const auto read = [&](bool leave) {
+    entry.buffer.state().leave_cached = leave;
+    entry.buffer.state().left_bytes = 0;
+    entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
+  };
+  read(entry.may_leave && left_.Worthwhile(entry.place));
+  if (entry.status.ok() && !left_.Takes(entry.view)) read(false);
   if (entry.status.ok()) return;
   // A failed block holds no memory, so that it is never dropped and read again, and its error stays.
   entry.buffer = BlockBuffer();

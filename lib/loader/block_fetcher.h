@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "loader/block_table.h"
+#include "loader/left_values.h"
 #include "loader/open_datasets.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/loader.h"
@@ -12,8 +13,8 @@ namespace shardkit::loader {
 // Thread-safe. Borrows its arguments.
 class BlockFetcher {
  public:
-  BlockFetcher(const OpenDatasets& datasets, BadSamples bad_samples, const Cancellation& stopped)
-      : datasets_(datasets), bad_samples_(bad_samples), stopped_(stopped) {}
+  BlockFetcher(const OpenDatasets& datasets, BadSamples bad_samples, LeftValues& left, const Cancellation& stopped)
+      : datasets_(datasets), bad_samples_(bad_samples), left_(left), stopped_(stopped) {}
 
   // Reads the block into the entry's buffer. Sets its view, or `salvage` for a damaged block, or `status`. The entry is
   // in state kReading, so no other thread looks at these.
@@ -26,6 +27,7 @@ class BlockFetcher {
 
   const OpenDatasets& datasets_;
   const BadSamples bad_samples_;
+  LeftValues& left_;
   const Cancellation& stopped_;
 };
 

@@ -101,6 +101,8 @@ void BlockTable::TakeBuffer(BlockEntry& entry) {
 }
 
 void BlockTable::GiveBuffer(BlockEntry& entry) {
+  if (!entry.begun) ahead_bytes_ -= entry.left_bytes;
+  entry.left_bytes = 0;
   MappedRange map = ForgetBlock(entry.buffer);
   const uint64_t memory = entry.buffer.memory();
   Charge(entry, 0);
@@ -207,6 +209,7 @@ std::shared_ptr<BlockEntry> BlockTable::BeginRead(uint64_t oldest) {
   TakeBuffer(entry);
   DropFreeBuffers();
   entry.state = BlockState::kReading;
+  entry.may_leave = !FitsToKeep();
   if (entry.read_before) ++read_again_;
   return entries_.at(entry.key);
 }
@@ -221,6 +224,8 @@ std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
     }
   }
   Charge(entry, memory);
+  entry.left_bytes = entry.buffer.state().left_bytes;
+  if (!entry.begun) ahead_bytes_ += entry.left_bytes;
   LearnExpansion(entry);
   std::vector<BatchTask*> complete;
   for (BatchTask* const task : entry.tasks) {
@@ -232,19 +237,23 @@ std::vector<BatchTask*> BlockTable::EndRead(BlockEntry& entry) {
 void BlockTable::LearnExpansion(const BlockEntry& entry) {
   if (!entry.status.ok() || entry.salvage || entry.place.length < kBesideBytes) return;
   double& expansion = expansion_[entry.key.dataset];
-  const double seen = static_cast<double>(entry.charged - std::min(entry.charged, kBesideBytes)) /
-                      static_cast<double>(InBuffer(entry.place.length));
+  // The next block may not leave its values. How much of a buffer from before this one needed is not known.
+  const uint64_t whole = entry.left_bytes == 0
+                             ? entry.charged
+                             : entry.left_bytes + entry.charged - std::min(entry.charged, entry.buffer_before);
+  const double seen =
+      static_cast<double>(whole - std::min(whole, kBesideBytes)) / static_cast<double>(InBuffer(entry.place.length));
   if (expansion == kExpansionUnknown) {
     expansion = seen;
   } else if (seen <= expansion) {
     expansion += kExpansionDecay * (seen - expansion);
-  } else if (entry.charged > entry.buffer_before + kBesideBytes) {  // else its buffer was larger than it needs
+  } else if (whole > entry.buffer_before + kBesideBytes) {  // else its buffer was larger than it needs
     expansion = seen;
   }
 }
 
 void BlockTable::Done(BlockEntry& entry, const BatchTask& task) {
-  std::erase(entry.tasks, &task);
+  entry.tasks.erase(std::ranges::find(entry.tasks, &task));  // most often the first of many
   ReleaseIfUnused(entry);
 }
 
@@ -269,12 +278,16 @@ void BlockTable::ReleaseIfUnused(BlockEntry& entry) {
 
 bool BlockTable::WorthKeeping(BlockEntry& entry) const {
   if (entry.state != BlockState::kReady || !entry.status.ok() || entry.salvage != nullptr) return false;
-  if (entry.buffer.state().mapped != nullptr) return false;
+  return entry.buffer.state().mapped == nullptr && entry.left_bytes == 0 && FitsToKeep();
+}
+
+// Whether all blocks together take little enough that those in memory stay there.
+bool BlockTable::FitsToKeep() const {
   double bytes = 0;
   for (size_t i = 0; i < expansion_.size(); ++i) {
     bytes += static_cast<double>(dataset_bytes_[i]) * (expansion_[i] == kExpansionUnknown ? 1 : expansion_[i]);
   }
-  return bytes <= static_cast<double>(keep_limit_);
+  return bytes <= static_cast<double>(std::min(keep_limit_, share_));
 }
 
 void BlockTable::Unkeep(BlockEntry& entry) {

@@ -55,6 +55,8 @@ struct BlockEntry {
   std::deque<BatchTask*> tasks;  // batches in flight that need it, in plan order
   uint32_t holders = 0;          // delivered batches that point into its memory
   uint64_t charged = 0;          // bytes
+  uint64_t left_bytes = 0;       // of values that are in the file only (LeftValues)
+  bool may_leave = false;        // the block will not stay in memory for later windows
   uint64_t buffer_before = 0;    // bytes of the buffer when reading began
   uint64_t estimate = 0;         // bytes, while it is wanted
 
@@ -115,7 +117,7 @@ class BlockTable {
 
   // A batch that needs the entry is laid out.
   void Begin(BlockEntry& entry) {
-    if (!std::exchange(entry.begun, true)) ahead_bytes_ -= entry.charged;
+    if (!std::exchange(entry.begun, true)) ahead_bytes_ -= entry.charged + entry.left_bytes;
   }
 
   // The batch no longer needs the entry.
@@ -158,6 +160,7 @@ class BlockTable {
   void GiveBuffer(BlockEntry& entry);
   void ReleaseIfUnused(BlockEntry& entry);
   void Forget(BlockEntry& entry);
+  bool FitsToKeep() const;
   bool WorthKeeping(BlockEntry& entry) const;
   void Unkeep(BlockEntry& entry);
   void DropKept(uint64_t room);
@@ -186,7 +189,7 @@ class BlockTable {
   std::deque<MappedRange> kept_maps_;  // of released blocks, oldest first: the next epoch need not map them again
   uint64_t kept_map_bytes_ = 0;
   uint64_t ahead_limit_ = UINT64_MAX;
-  uint64_t ahead_bytes_ = 0;  // of blocks in memory that no batch has begun to use
+  uint64_t ahead_bytes_ = 0;  // of blocks in memory that no batch has begun to use, and of values that they left
   uint64_t held_ = 0;         // free buffers included
   uint64_t peak_ = 0;
   uint64_t read_again_ = 0;

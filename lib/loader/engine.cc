@@ -55,7 +55,8 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       read_threads_(options.read_threads > 0 ? options.read_threads : std::max(kMostReadThreads, slow_threads_)),
       window_bytes_(
           options.plan.order == SampleOrder::kSequential ? 0 : options.plan.shuffle_buffer_bytes / plan_->lanes()),
-      fetcher_(datasets_, options_.bad_samples, stopped_),
+      left_(options_, datasets_, columns),
+      fetcher_(datasets_, options_.bad_samples, left_, stopped_),
       planner_(options_, datasets_, *plan_),
       blocks_(options.memory_bytes / 8 * 5, StoredBytes(*plan_)),
       tuner_(options.read_threads == 0 && slow_threads_ == 0,
@@ -68,7 +69,7 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
           std::min(options.memory_bytes / 8 * 3,
                    options.batch_memory != nullptr ? options.batch_memory->limit() : UINT64_MAX),
           [this](const BatchPool::BlockList& held) { TakeBack(held); })),
-      maker_(options_, datasets_, std::move(columns), decode_threads_, stopped_, *pool_) {
+      maker_(options_, datasets_, std::move(columns), left_, decode_threads_, stopped_, *pool_) {
   if (options.epochs != 0 && cursor_.epoch >= options.epochs) steps_left_ = 0;
   SetReadAhead();
 }
@@ -122,14 +123,27 @@ absl::StatusOr<std::shared_ptr<const Batch>> Engine::Next() {
   return batch;
 }
 
+// A batch, the end, or an error. Called with the lock held.
+bool Engine::AnythingToDeliver() const {
+  return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done);
+}
+
+bool Engine::WaitFor(Clock::duration timeout) {
+  if (!waits_since_) waits_since_ = Clock::now();
+  Lock lock(mutex_);
+  consumer_waiting_ = true;
+  const bool ready = to_deliver_.wait_for(lock, timeout, [&] { return AnythingToDeliver(); });
+  consumer_waiting_ = false;
+  return ready;
+}
+
 absl::StatusOr<std::shared_ptr<const Batch>> Engine::NextBatch() {
-  const auto begin = Clock::now();
+  const auto begin = std::exchange(waits_since_, std::nullopt).value_or(Clock::now());
   std::unique_ptr<BatchTask> task;
   {
     Lock lock(mutex_);
     consumer_waiting_ = true;
-    to_deliver_.wait(lock,
-                     [&] { return stopped_.cancelled() || (tasks_.empty() ? all_planned_ : tasks_.front()->done); });
+    to_deliver_.wait(lock, [&] { return AnythingToDeliver(); });
     consumer_waiting_ = false;
     if (!failure_.ok()) return failure_;
     if (stopped_.cancelled()) return stopped_.Check("waiting for a batch");
@@ -214,6 +228,7 @@ LoaderReport Engine::Report() const {
   report.read = read_counter_.times(tuner_.threads());
   report.decode = decode_counter_.times(decode_threads_);
   report.bytes_read = bytes_read_;
+  report.bytes_from_cache = left_.bytes();
   report.blocks_read = blocks_read_;
   report.blocks_read_again = blocks_.read_again();
   report.block_memory = blocks_.held();

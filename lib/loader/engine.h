@@ -53,6 +53,7 @@ class Engine : public Loader {
   absl::Status Start();
 
   absl::StatusOr<std::shared_ptr<const Batch>> Next() override;
+  bool WaitFor(Clock::duration timeout) override;
   void Cancel() override { Stop(absl::OkStatus()); }
   Cursor cursor() const override { return cursor_; }
   const Plan& plan() const override { return *plan_; }
@@ -69,6 +70,7 @@ class Engine : public Loader {
   using Lock = std::unique_lock<std::mutex>;
 
   absl::StatusOr<std::shared_ptr<const Batch>> NextBatch();
+  bool AnythingToDeliver() const;
   // Ends all threads. `failure` becomes the reason unless it is OK or there is one already.
   void Stop(const absl::Status& failure);
   // Runs a thread, or a call into the loader from another thread. An exception stops the loader.
@@ -86,6 +88,7 @@ class Engine : public Loader {
   void RunReader(int number);
   void WakeReaders();
   void SetReadAhead();
+  int ReadersNow() const;
 
   // Decoding (engine_decode.cc).
   void RunDecoder(int number);
@@ -93,6 +96,7 @@ class Engine : public Loader {
   void WakeDecoders(size_t most);
   void WakeBlockedDecoders();
   uint64_t AheadLimit(uint64_t batch_bytes) const;
+  uint64_t BytesOf(const BatchTask& task) const;
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
   void PutOff(Lock& lock, BatchTask& task);
   void BalanceMemory();
@@ -113,6 +117,7 @@ class Engine : public Loader {
   const uint64_t window_bytes_;  // of a lane
   Cancellation stopped_;
 
+  LeftValues left_;
   const BlockFetcher fetcher_;
   BatchPlanner planner_;  // for the planning thread
 
@@ -132,8 +137,8 @@ class Engine : public Loader {
   int decoders_starved_ = 0;
   int decoders_blocked_ = 0;
   bool consumer_waiting_ = false;
-  uint64_t batch_estimate_ = 0;  // bytes of the last batch laid out
-  uint64_t ahead_bytes_ = 0;     // of batches laid out and not delivered
+  uint64_t sample_estimate_ = 0;  // bytes of a sample of the last batch laid out; 0 before the first
+  uint64_t ahead_bytes_ = 0;      // of batches laid out and not delivered
   uint64_t bytes_read_ = 0;
   uint64_t blocks_read_ = 0;
 
@@ -143,6 +148,7 @@ class Engine : public Loader {
   // Used by the consumer's thread only.
   Cursor cursor_;
   uint64_t steps_left_ = 0;
+  std::optional<Clock::time_point> waits_since_;  // the consumer, in WaitFor()
   absl::Status finished_;
 
   StageCounter read_counter_, decode_counter_;

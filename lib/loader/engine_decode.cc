@@ -36,7 +36,7 @@ void Engine::RunDecoder(int number) {
       }
       lock.lock();
       task.status.Update(filled);
-      if (!maker_.fill_may_fail() && !maker_.holds_blocks()) ReleaseFilled(task, first, end);
+      if (task.blocks_done_early) ReleaseFilled(task, first, end);
       task.samples_filling -= end - first;
       if (task.samples_filling == 0) Finish(lock, task);
       decode_counter_.AddBusy(Clock::now() - begin);
@@ -47,7 +47,7 @@ void Engine::RunDecoder(int number) {
         maker_.LayOut(*task);
       }
       lock.lock();
-      batch_estimate_ = task->charged;
+      sample_estimate_ = task->used / std::max<size_t>(task->references.size(), 1) + 1;
       if (task != tasks_.front().get() && task->samples_filling > 0 && pool_->over() > 0) {
         PutOff(lock, *task);
       } else {
@@ -88,9 +88,17 @@ uint64_t Engine::AheadLimit(uint64_t batch_bytes) const { return std::max(kAhead
 
 // Wakes decoders that had no room, once there is room for more than one batch, or when the next batch is the oldest.
 void Engine::WakeBlockedDecoders() {
-  if (decoders_blocked_ == 0) return;
-  const bool turn = !complete_.empty() && *complete_.begin() == tasks_.front().get();
-  if (turn || ahead_bytes_ <= AheadLimit(batch_estimate_) / 2) WakeDecoders(static_cast<size_t>(decoders_blocked_));
+  if (decoders_blocked_ == 0 || complete_.empty()) return;
+  const BatchTask& next = **complete_.begin();
+  if (&next == tasks_.front().get() || ahead_bytes_ <= AheadLimit(BytesOf(next)) / 2) {
+    WakeDecoders(static_cast<size_t>(decoders_blocked_));
+  }
+}
+
+// What a batch will take. By the sample: the last batch of an epoch may be a small one, and is not to take the memory
+// of a large one, which would then be made anew.
+uint64_t Engine::BytesOf(const BatchTask& task) const {
+  return task.needed != 0 ? task.needed : sample_estimate_ * task.references.size();
 }
 
 // Divides a batch that was laid out among the threads, or finishes it when nothing is left to fill.
@@ -103,7 +111,7 @@ void Engine::StartFilling(Lock& lock, BatchTask& task) {
 BatchTask* Engine::TaskToLayOut() {
   if (complete_.empty()) return nullptr;
   BatchTask* const task = *complete_.begin();
-  const uint64_t bytes = task->needed != 0 ? task->needed : batch_estimate_;
+  const uint64_t bytes = BytesOf(*task);
   if (task != tasks_.front().get()) {
     if (ahead_bytes_ + bytes > AheadLimit(bytes)) return nullptr;
     if (!pool_->HasRoom(bytes)) return nullptr;

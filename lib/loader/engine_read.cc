@@ -22,6 +22,9 @@ constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 // Block reads per reading thread that lie ready: while one set of blocks is used, the next is being read.
 constexpr uint64_t kReadsAhead = 2;
 
+// Blocks that the first ones are taken for, with twice that room.
+constexpr uint64_t kUnknownBlocks = 8;
+
 // Tells whether this thread has waited for a device since it was made: it gave up the processor, which was not taken
 // from it. Where that is not known, every read has waited.
 class DeviceWait {
@@ -58,11 +61,20 @@ void Engine::SetReadAhead() {
   blocks_.KeepUpTo(slow_threads_ > 0 || tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
 }
 
+// Until a batch can be laid out, the decoding threads have nothing to do, and as many more threads may read as have
+// room for blocks of which it is not known yet what they take.
+int Engine::ReadersNow() const {
+  if (options_.read_threads > 0 || sample_estimate_ > 0) return tuner_.threads();
+  const uint64_t room = blocks_.share() / (kUnknownBlocks * block_bytes_);
+  const int more = static_cast<int>(std::min(room, static_cast<uint64_t>(std::min(decode_threads_, read_threads_))));
+  return std::max(tuner_.threads(), more);
+}
+
 void Engine::RunReader(int number) {
   const std::string name = StrCat("read ", number);
   Lock lock(mutex_);
   while (!stopped_.cancelled()) {
-    if (number >= tuner_.threads()) {
+    if (number >= ReadersNow()) {
       WakeReaders();  // this thread may have been woken in place of another
       to_read_more_.wait(lock);
       continue;
@@ -91,6 +103,7 @@ void Engine::RunReader(int number) {
       fetcher_.Fetch(*entry);
     }
     const bool device_wait = wait.Seen();
+    if (device_wait && entry->buffer.state().left_bytes == 0) left_.CountWait();
     const auto end = Clock::now();
     read_counter_.AddBusy(end - begin);
     lock.lock();

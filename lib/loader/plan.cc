@@ -18,6 +18,9 @@ namespace {
 
 constexpr uint32_t kMaxLanes = 65536;
 
+// Counts the changes of the rules by which positions become samples. A cursor of other rules is refused.
+constexpr uint64_t kOrderVersion = 1;
+
 // How much of the shuffle buffer, over all lanes, is read before the first batch of a run.
 constexpr uint64_t kFirstWindowBytes = uint64_t{32} << 20;
 
@@ -48,6 +51,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
     return InvalidArgument("plan: a batch of ", options.batch_size, " samples; give 1 to 2^48");
   }
   if (options.lanes > kMaxLanes) return InvalidArgument("plan: ", options.lanes, " lanes; the limit is ", kMaxLanes);
+  if (options.expected_world_size == 0 || options.expected_world_size > kMaxLanes) {
+    return InvalidArgument("plan: an expected world size of ", options.expected_world_size, "; give 1 to ", kMaxLanes);
+  }
+  if (options.lanes % options.expected_world_size != 0) {
+    return InvalidArgument("plan: ", options.lanes, " lanes are not a multiple of the expected world size, ",
+                           options.expected_world_size, "; give one of the two");
+  }
   if (options.order != SampleOrder::kShuffled && options.lanes > 1) {
     return InvalidArgument("plan: only the shuffled order has more than one lane, not ", options.lanes);
   }
@@ -57,8 +67,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   plan->options_ = options;
   plan->datasets_ = std::move(datasets);
   Fingerprint fingerprint;
-  for (const uint64_t number : {options.seed, static_cast<uint64_t>(options.order), options.shuffle_buffer_bytes,
-                                uint64_t{plan->lanes_}, static_cast<uint64_t>(plan->datasets_.size())}) {
+  for (const uint64_t number :
+       {kOrderVersion, options.seed, static_cast<uint64_t>(options.order), options.shuffle_buffer_bytes,
+        uint64_t{plan->lanes_}, static_cast<uint64_t>(plan->datasets_.size())}) {
     fingerprint.Add(number);
   }
   for (size_t i = 0; i < plan->datasets_.size(); ++i) {

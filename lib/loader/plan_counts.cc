@@ -102,7 +102,7 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
                      const PlanOptions& options) {
   if (options.order != SampleOrder::kShuffled) return 1;
   if (options.lanes != 0) return options.lanes;
-  uint64_t most = kLanesChosen[0];
+  uint64_t most = UINT64_MAX;
   uint64_t blocks = 0;
   uint64_t largest_mean = 1;  // bytes of a block
   for (size_t i = 0; i < datasets.size(); ++i) {
@@ -116,8 +116,14 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
   // shortest one stays below a quarter.
   const uint64_t buffered = options.shuffle_buffer_bytes / largest_mean / datasets.size();
   const uint64_t fitting = buffered < 2 * kFewLanes ? std::min(buffered, kFewLanes) : buffered / 2;
-  const uint64_t limit = std::max<uint64_t>(1, std::min({most, blocks / 4, fitting}));
-  return static_cast<uint32_t>(*std::ranges::find_if(kLanesChosen, [&](uint64_t lanes) { return lanes <= limit; }));
+  const uint64_t enough = std::min(most, blocks / 4);
+  const uint64_t limit = std::max<uint64_t>(1, std::min({enough, fitting, kLanesChosen[0]}));
+  const uint64_t expected = options.expected_world_size <= enough ? options.expected_world_size : 1;
+  uint64_t chosen = expected;
+  for (const uint64_t lanes : kLanesChosen) {
+    if (const uint64_t multiple = std::lcm(lanes, expected); multiple <= limit) chosen = std::max(chosen, multiple);
+  }
+  return static_cast<uint32_t>(chosen);
 }
 
 }  // namespace shardkit::loader

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "loader/assembly.h"
+#include "loader/left_values.h"
 #include "shardkit/ndarray.h"
 
 namespace shardkit::loader {
@@ -65,10 +66,19 @@ class RaggedColumn : public ColumnAssembler {
     memory->values.resize_discard(end);
   }
 
-  void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch&, ColumnMemory* memory) const override {
+  bool takes_left() const override { return true; }
+
+  void Fill(Assembly& assembly, size_t begin, size_t end, WorkerScratch& scratch, ColumnMemory* memory) const override {
     for (size_t i = begin; i < end; ++i) {
+      if (assembly.samples[i].in_file(position_)) {
+        char* const to = memory->values.data() + memory->offsets[i];
+        i = assembly.left->Copy(assembly, position_, i, end, to, scratch.run) - 1;
+        continue;
+      }
       // Shuffled samples are far apart, so the processor cannot guess where the next one is.
-      if (i + 1 < end) Prefetch(Value(assembly, i + 1).value_or(std::string_view()));
+      if (i + 1 < end && !assembly.samples[i + 1].in_file(position_)) {
+        Prefetch(Value(assembly, i + 1).value_or(std::string_view()));
+      }
       const auto value = Value(assembly, i);
       if (value && !value->empty())
         std::memcpy(memory->values.data() + memory->offsets[i], value->data(), value->size());

@@ -22,6 +22,10 @@ class TimedFile final : public ForwardingFile {
     for (const ReadRequest& request : requests) bytes += request.buffer.size();
     return Measure(requests.size(), bytes, [&] { return ForwardingFile::ReadBatch(requests, depth); });
   }
+  // Costs little more than the copy, and is neither measured nor counted.
+  bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const override {
+    return base().ReadCached(offset, buffers);
+  }
 
  private:
   template <typename Read>

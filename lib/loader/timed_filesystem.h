@@ -24,7 +24,8 @@ class TimedFileSystem final : public ForwardingFileSystem {
 
   explicit TimedFileSystem(FileSystem& base) : ForwardingFileSystem(base), figures_(std::make_shared<Figures>()) {}
 
-  // Seconds in reads, summed over threads. Reads through memory maps are neither measured nor counted.
+  // Seconds in reads, summed over threads. Reads through memory maps and of cached pages are neither measured nor
+  // counted.
   double read_seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::duration(figures_->read_ticks.load())).count();
   }

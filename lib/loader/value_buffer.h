@@ -70,18 +70,17 @@ class ValueBuffer {
   // The bytes from before may be lost.
   void resize_discard(size_t size) {
     size_ = size;
-    if (source_ == nullptr) return own_.resize_discard(size);
-    if (size <= lent_capacity_) return;
+    if (size <= capacity()) return;
     Release();
     // Batches differ a little in size. Sizes are rounded up in steps of an eighth, so that the next batch can use the
-    // same slabs.
+    // same memory.
     const size_t step = std::max(std::bit_floor(size) / 8, Buffer::kAlignment);
-    const size_t rounded = size > SIZE_MAX - step ? 0 : (size + step - 1) / step * step;
-    lent_ = rounded == 0 ? nullptr : static_cast<char*>(source_->Allocate(rounded));
+    const size_t rounded = size > SIZE_MAX - step ? size : (size + step - 1) / step * step;
+    if (source_ != nullptr && rounded % Buffer::kAlignment == 0) lent_ = static_cast<char*>(source_->Allocate(rounded));
     if (lent_ != nullptr) {
       lent_capacity_ = rounded;
     } else {
-      own_.resize_discard(size);
+      own_.resize_discard(rounded);
     }
   }
 

@@ -1,9 +1,20 @@
 // The extension module shardkit._core. It holds no logic: what it offers, the library does.
 #include <nanobind/nanobind.h>
 
+#include "bind.h"
 #include "status.h"
 
 NB_MODULE(_core, module) {
   module.attr("__version__") = SHARDKIT_VERSION;
-  shardkit::bindings::BindErrors(module);
+  using namespace shardkit::bindings;  // NOLINT: this file only calls them
+  BindErrors(module);
+  BindSchema(module);
+  BindDataset(module);
+  BindBlocks(module);
+  BindMasks(module);
+  BindImages(module);
+  BindWriter(module);
+  BindJobs(module);
+  BindBatch(module);
+  BindLoader(module);
 }

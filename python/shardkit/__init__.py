@@ -1,5 +1,61 @@
 """Shards for training data: pack small files, and stream them back in any order at the speed of the device."""
 
-from shardkit._core import DataLossError, __version__
+from shardkit._core import Column, DataLossError, __version__
+from shardkit._options import WriterOptions
+from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
+from shardkit.block import Block, Values
+from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedMasks, Stored, Tokens, Views
+from shardkit.dataset import Dataset, open
+from shardkit.images import decode_image
+from shardkit.jobs import convert, index, merge, pack, repair, unpack, validate
+from shardkit.loader import Loader
+from shardkit.loader_report import LoaderReport
+from shardkit.masks import Masks
+from shardkit.plan import Plan, plan
+from shardkit.reports import Packed, Published, Repaired, Unpacked, Validated
+from shardkit.schema import Schema, column
+from shardkit.writer import Writer
 
-__all__ = ["DataLossError", "__version__"]
+__all__ = [
+    "Batch",
+    "BatchMasks",
+    "Block",
+    "Column",
+    "DataLossError",
+    "Dataset",
+    "DenseMasks",
+    "Geometry",
+    "Image",
+    "Loader",
+    "LoaderDataset",
+    "LoaderReport",
+    "Masks",
+    "Packed",
+    "PackedMasks",
+    "Plan",
+    "Published",
+    "Ragged",
+    "Repaired",
+    "Schema",
+    "Stored",
+    "TokenRows",
+    "Tokens",
+    "Unpacked",
+    "Validated",
+    "Values",
+    "Views",
+    "Writer",
+    "WriterOptions",
+    "__version__",
+    "column",
+    "convert",
+    "decode_image",
+    "index",
+    "merge",
+    "open",
+    "pack",
+    "plan",
+    "repair",
+    "unpack",
+    "validate",
+]

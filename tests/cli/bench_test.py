@@ -7,8 +7,8 @@ import time
 import support
 from support import CliTest, tiny_jpeg
 
-KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "blocks_read", "blocks_read_again",
-        "requests",
+KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "bytes_from_cache", "blocks_read", "blocks_read_again",
+        "read_amplification", "requests",
         "seconds", "samples_per_second", "bytes_per_second", "open_seconds", "first_batch_seconds", "wait", "stages",
         "threads_note", "memory", "packing", "skipped", "diagnosis", "cold", "cold_problem", "ceilings"}
 
@@ -59,6 +59,8 @@ class BenchTest(CliTest):
         for document in ranks:
             self.assertEqual(document["batches"], 4)
             self.assertAlmostEqual(document["samples"], 200 / 3, delta=4 * 2 / 3)
+            plan = self.shardctl("plan", "out", "--world-size", "3", "--json").json()
+            self.assertEqual(document["read_amplification"], plan["read_amplification"])
 
     def test_threads_and_modes(self):
         self.pack_many()

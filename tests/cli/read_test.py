@@ -27,7 +27,7 @@ class CatTest(CliTest):
         self.many_files(count=40)
         self.shardctl("pack", "many", "-o", "out", "--block-size", "20000")
         listing = self.shardctl("ls", "out", "--values-xxh3").stdout
-        for mode in ("buffered", "mmap", "direct"):
+        for mode in ("auto", "buffered", "mmap", "direct"):
             with self.subTest(mode=mode):
                 run = self.shardctl("ls", "out", "--values-xxh3", "--io", mode)
                 self.assertEqual(run.stdout, listing)

@@ -15,10 +15,10 @@ _shardctl_options() {
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --partition --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --help" ;;
-    plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
+    plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
                 --no-verify-hashes --json --help" ;;
-    bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --remainder --world-size --rank
+    bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
                 --no-verify-hashes --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
@@ -63,14 +63,14 @@ _shardctl() {
     --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;
     --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;
     --decode) mapfile -t COMPREPLY < <(compgen -W "none image masks tokens" -- "$current"); return ;;
-    --io) mapfile -t COMPREPLY < <(compgen -W "buffered mmap direct" -- "$current"); return ;;
+    --io) mapfile -t COMPREPLY < <(compgen -W "auto buffered mmap direct" -- "$current"); return ;;
     --device) mapfile -t COMPREPLY < <(compgen -W "cuda cuda:0 host" -- "$current"); return ;;
     --pixels) mapfile -t COMPREPLY < <(compgen -W "u8 f32 f16 bf16" -- "$current"); return ;;
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
     --column | -c | --columns | --label) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
     --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --storage | --jobs | -j | --partition | --offset | \
       --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
-      --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --world-size | \
+      --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --expect-world-size | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
       --epochs | --context | --simulate-step | --simulate-latency | --memory | --threads | --read-threads | \
       --device-sizes | --pinned) return ;;

@@ -48,7 +48,7 @@ complete -c shardctl -n '__shardctl_verb pack index ls inspect validate repair u
 complete -c shardctl -n '__shardctl_verb pack validate unpack convert' -s j -l jobs -x -d 'Threads'
 complete -c shardctl -n '__shardctl_verb pack ls inspect cat validate repair unpack convert bench' -l max-decompression -x -d 'What stored bytes may decompress to beyond their size'
 complete -c shardctl -n '__shardctl_verb pack ls inspect cat unpack convert plan bench' -l no-verify-hashes -d 'Do not compare the hashes listed for whole files'
-complete -c shardctl -n '__shardctl_verb ls cat validate bench' -l io -x -a 'buffered mmap direct' -d 'How files are read'
+complete -c shardctl -n '__shardctl_verb ls cat validate bench' -l io -x -a 'auto buffered mmap direct' -d 'How files are read'
 complete -c shardctl -n '__shardctl_verb inspect cat' -l sample -x -d 'The sample with this ordinal'
 complete -c shardctl -n '__shardctl_verb inspect cat' -l key -x -d 'The first sample with this key'
 
@@ -124,6 +124,7 @@ complete -c shardctl -n '__shardctl_verb plan bench' -l seed -x -d 'What the ran
 complete -c shardctl -n '__shardctl_verb plan bench' -l order -x -a 'sequential shuffled window' -d 'Of the samples'
 complete -c shardctl -n '__shardctl_verb plan bench' -l shuffle-buffer -x -d 'Bytes to shuffle in'
 complete -c shardctl -n '__shardctl_verb plan bench' -l lanes -x -d 'Canonical streams'
+complete -c shardctl -n '__shardctl_verb plan bench' -l expect-world-size -x -d 'Ranks that lanes suit'
 complete -c shardctl -n '__shardctl_verb plan bench' -l remainder -x -a 'keep drop pad' -d 'What does not fill the last step'
 complete -c shardctl -n '__shardctl_verb plan bench' -l world-size -x -d 'Ranks that share each step'
 complete -c shardctl -n '__shardctl_verb plan bench' -l rank -x -d 'This one of the ranks'

@@ -135,9 +135,9 @@ absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const 
       progress.Update(i + 1, batches, bytes);
       SimulateStep(arguments.step_seconds, cancellation);
     }
+    epoch->report = (*loader)->Report();
   }
   if (const absl::Status status = cancellation.Check("reading"); !status.ok()) return status;
-  epoch->report = (*loader)->Report();
   run.report = ForConsumer(*epoch, first_arrival, bytes);
   run.trace = (*loader)->Trace();
   run.fallback_reason = (*loader)->fallback_reason();

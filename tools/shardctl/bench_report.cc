@@ -56,7 +56,7 @@ std::vector<std::string> StageRow(const std::string& name, const StageTimes& sta
 }
 
 const char* ModeName(shardkit::ReadMode mode) {
-  constexpr const char* kNames[] = {"buffered", "mmap", "direct"};
+  constexpr const char* kNames[] = {"auto", "buffered", "mmap", "direct"};
   return kNames[static_cast<size_t>(mode)];
 }
 
@@ -105,14 +105,21 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   std::string text = result.device.has_value() ? DeviceText(*result.device) + "\n" : "";
   text += Counted(report.samples, "sample") + " in " + std::to_string(report.batches) +
           (report.batches == 1 ? " batch" : " batches") + ", " + FormatBytes(report.bytes) + " delivered, " +
-          FormatBytes(report.bytes_read) + " read, in " + FormatFixed(report.seconds, 3) + " s\n";
+          FormatBytes(report.bytes_read) + " read" +
+          (report.bytes_from_cache == 0 ? "" : " (" + FormatBytes(report.bytes_from_cache) + " from cache to batch)") +
+          ", in " + FormatFixed(report.seconds, 3) + " s\n";
   text += FormatFixed(ratios.samples_per_second, 1) + " samples/s, " + Rated(ratios.bytes_per_second) + "\n";
   text += "first batch after " + FormatFixed(1000 * (result.run.open_seconds + report.first_batch_seconds), 1) +
           " ms, of which opening took " + FormatFixed(1000 * result.run.open_seconds, 1) + " ms\n";
   text += "consumer waits " + FormatFixed(100 * report.wait_share(), 2) + " % of step time, " +
           FormatFixed(1000 * ratios.wait_per_step, 3) + " ms per step\n";
   text += Counted(report.requests, "request") + " for " + FormatBytes(report.bytes_requested) + ", " +
-          Counted(report.round_trips, "round trip") + " one after the other\n\n";
+          Counted(report.round_trips, "round trip") + " one after the other\n";
+  if (arguments.order.world_size > 1) {
+    text += "all " + std::to_string(arguments.order.world_size) + " ranks read " +
+            FormatFixed(result.run.read_amplification, 3) + " bytes for each that they need\n";
+  }
+  text += "\n";
   Table stages("lrrrr");
   stages.AddRow({"stage", "threads", "busy", "starved", "blocked"});
   stages.AddRow(StageRow("read", report.read));
@@ -153,10 +160,12 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
   document["samples_per_epoch"] = result.run.plan_samples;
   document["bytes"] = report.bytes;
   document["bytes_read"] = report.bytes_read;
+  document["bytes_from_cache"] = report.bytes_from_cache;
   document["blocks_read"] = report.blocks_read;
   document["blocks_read_again"] = report.blocks_read_again;
   document["requests"] = {
       {"count", report.requests}, {"bytes", report.bytes_requested}, {"round_trips", report.round_trips}};
+  document["read_amplification"] = result.run.read_amplification;
   document["seconds"] = report.seconds;
   document["samples_per_second"] = ratios.samples_per_second;
   document["bytes_per_second"] = ratios.bytes_per_second;

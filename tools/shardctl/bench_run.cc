@@ -65,7 +65,7 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
       steps > UINT64_MAX / options.epochs ? arguments.steps : std::min(arguments.steps, steps * options.epochs);
   Progress progress("batches");
   {
-    const CancelLoader<shardkit::Loader> cancel(**loader, cancellation);
+    const CancelLoader<shardkit::Loader> cancel(**loader, cancellation);  // its end takes time that is not the loader's
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < batches; ++i) {
       const auto batch = (*loader)->Next();
@@ -75,12 +75,16 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
       progress.Update(i + 1, batches, bytes);
       SimulateStep(arguments.step_seconds, cancellation);
     }
+    run.report = (*loader)->Report();
   }
   if (const absl::Status status = cancellation.Check("reading"); !status.ok()) return status;
-  run.report = (*loader)->Report();
   run.trace = (*loader)->Trace();
   run.fallback_reason = (*loader)->fallback_reason();
   run.peak_resident = PeakResident();
+  if (arguments.order.world_size > 1) {
+    const uint64_t epoch = options.cursor.has_value() ? options.cursor->epoch : 0;
+    run.read_amplification = ReadAmplification((*loader)->plan(), epoch, arguments.order.world_size, kSamplesCounted);
+  }
   return run;
 }
 

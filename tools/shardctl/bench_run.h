@@ -17,8 +17,9 @@ namespace shardctl {
 struct BenchRun {
   double open_seconds = 0;
   shardkit::LoaderReport report;
-  uint64_t plan_samples = 0;   // per epoch, over all ranks
-  uint64_t peak_resident = 0;  // bytes of the whole process
+  uint64_t plan_samples = 0;      // per epoch, over all ranks
+  double read_amplification = 1;  // what all ranks read for each byte that they need
+  uint64_t peak_resident = 0;     // bytes of the whole process
   std::string trace;
   std::string fallback_reason;
 };

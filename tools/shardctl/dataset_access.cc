@@ -10,13 +10,13 @@
 namespace shardctl {
 
 void IoOption::AddTo(CommandLine* line) {
-  line->Choice("--io", "MODE", {"buffered", "mmap", "direct"}, &index_,
-               "how files are read: buffered, mmap or direct (O_DIRECT) [buffered]");
+  line->Choice("--io", "MODE", {"auto", "buffered", "mmap", "direct"}, &index_,
+               "how files are read: auto, buffered, mmap or direct (O_DIRECT) [auto]");
 }
 
 shardkit::ReadMode IoOption::mode() const {
-  constexpr shardkit::ReadMode kModes[] = {shardkit::ReadMode::kBuffered, shardkit::ReadMode::kMapped,
-                                           shardkit::ReadMode::kDirect};
+  constexpr shardkit::ReadMode kModes[] = {shardkit::ReadMode::kAuto, shardkit::ReadMode::kBuffered,
+                                           shardkit::ReadMode::kMapped, shardkit::ReadMode::kDirect};
   return kModes[index_];
 }
 

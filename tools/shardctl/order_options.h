@@ -38,6 +38,9 @@ class OrderOptions {
   std::optional<std::string> choose_;
 };
 
+// Samples of an epoch that shardkit::ReadAmplification counts.
+inline constexpr uint64_t kSamplesCounted = 4'000'000;
+
 std::string OrderName(shardkit::SampleOrder order);
 std::string RemainderName(shardkit::Remainder remainder);
 

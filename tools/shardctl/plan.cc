@@ -72,7 +72,7 @@ class PlanPrinter {
         scores_(scores),
         order_(plan.Epoch(range.cursor.epoch)),
         amplification_(
-            shardkit::ReadAmplification(plan, range.cursor.epoch, arguments.order.world_size, kMostCounted)) {}
+            shardkit::ReadAmplification(plan, range.cursor.epoch, arguments.order.world_size, kSamplesCounted)) {}
 
   void PrintText() {
     PrintHeading();
@@ -103,7 +103,6 @@ class PlanPrinter {
 
  private:
   static constexpr uint64_t kMostInLine = 12;
-  static constexpr uint64_t kMostCounted = 4'000'000;  // samples, for the amplification
 
   bool several() const { return plan_.datasets().size() > 1; }
   uint64_t Number(uint64_t i) const { return range_.first_number + range_.skip + i; }

@@ -67,7 +67,7 @@ void PrintProblems(const std::string& path, const shardkit::ValidateReport& repo
 
 // Validate does not report its read mode. A shard opened with the same mode does.
 void NoteReadMode(const std::string& path, shardkit::ReadMode mode) {
-  if (mode == shardkit::ReadMode::kBuffered) return;
+  if (mode == shardkit::ReadMode::kAuto || mode == shardkit::ReadMode::kBuffered) return;
   shardkit::ReadOptions read;
   read.mode = mode;
   const auto dataset = OpenDataset(path, read);

@@ -319,14 +319,19 @@ absl::Status ShardAccount::CheckKeyIndex() {
   return comparison.Finish();
 }
 
+absl::StatusOr<std::optional<std::string>> ShardAccount::ReadOptionalSection(format::SectionKind kind,
+                                                                             const ProblemSink& report) {
+  absl::StatusOr<std::string> bytes = shard_.ReadSection(kind);
+  if (bytes.ok()) return std::move(*bytes);
+  if (absl::IsNotFound(bytes.status())) return std::nullopt;
+  if (!IsDamage(bytes.status())) return bytes.status();
+  report(std::string(ToStd(bytes.status().message())));
+  return std::nullopt;
+}
+
 absl::Status ShardAccount::CheckBlockHeaders(const ProblemSink& report) {
-  const auto stored = shard_.ReadSection(format::SectionKind::kBlockHeaders);
-  if (absl::IsNotFound(stored.status())) return absl::OkStatus();
-  if (!stored.ok()) {
-    if (!IsDamage(stored.status())) return stored.status();
-    report(std::string(ToStd(stored.status().message())));
-    return absl::OkStatus();
-  }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto stored, ReadOptionalSection(format::SectionKind::kBlockHeaders, report));
+  if (!stored) return absl::OkStatus();
   const size_t length = format::BlockHeaderLength(shard_.schema().size());
   for (size_t block = 0; block < readable_.size(); ++block) {
     if (!readable_[block] || stored->compare(length * block, length, block_headers_, length * block, length) == 0)
@@ -338,14 +343,9 @@ absl::Status ShardAccount::CheckBlockHeaders(const ProblemSink& report) {
 
 absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>* statistics,
                                             const ProblemSink& report) {
-  const auto bytes = shard_.ReadSection(format::SectionKind::kBlockRanges);
-  if (absl::IsNotFound(bytes.status())) return absl::OkStatus();
-  if (!bytes.ok()) {
-    if (!IsDamage(bytes.status())) return bytes.status();
-    report(std::string(ToStd(bytes.status().message())));
-    return absl::OkStatus();
-  }
-  if (!format::TypesAreKnown(shard_.schema())) return absl::OkStatus();  // which columns have a range is not known
+  SHARDKIT_ASSIGN_OR_RETURN(const auto bytes, ReadOptionalSection(format::SectionKind::kBlockRanges, report));
+  if (!bytes || !format::TypesAreKnown(shard_.schema()))
+    return absl::OkStatus();  // which columns have a range is not known
   const auto stored = format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), *bytes);
   if (!stored.ok()) {
     report(StrCat(shard_.path(), ": ", ToStd(stored.status().message())));

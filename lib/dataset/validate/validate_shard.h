@@ -53,6 +53,8 @@ class ShardAccount {
  private:
   // DataLoss at the first difference.
   absl::Status CheckKeyIndex();
+  // Empty when the shard lacks the section, and when it is damaged, which is then reported.
+  absl::StatusOr<std::optional<std::string>> ReadOptionalSection(format::SectionKind kind, const ProblemSink& report);
   absl::Status CheckBlockHeaders(const ProblemSink& report);
   // `statistics` are those stored, or null when they are damaged.
   absl::Status CheckBlockRanges(const std::vector<ColumnStatistics>* statistics, const ProblemSink& report);

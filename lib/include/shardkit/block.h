@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shardkit/schema.h"
@@ -44,6 +45,21 @@ class ColumnView {
     return view;
   }
 
+  // The same column, whose values were not read: its record of value i lies in the file at record(i), counted from
+  // `offset`. value(i) then has the right length, but no bytes.
+  ColumnView InFile(uint64_t offset) const {
+    ColumnView view = *this;
+    view.file_offset_ = offset;
+    return view;
+  }
+  bool in_file() const { return file_offset_ != kInMemory; }
+
+  // Begin and end of the record of value i in the file: the value, and its checksum in the last 8 bytes. Only
+  // in_file().
+  std::pair<uint64_t, uint64_t> record(uint32_t i) const {
+    return {file_offset_ + (i == 0 ? 0 : end(i - 1)), file_offset_ + end(i)};
+  }
+
   // False for a column that was not requested, or that the shard lacks. All its values are absent.
   bool loaded() const { return values_ != nullptr; }
 
@@ -73,6 +89,8 @@ class ColumnView {
   uint64_t end(uint32_t i) const { return Number(ends_, i); }
 
  private:
+  static constexpr uint64_t kInMemory = UINT64_MAX;
+
   static uint64_t Number(const char* numbers, uint32_t i) {
     uint64_t value;
     std::memcpy(&value, numbers + 8 * uint64_t{i}, 8);
@@ -85,6 +103,7 @@ class ColumnView {
   const char* values_ = nullptr;  // null: not loaded
   uint64_t fixed_size_ = 0;
   uint64_t tail_ = 0;
+  uint64_t file_offset_ = kInMemory;
   uint32_t count_ = 0;
 };
 

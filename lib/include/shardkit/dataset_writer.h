@@ -133,8 +133,9 @@ class DatasetWriter {
 };
 
 // Rebuilds index, key table and manifest of a directory from its shards, in the order of the manifest if it is
-// readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists.
-// The listed ones are kept; to compare them, those shards are read as a whole. Gives one segment. Where the readable
+// readable, otherwise by name. DataLoss when a shard is damaged, or is not the one whose SHA-256 the manifest lists,
+// and when only a list of shards is lost and the offset indexes do not confirm that the order is that of the names. The
+// listed ones are kept; to compare them, those shards are read as a whole. Gives one segment. Where the readable
 // manifest says the same with one segment, its files are made again; else this is the next generation. Unavailable when
 // another writer uses the directory; Cancelled when `cancellation`, which may be null, asks for it. After an error the
 // dataset reads as it did; a table that no manifest names may be left, which the next call removes.

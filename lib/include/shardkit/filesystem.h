@@ -29,7 +29,8 @@ namespace shardkit {
 // handler that was installed before. A handler that is installed later has to call this one, and threads that read must
 // not block SIGBUS.
 enum class ReadMode {
-  kBuffered,  // positioned reads through the page cache, with read-ahead hints (the default)
+  kAuto,      // as kBuffered; but a loader leaves in the page cache what is there, and copies it once (the default)
+  kBuffered,  // positioned reads through the page cache, with read-ahead hints
   kMapped,    // memory map: Mapped() is set and views need no copy
   kDirect,    // O_DIRECT through io_uring: bypasses the page cache, many reads in flight
 };
@@ -68,6 +69,11 @@ class RandomAccessFile {
   // Reads all requests with up to `depth` in flight (at least 1), in no specified order. The default calls ReadAt in
   // turn. Waits for all requests and then returns the first error.
   virtual absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const;
+
+  // Fills `buffers` one after the other from `offset`, provided that all of it is in the system's page cache, so that
+  // nothing has to be waited for. False when it is not, or when this cannot be known: the buffers may then hold
+  // anything, and ReadAt says more. The default is false.
+  virtual bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const;
 
   virtual ReadHints hints() const { return {}; }
 

@@ -14,8 +14,8 @@
 
 namespace shardkit {
 
-// Owns the file that it passes all calls on to. Thread-safe if that is. Derived classes that change what is read
-// override ReadAt, ReadBatch and Mapped.
+// Owns the file that it passes all calls on to, except ReadCached. Thread-safe if that is. Derived classes that change
+// what is read override ReadAt, ReadBatch and Mapped.
 class ForwardingFile : public RandomAccessFile {
  public:
   explicit ForwardingFile(std::unique_ptr<RandomAccessFile> base) : base_(std::move(base)) {}
@@ -33,6 +33,9 @@ class ForwardingFile : public RandomAccessFile {
   void WillNeed(uint64_t offset, uint64_t length) const override { base_->WillNeed(offset, length); }
   void WontNeed(uint64_t offset, uint64_t length) const override { base_->WontNeed(offset, length); }
   std::string fallback_reason() const override { return base_->fallback_reason(); }
+
+ protected:
+  const RandomAccessFile& base() const { return *base_; }
 
  private:
   const std::unique_ptr<RandomAccessFile> base_;

@@ -158,7 +158,8 @@ struct LoaderOptions {
   // before its memory is allocated, as with ReadOptions::max_block_memory. Besides the shuffle buffer, blocks take what
   // hides the time of a read: 8 MiB, or two blocks for each reading thread. Blocks of a dataset that is small (64 MiB)
   // or fits in the shuffle buffer stay in memory and are read once; when reads wait for a device, those of any dataset
-  // that fits in the budget.
+  // that fits in the budget. Of others, with ReadMode::kAuto, values in the system's page cache take no memory before
+  // their batch is made.
   uint64_t memory_bytes = uint64_t{768} << 20;
 
   // 0 is automatic: one decoding thread per processor, and reading threads as long as one more makes reading faster.
@@ -184,7 +185,11 @@ class Loader {
   // The next batch, or null at the end. After an error the loader is finished and returns it again. Does not throw.
   virtual absl::StatusOr<std::shared_ptr<const Batch>> Next() = 0;
 
-  // Makes a waiting Next() and all later ones return Cancelled. Thread-safe.
+  // Waits until Next() would not wait, and at most `timeout`: false when that time passes first. For callers that have
+  // to do something else from time to time, such as look for signals. The wait counts as one of Next().
+  virtual bool WaitFor(std::chrono::steady_clock::duration timeout) = 0;
+
+  // Makes a waiting Next() or WaitFor() and all later ones return; Next() returns Cancelled. Thread-safe.
   virtual void Cancel() = 0;
 
   // Where a later run continues after all batches delivered so far.

@@ -33,6 +33,11 @@ struct LoaderReport {
   uint64_t samples = 0;
   uint64_t bytes = 0;       // of batches delivered
   uint64_t bytes_read = 0;  // of blocks, as stored
+
+  // With ReadMode::kAuto: values, with their checksums, that their blocks left in the system's page cache, and that
+  // were copied from there into batches. bytes_read counts their blocks as well.
+  uint64_t bytes_from_cache = 0;
+
   uint64_t blocks_read = 0;
 
   // What was asked of the file system, opening included. Reads through memory maps are not counted.

@@ -72,7 +72,13 @@ struct PlanOptions {
   uint64_t batch_size = 1;  // samples of a step over all ranks; at least 1
   Remainder remainder = Remainder::kKeep;
   uint64_t shuffle_buffer_bytes = uint64_t{256} << 20;  // over all lanes and thus all ranks
-  uint32_t lanes = 0;          // 1 to 65536; 0 chooses from 120, 60, 30, 24, 12, 6, 4, 3, 2 and 1
+  uint32_t lanes = 0;  // 1 to 65536; 0 chooses from 120, 60, 30, 24, 12, 6, 4, 3, 2 and 1
+
+  // With lanes = 0: a world size that divides the lanes, so that its ranks read only what is theirs. Of several
+  // expected ones, their least common multiple. The lanes may then be more than the buffer has blocks; ignored when it
+  // exceeds a quarter of the blocks. 1 to 65536.
+  uint64_t expected_world_size = 1;
+
   uint64_t epoch_samples = 0;  // with proportions: samples of an epoch; 0 is the sum of all datasets'
 };
 
@@ -155,8 +161,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   const std::vector<uint64_t>& counts() const { return counts_; }
   uint64_t samples_per_epoch() const { return samples_; }
 
-  // A hash of all that the order depends on: datasets, seed, order, buffer, lanes. Independent of batch size and
-  // remainder.
+  // A hash of all that the order depends on: datasets, seed, order, buffer, lanes, and the rules of this header, which
+  // have a version. Independent of batch size and remainder.
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Takes time and memory proportional to the blocks of the epoch.

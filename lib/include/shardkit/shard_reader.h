@@ -37,7 +37,7 @@ struct ReadOptions {
   // other checksums of values. Validate compares every hash.
   bool verify_listed_hashes = true;
 
-  ReadMode mode = ReadMode::kBuffered;
+  ReadMode mode = ReadMode::kAuto;
 
   // Limit of a buffer for the stored and decompressed bytes of one block; ResourceExhausted above it. CopyValue and
   // ValidateShard take a few MiB for a value of any size. A loader lowers it to LoaderOptions::memory_bytes.

@@ -291,6 +291,31 @@ TEST_F(ManyShardsTest, ALostListIsMadeAnew) {
   EXPECT_EQ(ValidateText(*files_, "/repaired"), "");
 }
 
+// The names are the order only where the index says so.
+TEST_F(ManyShardsTest, ALostListIsNotMadeAnewInAnotherOrder) {
+  Write("/d", 0, kMost + 1);
+  const Tree whole = ReadDataset(*files_, "/d");
+  const auto refused = [&](std::string_view reason) {
+    ASSERT_TRUE(files_->RemoveFile("/d/dataset.shards").ok());
+    const Tree before = ReadDataset(*files_, "/d");
+    const absl::Status status = RebuildIndex(*files_, "/d").status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    for (const std::string_view part : {std::string_view("/d/dataset.shards: "), reason,
+                                        std::string_view("; shardctl repair /d -o OUT takes them by their names")}) {
+      EXPECT_NE(Message(status).find(part), std::string::npos) << status;
+    }
+    EXPECT_TRUE(ReadDataset(*files_, "/d") == before);
+    WriteTree(*files_, "/d", whole);
+  };
+  const std::string third = Text("/d/00000003.shard");
+  WriteFile(*files_, "/d/00000003.shard", Text("/d/00000004.shard"));
+  WriteFile(*files_, "/d/00000004.shard", third);
+  refused("is not known: the index is of other ones, or of these in another order; ");
+  ASSERT_TRUE(files_->RemoveFile("/d/dataset.idx").ok());
+  refused("is not known: the index is lost, too; ");
+  EXPECT_TRUE(RebuildIndex(*files_, "/d").ok());
+}
+
 TEST_F(ManyShardsTest, MergingAndMakingAnewGoOverTheLine) {
   Write("/a", 0, 700);
   Write("/b", 700, kMost + 1);

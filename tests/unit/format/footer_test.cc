@@ -32,7 +32,7 @@ Footer MakeFooter(const std::vector<std::pair<SectionKind, std::string>>& sectio
 
 Footer Example() {
   return MakeFooter({{SectionKind::kMetadata, EncodeMetadata({{"a", "b"}})},
-                     {SectionKind::kStatistics, std::string(584, '\0')},
+                     {SectionKind::kStatistics, std::string(64, '\0')},
                      {SectionKind::kBlockDirectory, ""}});
 }
 
@@ -190,12 +190,33 @@ TEST(Statistics, RandomOnesComeBack) {
     const auto decoded = DecodeStatistics(schema, bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     ASSERT_TRUE(*decoded == statistics);
-    ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, bytes.substr(1)).status()));
+    for (size_t length = 0; length < bytes.size(); ++length) {
+      ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, bytes.substr(0, length)).status())) << length;
+    }
     ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, bytes + "x").status()));
     for (int bit = 2; bit < 64; ++bit) {
       ASSERT_TRUE(absl::IsDataLoss(DecodeStatistics(schema, With(bytes, 40, uint64_t{1} << bit)).status()));
     }
   }
+}
+
+TEST(Statistics, TheHistogramReachesFromTheShortestToTheLongestValue) {
+  const Schema schema = *Schema::Create({{.name = "x", .type = Type::kBytes}});
+  const auto bytes_of = [&](std::vector<uint64_t> lengths) {
+    ColumnStatistics column;
+    for (const uint64_t length : lengths) column.Add(schema[0], nullptr, length);
+    return EncodeStatistics({{column}}).substr(64);
+  };
+  const auto counts = [](std::vector<uint64_t> numbers) {
+    std::string out;
+    for (const uint64_t number : numbers) AppendLittle(out, number);
+    return out;
+  };
+  EXPECT_EQ(bytes_of({}), "");
+  EXPECT_EQ(bytes_of({0}), counts({1}));
+  EXPECT_EQ(bytes_of({7, 4, 5}), counts({3}));
+  EXPECT_EQ(bytes_of({8, 1, 0, 1}), counts({1, 2, 0, 0, 1}));
+  EXPECT_EQ(bytes_of({0, UINT64_MAX}).size(), 65u * 8);
 }
 
 TEST(BlockRanges, RandomOnesComeBackAndMergeToTheStatistics) {
@@ -318,8 +339,11 @@ TEST(Footer, RandomDamage) {
   counts.block_count = 2;
   const std::vector<BlockInfo> blocks = {{128, 192, 128, 0, 3, 11}, {320, 3776, 640, 3, 2, 22}};
   const std::string directory = EncodeBlockDirectory(blocks);
+  ColumnStatistics four_bytes;
+  for (int i = 0; i < 5; ++i) four_bytes.Add(schema[0], "\0\0\0\0", 4);
+  const std::string statistics = EncodeStatistics({{four_bytes}});
   const Footer footer = MakeFooter({{SectionKind::kMetadata, EncodeMetadata({{"a", "b"}, {"c", "d"}})},
-                                    {SectionKind::kStatistics, std::string(584, '\0')},
+                                    {SectionKind::kStatistics, statistics},
                                     {SectionKind::kBlockDirectory, directory}},
                                    counts);
   const Trailer good = *DecodeTrailer(footer.trailer(), footer.file_length());
@@ -349,7 +373,7 @@ TEST(Footer, RandomDamage) {
     if (decoded.ok()) {
       for (const BlockInfo& block : *decoded) ASSERT_LE(block.offset + block.length, kFooterOffset);
     }
-    (void)DecodeStatistics(schema, mutate(std::string(584, '\0')));
+    (void)DecodeStatistics(schema, mutate(statistics));
   }
 }
 

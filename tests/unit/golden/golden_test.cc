@@ -19,7 +19,7 @@ std::string Valid(const std::string& name) { return JoinPath(JoinPath(GoldenFold
 class GoldenTest : public testing::TestWithParam<ReadMode> {};
 
 std::string ModeName(const testing::TestParamInfo<ReadMode>& mode) {
-  constexpr const char* kNames[] = {"Buffered", "Mapped", "Direct"};
+  constexpr const char* kNames[] = {"Auto", "Buffered", "Mapped", "Direct"};
   return kNames[static_cast<int>(mode.param)];
 }
 INSTANTIATE_TEST_SUITE_P(AllModes, GoldenTest, testing::ValuesIn(kReadModes), ModeName);
@@ -83,7 +83,7 @@ TEST_P(GoldenTest, ShardsEqualTheirTwins) {
       ASSERT_TRUE(shard.ok()) << shard.status();
       const auto twin = ShardTwin(**shard);
       ASSERT_TRUE(twin.ok()) << twin.status();
-      const json wanted = ParseFile(Valid(name + ".json"));
+      const json wanted = ParseTwin(name);
       EXPECT_EQ(twin->dump(1), wanted.dump(1));
       CheckSingleValues(**shard, wanted["samples"]);
       CheckKeys(**shard, wanted["samples"]);
@@ -102,7 +102,7 @@ TEST_P(GoldenTest, DatasetsEqualTheirTwins) {
     EXPECT_EQ((*dataset)->index_problem().empty(), name != "without-index") << (*dataset)->index_problem();
     const auto twin = DatasetTwin(**dataset);
     ASSERT_TRUE(twin.ok()) << twin.status();
-    const json wanted = ParseFile(Valid(name + ".json"));
+    const json wanted = ParseTwin(name);
     EXPECT_EQ(twin->dump(1), wanted.dump(1));
   }
 }
@@ -115,7 +115,7 @@ TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
   const auto opened = DatasetReader::Open(*PosixFileSystem(), Valid("two-shards"), options);
   ASSERT_TRUE(opened.ok()) << opened.status();
   const DatasetReader& dataset = **opened;
-  const json samples = ParseFile(Valid("two-shards.json"))["samples"];
+  const json samples = ParseTwin("two-shards")["samples"];
   const std::vector<Column>& columns = dataset.columns();
   BlockBuffer buffer;
   std::vector<uint64_t> everything(dataset.sample_count());

@@ -24,6 +24,8 @@ std::vector<size_t> ReadableColumns(const Schema& schema);
 std::vector<std::string> GoldenNames(std::string_view kind, std::string_view suffix);
 
 nlohmann::json ParseFile(const std::string& path);
+// That of the valid golden file `name`, with each number in `samples` expanded to the samples that it stands for.
+nlohmann::json ParseTwin(const std::string& name);
 
 nlohmann::json ValueTwin(const Column& column, std::optional<std::string_view> value);
 

@@ -86,6 +86,22 @@ TEST_P(ReadTest, PastTheEndIsOutOfRange) {
   EXPECT_TRUE(absl::IsOutOfRange((*file)->ReadAt(10001, {})));
 }
 
+TEST_P(ReadTest, WhatIsCachedFillsAllBuffersOrNothingIsPromised) {
+  const std::string content = Pattern(300000);
+  auto file = Open(Write("file", content));
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string first(100000, '?'), second(8, '?');
+  const std::span<char> buffers[] = {first, second};
+  for (const uint64_t offset : {0, 4096, 99999, 199992}) {
+    const bool cached = (*file)->ReadCached(offset, buffers);
+    EXPECT_TRUE(cached || !GetParam().in_memory);
+    EXPECT_TRUE(!cached || first + second == content.substr(offset, 100008)) << offset;
+  }
+  for (const uint64_t offset : {uint64_t{199993}, uint64_t{300000}, ~uint64_t{0}}) {
+    EXPECT_FALSE((*file)->ReadCached(offset, buffers)) << offset;
+  }
+}
+
 TEST_P(ReadTest, BatchesFillEveryRequest) {
   const std::string content = Pattern(4 * 1048576 + 123);
   auto file = Open(Write("file", content));

@@ -36,6 +36,31 @@ class LifeCycleTest : public testing::Test {
   std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
 };
 
+TEST_F(LifeCycleTest, WaitingEndsWithABatchTheEndOrTheTime) {
+  using std::chrono::milliseconds;
+  LoaderOptions options = Options();
+  options.epochs = 1;
+  std::atomic<bool> hold = true;
+  options.batch_function = [&](Batch&) {
+    while (hold) std::this_thread::yield();
+    return absl::OkStatus();
+  };
+  const auto loader = OpenLoader(*files_, options);
+  EXPECT_FALSE(loader->WaitFor(milliseconds(20)));
+  hold = false;
+  uint64_t samples = 0;
+  while (true) {
+    while (!loader->WaitFor(milliseconds(1))) continue;
+    const auto batch = loader->Next();
+    ASSERT_TRUE(batch.ok());
+    if (*batch == nullptr) break;
+    samples += (*batch)->size();
+  }
+  EXPECT_EQ(samples, 400u);
+  EXPECT_TRUE(loader->WaitFor(milliseconds(0)));
+  EXPECT_GE(loader->Report().first_batch_seconds, 0.02);
+}
+
 TEST_F(LifeCycleTest, AThousandCyclesLeaveMemoryAndThreadsAsTheyWere) {
   std::mt19937_64 random(4);
   const auto cycle = [&] {

@@ -50,6 +50,26 @@ TEST(Plan, OrderIsFixedForEver) {
   EXPECT_EQ(Ordinals(*mixed, 0, 12), (std::vector<uint64_t>{50, 21, 62, 32, 41, 45, 51, 23, 65, 34, 69, 60}));
 }
 
+TEST(Plan, LanesSuitTheExpectedWorldSize) {
+  const auto lanes = [](uint64_t expected, uint64_t blocks, uint64_t buffered) {
+    return MakePlan({EqualBlocks(blocks, 5, 100)},
+                    {.shuffle_buffer_bytes = buffered * 100, .expected_world_size = expected})
+        ->lanes();
+  };
+  EXPECT_EQ(lanes(1, 1000, 500), 120u);
+  EXPECT_EQ(lanes(7, 1000, 500), 84u);
+  EXPECT_EQ(lanes(96, 1000, 500), 96u);
+  EXPECT_EQ(lanes(96, 1000, 50), 96u);     // more than the buffer has blocks
+  EXPECT_EQ(lanes(251, 1000, 500), 120u);  // more than a quarter of the blocks
+  EXPECT_EQ(lanes(1024, 10000, 500), 1024u);
+  for (const uint64_t bad : {uint64_t{0}, uint64_t{65537}}) {
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(Plan::Create({EqualBlocks(10, 5, 100)}, {.expected_world_size = bad}).status()));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Plan::Create({EqualBlocks(10, 5, 100)}, {.lanes = 10, .expected_world_size = 4}).status()));
+}
+
 TEST(Plan, SequentialIsTheStoredOrder) {
   const auto plan = MakePlan({EqualBlocks(10, 5, 100)}, {.order = SampleOrder::kSequential, .batch_size = 4});
   const std::vector<uint64_t> order = Ordinals(*plan, 0, 50);

@@ -85,6 +85,7 @@ TEST_F(ReadAheadTest, ASmallDatasetIsReadOnce) {
 
     // A budget that cannot hold it leaves less to keep, and the same samples.
     options.memory_bytes = 8 * kMiB;
+    options.read.mode = ReadMode::kBuffered;  // otherwise the values stay in the files and take no memory
     options.plan.shuffle_buffer_bytes = 3 * kMiB;
     report = Run(options);
     EXPECT_GT(report.blocks_read, 40u) << static_cast<int>(order);

@@ -1,0 +1,67 @@
+// Datasets: values by ordinal and by key.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bind.h"
+#include "dataset.h"
+#include "options.h"
+#include "shardkit/dataset_reader.h"
+#include "status.h"
+
+namespace shardkit::bindings {
+namespace {
+
+namespace nb = nanobind;
+
+std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> columns, const std::string& mode,
+                              bool verify_checksums, bool verify_listed_hashes, uint64_t max_decompression,
+                              size_t max_open_shards, bool keep_cut_tars) {
+  DatasetOptions options;
+  options.columns = std::move(columns);
+  options.mode = ModeFromName(mode);
+  options.verify_checksums = verify_checksums;
+  options.verify_listed_hashes = verify_listed_hashes;
+  options.max_decompression = max_decompression;
+  options.max_open_shards = max_open_shards;
+  options.keep_cut_tars = keep_cut_tars;
+  return std::make_shared<Dataset>(WithoutGil([&] { return DatasetReader::Open(*PosixFileSystem(), path, options); }));
+}
+
+// The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.
+nb::object ReadValue(const Dataset& dataset, uint64_t sample, size_t column, bool writable) {
+  auto buffer = dataset.Borrow();
+  const auto value = WithoutGil([&] { return dataset.reader().ReadValue(sample, column, buffer.get()); });
+  if (!value) return nb::none();
+  if (writable) return nb::bytearray(value->data(), value->size());
+  return nb::bytes(value->data(), value->size());
+}
+
+std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) {
+  auto buffer = dataset.Borrow();
+  return WithoutGil([&] { return dataset.reader().FindKey(key, buffer.get()); });
+}
+
+}  // namespace
+
+void BindDataset(nb::module_& module) {
+  nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
+      .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"),
+           nb::arg("verify_checksums"), nb::arg("verify_listed_hashes"), nb::arg("max_decompression"),
+           nb::arg("max_open_shards"), nb::arg("keep_cut_tars"))
+      .def_prop_ro("sample_count", [](const Dataset& dataset) { return dataset.reader().sample_count(); })
+      .def_prop_ro("shard_count", [](const Dataset& dataset) { return dataset.reader().shard_count(); })
+      .def_prop_ro("container", [](const Dataset& dataset) { return std::string(dataset.reader().container()); })
+      .def_prop_ro("columns", [](const Dataset& dataset) { return dataset.reader().columns(); })
+      .def_prop_ro("all_columns", [](const Dataset& dataset) { return dataset.reader().summary().schema.columns(); })
+      .def_prop_ro("metadata", [](const Dataset& dataset) { return dataset.reader().summary().metadata; })
+      .def_prop_ro("index_problem", [](const Dataset& dataset) { return dataset.reader().index_problem(); })
+      .def("read_value", &ReadValue, nb::arg("sample"), nb::arg("column"), nb::arg("writable"))
+      .def("find_key", &FindKey, nb::arg("key"));
+}
+
+}  // namespace shardkit::bindings

@@ -1,0 +1,54 @@
+// Decoding single images.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "arrays.h"
+#include "bind.h"
+#include "shardkit/image.h"
+#include "status.h"
+
+namespace shardkit::bindings {
+namespace {
+
+namespace nb = nanobind;
+
+nb::object DecodeImage(const nb::bytes& bytes, std::optional<std::tuple<uint32_t, uint32_t>> size, int channels,
+                       bool apply_orientation, bool scaled_decode, uint64_t max_memory) {
+  if (channels != 1 && channels != 3) throw nb::value_error("channels: give 1 (gray) or 3 (RGB)");
+  const std::string_view file(bytes.c_str(), bytes.size());
+  StoredSize stored = ValueOrRaise(ProbeImage(file));
+  if (!apply_orientation) stored.orientation = 1;
+  const Geometry geometry = size ? Resize(stored, std::get<1>(*size), std::get<0>(*size)) : FullImage(stored);
+  Raise(CheckGeometry(geometry));
+  const uint64_t shape[] = {geometry.output_height, geometry.output_width, static_cast<uint64_t>(channels)};
+  // An image whose headers promise too much is refused before its memory is allocated.
+  if (shape[0] * shape[1] * shape[2] > max_memory) {
+    Raise(absl::ResourceExhaustedError("the image has " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+                                       " pixels, more than max_memory allows"));
+  }
+  void* data = nullptr;
+  nb::object array = NewArray(Type::kU8, shape, &data);
+  const MutableImageView out{static_cast<uint8_t*>(data), geometry.output_width, geometry.output_height, channels,
+                             static_cast<size_t>(geometry.output_width) * channels};
+  const ImageDecodeOptions options{.scaled_decode = scaled_decode, .max_memory = max_memory};
+  WithoutGil([&] {
+    thread_local ImageDecoder decoder;
+    return decoder.Decode(file, geometry, options, out);
+  });
+  return array;
+}
+
+}  // namespace
+
+void BindImages(nb::module_& module) {
+  module.def("decode_image", &DecodeImage, nb::arg("data"), nb::kw_only(), nb::arg("size") = nb::none(),
+             nb::arg("channels") = 3, nb::arg("apply_orientation") = false, nb::arg("scaled_decode") = true,
+             nb::arg("max_memory") = kDefaultImageMemory);
+}
+
+}  // namespace shardkit::bindings

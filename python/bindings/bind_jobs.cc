@@ -1,0 +1,279 @@
+// The verbs: pack, convert, validate, index, unpack, repair, merge, compact.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "job.h"
+#include "options.h"
+#include "report.h"
+#include "shardkit/convert.h"
+#include "shardkit/dataset_writer.h"
+#include "shardkit/pack.h"
+#include "shardkit/repair.h"
+#include "shardkit/source.h"
+#include "shardkit/validate.h"
+
+namespace shardkit::bindings {
+namespace {
+
+namespace nb = nanobind;
+
+// The options of PackOptions.
+PackOptions TakePackOptions(OptionReader& reader) {
+  PackOptions options;
+  TakeWriterOptions(reader, options.dataset);
+  reader.Take("partition", options.dataset.partition);
+  reader.Take("partition_count", options.dataset.partition_count);
+  reader.Take("skip_errors", options.skip_errors);
+  reader.Take("keep_on_cancel", options.keep_on_cancel);
+  return options;
+}
+
+void Connect(PackOptions& options, Cancellation& cancellation, JobProgress& numbers) {
+  options.dataset.cancellation = &cancellation;
+  options.progress = [&numbers](const PackProgress& progress) {
+    numbers.total = progress.total_samples;
+    numbers.done = progress.samples;
+  };
+}
+
+nb::dict PackDict(const PackReport& report) {
+  nb::dict result = ManifestDict(report.manifest);
+  result["packed"] = report.samples;
+  result["input_bytes"] = report.input_bytes;
+  result["skipped"] = SkippedList(report.skipped);
+  result["warnings"] = report.warnings;
+  return result;
+}
+
+Type TypeNamed(const std::string& name) {
+  const auto type = TypeFromName(name);
+  if (!type) throw nb::value_error(("there is no type \"" + name + "\"").c_str());
+  return *type;
+}
+
+nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
+                    const nb::object& progress) {
+  OptionReader reader(given, "pack");
+  PackOptions options = TakePackOptions(reader);
+  SourceOptions source_options;
+  std::string kind = "auto";
+  bool dry_run = false;
+  std::string group_by;
+  std::map<std::string, std::string> types;
+  reader.Take("kind", kind);
+  reader.Take("dry_run", dry_run);
+  reader.Take("group_by", group_by);
+  reader.Take("types", types);
+  reader.Take("stream_above", source_options.stream_above);
+  reader.Take("max_decompression", source_options.max_decompression);
+  reader.Take("verify_listed_hashes", source_options.verify_listed_hashes);
+  reader.Take("pending_pair_bytes", source_options.pending_pair_bytes);
+  reader.Take("allow_empty", source_options.allow_empty);
+  reader.Finish();
+  source_options.skip_errors = options.skip_errors;
+  for (const auto& [column, name] : types) source_options.types[column] = TypeNamed(name);
+  for (const GroupBy candidate : {GroupBy::kFirstDot, GroupBy::kLastDot, GroupBy::kNone}) {
+    if (group_by == GroupByName(candidate)) source_options.group_by = candidate;
+  }
+  if (!group_by.empty() && !source_options.group_by) {
+    throw nb::value_error("group_by: give first-dot, last-dot or none");
+  }
+  return PackDict(
+      RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<PackReport> {
+        Connect(options, cancellation, numbers);
+        auto source = OpenSource(kind, inputs, source_options);
+        if (!source.ok()) return source.status();
+        if (dry_run) return DryRunPack(**source, options);
+        return Pack(*PosixFileSystem(), **source, output, options);
+      }));
+}
+
+nb::dict ConvertDataset(const std::string& input, const std::string& output, const nb::dict& given,
+                        const nb::object& progress) {
+  OptionReader reader(given, "convert");
+  ConvertOptions options;
+  options.pack = TakePackOptions(reader);
+  std::string to = "shard";
+  bool dry_run = false;
+  reader.Take("to", to);
+  reader.Take("dry_run", dry_run);
+  reader.Take("columns", options.columns);
+  reader.Take("key_column", options.key_column);
+  reader.Take("lossy", options.lossy);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
+  reader.Take("compression", options.mds.compression);
+  reader.Take("hashes", options.mds.hashes);
+  reader.Take("encodings", options.mds.encodings);
+  reader.Take("index", options.webdataset.index);
+  reader.Finish();
+  bool known = false;
+  for (const Container container : {Container::kShard, Container::kMds, Container::kWebDataset}) {
+    if (to != ContainerName(container)) continue;
+    options.to = container;
+    known = true;
+  }
+  if (!known) throw nb::value_error("to: give shard, mds or webdataset");
+  if (given.contains("shard_size")) {
+    options.mds.shard_size = options.webdataset.shard_size = options.pack.dataset.shard_size;
+  }
+  options.mds.shard_samples = options.webdataset.shard_samples = options.pack.dataset.shard_samples;
+  return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    Connect(options.pack, cancellation, numbers);
+    return dry_run ? DryRunConvert(*PosixFileSystem(), input, options)
+                   : Convert(*PosixFileSystem(), input, output, options);
+  }));
+}
+
+nb::list ProblemList(const std::vector<Problem>& problems) {
+  nb::list result;
+  for (const Problem& problem : problems) result.append(nb::make_tuple(problem.path, problem.message));
+  return result;
+}
+
+nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "validate");
+  ValidateOptions options;
+  std::string mode = "buffered";
+  reader.Take("deep", options.deep);
+  reader.Take("threads", options.threads);
+  reader.Take("mode", mode);
+  reader.Take("max_problems", options.max_problems);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("max_image_memory", options.max_image_memory);
+  reader.Finish();
+  options.mode = ModeFromName(mode);
+  const auto report = RunJob<ValidateReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    options.cancellation = &cancellation;
+    options.progress = [&numbers](uint64_t done, uint64_t total) {
+      numbers.total = total;
+      numbers.done = done;
+    };
+    return Validate(*PosixFileSystem(), path, options);
+  });
+  nb::dict result;
+  result["shards"] = report.shards;
+  result["blocks"] = report.blocks;
+  result["samples"] = report.samples;
+  result["bytes"] = report.bytes;
+  result["undecoded_images"] = report.undecoded_images;
+  result["repeated_keys"] = report.repeated_keys;
+  result["problem_count"] = report.problem_count;
+  result["problems"] = ProblemList(report.problems);
+  result["warnings"] = ProblemList(report.warnings);
+  return result;
+}
+
+nb::dict UnpackDataset(const std::string& path, const std::string& output, const nb::dict& given,
+                       const nb::object& progress) {
+  OptionReader reader(given, "unpack");
+  UnpackOptions options;
+  DatasetOptions dataset_options;
+  reader.Take("threads", options.threads);
+  reader.Take("first_sample", options.first_sample);
+  reader.Take("end_sample", options.end_sample);
+  reader.Take("skip_errors", options.skip_errors);
+  reader.Take("columns", dataset_options.columns);
+  reader.Take("max_decompression", dataset_options.max_decompression);
+  reader.Take("verify_listed_hashes", dataset_options.verify_listed_hashes);
+  reader.Finish();
+  dataset_options.key_column = true;
+  const auto report = RunJob<UnpackReport>(
+      progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<UnpackReport> {
+        options.cancellation = &cancellation;
+        options.progress = [&numbers](uint64_t done, uint64_t total) {
+          numbers.total = total;
+          numbers.done = done;
+        };
+        auto dataset = DatasetReader::Open(*PosixFileSystem(), path, dataset_options);
+        if (!dataset.ok()) return dataset.status();
+        return Unpack(*PosixFileSystem(), **dataset, output, options);
+      });
+  nb::dict result;
+  result["samples"] = report.samples;
+  result["files"] = report.files;
+  result["bytes"] = report.bytes;
+  result["skipped"] = SkippedList(report.skipped);
+  return result;
+}
+
+nb::dict RepairDirectory(const std::string& path, const std::string& output, const nb::dict& given,
+                         const nb::object& progress) {
+  OptionReader reader(given, "repair");
+  RepairOptions options;
+  reader.Take("schema_from", options.schema_from);
+  reader.Take("keep_samples", options.keep_samples);
+  reader.Take("max_keys", options.max_keys);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("sync", options.sync);
+  reader.Finish();
+  const auto report = RunJob<DatasetRepairReport>(
+      progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<DatasetRepairReport> {
+        options.cancellation = &cancellation;
+        options.progress = [&numbers](uint64_t done, uint64_t total) {
+          numbers.total = total;
+          numbers.done = done;
+        };
+        const auto info = PosixFileSystem()->Stat(path);
+        if (!info.ok()) return info.status();
+        if (info->type == FileType::kDirectory) return RepairDataset(*PosixFileSystem(), path, output, options);
+        auto shard = RepairShard(*PosixFileSystem(), path, output, options);
+        if (!shard.ok()) return shard.status();
+        DatasetRepairReport dataset;
+        dataset.written = shard->written;
+        dataset.shards.push_back(*std::move(shard));
+        return dataset;
+      });
+  nb::list shards;
+  for (const RepairReport& shard : report.shards) {
+    nb::list losses;
+    for (const RepairLoss& loss : shard.losses) {
+      losses.append(nb::make_tuple(loss.first_sample, loss.sample_count, loss.reason, loss.columns, loss.keys));
+    }
+    shards.append(nb::make_tuple(shard.path, shard.output, shard.written, shard.samples_recovered, shard.samples_lost,
+                                 shard.end_known, losses, shard.problems, shard.notes));
+  }
+  nb::dict result;
+  result["written"] = report.written;
+  result["shards"] = shards;
+  result["notes"] = report.notes;
+  return result;
+}
+
+using IndexFunction = absl::StatusOr<Manifest> (*)(FileSystem&, const std::string&, const Cancellation*);
+
+template <IndexFunction function>
+nb::dict RunIndex(const std::string& path) {
+  return ManifestDict(RunJob<Manifest>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
+    return function(*PosixFileSystem(), path, &cancellation);
+  }));
+}
+
+nb::dict Merge(const std::vector<std::string>& parts, const std::string& output) {
+  return ManifestDict(RunJob<Manifest>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
+    return MergeDatasets(*PosixFileSystem(), parts, output, &cancellation);
+  }));
+}
+
+}  // namespace
+
+void BindJobs(nb::module_& module) {
+  const auto progress = nb::arg("progress").none();
+  module.def("pack", &PackSource, nb::arg("inputs"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("convert", &ConvertDataset, nb::arg("input"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("validate", &ValidateDataset, nb::arg("path"), nb::arg("options"), progress);
+  module.def("unpack", &UnpackDataset, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("repair", &RepairDirectory, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("index", &RunIndex<&RebuildIndex>, nb::arg("path"));
+  module.def("compact", &RunIndex<&CompactDataset>, nb::arg("path"));
+  module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"));
+}
+
+}  // namespace shardkit::bindings

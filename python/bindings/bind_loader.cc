@@ -1,0 +1,185 @@
+// Loaders, and plans.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.h"
+#include "batch.h"
+#include "bind.h"
+#include "loader_options.h"
+#include "status.h"
+
+namespace shardkit::bindings {
+namespace {
+
+namespace nb = nanobind;
+
+constexpr std::chrono::milliseconds kLook(50);  // for signals
+
+class PythonLoader {
+ public:
+  PythonLoader(const nb::list& datasets, const nb::dict& given) {
+    const LoaderOptions options = TakeLoaderOptions(given);
+    std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
+    loader_ = WithoutGil([&] { return Loader::Open(*PosixFileSystem(), std::move(parts), options); });
+  }
+
+  ~PythonLoader() {
+    nb::gil_scoped_release release;  // its threads end first
+    loader_.reset();
+  }
+
+  // None at the end. A signal's exception leaves the batch for the next call.
+  nb::object Next() {
+    while (true) {
+      const bool ready = [&] {
+        nb::gil_scoped_release release;
+        return loader_->WaitFor(kLook);
+      }();
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (ready) break;
+    }
+    auto batch = WithoutGil([&] { return loader_->Next(); });
+    if (batch == nullptr) return nb::none();
+    return nb::cast(PythonBatch{std::move(batch)});
+  }
+
+  Loader& loader() const { return *loader_; }
+
+ private:
+  std::unique_ptr<Loader> loader_;
+};
+
+nb::dict Stage(const StageTimes& times) {
+  nb::dict stage;
+  stage["busy"] = times.busy;
+  stage["starved"] = times.starved;
+  stage["blocked"] = times.blocked;
+  stage["threads"] = times.threads;
+  return stage;
+}
+
+nb::dict Report(const PythonLoader& self) {
+  const LoaderReport report = WithoutGil([&]() -> absl::StatusOr<LoaderReport> { return self.loader().Report(); });
+  const Diagnosis diagnosis = Diagnose(report);
+  nb::dict result;
+  result["read"] = Stage(report.read);
+  result["decode"] = Stage(report.decode);
+  result["file_seconds"] = report.file_seconds;
+  result["seconds"] = report.seconds;
+  result["consumer_wait_seconds"] = report.consumer_wait_seconds;
+  result["first_batch_seconds"] = report.first_batch_seconds;
+  result["step_seconds"] = report.step_seconds;
+  result["wait_share"] = report.wait_share();
+  result["batches"] = report.batches;
+  result["samples"] = report.samples;
+  result["bytes"] = report.bytes;
+  result["bytes_read"] = report.bytes_read;
+  result["bytes_from_cache"] = report.bytes_from_cache;
+  result["blocks_read"] = report.blocks_read;
+  result["blocks_read_again"] = report.blocks_read_again;
+  result["requests"] = report.requests;
+  result["bytes_requested"] = report.bytes_requested;
+  result["round_trips"] = report.round_trips;
+  result["skipped"] = report.skipped;
+  result["block_memory"] = report.block_memory;
+  result["batch_memory"] = report.batch_memory;
+  result["peak_block_memory"] = report.peak_block_memory;
+  result["peak_batch_memory"] = report.peak_batch_memory;
+  result["threads_note"] = report.threads_note;
+  result["stage"] = diagnosis.stage;
+  result["reason"] = diagnosis.reason;
+  result["advice"] = diagnosis.advice;
+  return result;
+}
+
+using SharedPlan = std::shared_ptr<const Plan>;
+struct PythonPlan {
+  SharedPlan plan;
+};
+
+PythonPlan MakePlan(const nb::list& datasets, const nb::dict& given) {
+  OptionReader reader(given, "plan");
+  PlanOptions options;
+  TakePlanOptions(reader, options);
+  reader.Finish();
+  const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
+  return {WithoutGil([&] { return PlanDatasets(*PosixFileSystem(), parts, options); })};
+}
+
+class PythonEpoch {
+ public:
+  PythonEpoch(const PythonPlan& plan, uint64_t epoch) : plan_(plan.plan) {
+    nb::gil_scoped_release release;
+    order_ = plan_->Epoch(epoch);
+  }
+
+  // (dataset, ordinal) of the samples of a step that belong to the rank: [samples, 2].
+  nb::object Step(uint64_t number, uint64_t rank, uint64_t world_size) const {
+    if (number >= plan_->StepsFrom(0)) throw nb::index_error("the epoch has fewer steps");
+    if (world_size == 0 || rank >= world_size) throw nb::value_error("the rank has to be below the world size");
+    const std::vector<uint64_t> positions = order_->RankPositions(plan_->StepAt(0, number), rank, world_size);
+    const uint64_t shape[] = {positions.size(), 2};
+    void* data = nullptr;
+    nb::object array = NewArray(Type::kI64, shape, &data);
+    auto* out = static_cast<int64_t*>(data);
+    for (const uint64_t position : positions) {
+      const PlannedSample sample = order_->At(position % order_->size());
+      *out++ = sample.dataset;
+      *out++ = static_cast<int64_t>(sample.ordinal);
+    }
+    return array;
+  }
+
+ private:
+  const SharedPlan plan_;
+  std::shared_ptr<const EpochOrder> order_;
+};
+
+}  // namespace
+
+void BindLoader(nb::module_& module) {
+  nb::class_<PythonLoader>(module, "Loader", nb::is_weak_referenceable())
+      .def(nb::init<const nb::list&, const nb::dict&>(), nb::arg("datasets"), nb::arg("options"))
+      .def("next", &PythonLoader::Next)
+      .def("cancel", [](const PythonLoader& self) { self.loader().Cancel(); })
+      .def_prop_ro("cursor", [](const PythonLoader& self) { return FormatCursor(self.loader().cursor()); })
+      .def_prop_ro("epoch", [](const PythonLoader& self) { return self.loader().cursor().epoch; })
+      .def_prop_ro("position", [](const PythonLoader& self) { return self.loader().cursor().position; })
+      .def_prop_ro("steps_left", [](const PythonLoader& self) { return self.loader().steps_left(); })
+      .def_prop_ro("steps", [](const PythonLoader& self) { return self.loader().plan().StepsFrom(0); })
+      .def_prop_ro("samples", [](const PythonLoader& self) { return self.loader().plan().samples_per_epoch(); })
+      .def_prop_ro("lanes", [](const PythonLoader& self) { return self.loader().plan().lanes(); })
+      .def(
+          "cursor_at",
+          [](const PythonLoader& self, uint64_t epoch) { return FormatCursor(self.loader().plan().Begin(epoch)); },
+          nb::arg("epoch"))
+      .def("report", &Report)
+      .def("trace", [](const PythonLoader& self) { return self.loader().Trace(); });
+  nb::class_<PythonPlan>(module, "Plan")
+      .def(nb::new_(&MakePlan), nb::arg("datasets"), nb::arg("options"))
+      .def_prop_ro("steps", [](const PythonPlan& self) { return self.plan->StepsFrom(0); })
+      .def_prop_ro("samples", [](const PythonPlan& self) { return self.plan->samples_per_epoch(); })
+      .def_prop_ro("lanes", [](const PythonPlan& self) { return self.plan->lanes(); })
+      .def(
+          "read_amplification",
+          [](const PythonPlan& self, uint64_t epoch, uint64_t world_size) {
+            return ReadAmplification(*self.plan, epoch, world_size);
+          },
+          nb::arg("epoch"), nb::arg("world_size"));
+  nb::class_<PythonEpoch>(module, "PlanEpoch")
+      .def(nb::init<const PythonPlan&, uint64_t>(), nb::arg("plan"), nb::arg("epoch"))
+      .def("step", &PythonEpoch::Step, nb::arg("number"), nb::arg("rank"), nb::arg("world_size"));
+  // In a child of a fork: the object's destructor would wait for threads that only the parent has.
+  module.def(
+      "keep_forever", [](nb::handle object) { object.inc_ref(); }, nb::arg("object"));
+}
+
+}  // namespace shardkit::bindings

@@ -1,0 +1,52 @@
+// A dataset and what reading it from many threads of Python takes.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit::bindings {
+
+// Thread-safe. Its blocks and scanners share its ownership.
+class Dataset {
+ public:
+  explicit Dataset(std::unique_ptr<DatasetReader> reader) : reader_(std::move(reader)) {}
+
+  const DatasetReader& reader() const { return *reader_; }
+
+  // A buffer for one call; goes back when it is destroyed, so that a thread that reads on finds its block again.
+  class BorrowedBuffer {
+   public:
+    explicit BorrowedBuffer(const Dataset& from, std::unique_ptr<BlockBuffer> buffer)
+        : from_(from), buffer_(std::move(buffer)) {}
+    ~BorrowedBuffer() {
+      const std::lock_guard lock(from_.mutex_);
+      from_.buffers_.push_back(std::move(buffer_));
+    }
+    BorrowedBuffer(const BorrowedBuffer&) = delete;
+    BorrowedBuffer& operator=(const BorrowedBuffer&) = delete;
+    BlockBuffer* get() const { return buffer_.get(); }
+
+   private:
+    const Dataset& from_;
+    std::unique_ptr<BlockBuffer> buffer_;
+  };
+
+  BorrowedBuffer Borrow() const {
+    const std::lock_guard lock(mutex_);
+    if (buffers_.empty()) return BorrowedBuffer(*this, std::make_unique<BlockBuffer>());
+    auto buffer = std::move(buffers_.back());
+    buffers_.pop_back();
+    return BorrowedBuffer(*this, std::move(buffer));
+  }
+
+ private:
+  const std::unique_ptr<DatasetReader> reader_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<BlockBuffer>> buffers_;
+};
+
+}  // namespace shardkit::bindings

@@ -1,0 +1,37 @@
+#include "job.h"
+
+#include <chrono>
+
+namespace shardkit::bindings {
+namespace {
+
+namespace nb = nanobind;
+
+constexpr std::chrono::milliseconds kLook(50);
+
+}  // namespace
+
+void WaitForJob(std::mutex& mutex, std::condition_variable& ended, const bool& finished, const JobProgress& numbers,
+                const nb::object& progress, Cancellation& cancellation) {
+  const auto wait = [&] {
+    nb::gil_scoped_release release;
+    std::unique_lock lock(mutex);
+    return ended.wait_for(lock, kLook, [&] { return finished; });
+  };
+  try {
+    uint64_t told = UINT64_MAX;
+    for (bool end = false; !end;) {
+      end = wait();
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (const uint64_t done = numbers.done.load(); !progress.is_none() && done != told) {
+        progress(done, numbers.total.load());
+        told = done;
+      }
+    }
+  } catch (...) {
+    cancellation.Cancel();
+    throw;
+  }
+}
+
+}  // namespace shardkit::bindings

@@ -1,0 +1,65 @@
+"""Keyword arguments that are passed on to the library by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
+_UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZES = {
+    "shard_size",
+    "block_size",
+    "memory_bytes",
+    "shuffle_buffer_bytes",
+    "stream_above",
+    "max_decompression",
+    "max_image_memory",
+    "pending_pair_bytes",
+}
+
+
+class WriterOptions(TypedDict, total=False):
+    """The options of a dataset that is written; sizes are bytes or text such as ``"256MiB"``."""
+
+    block_size: int | str  # bytes of the values of a block
+    max_block_samples: int
+    alignment: int  # of blocks in the file, bytes
+    zstd_levels: Mapping[str, int]  # by column
+    dictionaries: Mapping[str, int]  # by column of codec zstd: bytes of a trained dictionary
+    storage: Mapping[str, str]  # by column: "inline" (in pages) or "blob"
+    codecs: Mapping[str, str]  # by column: "none" or "zstd"
+    metadata: Mapping[str, str]
+    sync: bool  # flush to stable storage
+    shard_size: int | str  # bytes
+    shard_samples: int  # exactly so many samples in each shard
+    threads: int
+    sha256: bool  # list the SHA-256 of each shard
+    resume: bool
+    append: bool
+    job: str
+
+
+def size(value: int | str, name: str = "size") -> int:
+    """Return the bytes of a size: a number, or text such as ``"256MiB"`` or ``"1.5 GB"``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(\w*)\s*", value)
+        if match is None or match[2] not in _UNITS:
+            raise ValueError(f"{name}: {value!r} is not a size; write bytes, or 256MiB, 4GB")
+        return int(float(match[1]) * _UNITS[match[2]])
+    return int(value)
+
+
+def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options as the library takes them: sizes as bytes, mappings as dicts, without those that are None."""
+    made: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name in _SIZES:
+            value = size(value, name)
+        elif isinstance(value, Mapping):
+            value = dict(value)
+        made[name] = value
+    return made

@@ -1,0 +1,245 @@
+"""A batch, and its columns whose values differ in size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit import _core
+from shardkit.masks import Masks
+
+Array = npt.NDArray[Any]
+
+
+class Ragged(Sequence[Any]):
+    """Values of different sizes, one after another, in the batch's memory.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        The elements of all samples.
+    offsets : numpy.ndarray
+        int64, [samples + 1]: sample i has elements offsets[i] to offsets[i + 1].
+    shapes : numpy.ndarray or None
+        int64, [samples, rank], of arrays and images.
+    present : numpy.ndarray or None
+        bool, [samples], where samples lack the value.
+    """
+
+    def __init__(self, values: Array, offsets: Array, shapes: Array | None, present: Array | None) -> None:
+        self.values = values
+        self.offsets = offsets
+        self.shapes = shapes
+        self.present = present
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the value of a sample, not copied; a list for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        value = self.values[self.offsets[i] : self.offsets[i + 1]]
+        return value if self.shapes is None else value.reshape(self.shapes[i])
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[i] for i in range(len(self)))
+
+    def to_list(self) -> list[Any]:
+        """Return the values as bytes, or as arrays where they have a shape; None where absent."""
+        if self.shapes is None and self.values.dtype == np.uint8:
+            values: list[Any] = [value.tobytes() for value in self]
+        else:
+            values = list(self)
+        if self.present is not None:
+            values = [value if there else None for value, there in zip(values, self.present, strict=True)]
+        return values
+
+    def to_nested(self) -> Any:
+        """Return a jagged nested tensor of torch over the same elements; for values without a shape."""
+        import torch
+
+        values = torch.from_numpy(self.values)
+        offsets = torch.from_numpy(self.offsets.copy())
+        return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+
+class BatchMasks(Sequence[Any]):
+    """Masks of the samples of a batch, in the batch's memory.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        [masks, height, width] of masks of one size, rows of (width + 7) // 8 bytes when packed; [samples, most masks,
+        height, width] when padded; flat when the sizes differ. For runs: the run lengths of all masks.
+    offsets : numpy.ndarray
+        int64, [samples + 1]: sample i has masks offsets[i] to offsets[i + 1].
+    item_offsets : numpy.ndarray or None
+        int64, [masks + 1], where each mask begins in flat `values`.
+    shapes : numpy.ndarray or None
+        int64, [masks, 2]: height and width in pixels.
+    present : numpy.ndarray or None
+        bool, [samples], where samples lack the value.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        offsets: Array,
+        item_offsets: Array | None,
+        shapes: Array | None,
+        present: Array | None,
+        runs: bool,
+    ) -> None:
+        self.values = values
+        self.offsets = offsets
+        self.item_offsets = item_offsets
+        self.shapes = shapes
+        self.present = present
+        self._runs = runs
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the masks of a sample: `Masks` of runs; else an array, or a list of arrays when sizes differ."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        begin, end = int(self.offsets[i]), int(self.offsets[i + 1])
+        if self.values.ndim == 4:
+            return self.values[i, : end - begin]
+        if self.values.ndim == 3 or self.item_offsets is None:
+            return self.values[begin:end]
+        items = [self.values[self.item_offsets[m] : self.item_offsets[m + 1]] for m in range(begin, end)]
+        assert self.shapes is not None
+        sizes = self.shapes[begin:end].tolist()
+        if self._runs:
+            masks = _core.RleList()
+            for (height, width), item in zip(sizes, items, strict=True):
+                masks.append_runs(height, width, item.tolist())
+            return Masks(masks)
+        return [item.reshape(height, -1) for (height, _), item in zip(sizes, items, strict=True)]
+
+
+class TokenRows:
+    """Documents packed into rows.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        [rows, context].
+    pieces : numpy.ndarray
+        int64, [pieces, 3]: row, begin and length of each piece of a document.
+    offsets : numpy.ndarray
+        int64, [samples + 1]: sample i has pieces offsets[i] to offsets[i + 1].
+    """
+
+    def __init__(self, values: Array, pieces: Array, offsets: Array) -> None:
+        self.values = values
+        self.pieces = pieces
+        self.offsets = offsets
+
+
+class Batch:
+    """The samples of a step that belong to this rank, column by column.
+
+    The arrays lie in the batch's memory, which is used again when the batch and all of its arrays are gone. They may be
+    changed in place.
+    """
+
+    def __init__(self, batch: _core.Batch, names: Sequence[str], functions: Mapping[str, Callable[[Any], Any]]) -> None:
+        self._batch = batch
+        self._names = names
+        self._functions = functions
+        self._columns: dict[str, Any] = {}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that it belongs to."""
+        return self._batch.epoch
+
+    @property
+    def step(self) -> int:
+        """The step, counted from where the loader began in this epoch."""
+        return self._batch.step
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._names)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the samples."""
+        return self._batch.keys()
+
+    @property
+    def samples(self) -> Array:
+        """int64, [samples, 4]: dataset, shard, ordinal in the dataset, position in the epoch."""
+        return self._batch.samples()
+
+    @property
+    def ordinals(self) -> Array:
+        """int64, [samples]: where the samples stand in their datasets."""
+        return self.samples[:, 2]
+
+    @property
+    def skipped(self) -> list[tuple[int, int, str]]:
+        """Samples left out: dataset, ordinal and reason."""
+        return self._batch.skipped()
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a column: an array [samples, …], `Ragged`, `BatchMasks`, `TokenRows`, or a list of views."""
+        if name not in self._columns:
+            try:
+                position = self._names.index(name)
+            except ValueError:
+                raise KeyError(name) from None
+            self._columns[name] = self._column(position, name)
+        return self._columns[name]
+
+    def _column(self, position: int, name: str) -> Any:
+        layout, _, values, offsets, items, shapes, present = self._batch.column(position)
+        if layout == "tensor":
+            return values
+        if layout == "views":
+            return _apply(self._functions[name], values) if name in self._functions else values
+        if layout == "ragged":
+            return Ragged(values, offsets, shapes, present)
+        if layout == "tokens":
+            return TokenRows(values, shapes, offsets)
+        return BatchMasks(values, offsets, items, shapes, present, layout == "mask_runs")
+
+    def present(self, name: str) -> Array:
+        """Return for each sample whether it has the value; its elements are zeros where it has not."""
+        present = self._batch.column(self._names.index(name))[6]
+        return np.ones(len(self._batch), bool) if present is None else present
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all columns by name."""
+        return {name: self[name] for name in self._names}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self._batch)
+
+    def __repr__(self) -> str:
+        return f"<batch of {len(self)} samples: {', '.join(self._names)}>"
+
+
+def _apply(function: Callable[[Any], Any], values: Sequence[Array | None]) -> Any:
+    """Return the results for all values, as one array when they are arrays or numbers of one shape."""
+    results = [function(None if value is None else value.tobytes()) for value in values]
+    if results and all(isinstance(result, (np.ndarray, np.generic, int, float)) for result in results):
+        arrays = [np.asarray(result) for result in results]
+        if len({array.shape for array in arrays}) == 1:
+            return np.stack(arrays)
+    return results

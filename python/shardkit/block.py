@@ -1,0 +1,90 @@
+"""A block of consecutive samples, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit import _core, _values
+from shardkit.schema import Column, Schema
+
+
+class Values(Sequence[Any]):
+    """The values of one column of a block that differ in size. Keeps the block's memory."""
+
+    def __init__(self, block: _core.Block, position: int, column: Column) -> None:
+        self._block = block
+        self._position = position
+        self._column = column
+
+    def __len__(self) -> int:
+        return self._block.sample_count
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the value of a sample, as `Dataset` does, or a list for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        writable = _values.wants_writable(self._column)
+        return _values.decode(self._column, self._block.stored_value(self._position, range(len(self))[index], writable))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def view(self, index: int) -> npt.NDArray[np.uint8] | None:
+        """Return the stored bytes of a value where they lie, read-only; None when absent."""
+        return self._block.value_bytes(self._position, range(len(self))[index])
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of each value as stored; 0 where it is absent."""
+        return self._block.sizes(self._position)
+
+    def to_list(self) -> list[Any]:
+        """Return all values."""
+        return list(self)
+
+
+class Block:
+    """Consecutive samples of a dataset, column by column. Made by `Dataset.scan`."""
+
+    def __init__(self, block: _core.Block, schema: Schema) -> None:
+        self._block = block
+        self._schema = schema
+
+    @property
+    def first_sample(self) -> int:
+        """The ordinal of its first sample in the dataset."""
+        return self._block.first_sample
+
+    @property
+    def shard(self) -> int:
+        """The number of its shard."""
+        return self._block.shard
+
+    def __len__(self) -> int:
+        return self._block.sample_count
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any] | Values:
+        """Return a column: an array [samples, …] over the block's memory, read-only; `Values` where sizes differ.
+
+        Absent values of a column of numbers are zeros; `present` tells them.
+        """
+        position = self._schema.names.index(name) if name in self._schema.names else -1
+        if position < 0:
+            raise KeyError(name)
+        array = self._block.fixed_values(position)
+        return Values(self._block, position, self._schema[position]) if array is None else array
+
+    def value(self, name: str, index: int) -> Any:
+        """Return one value in memory of its own, as `Dataset` does."""
+        return Values(self._block, self._schema.names.index(name), self._schema[name])[index]
+
+    def present(self, name: str) -> npt.NDArray[np.bool_]:
+        """Return for each sample whether it has the value."""
+        return self._block.present(self._schema.names.index(name))
+
+    def __repr__(self) -> str:
+        return f"<block of {len(self)} samples from {self.first_sample}>"

@@ -1,0 +1,220 @@
+"""How the columns of a loader become arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["DenseMasks", "Geometry", "Image", "LoaderDataset", "PackedMasks", "Stored", "Tokens", "Views"]
+
+
+@dataclass(frozen=True)
+class LoaderDataset:
+    """A dataset of a loader, and its part of an epoch; at most one of the three is set.
+
+    Parameters
+    ----------
+    path : str
+        A dataset's directory or a shard.
+    proportion : float
+        Its share of an epoch; all datasets have one, or none has.
+    repeat : float
+        Samples per epoch as a multiple of the dataset's.
+    choose : int
+        Samples per epoch.
+    """
+
+    path: str
+    proportion: float = 0
+    repeat: float = 0
+    choose: int = 0
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How the images of a sample, and the masks that belong to them, are transformed.
+
+    Parameters
+    ----------
+    kind : str
+        ``"native"`` (as stored), ``"resize"`` (to width x height), ``"center_crop"`` (the shorter side to `resize`,
+        then width x width from the middle), ``"random_resized_crop"`` (a random box, to width x height) or
+        ``"longest_side"`` (the longer side to `width`, padded to width x width).
+    width, height, resize : int
+        Pixels; height and resize of 0 are `width`.
+    min_scale, max_scale : float
+        Of a random box: its area as a part of the image's.
+    min_ratio, max_ratio : float
+        Of a random box: width / height.
+    flip_probability : float
+        Of mirroring it, 0 to 1.
+    apply_orientation : bool
+        Turn the image upright as its EXIF orientation says.
+    """
+
+    kind: str = "native"
+    width: int = 0
+    height: int = 0
+    resize: int = 0
+    min_scale: float = 0.08
+    max_scale: float = 1.0
+    min_ratio: float = 3 / 4
+    max_ratio: float = 4 / 3
+    flip_probability: float = 0.0
+    apply_orientation: bool = False
+
+
+@dataclass(frozen=True)
+class Stored:
+    """As stored: an array [samples, …], or `Ragged` where sizes differ."""
+
+    decode = "stored"
+
+
+@dataclass(frozen=True)
+class Views:
+    """The bytes of each value where they were read: a list of read-only arrays, None where absent. No copy."""
+
+    decode = "views"
+
+
+@dataclass(frozen=True)
+class Image:
+    """JPEG and PNG decoded to uint8, [samples, height, width, channels]; `Ragged` when sizes differ.
+
+    Parameters
+    ----------
+    crop : str
+        ``"random"``, ``"center"``, ``"longest"`` (pad to a square), ``"resize"`` (to the size, whatever the
+        proportions); by default ``"resize"`` when there is a size, else as stored.
+    size : int or (int, int)
+        Pixels: of both sides, or height and width.
+    resize : int
+        For ``"center"``: what the shorter side becomes first.
+    flip : float
+        Probability of mirroring.
+    scale, ratio : (float, float)
+        For ``"random"``: area of the box as a part of the image's, and its width / height.
+    apply_orientation : bool
+        Turn upright as EXIF says.
+    channels : int
+        3 for RGB, 1 for gray.
+    scaled_decode : bool
+        When it shrinks, decode at 1/2, 1/4 or 1/8: faster, with slightly other pixels.
+    fill : (int, int, int)
+        The value of padding.
+    max_memory : int
+        Bytes that decoding one image may take; an image that needs more is a bad sample.
+    """
+
+    crop: str | None = None
+    size: int | tuple[int, int] | None = None
+    resize: int = 0
+    flip: float = 0.0
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    apply_orientation: bool = False
+    channels: int = 3
+    scaled_decode: bool = True
+    fill: tuple[int, int, int] = (0, 0, 0)
+    max_memory: int = 224 << 20
+
+    decode = "image"
+
+    def geometry(self) -> Geometry:
+        """Return the geometry of the whole sample."""
+        kinds = {
+            None: "native" if self.size is None else "resize",
+            "resize": "resize",
+            "center": "center_crop",
+            "random": "random_resized_crop",
+            "longest": "longest_side",
+        }
+        if self.crop not in kinds:
+            raise ValueError(f"crop: give random, center, longest or resize, not {self.crop!r}")
+        if self.crop is not None and self.size is None:
+            raise ValueError(f"crop={self.crop!r} needs a size")
+        height, width = (self.size, self.size) if isinstance(self.size, int) else (self.size or (0, 0))
+        if self.crop in ("center", "longest") and height != width:
+            raise ValueError(f"crop={self.crop!r} gives squares: give one size")
+        return Geometry(
+            kind=kinds[self.crop],
+            width=width,
+            height=height,
+            resize=self.resize,
+            min_scale=self.scale[0],
+            max_scale=self.scale[1],
+            min_ratio=self.ratio[0],
+            max_ratio=self.ratio[1],
+            flip_probability=self.flip,
+            apply_orientation=self.apply_orientation,
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Return what the library's column is given."""
+        return {
+            "channels": self.channels,
+            "scaled_decode": self.scaled_decode,
+            "fill": list(self.fill),
+            "max_memory": self.max_memory,
+        }
+
+
+@dataclass(frozen=True)
+class DenseMasks:
+    """Masks of type rle as uint8, 0 or 1, through the geometry of the image.
+
+    Parameters
+    ----------
+    pad_masks : bool
+        One array [samples, most masks, height, width], zeros where a sample has fewer; else the masks of all samples
+        after one another.
+    """
+
+    pad_masks: bool = False
+
+    decode = "masks"
+
+
+@dataclass(frozen=True)
+class PackedMasks:
+    """As `DenseMasks`, one bit per pixel, the lowest first; rows are whole bytes."""
+
+    pad_masks: bool = False
+
+    decode = "packed_masks"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One-dimensional arrays of integers, packed into rows: [rows, context].
+
+    Parameters
+    ----------
+    context : int
+        Tokens of a row.
+    padding_token : int
+        What fills a row.
+    """
+
+    context: int = 4096
+    padding_token: int = 0
+
+    decode = "tokens"
+
+
+Spec = Stored | Views | Image | DenseMasks | PackedMasks | Tokens | Callable[[Any], Any] | None
+
+
+def column_options(name: str, spec: Spec) -> dict[str, Any]:
+    """Return the library's column; a function gets the bytes as views."""
+    if spec is None:
+        spec = Stored()
+    if isinstance(spec, Image):
+        return {"name": name, "decode": spec.decode, **spec.options()}
+    if isinstance(spec, (Stored, Views, DenseMasks, PackedMasks, Tokens)):
+        return {"name": name, "decode": spec.decode, **asdict(spec)}
+    if callable(spec):
+        return {"name": name, "decode": "views"}
+    raise TypeError(f"column {name}: {spec!r} is no way to decode it")

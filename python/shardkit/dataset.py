@@ -1,0 +1,239 @@
+"""Reading datasets by ordinal, by key, and block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from shardkit import _core, _process, _values
+from shardkit.block import Block
+from shardkit.schema import Schema
+
+
+class Dataset(Sequence[Mapping[str, Any]]):
+    """The samples of a dataset: Shardkit's own, MDS, WebDataset, or a wids index. Made by `open`.
+
+    Thread-safe; reading does not hold the GIL. Pickled as its path and options. After a fork it opens its files
+    again in the child.
+    """
+
+    def __init__(self, path: str, options: dict[str, Any]) -> None:
+        self._path = path
+        self._options = options
+        self._open()
+
+    def _open(self) -> None:
+        self._generation = _process.generation
+        self._reader = _core.Dataset(self._path, **self._options)
+        _process.belongs_here(self._reader)
+        self._columns = self._reader.columns
+        self._names = [column.name for column in self._columns]
+        self._all_columns = self._reader.all_columns
+        self._count = self._reader.sample_count
+
+    @property
+    def _library(self) -> _core.Dataset:
+        if self._generation != _process.generation:
+            self._open()
+        return self._reader
+
+    @property
+    def path(self) -> str:
+        """The path that it was opened with."""
+        return self._path
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that are read."""
+        return Schema(self._columns)
+
+    @property
+    def all_columns(self) -> Schema:
+        """All columns of the dataset."""
+        return Schema(self._all_columns)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the dataset."""
+        return self._library.metadata
+
+    @property
+    def container(self) -> str:
+        """``"shard"``, ``"mds"`` or ``"webdataset"``."""
+        return self._library.container
+
+    @property
+    def shard_count(self) -> int:
+        """The number of shards."""
+        return self._library.shard_count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int | str) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int]) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | str | slice | Sequence[int]) -> Any:
+        """Return the sample at an ordinal or of a key, or the samples of a slice or a list of ordinals.
+
+        A sample is a dict from column to value: ``bytes`` for images and other bytes, ``str`` for utf8, NumPy's
+        scalars and arrays, `Masks` for rle, ``None`` for what is absent.
+
+        Raises
+        ------
+        IndexError
+            For an ordinal that is not there.
+        KeyError
+            For a key that is not there.
+        DataLossError
+            When the sample is damaged.
+        """
+        if isinstance(index, str):
+            sample = self._library.find_key(index)
+            if sample is None:
+                raise KeyError(index)
+            return self._read(sample)
+        if isinstance(index, slice):
+            return [self._read(i) for i in range(len(self))[index]]
+        if isinstance(index, (int, np.integer)):
+            return self._read(self._ordinal(int(index)))
+        return [self._read(self._ordinal(int(i))) for i in index]
+
+    def _ordinal(self, index: int) -> int:
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"{self._path}: there is no sample {index}; it has {count}")
+        return index % count
+
+    def _read(self, sample: int) -> dict[str, Any]:
+        reader = self._library
+        return {
+            column.name: _values.decode(column, reader.read_value(sample, i, _values.wants_writable(column)))
+            for i, column in enumerate(self._columns)
+        }
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a sample has this key."""
+        return isinstance(key, str) and self._library.find_key(key) is not None
+
+    def find(self, key: str) -> int | None:
+        """Return the ordinal of the first sample with this key, or None."""
+        return self._library.find_key(key)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield all samples in order, read block by block."""
+        for block in self.scan():
+            # Copies: whoever keeps samples should not keep blocks.
+            for i in range(len(block)):
+                yield {name: block.value(name, i) for name in self._names}
+
+    def keys(self) -> Iterator[str]:
+        """Yield the keys in order; memory does not grow with their number.
+
+        Raises
+        ------
+        ValueError
+            When the dataset has no column of keys.
+        """
+        name = self.all_columns.key
+        if name is None:
+            raise ValueError(f"{self._path}: no column is the key")
+        options = {**self._options, "columns": [name]}
+        for block in Dataset(self._path, options).scan():
+            yield from block[name]
+
+    def scan(
+        self, *, threads: int = 1, blocks_ahead: int = 4, first_sample: int = 0, end_sample: int | None = None
+    ) -> Iterator[Block]:
+        """Yield the blocks in order, columns as arrays over the block's memory.
+
+        Parameters
+        ----------
+        threads : int
+            Threads that read, check and decompress ahead; 0: the caller does it.
+        blocks_ahead : int
+            Blocks read ahead, at least `threads`. So many blocks and one more may be in use at once.
+        first_sample, end_sample : int
+            The samples wanted, extended to whole blocks.
+
+        Raises
+        ------
+        ValueError
+            When arrays of more blocks are kept than `blocks_ahead` allows.
+        """
+        scanner = _core.Scanner(
+            self._library,
+            threads=threads,
+            blocks_ahead=max(blocks_ahead, threads, 1),
+            first_sample=first_sample,
+            end_sample=2**64 - 1 if end_sample is None else end_sample,
+        )
+        _process.belongs_here(scanner)
+        schema = self.schema
+        for block in scanner:
+            _process.belongs_here(block)
+            yield Block(block, schema)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Dataset, (self._path, self._options))
+
+    def __repr__(self) -> str:
+        return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"
+
+
+def open(
+    path: str,
+    columns: Sequence[str] | None = None,
+    *,
+    mode: str = "auto",
+    verify_checksums: bool = True,
+    verify_listed_hashes: bool = True,
+    max_decompression: int = 128 << 20,
+    max_open_shards: int = 256,
+    keep_cut_tars: bool = False,
+) -> Dataset:
+    """Open a dataset for reading.
+
+    Parameters
+    ----------
+    path : str
+        A dataset's directory or a shard; an MDS directory; tars, a folder of them or a wids index.
+    columns : sequence of str
+        Columns to read, in this order; all by default.
+    mode : str
+        ``"auto"``, ``"buffered"``, ``"mapped"`` (memory maps) or ``"direct"`` (past the page cache).
+    verify_checksums : bool
+        Compare the checksums of all that is read.
+    verify_listed_hashes : bool
+        For MDS and wids: compare the hash that an index lists for a file before its first value is returned.
+    max_decompression : int
+        Bytes that decompressing a block may add; more is a `MemoryError`.
+    max_open_shards : int
+        Shards kept open at once.
+    keep_cut_tars : bool
+        Read the samples before the damage of tars that are damaged or cut off.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no dataset.
+    IndexError
+        When a column does not exist.
+    DataLossError
+        When the manifest is damaged.
+    """
+    return Dataset(
+        str(path),
+        {
+            "columns": list(columns or []),
+            "mode": mode,
+            "verify_checksums": verify_checksums,
+            "verify_listed_hashes": verify_listed_hashes,
+            "max_decompression": max_decompression,
+            "max_open_shards": max_open_shards,
+            "keep_cut_tars": keep_cut_tars,
+        },
+    )

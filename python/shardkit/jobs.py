@@ -1,0 +1,251 @@
+"""The verbs of shardctl as functions."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from shardkit import _core, reports
+from shardkit._options import parsed
+
+Progress = bool | Callable[[int, int], None] | None
+_log = logging.getLogger("shardkit")
+
+
+@contextmanager
+def _progress(progress: Progress, verb: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Give what is called with (done, total): tqdm's bar on a terminal unless something else is wanted."""
+    if callable(progress):
+        yield progress
+        return
+    wanted = sys.stderr.isatty() if progress is None else progress
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        wanted = False
+    if not wanted:
+        yield None
+        return
+    with tqdm(desc=verb, unit=unit, unit_scale=True) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total or None
+            bar.update(done - bar.n)
+
+        yield show
+
+
+def _paths(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    if isinstance(inputs, (str, os.PathLike)):
+        inputs = [inputs]
+    return [os.fspath(path) for path in inputs]
+
+
+def _note(report: reports.Packed) -> reports.Packed:
+    for warning in report.warnings:
+        _log.warning("%s", warning)
+    for skipped in report.skipped:
+        _log.warning("skipped %s: %s", skipped.key, skipped.reason)
+    return report
+
+
+def pack(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    kind: str = "auto",
+    types: Mapping[str, str] | None = None,
+    group_by: str | None = None,
+    skip_errors: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Packed:
+    """Pack directories of files, or tars, into a new dataset.
+
+    Parameters
+    ----------
+    inputs : path or sequence of paths
+        Directories or tars, taken in this order.
+    output : path
+        The directory of the dataset; must not hold one.
+    kind : str
+        ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"webdataset"`` or ``"mds"``.
+    types : mapping of str to str
+        Types of columns by name, whatever their values look like.
+    group_by : str
+        For files: where a name is divided into key and column: ``"first-dot"``, ``"last-dot"``, ``"none"``.
+    skip_errors : bool
+        Report and skip samples that cannot be loaded, instead of failing.
+    dry_run : bool
+        Write nothing; count samples and bytes, and find what would be skipped.
+    progress : bool or callable
+        None: a bar of tqdm where that is installed and stderr is a terminal; else whether to show it, or what is called
+        with samples done and in all (0: not known).
+    **options
+        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``partition``, ``partition_count``; ``stream_above``,
+        ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes``, ``allow_empty`` of the input.
+
+    Raises
+    ------
+    FileNotFoundError
+        When an input is missing.
+    FileExistsError
+        When there is a dataset at `output`.
+    KeyboardInterrupt
+        On Ctrl-C; nothing is left behind unless ``keep_on_cancel``.
+    """
+    options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors, "dry_run": dry_run}
+    with _progress(progress, "pack", "samples") as show:
+        return _note(reports.packed(_core.pack(_paths(inputs), os.fspath(output), parsed(options), show)))
+
+
+def convert(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    to: str = "shard",
+    columns: Sequence[str] | None = None,
+    key_column: str | None = None,
+    lossy: bool = False,
+    skip_errors: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Packed:
+    """Write the samples of a dataset as a new dataset, also of another container.
+
+    Parameters
+    ----------
+    input, output : path
+        The dataset, and the directory of the new one.
+    to : str
+        ``"shard"``, ``"mds"`` or ``"webdataset"``.
+    columns : sequence of str
+        Columns to convert; all by default.
+    key_column : str
+        The utf8 column that becomes the key; ``""`` for none.
+    lossy : bool
+        Convert values that have no exact mapping, instead of failing.
+    skip_errors, dry_run, progress
+        As for `pack`.
+    **options
+        Those of `WriterOptions`; ``compression``, ``hashes``, ``encodings`` of MDS; ``index`` of WebDataset.
+    """
+    options |= {"to": to, "columns": list(columns) if columns else None, "key_column": key_column, "lossy": lossy}
+    options |= {"skip_errors": skip_errors, "dry_run": dry_run}
+    with _progress(progress, "convert", "samples") as show:
+        return _note(reports.packed(_core.convert(os.fspath(input), os.fspath(output), parsed(options), show)))
+
+
+def validate(
+    path: str | os.PathLike[str], *, deep: bool = False, threads: int = 1, progress: Progress = None, **options: Any
+) -> reports.Validated:
+    """Check every byte and every rule of a dataset or a shard.
+
+    Parameters
+    ----------
+    path : path
+        The dataset.
+    deep : bool
+        Also decode every value.
+    threads : int
+        Threads that check.
+    progress : bool or callable
+        As for `pack`, with bytes.
+    **options
+        ``mode``, ``max_problems``, ``max_decompression``, ``max_image_memory``.
+
+    Returns
+    -------
+    Validated
+        True when there is no problem. Damage is in the report, not an exception.
+    """
+    options |= {"deep": deep, "threads": threads}
+    with _progress(progress, "validate", "B") as show:
+        return reports.validated(_core.validate(os.fspath(path), parsed(options), show))
+
+
+def unpack(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    threads: int = 1,
+    skip_errors: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Unpacked:
+    """Write the files that a dataset was packed from.
+
+    Parameters
+    ----------
+    path, output : path
+        The dataset, and a directory that is empty or missing.
+    threads : int
+        Threads that write.
+    skip_errors : bool
+        Report and skip samples that cannot be read.
+    progress : bool or callable
+        As for `pack`.
+    **options
+        ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``.
+    """
+    options |= {"threads": threads, "skip_errors": skip_errors}
+    with _progress(progress, "unpack", "samples") as show:
+        return reports.unpacked(_core.unpack(os.fspath(path), os.fspath(output), parsed(options), show))
+
+
+def repair(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    keep_samples: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Repaired:
+    """Write what is undamaged of a dataset, or of a shard.
+
+    Parameters
+    ----------
+    path, output : path
+        The dataset and the directory of the new one; or two shards.
+    keep_samples : bool
+        Keep the undamaged samples of damaged blocks, too.
+    progress : bool or callable
+        As for `pack`, with bytes.
+    **options
+        ``schema_from``, ``max_keys``, ``max_decompression``, ``sync``.
+    """
+    options |= {"keep_samples": keep_samples}
+    with _progress(progress, "repair", "B") as show:
+        return reports.repaired(_core.repair(os.fspath(path), os.fspath(output), parsed(options), show))
+
+
+def index(path: str | os.PathLike[str], *, compact: bool = False) -> reports.Published:
+    """Rebuild the index, the key table and the manifest of a dataset from its shards.
+
+    Parameters
+    ----------
+    path : path
+        The dataset's directory.
+    compact : bool
+        Only make its segments one, which reads no shards.
+    """
+    return reports.published((_core.compact if compact else _core.index)(os.fspath(path)))
+
+
+def merge(parts: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> reports.Published:
+    """Make one dataset of the samples of several, in this order, by linking their shards.
+
+    Parameters
+    ----------
+    parts : sequence of paths
+        The datasets.
+    output : path
+        The directory of the new one.
+    """
+    return reports.published(_core.merge(_paths(parts), os.fspath(output)))

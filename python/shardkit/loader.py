@@ -1,0 +1,246 @@
+"""The loader: shuffled batches from datasets, in an order that does not depend on threads, ranks or restarts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from shardkit import _core, _process
+from shardkit._options import parsed
+from shardkit.batch import Batch
+from shardkit.columns import Geometry, Image, LoaderDataset, Spec, column_options
+from shardkit.dataset import open as open_dataset
+from shardkit.loader_report import LoaderReport
+
+Datasets = str | os.PathLike[str] | LoaderDataset | Sequence[str | os.PathLike[str] | LoaderDataset]
+STATE_VERSION = 1
+
+
+def dataset_list(datasets: Datasets) -> list[dict[str, Any]]:
+    """Return the datasets as the library takes them."""
+    if isinstance(datasets, (str, os.PathLike, LoaderDataset)):
+        datasets = [datasets]
+    return [asdict(each) if isinstance(each, LoaderDataset) else {"path": os.fspath(each)} for each in datasets]
+
+
+def ranks(rank: int | str, world_size: int | str) -> tuple[int, int]:
+    """Return rank and world size; "auto" asks torch.distributed, if that is in use, else RANK and WORLD_SIZE."""
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    in_use = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    if rank == "auto":
+        rank = distributed.get_rank() if in_use and distributed else os.environ.get("RANK", "0")
+    if world_size == "auto":
+        world_size = distributed.get_world_size() if in_use and distributed else os.environ.get("WORLD_SIZE", "1")
+    return int(rank), int(world_size)
+
+
+class Loader:
+    """Batches of datasets, epoch after epoch. One ``for`` is one epoch.
+
+    Parameters
+    ----------
+    datasets : path, `LoaderDataset`, or a sequence of these
+        What is loaded; several are mixed.
+    batch_size : int
+        Samples of a step over all ranks.
+    columns : mapping or sequence of str
+        The columns, all but the key by default. A mapping says how each is decoded: `Image`, `DenseMasks`,
+        `PackedMasks`, `Tokens`, `Views`, `Stored` (None), or a function of the stored bytes (None where absent), which
+        runs in Python where the batch is used.
+    seed : int
+        What the order and the random crops are made from.
+    rank, world_size : int or "auto"
+        This rank, of how many. The order is the same for every world size.
+    geometry : Geometry
+        Of images and masks; by default that of the `Image` among the columns.
+    batch_function : callable
+        Called with each batch where it is used; what it returns takes the batch's place.
+    keys : bool
+        Whether batches have the keys of their samples.
+    bad_samples : str
+        ``"fail"``, or ``"skip"`` to leave out what cannot be read.
+    memory_bytes : int or str
+        The most memory of blocks and batches, such as ``"768MiB"``.
+    decode_threads, read_threads : int
+        0: found by trying.
+    **options
+        ``order`` ("shuffled", "sequential", "window"), ``remainder`` ("keep", "drop", "pad"), ``shuffle_buffer_bytes``,
+        ``lanes``, ``expected_world_size``, ``epoch_samples``; ``mode``, ``verify_checksums``, ``verify_listed_hashes``,
+        ``max_decompression`` as for `open`; ``trace``.
+
+    Raises
+    ------
+    ValueError
+        For options that contradict each other or the data, and a state of another plan.
+    DataLossError
+        For damage, while iterating, naming the sample.
+
+    Notes
+    -----
+    Threads of this process read and decode ahead, and do not hold the GIL. After a fork a loader works in the parent
+    only.
+    """
+
+    _batch_class = Batch
+
+    def __init__(
+        self,
+        datasets: Datasets,
+        batch_size: int = 1,
+        *,
+        columns: Mapping[str, Spec] | Sequence[str] | None = None,
+        seed: int = 0,
+        rank: int | str = "auto",
+        world_size: int | str = "auto",
+        geometry: Geometry | None = None,
+        batch_function: Callable[[Batch], Any] | None = None,
+        keys: bool = True,
+        bad_samples: str = "fail",
+        memory_bytes: int | str = 768 << 20,
+        decode_threads: int = 0,
+        read_threads: int = 0,
+        **options: Any,
+    ) -> None:
+        self._datasets = dataset_list(datasets)
+        if columns is None:
+            schema = open_dataset(self._datasets[0]["path"]).schema
+            columns = [column.name for column in schema if not column.is_key]
+        specs: dict[str, Spec] = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+        self._names = list(specs)
+        known = [spec for spec in specs.values() if isinstance(spec, Image)]
+        self._functions = {
+            name: spec
+            for name, spec in specs.items()
+            if callable(spec) and column_options(name, spec)["decode"] == "views"
+        }
+        if geometry is None:
+            geometries = {spec.geometry() for spec in known}
+            if len(geometries) > 1:
+                raise ValueError("the images of a sample share one geometry: give it as `geometry`")
+            geometry = geometries.pop() if geometries else Geometry()
+        self.rank, self.world_size = ranks(rank, world_size)
+        self.batch_size = batch_size
+        self.batch_function = batch_function
+        self._options = parsed(
+            options
+            | {
+                "batch_size": batch_size,
+                "seed": seed,
+                "rank": self.rank,
+                "world_size": self.world_size,
+                "geometry": asdict(geometry),
+                "columns": [column_options(name, spec) for name, spec in specs.items()],
+                "keys": keys,
+                "bad_samples": bad_samples,
+                "memory_bytes": memory_bytes,
+                "decode_threads": decode_threads,
+                "read_threads": read_threads,
+                "epochs": 0,
+            }
+        )
+        self._start("")
+
+    def _start(self, cursor: str) -> None:
+        self._loader = _core.Loader(self._datasets, {**self._options, "cursor": cursor})
+        _process.belongs_here(self._loader)
+        self._generation = _process.generation
+        # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
+        self._goes_on = True
+
+    @property
+    def _library(self) -> _core.Loader:
+        if self._generation != _process.generation:
+            raise RuntimeError("this loader was made before the process was forked: make one in the child")
+        return self._loader
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next batch belongs to."""
+        return self._library.epoch
+
+    @property
+    def steps_left(self) -> int:
+        """Steps left in `epoch`."""
+        return self._library.steps_left
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Samples of an epoch, over all ranks."""
+        return self._library.samples
+
+    def __len__(self) -> int:
+        """Return the steps of a whole epoch."""
+        return self._library.steps
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the batches of one epoch: what is left of it after `load_state_dict`, else all of it.
+
+        After a ``break`` the epoch begins anew.
+        """
+        if not self._goes_on:
+            self._start(self._library.cursor_at(self._library.epoch))
+        return self._rest_of_epoch()
+
+    def _rest_of_epoch(self) -> Iterator[Any]:
+        self._goes_on = False
+        loader = self._library
+        for _ in range(loader.steps_left):
+            if loader is not self._library:
+                raise RuntimeError("the loader was started anew while this epoch was iterated")
+            batch = loader.next()
+            _process.belongs_here(batch)
+            if loader.steps_left == loader.steps and loader.position == 0:
+                self._goes_on = True  # the epoch is complete
+            yield self._deliver(batch)
+
+    def _deliver(self, batch: _core.Batch) -> Any:
+        made = self._batch_class(batch, self._names, self._functions)
+        return made if self.batch_function is None else self.batch_function(made)
+
+    def epochs(self, count: int) -> Iterator[Iterator[Any]]:
+        """Yield the epochs that remain of `count`, the first from where the loader stands."""
+        while self.epoch < count:
+            epoch = self.epoch
+            yield self._rest_of_epoch()
+            if self.epoch == epoch:
+                raise RuntimeError("an epoch of epochs() was left before its end: use one loop for each epoch")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin this epoch at the next `iter`; nothing happens when that would go on inside it."""
+        if self.epoch != epoch or not self._goes_on:
+            self._start(self._library.cursor_at(epoch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where a run goes on after the batches that it has got; under 1 KB, for any world size."""
+        return {"version": STATE_VERSION, "cursor": self._library.cursor}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the state was taken: the next `iter` yields the rest of its epoch.
+
+        Raises
+        ------
+        ValueError
+            When the state is of other datasets, seed, order, buffer or lanes.
+        """
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(f"the state is of version {state.get('version')}; this is {STATE_VERSION}")
+        self._start(state["cursor"])
+
+    def report(self) -> LoaderReport:
+        """Return what the loader has done, and what limits its speed; ``print`` it."""
+        return LoaderReport.of(self._library.report())
+
+    def trace(self) -> str:
+        """Return the events so far in Chrome's trace format; empty without ``trace=True``."""
+        return self._library.trace()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a loader cannot be pickled: make it in the process that uses it, with its state_dict")
+
+    def __repr__(self) -> str:
+        paths = ", ".join(each["path"] for each in self._datasets)
+        ranks = f"rank {self.rank} of {self.world_size}"
+        return f"<shardkit.Loader of {paths}: {len(self)} steps of {self.batch_size}, {ranks}>"

@@ -1,0 +1,64 @@
+"""What a loader has done, and what limits its speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Seconds over all threads of a stage."""
+
+    busy: float
+    starved: float  # waiting for input
+    blocked: float  # waiting for room
+    threads: int
+
+
+@dataclass(frozen=True)
+class LoaderReport:
+    """Times in seconds, memory in bytes; counted since the first batch was asked for."""
+
+    read: Stage
+    decode: Stage
+    file_seconds: float
+    seconds: float
+    consumer_wait_seconds: float
+    first_batch_seconds: float
+    step_seconds: float
+    wait_share: float
+    batches: int
+    samples: int
+    bytes: int
+    bytes_read: int
+    bytes_from_cache: int
+    blocks_read: int
+    blocks_read_again: int
+    requests: int
+    bytes_requested: int
+    round_trips: int
+    skipped: int
+    block_memory: int
+    batch_memory: int
+    peak_block_memory: int
+    peak_batch_memory: int
+    threads_note: str
+    stage: str  # what bounds it: "consumer", "decode", "read", "memory", "overhead", "none"
+    reason: str
+    advice: str
+
+    @classmethod
+    def of(cls, numbers: dict[str, Any]) -> LoaderReport:
+        """Make it of the library's numbers."""
+        return cls(**{**numbers, "read": Stage(**numbers["read"]), "decode": Stage(**numbers["decode"])})
+
+    def __str__(self) -> str:
+        rate = self.samples / self.seconds if self.seconds > 0 else 0.0
+        lines = [
+            f"{self.samples} samples in {self.batches} batches, {rate:,.1f} samples/s; "
+            f"waits {100 * self.wait_share:.2f} % of step time",
+            f"bounded by: {self.stage} ({self.reason})",
+            f"to change:  {self.advice}",
+        ]
+        return "\n".join(lines)

@@ -1,0 +1,133 @@
+"""Binary masks of one sample, as run lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from shardkit import _core
+
+
+class Masks:
+    """Masks of a sample, kept as runs; the value of a column of type ``rle``.
+
+    Parameters
+    ----------
+    runs : shardkit._core.RleList
+        Made by `from_dense`, `from_coco` or by reading a dataset.
+    """
+
+    __slots__ = ("_runs",)
+
+    def __init__(self, runs: _core.RleList) -> None:
+        self._runs = runs
+
+    @classmethod
+    def from_dense(cls, pixels: npt.ArrayLike) -> Masks:
+        """Make masks of pixels.
+
+        Parameters
+        ----------
+        pixels : array_like
+            [masks, height, width], or [height, width] for one mask; what is not 0 is foreground.
+        """
+        array = np.asarray(pixels)
+        if array.ndim == 2:
+            array = array[None]
+        if array.ndim != 3:
+            raise ValueError(f"masks have the shape [masks, height, width], not {array.shape}")
+        return cls(_core.RleList.from_dense(np.ascontiguousarray(array != 0).view(np.uint8)))
+
+    @classmethod
+    def from_coco(cls, masks: Sequence[dict[str, Any]]) -> Masks:
+        """Make masks of COCO's dicts: ``{"size": [height, width], "counts": text or list of runs}``."""
+        runs = _core.RleList()
+        for mask in masks:
+            height, width = mask["size"]
+            counts = mask["counts"]
+            if isinstance(counts, str):
+                counts = counts.encode()
+            if isinstance(counts, bytes):
+                runs.append_coco(height, width, counts)
+            else:
+                runs.append_runs(height, width, list(counts))
+        return cls(runs)
+
+    @classmethod
+    def from_stored(cls, value: bytes) -> Masks:
+        """Make masks of the bytes that a dataset stores. Raises `DataLossError` when they are malformed."""
+        return cls(_core.RleList.from_stored(value))
+
+    @classmethod
+    def of(cls, value: Any) -> Masks:
+        """Make masks of `Masks`, pixels, or COCO's dicts."""
+        if isinstance(value, Masks):
+            return value
+        if isinstance(value, dict):
+            return cls.from_coco([value])
+        if isinstance(value, (list, tuple)) and all(isinstance(mask, dict) for mask in value):
+            return cls.from_coco(value)
+        return cls.from_dense(value)
+
+    def to_stored(self) -> bytes:
+        """Return the bytes that a dataset stores; equal masks give equal bytes."""
+        return self._runs.to_stored()
+
+    def dense(self) -> npt.NDArray[np.uint8]:
+        """Return [masks, height, width], 0 or 1. ValueError when the masks differ in size."""
+        return self._runs.dense()
+
+    def packed(self) -> npt.NDArray[np.uint8]:
+        """Return [masks, height, (width + 7) // 8]: one bit per pixel, the lowest first.
+
+        ``numpy.unpackbits(..., axis=-1, count=width, bitorder="little")`` gives `dense`.
+        """
+        return self._runs.packed()
+
+    def coco(self) -> list[dict[str, Any]]:
+        """Return COCO's dicts, with the very characters that pycocotools writes as ``counts``."""
+        sizes = self._runs.sizes().tolist()
+        return [{"size": size, "counts": self._runs.coco_text(i)} for i, size in enumerate(sizes)]
+
+    def area(self) -> npt.NDArray[np.int64]:
+        """Return the foreground pixels of each mask."""
+        return self._runs.areas()
+
+    def boxes(self) -> npt.NDArray[np.uint32]:
+        """Return [masks, 4]: x, y, width, height of the tight boxes in pixels; zeros for an empty mask."""
+        return self._runs.boxes()
+
+    @property
+    def sizes(self) -> npt.NDArray[np.uint32]:
+        """[masks, 2]: height and width in pixels."""
+        return self._runs.sizes()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Masks: ...
+    @overload
+    def __getitem__(self, index: slice) -> Masks: ...
+    def __getitem__(self, index: int | slice) -> Masks:
+        """Return a part of the masks, also for a single index."""
+        if isinstance(index, slice):
+            return Masks(self._runs.select(range(len(self))[index]))
+        return Masks(self._runs.select([range(len(self))[index]]))
+
+    def __iter__(self) -> Iterator[Masks]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Masks) and self._runs == other._runs
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Masks.from_stored, (self.to_stored(),))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} masks>"

@@ -1,0 +1,160 @@
+"""What the verbs return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A sample that could not be loaded: its position in the input, its key or file, and why."""
+
+    position: int
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A dataset that was written."""
+
+    shards: int
+    samples: int
+    blocks: int
+    bytes: int
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Packed(Published):
+    """A dataset that was packed or converted; `packed` samples by this call, the others by the one it resumed."""
+
+    packed: int = 0
+    input_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, and in which file."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What `validate` found; true when there is no problem."""
+
+    shards: int
+    blocks: int
+    samples: int
+    bytes: int
+    undecoded_images: int
+    repeated_keys: int
+    problem_count: int
+    problems: list[Problem]
+    warnings: list[Problem]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem."""
+        return self.problem_count == 0
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """The files that were written."""
+
+    samples: int
+    files: int
+    bytes: int
+    skipped: list[Skipped]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Consecutive samples that were lost; ordinals are those of the damaged shard."""
+
+    first_sample: int
+    sample_count: int
+    reason: str
+    columns: list[str]
+    keys: list[str]
+
+
+@dataclass(frozen=True)
+class RepairedShard:
+    """What became of a shard."""
+
+    path: str
+    output: str
+    written: bool
+    samples_recovered: int
+    samples_lost: int
+    end_known: bool
+    losses: list[Loss]
+    problems: list[str]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What `repair` recovered."""
+
+    written: bool
+    shards: list[RepairedShard]
+    notes: list[str]
+
+    @property
+    def samples_recovered(self) -> int:
+        """Samples in the output."""
+        return sum(shard.samples_recovered for shard in self.shards)
+
+    @property
+    def samples_lost(self) -> int:
+        """Samples that are not in the output, as far as known."""
+        return sum(shard.samples_lost for shard in self.shards)
+
+    @property
+    def lossless(self) -> bool:
+        """Whether certainly no sample was lost."""
+        return all(shard.samples_lost == 0 and shard.end_known for shard in self.shards)
+
+
+def _skipped(result: dict[str, Any]) -> dict[str, Any]:
+    return {**result, "skipped": [Skipped(*sample) for sample in result.get("skipped", [])]}
+
+
+def published(result: dict[str, Any]) -> Published:
+    """Make the report of a dataset that was written."""
+    return Published(**_skipped(result))
+
+
+def packed(result: dict[str, Any]) -> Packed:
+    """Make the report of `pack` and `convert`."""
+    return Packed(**_skipped(result))
+
+
+def unpacked(result: dict[str, Any]) -> Unpacked:
+    """Make the report of `unpack`."""
+    return Unpacked(**_skipped(result))
+
+
+def validated(result: dict[str, Any]) -> Validated:
+    """Make the report of `validate`."""
+    found = {name: [Problem(*problem) for problem in result[name]] for name in ("problems", "warnings")}
+    return Validated(**{**result, **found})
+
+
+def repaired(result: dict[str, Any]) -> Repaired:
+    """Make the report of `repair`."""
+    shards = []
+    for path, output, written, recovered, lost, end_known, losses, problems, notes in result["shards"]:
+        losses = [Loss(*loss) for loss in losses]
+        shards.append(RepairedShard(path, output, written, recovered, lost, end_known, losses, problems, notes))
+    return Repaired(result["written"], shards, result["notes"])

@@ -1,0 +1,93 @@
+"""The columns of a dataset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from shardkit._core import Column
+
+__all__ = ["Column", "Schema", "column"]
+
+_ARRAY = re.compile(r"(\w+)\[([\d, ]*)\]")
+
+
+class Schema(Sequence[Column]):
+    """The columns of a dataset, in order; also found by name."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = list(columns)
+        self._by_name = {column.name: column for column in self._columns}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return [column.name for column in self._columns]
+
+    @property
+    def key(self) -> str | None:
+        """The name of the column of the keys, if there is one."""
+        return next((column.name for column in self._columns if column.is_key), None)
+
+    def __getitem__(self, index: int | str) -> Column:  # type: ignore[override]
+        """Return the column at a position or of a name."""
+        return self._by_name[index] if isinstance(index, str) else self._columns[index]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Schema({', '.join(f'{column.name}: {describe(column)}' for column in self._columns)})"
+
+
+def describe(column: Column) -> str:
+    """Return the type as `column` takes it: "jpeg", "i64?", "f32[3, 4]"."""
+    text = column.type
+    if column.type == "ndarray":
+        text = f"{column.dtype}[{', '.join(map(str, column.shape)) if column.shape is not None else ''}]"
+    return text + ("?" if column.nullable else "")
+
+
+def column(name: str, kind: str, *, codec: str = "none", metadata: Mapping[str, str] | None = None) -> Column:
+    """Make a column from a short description of its type.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    kind : str
+        A type of the format (``"jpeg"``, ``"utf8"``, ``"i64"``, ``"rle"``, ``"bytes"`` …); ``"f32[512]"`` or
+        ``"u8[3, 4]"`` for arrays of one shape, ``"f32[]"`` for arrays that have their own. ``"?"`` at the end: samples
+        may lack the value.
+    codec : str
+        ``"none"`` or ``"zstd"``.
+    metadata : mapping of str to str
+        What the values mean: ``media_type``, ``class_names``, ``unit``, ``description``.
+
+    Raises
+    ------
+    ValueError
+        For a type or codec that does not exist.
+    """
+    nullable = kind.endswith("?")
+    kind = kind.rstrip("?")
+    metadata = dict(metadata or {})
+    array = _ARRAY.fullmatch(kind)
+    if array is None:
+        return Column(name, kind, nullable=nullable, codec=codec, metadata=metadata)
+    sizes = [int(size) for size in array[2].split(",") if size.strip()]
+    return Column(
+        name,
+        "ndarray",
+        nullable=nullable,
+        dtype=array[1],
+        shape=sizes if array[2].strip() else None,
+        codec=codec,
+        metadata=metadata,
+    )

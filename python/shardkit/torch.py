@@ -1,0 +1,264 @@
+"""Loaders and datasets for PyTorch: tensors over the batches' memory, and what its samplers and checkpoints expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.utils.data
+
+from shardkit import batch as _batch
+from shardkit import loader as _loader
+from shardkit.columns import Spec
+from shardkit.dataset import open as open_dataset
+
+_SIGNED = {np.dtype(f"u{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
+
+
+def to_tensor(array: npt.NDArray[Any], dtype: str | None = None) -> torch.Tensor:
+    """Return a tensor over the array's memory.
+
+    bf16 becomes torch.bfloat16; unsigned integers that this torch does not have become signed ones of the same bits.
+    """
+    if not array.flags.writeable:
+        array = array.copy()
+    if dtype == "bf16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if array.dtype in _SIGNED and not hasattr(torch, f"uint{8 * array.dtype.itemsize}"):
+        array = array.view(_SIGNED[array.dtype])
+    return torch.from_numpy(array)
+
+
+class Batch(_batch.Batch):
+    """A batch whose arrays are tensors. Columns of different sizes stay `shardkit.Ragged` and `shardkit.BatchMasks`."""
+
+    device: torch.device | None = None
+    pin_memory = False
+
+    def _column(self, position: int, name: str) -> Any:
+        value = super()._column(position, name)
+        if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSM":
+            return value
+        dtype = None if name in self._functions else self._batch.column(position)[1]
+        tensor = to_tensor(value, dtype)
+        if self.pin_memory:
+            tensor = tensor.pin_memory()
+        return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
+
+
+class _Sampler:
+    """What trainers call to say which epoch begins."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+
+class Loader(_loader.Loader):
+    """`shardkit.Loader` whose batches are tensors.
+
+    Parameters
+    ----------
+    *args, **options
+        As for `shardkit.Loader`.
+    pin_memory : bool
+        Copy the tensors to page-locked memory.
+    device : str or torch.device
+        Copy the tensors to this device when they are asked for, on the current stream.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        pin_memory: bool = False,
+        device: str | torch.device | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self.pin_memory = pin_memory
+        self.device = None if device is None else torch.device(device)
+        self.sampler = _Sampler(self)
+
+        class DeviceBatch(Batch):
+            """A batch for this loader's device."""
+
+        DeviceBatch.device = self.device
+        DeviceBatch.pin_memory = pin_memory
+        self._batch_class = DeviceBatch
+
+
+class Dataset(torch.utils.data.Dataset[Any]):
+    """The samples of a dataset by ordinal, for torch's DataLoader.
+
+    Parameters
+    ----------
+    path : str
+        As for `shardkit.open`.
+    columns : sequence of str
+        Columns to read.
+    transform : callable
+        Called with each sample, a dict; what it returns takes the sample's place.
+    **options
+        As for `shardkit.open`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        columns: Sequence[str] | None = None,
+        *,
+        transform: Callable[[dict[str, Any]], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.samples = open_dataset(path, columns, **options)
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        sample = self.samples[index]
+        return sample if self.transform is None else self.transform(sample)
+
+    def __getitems__(self, indexes: Sequence[int]) -> list[Any]:
+        """Return several samples, as DataLoader asks for a batch."""
+        return [self[i] for i in indexes]
+
+
+class IterableDataset(torch.utils.data.IterableDataset[Any]):
+    """Samples one by one, split over ranks and DataLoader's workers; for transforms that have to run in workers.
+
+    Each rank and worker gets its part of the one order of the epoch. The state is that of one worker;
+    StatefulDataLoader keeps those of all.
+
+    Parameters
+    ----------
+    datasets
+        As for `shardkit.Loader`.
+    chunk : int
+        Samples that a worker takes at once.
+    transform : callable
+        Called with each sample, a dict from column to value; what it returns takes the sample's place.
+    columns, rank, world_size, **options
+        As for `shardkit.Loader`.
+    """
+
+    def __init__(
+        self,
+        datasets: _loader.Datasets,
+        *,
+        chunk: int = 64,
+        transform: Callable[[dict[str, Any]], Any] | None = None,
+        columns: Mapping[str, Spec] | Sequence[str] | None = None,
+        rank: int | str = "auto",
+        world_size: int | str = "auto",
+        **options: Any,
+    ) -> None:
+        self._arguments = {"columns": columns, **options}
+        self._datasets = datasets
+        self._chunk = chunk
+        self._transform = transform
+        # Asked here: workers do not know the process group.
+        self._rank, self._world_size = _loader.ranks(rank, world_size)
+        self._epoch = 0
+        self._state: dict[str, Any] | None = None
+        self._loader: _loader.Loader | None = None
+        self._before: dict[str, Any] = {}
+        self._taken = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin this epoch at the next `iter`."""
+        self._epoch = epoch
+        self._state = None
+
+    def _open(self) -> _loader.Loader:
+        if self._loader is None:
+            worker = torch.utils.data.get_worker_info()
+            number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
+            parts = self._world_size * workers
+            self._loader = _loader.Loader(
+                self._datasets,
+                self._chunk * parts,
+                rank=self._rank * workers + number,
+                world_size=parts,
+                **self._arguments,
+            )
+        return self._loader
+
+    def __iter__(self) -> Iterator[Any]:
+        loader = self._open()
+        skip = 0
+        if self._state is not None:
+            loader.load_state_dict(self._state["loader"])
+            skip = self._state["taken"]
+            self._state = None
+        else:
+            loader.set_epoch(self._epoch)
+        self._epoch = loader.epoch
+        self._before, self._taken = loader.state_dict(), 0
+        batches = iter(loader)
+        while True:
+            self._before, self._taken = loader.state_dict(), skip
+            batch = next(batches, None)
+            if batch is None:
+                break
+            values = [(name, _rows(batch[name])) for name in batch.columns]
+            for i in range(skip, len(batch)):
+                self._taken = i + 1
+                sample = {name: column[i] for name, column in values}
+                sample["key"] = batch.keys[i]
+                yield sample if self._transform is None else self._transform(sample)
+            skip = 0
+        self._epoch += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where this worker stands."""
+        if self._loader is None:
+            return {"version": _loader.STATE_VERSION, "state": self._state, "epoch": self._epoch}
+        state = {"loader": self._before, "taken": self._taken}
+        return {"version": _loader.STATE_VERSION, "state": state, "epoch": self._epoch}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a worker of the same number stood, at the next `iter`."""
+        if state.get("version") != _loader.STATE_VERSION:
+            raise ValueError(f"the state is of version {state.get('version')}; this is {_loader.STATE_VERSION}")
+        self._state, self._epoch = state["state"], state["epoch"]
+
+
+def _rows(column: Any) -> Any:
+    return column.to_list() if isinstance(column, _batch.Ragged) else column
+
+
+def Node(loader: _loader.Loader) -> Any:  # noqa: N802 (a class to those who use it)
+    """Return a torchdata node that yields the batches of a loader, one epoch for each reset.
+
+    Parameters
+    ----------
+    loader : Loader
+        Its state is the node's.
+    """
+    from torchdata.nodes import BaseNode
+
+    class LoaderNode(BaseNode):
+        def __init__(self) -> None:
+            super().__init__()
+            self._batches: Iterator[Any] = iter(())
+
+        def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+            super().reset(initial_state)
+            if initial_state is not None:
+                loader.load_state_dict(initial_state)
+            self._batches = iter(loader)
+
+        def next(self) -> Any:
+            return next(self._batches)
+
+        def get_state(self) -> dict[str, Any]:
+            return loader.state_dict()
+
+    return LoaderNode()

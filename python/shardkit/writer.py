@@ -1,0 +1,109 @@
+"""Writing datasets sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from shardkit import _core, _values
+from shardkit._options import WriterOptions, parsed
+from shardkit.reports import Published, published
+from shardkit.schema import Column, Schema, column
+
+
+class Writer:
+    """Writes samples to a new dataset, which appears when the ``with`` statement ends without an exception.
+
+    Parameters
+    ----------
+    path : str
+        The directory of the dataset; must not hold one.
+    columns : mapping
+        From name to type, as `column` takes it (``"jpeg"``, ``"i64"``, ``"f32[512]"``, ``"rle?"``), or to a `Column`.
+    key : str
+        Name of the column of the keys, which is added.
+    **options
+        The options of `WriterOptions`, among them ``shard_size`` (bytes, or text such as ``"256MiB"``), ``threads``,
+        ``metadata``, ``append``.
+
+    Examples
+    --------
+    >>> import tempfile, shardkit as sk
+    >>> path = tempfile.mkdtemp() + "/dataset"
+    >>> with sk.Writer(path, columns={"label": "i64", "text": "utf8"}) as writer:
+    ...     writer.write("a", label=3, text="three")
+    >>> sk.open(path)["a"]["text"]
+    'three'
+    """
+
+    def __init__(self, path: str, columns: Mapping[str, str | Column], *, key: str = "key", **options: Any) -> None:
+        made = [Column(key, "utf8", is_key=True)]
+        made += [column(name, kind) if isinstance(kind, str) else kind for name, kind in columns.items()]
+        self._key = key
+        self._writer: _core.Writer | None = _core.Writer(str(path), made, parsed(options))
+        self._columns = self._writer.columns
+        self._names = {column.name for column in self._columns}
+        self.result: Published | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, the key among them."""
+        return Schema(self._columns)
+
+    def write(self, key: str | Mapping[str, Any], /, **values: Any) -> None:
+        """Write one sample.
+
+        Parameters
+        ----------
+        key : str or mapping
+            The sample's key, or a mapping with the key and all values.
+        **values
+            The values by column; a column without one is absent.
+
+        Raises
+        ------
+        ValueError
+            For a value that is not of its column's type, dtype or shape, and for a column that does not exist. The
+            sample is then not written, and others can be.
+        """
+        if self._writer is None:
+            raise ValueError("the writer is closed")
+        if not isinstance(key, str):
+            values = {**key, **values}
+            key = values.pop(self._key)
+        if unknown := values.keys() - self._names:
+            raise ValueError(f"sample {key!r}: there is no column {sorted(unknown)[0]!r}")
+        row: list[bytes | None] = []
+        for each in self._columns:
+            try:
+                row.append(_values.encode(each, key if each.is_key else values.get(each.name)))
+            except (ValueError, TypeError, OverflowError) as error:
+                raise ValueError(f"sample {key!r}, column {each.name}: {error}") from None
+        self._writer.append(row)
+
+    def close(self) -> None:
+        """Publish the dataset."""
+        if self._writer is not None:
+            self.result = published(self._writer.finish())
+            self._writer = None
+
+    def abort(self) -> None:
+        """Remove all that was written."""
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+__all__ = ["Writer", "WriterOptions"]

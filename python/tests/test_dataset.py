@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import COLUMNS, value
+
+import shardkit as sk
+
+
+def check(sample: dict[str, object], i: int) -> None:
+    expected = value(i)
+    assert sample["key"] == f"key {i}"
+    assert sample["label"] == i
+    assert isinstance(sample["label"], np.int64)
+    assert sample["text"] == expected["text"]
+    for name in ("vector", "array"):
+        assert isinstance(sample[name], np.ndarray)
+        np.testing.assert_array_equal(sample[name], expected[name])
+        assert sample[name].dtype == expected[name].dtype  # type: ignore[attr-defined]
+        assert sample[name].flags.writeable  # type: ignore[attr-defined]
+    assert isinstance(sample["masks"], sk.Masks)
+    if i % 4:
+        np.testing.assert_array_equal(sample["masks"].dense(), expected["masks"])
+    else:
+        assert len(sample["masks"]) == 0
+    assert sample["blob"] == expected["blob"]
+
+
+def test_by_ordinal(dataset: str) -> None:
+    samples = sk.open(dataset)
+    assert len(samples) == 200
+    for i in (0, 1, 69, 70, 199, 5):
+        check(samples[i], i)
+    check(samples[-1], 199)
+    check(samples[np.int64(7)], 7)
+    for sample, i in zip(samples[10:20:3], range(10, 20, 3), strict=True):
+        check(sample, i)
+    for sample, i in zip(samples[[150, 3, -200]], [150, 3, 0], strict=True):
+        check(sample, i)
+    for i in (200, -201, 10**12):
+        with pytest.raises(IndexError, match="200"):
+            samples[i]
+
+
+def test_by_key(dataset: str) -> None:
+    samples = sk.open(dataset)
+    check(samples["key 123"], 123)
+    assert samples.find("key 5") == 5
+    assert samples.find("nothing") is None
+    assert "key 0" in samples
+    assert "nothing" not in samples
+    with pytest.raises(KeyError, match="nothing"):
+        samples["nothing"]
+    assert list(samples.keys()) == [f"key {i}" for i in range(200)]
+
+
+def test_iteration(dataset: str) -> None:
+    for i, sample in enumerate(sk.open(dataset)):
+        check(sample, i)
+    assert i == 199
+
+
+def test_columns_and_schema(dataset: str) -> None:
+    samples = sk.open(dataset, columns=["text", "label"])
+    assert list(samples[3]) == ["text", "label"]
+    assert samples.schema.names == ["text", "label"]
+    assert samples.all_columns.names == ["key", *COLUMNS]
+    assert samples.all_columns["vector"].dtype == "f32"
+    assert samples.all_columns["vector"].shape == [4]
+    assert samples.all_columns["blob"].nullable
+    assert samples.all_columns.key == "key"
+    assert samples.metadata["made"] == "here"
+    assert samples.container == "shard"
+    assert samples.shard_count == 3
+    with pytest.raises(IndexError, match="missing"):
+        sk.open(dataset, columns=["missing"])
+
+
+def test_scan_gives_the_same(dataset: str) -> None:
+    samples = sk.open(dataset)
+    for threads in (0, 1, 3):
+        seen = 0
+        for block in samples.scan(threads=threads):
+            assert block.first_sample == seen
+            np.testing.assert_array_equal(block["label"], np.arange(seen, seen + len(block)))
+            for i in range(len(block)):
+                expected = value(seen + i)
+                np.testing.assert_array_equal(block["vector"][i], expected["vector"])
+                np.testing.assert_array_equal(block["array"][i], expected["array"])
+                assert block["blob"][i] == expected["blob"]
+                assert block.present("blob")[i] == (expected["blob"] is not None)
+                assert block["blob"].sizes[i] == len(expected["blob"] or b"")  # type: ignore[arg-type, union-attr]
+            seen += len(block)
+        assert seen == 200
+
+
+def test_scan_of_a_part(dataset: str) -> None:
+    blocks = list(sk.open(dataset).scan(first_sample=100, end_sample=101))
+    assert len(blocks) == 1
+    assert blocks[0].first_sample <= 100 < blocks[0].first_sample + len(blocks[0])
+
+
+def test_arrays_lie_in_the_block_and_keep_it(dataset: str) -> None:
+    scan = sk.open(dataset, columns=["vector", "blob"]).scan()
+    block = next(scan)
+    vectors, view = block["vector"], block["blob"].view(1)
+    assert isinstance(vectors, np.ndarray)
+    assert view is not None
+    assert not vectors.flags.owndata
+    assert not vectors.flags.writeable
+    again = block["vector"]
+    assert isinstance(again, np.ndarray)
+    assert vectors.ctypes.data == again.ctypes.data
+    copies = vectors.copy(), view.copy()
+    del block, again
+    for _ in range(3):  # with the block held, others are read into other memory
+        next(scan)
+    scan.close()
+    gc.collect()
+    np.testing.assert_array_equal(vectors, copies[0])
+    np.testing.assert_array_equal(view, copies[1])
+
+
+def test_memory_goes_back_when_the_last_array_dies(dataset: str) -> None:
+    scan = sk.open(dataset, columns=["label"]).scan(blocks_ahead=1)
+    kept = [next(scan)["label"], next(scan)["label"]]
+    with pytest.raises(ValueError, match="block"):
+        next(scan)
+    scan = sk.open(dataset, columns=["label"]).scan(blocks_ahead=1)
+    for _ in range(4):
+        kept = [next(scan)["label"]]
+    assert len(kept) == 1
+
+
+def test_many_threads(dataset: str) -> None:
+    samples = sk.open(dataset)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for i, sample in zip(list(range(200)) * 3, pool.map(lambda i: samples[i], list(range(200)) * 3), strict=True):
+            check(sample, i)
+
+
+def test_errors_name_what_is_wrong(dataset: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        sk.open(os.fspath(tmp_path / "nowhere"))
+    shard = next(Path(dataset).glob("*.shard"))
+    damaged = tmp_path / shard.name
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 3] ^= 1
+    damaged.write_bytes(content)
+    samples = sk.open(os.fspath(damaged))
+    with pytest.raises(sk.DataLossError, match=shard.name):
+        list(samples)
+    assert issubclass(sk.DataLossError, OSError)
+
+
+def test_other_containers(dataset: str, tmp_path: Path) -> None:
+    for container in ("mds", "webdataset"):
+        path = tmp_path / container
+        sk.convert(dataset, path, to=container, columns=["key", "text", "blob"], lossy=container == "mds")
+        samples = sk.open(os.fspath(path))
+        assert samples.container == container
+        assert len(samples) == 200
+        assert samples[7]["blob"] == value(7)["blob"]
+
+
+def test_real_pairs(data: Path, tmp_path: Path) -> None:
+    report = sk.pack(data / "sa1b", tmp_path / "pairs")
+    assert report.samples > 0
+    samples = sk.open(os.fspath(tmp_path / "pairs"))
+    for sample in samples:
+        assert sample["image"] == (data / "sa1b" / f"{sample['key']}.jpg").read_bytes()
+        np.testing.assert_array_equal(sample["masks"].area(), sample["area"])
+        image = sk.decode_image(sample["image"], size=(120, 160))
+        assert image.shape == (120, 160, 3)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ["README.md", "docs/train-python.md"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of Python of a document, one after another, where `pairs` holds three pairs."""
+    pairs = tmp_path / "pairs-of-files"
+    subprocess.run(
+        [os.environ.get("SHARDCTL", "shardctl"), "synth", "sa1b", "-o", pairs, "--count", "3"],
+        check=True,
+        capture_output=True,
+    )
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"pairs": pairs}
+    for block in blocks:
+        exec(compile(block, name, "exec"), names)

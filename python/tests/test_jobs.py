@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import shardkit as sk
+
+
+def make_files(folder: Path, count: int, size: int = 100) -> Path:
+    folder.mkdir()
+    for i in range(count):
+        (folder / f"{i:06d}.bin").write_bytes(i.to_bytes(4, "little") * (size // 4))
+    return folder
+
+
+def test_pack_validate_unpack(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", 50)
+    calls: list[tuple[int, int]] = []
+    report = sk.pack(files, tmp_path / "out", threads=2, progress=lambda done, total: calls.append((done, total)))
+    assert (report.samples, report.packed, report.skipped) == (50, 50, [])
+    assert calls[-1][0] == 50
+    assert sk.validate(tmp_path / "out", deep=True)
+    unpacked = sk.unpack(tmp_path / "out", tmp_path / "back")
+    assert unpacked.files == 50
+    for file in files.iterdir():
+        assert (tmp_path / "back" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_options_reach_the_library(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", 30)
+    report = sk.pack(files, tmp_path / "out", shard_samples=7, types={"bin": "bytes"}, codecs={"bin": "zstd"})
+    assert report.shards == 5
+    assert sk.open(os.fspath(tmp_path / "out")).schema["bin"].codec == "zstd"
+    assert sk.pack(files, tmp_path / "nothing", dry_run=True).packed == 30
+    assert not (tmp_path / "nothing").exists()
+    with pytest.raises(TypeError, match="no option colour"):
+        sk.pack(files, tmp_path / "other", colour=1)
+    with pytest.raises(ValueError, match="group_by"):
+        sk.pack(files, tmp_path / "other", group_by="never")
+
+
+def test_skipped_samples_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = make_files(tmp_path / "files", 3)
+    (files / "000001.jpg").write_bytes(b"no image")
+    with pytest.raises(sk.DataLossError, match=r"000001\.jpg"):
+        sk.pack(files, tmp_path / "out")
+    with caplog.at_level(logging.WARNING, "shardkit"):
+        report = sk.pack(files, tmp_path / "out", skip_errors=True)
+    assert len(report.skipped) == 1
+    assert report.skipped[0].key.startswith("000001")
+    assert "000001" in caplog.text
+
+
+def test_index_merge_repair(tmp_path: Path, dataset: str) -> None:
+    sk.convert(dataset, tmp_path / "a", shard_samples=50)
+    sk.convert(dataset, tmp_path / "b", columns=["key", "label"], shard_samples=64)
+    (tmp_path / "a" / "dataset.idx").unlink()
+    assert sk.index(tmp_path / "a").samples == 200
+    assert sk.index(tmp_path / "a", compact=True).samples == 200
+    assert sk.validate(tmp_path / "a")
+    assert sk.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both").samples == 400
+    shard = sorted((tmp_path / "b").glob("*.shard"))[0]
+    content = bytearray(shard.read_bytes())
+    content[content.index(b"key 3")] ^= 255
+    shard.unlink()  # the merged dataset has a link to it
+    shard.write_bytes(content)
+    report = sk.validate(tmp_path / "b")
+    assert not report
+    assert report.problem_count == len(report.problems) > 0
+    assert shard.name in report.problems[0].path
+    repaired = sk.repair(tmp_path / "b", tmp_path / "repaired")
+    assert repaired.written
+    assert not repaired.lossless
+    assert repaired.samples_recovered + repaired.samples_lost == 200
+    assert repaired.shards[0].losses[0].sample_count > 0
+    assert sk.validate(tmp_path / "repaired")
+
+
+def test_an_exception_of_progress_ends_the_job(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", 20)
+
+    def fail(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        sk.pack(files, tmp_path / "out", progress=fail)
+
+
+def test_ctrl_c_ends_a_job_and_leaves_nothing(tmp_path: Path) -> None:
+    make_files(tmp_path / "files", 40)
+    for file in (tmp_path / "files").iterdir():
+        os.truncate(file, 64 << 20)  # sparse: seconds of work
+    code = f"""
+import shardkit as sk, sys, time
+print("ready", flush=True)
+try:
+    sk.pack({os.fspath(tmp_path / "files")!r}, {os.fspath(tmp_path / "out")!r}, stream_above="1GiB", sync=False)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.4)
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline() == "interrupted\n"
+    assert child.wait(30) == 0
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import value
+from test_process import in_child
+
+import shardkit as sk
+
+SAMPLES = 200
+
+
+def ordinals(batches: Iterator[sk.Batch]) -> list[int]:
+    return [int(i) for batch in batches for i in batch.ordinals]
+
+
+def test_an_epoch_has_every_sample_once_and_its_values(dataset: str) -> None:
+    loader = sk.Loader(dataset, 32, seed=3)
+    assert len(loader) == 7
+    seen = []
+    for batch in loader:
+        assert batch.epoch == 0
+        assert batch.columns == ["label", "text", "vector", "array", "masks", "blob"]
+        for i, label in enumerate(batch["label"]):
+            expected = value(int(label))
+            assert batch.keys[i] == f"key {label}"
+            assert batch["text"].to_list()[i].decode() == expected["text"]
+            np.testing.assert_array_equal(batch["vector"][i], expected["vector"])
+            np.testing.assert_array_equal(batch["array"][i], expected["array"])
+            if label % 4:
+                np.testing.assert_array_equal(batch["masks"][i].dense(), expected["masks"])
+            else:
+                assert len(batch["masks"][i]) == 0
+            assert batch["blob"].to_list()[i] == expected["blob"]
+            assert batch.present("blob")[i] == (expected["blob"] is not None)
+        seen += batch["label"].tolist()
+        np.testing.assert_array_equal(batch.ordinals, batch["label"])
+    assert sorted(seen) == list(range(SAMPLES))
+    assert seen != sorted(seen)
+    report = loader.report()
+    assert (report.batches, report.samples, report.skipped) == (7, SAMPLES, 0)
+    assert "bounded by" in str(report)
+
+
+def test_epochs_differ_and_follow_the_plan(dataset: str) -> None:
+    loader = sk.Loader(dataset, 32, seed=3)
+    plan = sk.plan(dataset, 32, seed=3)
+    assert len(plan) == len(loader)
+    epochs = [ordinals(loader) for _ in range(3)]
+    assert loader.epoch == 3
+    assert epochs[0] != epochs[1] != epochs[2]
+    for number, epoch in enumerate(epochs):
+        assert epoch == [i for step in plan.epoch(number) for i in step[:, 1].tolist()]
+    assert [len(list(loader)) for loader in [sk.Loader(dataset, 64, remainder="drop")]] == [3]
+    for epoch in (0, 1):
+        ranked = [list(plan.epoch(epoch, rank=rank, world_size=3)) for rank in range(3)]
+        together = sorted(i for steps in ranked for step in steps for i in step[:, 1].tolist())
+        assert together == list(range(SAMPLES))
+
+
+def test_arrays_alias_the_memory_of_the_batch(dataset: str) -> None:
+    loader = sk.Loader(dataset, 8, columns=["vector"])
+    batch = next(iter(loader))
+    vectors = batch["vector"]
+    assert vectors is batch["vector"]
+    assert vectors.flags.writeable
+    assert not vectors.flags.owndata
+    assert vectors.ctypes.data % 4096 == 0
+    copy = np.from_dlpack(vectors)
+    assert copy.ctypes.data == vectors.ctypes.data
+    vectors[0] = 7
+    assert copy[0, 0] == 7
+
+
+def test_memory_is_used_again_when_the_last_array_dies(dataset: str) -> None:
+    loader = sk.Loader(dataset, 8, columns=["vector"], memory_bytes="1MiB", shuffle_buffer_bytes=100_000)
+    places = set()
+    for _ in range(40):
+        for batch in loader:
+            places.add(batch["vector"].ctypes.data)
+            del batch
+    assert len(places) < 300  # of 1,000 batches
+    kept = []
+    expected = []
+    for batch in loader:
+        kept.append(batch["vector"])
+        expected.append(batch["vector"].copy())
+        del batch
+    gc.collect()
+    assert len({array.ctypes.data for array in kept}) == len(kept)
+    for array, copy in zip(kept, expected, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_arrays_kept_and_dropped_at_random_leak_nothing(dataset: str) -> None:
+    loader = sk.Loader(
+        dataset, 16, columns=["vector", "blob", "masks"], memory_bytes="16MiB", shuffle_buffer_bytes=1 << 20
+    )
+    random.seed(1)
+    kept: list[object] = []
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    before = 0
+    for epoch in range(100):
+        for batch in loader:
+            kept += [batch["vector"], batch["blob"][0], batch["masks"].values]
+            while len(kept) > 30:
+                kept.pop(random.randrange(len(kept)))
+        if epoch == 20:
+            before = resident()
+    assert resident() - before < 16 << 20
+
+
+def test_a_break_begins_the_epoch_anew(dataset: str) -> None:
+    loader = sk.Loader(dataset, 32, seed=5)
+    whole = ordinals(sk.Loader(dataset, 32, seed=5))
+    for batch in loader:
+        assert batch.ordinals.tolist() == whole[:32]
+        break
+    assert ordinals(loader) == whole
+    assert loader.epoch == 1
+    loader.set_epoch(0)
+    assert ordinals(loader) == whole
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3, 6, 7, 10, 13])
+def test_states_resume_at_any_world_size(dataset: str, stop: int) -> None:
+    """Steps of several runs at 1, 2, 3, 5 and 1 ranks are those of one uninterrupted run."""
+    reference = []
+    loader = sk.Loader(dataset, 30, seed=7)
+    for _ in range(4):
+        reference += [sorted(batch.ordinals.tolist()) for batch in loader]
+    steps: list[list[int]] = []
+    state = sk.Loader(dataset, 30, seed=7).state_dict()
+    for world_size in (1, 2, 3, 5, 1):
+        loaders = [sk.Loader(dataset, 30, seed=7, rank=rank, world_size=world_size) for rank in range(world_size)]
+        for each in loaders:
+            each.load_state_dict(json.loads(json.dumps(state)))
+        runs = [iter_forever(each) for each in loaders]
+        for _ in range(max(stop, 1)):
+            parts = [next(run) for run in runs]
+            steps.append(sorted(i for part in parts for i in part.ordinals.tolist()))
+        states = [each.state_dict() for each in loaders]
+        assert all(each == states[0] for each in states)
+        state = states[stop % world_size]
+        assert len(json.dumps(state)) < 1024
+        if len(steps) + max(stop, 1) > len(reference):
+            break
+    assert steps == reference[: len(steps)]
+
+
+def iter_forever(loader: sk.Loader) -> Iterator[sk.Batch]:
+    while True:
+        yield from loader
+
+
+def test_epochs_runs_what_remains(dataset: str) -> None:
+    whole = [ordinals(epoch) for epoch in sk.Loader(dataset, 30, seed=7).epochs(3)]
+    assert [sorted(epoch) for epoch in whole] == [list(range(SAMPLES))] * 3
+    first = sk.Loader(dataset, 30, seed=7)
+    for i, _ in enumerate(iter_forever(first)):
+        if i == 9:
+            break
+    again = sk.Loader(dataset, 30, seed=7)
+    again.load_state_dict(first.state_dict())
+    rest = [ordinals(epoch) for epoch in again.epochs(3)]
+    assert rest == [whole[1][90:], whole[2]]
+    assert list(again.epochs(3)) == []
+
+
+def test_states_of_other_runs_are_refused(dataset: str) -> None:
+    state = sk.Loader(dataset, 8, seed=1).state_dict()
+    with pytest.raises(ValueError, match="another plan"):
+        sk.Loader(dataset, 8, seed=2).load_state_dict(state)
+    with pytest.raises(ValueError, match="version"):
+        sk.Loader(dataset, 8, seed=1).load_state_dict({})
+    with pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(sk.Loader(dataset, 8))
+
+
+def test_functions_run_where_the_batch_is_used(dataset: str) -> None:
+    def length(stored: bytes | None) -> int:
+        return -1 if stored is None else len(stored)
+
+    loader = sk.Loader(
+        dataset,
+        16,
+        columns={"label": None, "blob": length, "text": lambda stored: stored.decode().upper()},
+        batch_function=lambda batch: {**batch.to_dict(), "doubled": 2 * batch["label"]},
+    )
+    for batch in loader:
+        expected = [value(int(i))["blob"] for i in batch["label"]]
+        assert batch["blob"].tolist() == [-1 if blob is None else len(blob) for blob in expected]  # type: ignore[arg-type]
+        assert batch["text"] == [f"TEXT {i}" for i in batch["label"]]
+        np.testing.assert_array_equal(batch["doubled"], 2 * batch["label"])
+
+
+def test_mixtures_views_and_options(dataset: str) -> None:
+    parts = [sk.LoaderDataset(dataset, proportion=3), sk.LoaderDataset(dataset, proportion=1)]
+    loader = sk.Loader(parts, 10, columns={"blob": sk.Views()}, epoch_samples=100, lanes=1, order="window")
+    counts = np.zeros(2, int)
+    for batch in loader:
+        counts += np.bincount(batch.samples[:, 0], minlength=2)
+        for ordinal, view in zip(batch.ordinals, batch["blob"], strict=True):
+            expected = value(int(ordinal))["blob"]
+            assert (view is None) == (expected is None)
+            assert view is None or (view.tobytes() == expected and not view.flags.owndata)
+    assert counts.tolist() == [75, 25]
+    for options, error in (
+        ({"colour": 1}, TypeError),
+        ({"order": "random"}, ValueError),
+        ({"rank": 2, "world_size": 2}, ValueError),
+        ({"columns": ["missing"]}, IndexError),
+    ):
+        with pytest.raises(error):
+            sk.Loader(dataset, 10, **options)
+
+
+def test_ranks_from_the_environment(dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    loader = sk.Loader(dataset, 32)
+    assert (loader.rank, loader.world_size) == (1, 4)
+    assert len(next(iter(loader))) == 8
+
+
+def test_damage_names_the_sample_or_is_skipped(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "out")
+    with sk.Writer(path, {"blob": "bytes"}, storage={"blob": "blob"}) as writer:
+        for i in range(20):
+            writer.write(f"{i:02d}", blob=bytes([i]) * 2000)
+    shard = next(Path(path).glob("*.shard"))
+    content = bytearray(shard.read_bytes())
+    content[content.index(bytes([7]) * 2000) + 5] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(sk.DataLossError, match=shard.name):
+        list(sk.Loader(path, 4))
+    skipped = [each for batch in sk.Loader(path, 4, bad_samples="skip") for each in batch.skipped]
+    assert [each[1] for each in skipped] == [7]
+
+
+def test_real_images_and_masks(data: Path, tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "pairs")
+    sk.pack(data / "sa1b", path)
+    columns = {"image": sk.Image(crop="random", size=64, flip=0.5), "masks": sk.PackedMasks(), "image_id": None}
+    loader = sk.Loader(path, 2, seed=1, columns=columns)
+    images = {}
+    for batch in loader:
+        assert batch["image"].shape == (len(batch), 64, 64, 3)
+        for i, image_id in enumerate(batch["image_id"].tolist()):
+            images[image_id] = batch["image"][i].copy()
+            assert batch["masks"][i].shape[1:] == (64, 8)
+    again = sk.Loader(path, 3, seed=1, columns=columns, decode_threads=1)
+    for batch in again:
+        for image, image_id in zip(batch["image"], batch["image_id"].tolist(), strict=True):
+            np.testing.assert_array_equal(image, images[image_id])
+    with pytest.raises(ValueError, match="crop"):
+        sk.Loader(path, 2, columns={"image": sk.Image(crop="center", size=(3, 4))})
+
+
+def test_a_loader_of_the_parent_says_so_in_the_child(dataset: str) -> None:
+    loader = sk.Loader(dataset, 8)
+    batches = iter(loader)
+    kept = next(batches)["vector"]
+    scan = sk.open(dataset).scan(threads=2)
+    block = next(scan)
+
+    def use() -> None:
+        with pytest.raises(RuntimeError, match="forked"):
+            next(batches)
+        with pytest.raises(RuntimeError, match="forked"):
+            loader.state_dict()
+        nonlocal kept, block
+        kept = block = None  # type: ignore[assignment]
+        gc.collect()
+        assert len(ordinals(sk.Loader(dataset, 8))) == SAMPLES
+
+    for _ in range(5):
+        assert in_child(use) == 0
+    assert len(next(batches)) == 8
+    # A child that ends as a program does, with everything destroyed.
+    code = f"""
+import os, shardkit as sk
+loader = sk.Loader({dataset!r}, 8); batches = iter(loader); batch = next(batches)
+if os.fork() == 0:
+    raise SystemExit(7)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+next(batches)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_ctrl_c_ends_a_wait_and_loses_no_batch(dataset: str) -> None:
+    code = f"""
+import shardkit as sk, signal, sys, threading, os, time
+loader = sk.Loader({dataset!r}, 8, seed=2)
+expected = [batch.ordinals.tolist() for batch in sk.Loader({dataset!r}, 8, seed=2)]
+seen, interrupted = [], 0
+batches = iter(loader)
+stop = threading.Event()
+def interrupt():
+    while not stop.wait(0.003):
+        os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+while True:
+    try:
+        time.sleep(0.002)
+        core = loader._library
+        batch = core.next()
+        seen.append(batch.samples()[:, 2].tolist())
+        if len(seen) == len(expected):
+            break
+    except KeyboardInterrupt:
+        interrupted += 1
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+stop.set()
+assert interrupted > 0
+print("equal" if seen == expected else "lost")
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert signal.SIGINT
+    assert child.stdout.strip() in ("equal",), child.stderr[-2000:]

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import threading
+
+import shardkit as sk
+
+
+def in_child(function: object) -> int:
+    """The exit status of a forked child that runs the function."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function()  # type: ignore[operator]
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_pickled_by_path(dataset: str) -> None:
+    samples = sk.open(dataset, columns=["text"])
+    again = pickle.loads(pickle.dumps(samples))
+    assert again[3] == samples[3]
+    assert len(pickle.dumps(samples)) < 1000
+
+
+def test_works_after_a_fork(dataset: str) -> None:
+    samples = sk.open(dataset)
+    assert samples[3]["text"] == "text 3"
+
+    def read() -> None:
+        assert samples[4]["text"] == "text 4"
+        assert samples["key 7"]["label"] == 7
+        assert sum(len(block) for block in samples.scan(threads=2)) == 200
+
+    assert in_child(read) == 0
+    assert samples[5]["text"] == "text 5"
+
+
+def test_works_after_a_fork_while_threads_read(dataset: str) -> None:
+    samples = sk.open(dataset)
+    stop = threading.Event()
+
+    def read_on() -> None:
+        i = 0
+        while not stop.is_set():
+            assert samples[i % 200]["label"] == i % 200
+            i += 1
+
+    threads = [threading.Thread(target=read_on) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(30):
+
+            def read(i: int = i) -> None:
+                assert samples[i]["label"] == i
+
+            assert in_child(read) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def label(arguments: tuple[sk.Dataset, int]) -> int:
+    samples, i = arguments
+    return int(samples[i]["label"])
+
+
+def test_spawned_and_forked_pools(dataset: str) -> None:
+    samples = sk.open(dataset)
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(label, [(samples, i) for i in range(20)]) == list(range(20))

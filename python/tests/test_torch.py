@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardkit as sk
+
+torch = pytest.importorskip("torch")
+skt = pytest.importorskip("shardkit.torch")
+DataLoader = torch.utils.data.DataLoader
+SAMPLES = 200
+
+
+def test_tensors_lie_in_the_memory_of_the_batch(dataset: str) -> None:
+    loader = skt.Loader(dataset, 8, columns=["vector", "label", "blob"])
+    for batch in loader:
+        assert isinstance(batch["vector"], torch.Tensor)
+        assert batch["vector"].dtype == torch.float32
+        assert batch["label"].dtype == torch.int64
+        assert batch["vector"].data_ptr() % 4096 == 0
+        assert batch["vector"] is batch["vector"]
+        assert isinstance(batch["blob"], sk.Ragged)
+        np.testing.assert_array_equal(batch["label"].numpy(), batch.ordinals)
+    tensor = batch["vector"]
+    values = tensor.clone()
+    del batch, loader
+    assert torch.equal(tensor, values)
+
+
+def test_types_that_numpy_lacks(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "types")
+    with sk.Writer(path, {"half": "bf16", "bits": "u16[2]", "flag": "bool"}) as writer:
+        writer.write("a", half=_bits(0x3FC0), bits=np.array([1, 65535], "u2"), flag=True)
+    batch = next(iter(skt.Loader(path, 1)))
+    assert batch["half"].dtype == torch.bfloat16
+    assert batch["half"].tolist() == [1.5]
+    assert batch["bits"].numpy().view("u2").tolist() == [[1, 65535]]
+    assert batch["flag"].tolist() == [True]
+
+
+def _bits(number: int) -> Any:
+    """A bf16 of these bits."""
+    array = np.array(number, "u2")
+    try:
+        import ml_dtypes
+    except ImportError:
+        return array
+    return array.view(ml_dtypes.bfloat16)
+
+
+def test_map_style(dataset: str) -> None:
+    samples = skt.Dataset(dataset, ["label", "vector"], transform=lambda sample: (sample["label"], sample["vector"]))
+    for workers in (0, 2):
+        seen = [
+            label for labels, _ in DataLoader(samples, batch_size=16, num_workers=workers) for label in labels.tolist()
+        ]
+        assert seen == list(range(SAMPLES))
+
+
+def labels(batch: Any) -> list[int]:
+    return [int(i) for i in batch["label"]]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_iterable_has_each_sample_once(dataset: str, workers: int) -> None:
+    seen: list[int] = []
+    for rank in range(2):
+        part = skt.IterableDataset(dataset, columns=["label"], chunk=7, seed=1, rank=rank, world_size=2)
+        for batch in DataLoader(part, batch_size=5, num_workers=workers):
+            seen += labels(batch)
+    assert sorted(seen) == list(range(SAMPLES))
+
+
+def test_iterable_resumes_after_any_sample(dataset: str) -> None:
+    def make() -> Any:
+        return skt.IterableDataset(dataset, columns=["label"], chunk=16, seed=2)
+
+    whole = [int(sample["label"]) for _ in range(1) for sample in make()]
+    assert sorted(whole) == list(range(SAMPLES))
+    for stop in (0, 1, 15, 16, 17, 100, 199, 200):
+        first = make()
+        run = iter(first)
+        got = [int(next(run)["label"]) for _ in range(stop)]
+        again = make()
+        again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        rest = [int(sample["label"]) for sample in again]
+        assert got + rest == whole
+
+
+def test_sampler_and_epochs(dataset: str) -> None:
+    loader = skt.Loader(dataset, 50, seed=1)
+    first = [batch.ordinals.tolist() for batch in loader]
+    loader.sampler.set_epoch(0)
+    assert [batch.ordinals.tolist() for batch in loader] == first
+    loader.sampler.set_epoch(1)
+    assert [batch.ordinals.tolist() for batch in loader] != first
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    loader.sampler.set_epoch(2)
+    assert len(list(loader)) == 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("every", [1, 4])
+def test_stateful_dataloader(dataset: str, workers: int, every: int) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def make() -> Any:
+        part = skt.IterableDataset(dataset, columns=["label"], chunk=8, seed=4)
+        return stateful(part, batch_size=6, num_workers=workers, snapshot_every_n_steps=every)
+
+    whole = [labels(batch) for batch in make()]
+    assert sorted(i for batch in whole for i in batch) == list(range(SAMPLES))
+    for stop in (1, 5, 17):
+        loader = make()
+        run = iter(loader)
+        got = [labels(next(run)) for _ in range(stop)]
+        state = loader.state_dict()
+        del run, loader
+        again = make()
+        again.load_state_dict(state)
+        assert got + [labels(batch) for batch in again] == whole
+
+
+def test_node(dataset: str) -> None:
+    nodes = pytest.importorskip("torchdata.nodes")
+
+    def make() -> Any:
+        return nodes.Loader(skt.Node(skt.Loader(dataset, 30, seed=3)))
+
+    reference = sk.Loader(dataset, 30, seed=3)
+    whole = [batch.ordinals.tolist() for _ in range(2) for batch in reference]
+    for stop in (1, 6, 7, 9):
+        loader = make()
+        got, state = [], None
+        for batch in forever(loader):
+            got.append(batch.ordinals.tolist())
+            if len(got) == stop:
+                state = loader.state_dict()
+                break
+        again = make()
+        again.load_state_dict(state)
+        for batch in forever(again):
+            got.append(batch.ordinals.tolist())
+            if len(got) == len(whole):
+                break
+        assert got == whole
+
+
+def forever(loader: Any) -> Iterator[Any]:
+    while True:
+        yield from loader
+
+
+def test_processes_with_gloo(dataset: str, tmp_path: Path) -> None:
+    code = """
+import sys, json, torch.distributed as dist
+import shardkit as sk
+rank, world, store, path, state, steps = sys.argv[1:]
+dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=int(world))
+loader = sk.Loader(path, 30, seed=7)
+assert (loader.rank, loader.world_size) == (int(rank), int(world))
+if state:
+    loader.load_state_dict(json.loads(state))
+seen = []
+while len(seen) < int(steps):
+    for batch in loader:
+        seen.append(batch.ordinals.tolist())
+        if len(seen) == int(steps):
+            break
+dist.barrier()
+print(json.dumps([seen, loader.state_dict()]))
+"""
+    reference = sk.Loader(dataset, 30, seed=7)
+    whole = [sorted(batch.ordinals.tolist()) for _ in range(3) for batch in reference]
+    state, steps = "", []
+    for number, world in enumerate((2, 3)):
+        arguments = [str(world), os.fspath(tmp_path / f"store{number}"), dataset, state, "5"]
+        children = [
+            subprocess.Popen([sys.executable, "-c", code, str(rank), *arguments], stdout=subprocess.PIPE, text=True)
+            for rank in range(world)
+        ]
+        results = [json.loads(child.communicate(timeout=100)[0]) for child in children]
+        assert all(child.returncode == 0 for child in children)
+        steps += [sorted(i for seen, _ in results for i in seen[step]) for step in range(5)]
+        state = json.dumps(results[0][1])
+    assert steps == whole[:10]
