@@ -254,8 +254,8 @@ def package_jobs(settings):
         return
     for path in sorted(glob.glob(os.path.join(ROOT, "python", "tests", "test_*.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_pytest(path, settings)
-    for check in (["mypy", "--no-error-summary", "python/shardkit"], ["ruff", "check", "--no-cache", "python"],
-                  ["ruff", "format", "--no-cache", "--check", "--quiet", "python"]):
+    for check in (["mypy", "--no-error-summary", "python/shardkit"], ["ruff", "check", "--no-cache", "python", "examples"],
+                  ["ruff", "format", "--no-cache", "--check", "--quiet", "python", "examples"]):
         name = " ".join(check[:2])
         if settings.case_matches(name):
             yield name, lambda name=name, check=check: run_script(name, [settings.package_python, "-m", *check], settings)

@@ -313,19 +313,19 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   return absl::OkStatus();
 }
 
-// Whether bytes [begin, end) of the file, which are fewer than a page, are zero.
+// Whether bytes [begin, end) of the file, which are padding, are zero.
 absl::StatusOr<bool> NativeShardReader::ZerosInFile(uint64_t begin, uint64_t end) const {
   std::string bytes(end - begin, '\0');
   if (!bytes.empty()) SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, bytes));
   return format::AllZero(bytes);
 }
 
-// Whether a block can be read without waiting for the device, as far as a look at a few of its pages tells.
+// Whether a block can be read without waiting for the device, as far as a look at a few of its pages tells. Looks at
+// the end first: it is the part that is missing while the block is being read.
 bool NativeShardReader::Cached(const BlockInfo& info) const {
   char byte;
   const std::span<char> buffer(&byte, 1);
-  for (uint64_t i = kLooks; i > 0;
-       --i) {  // the end first: it is the part that is missing while the block is being read
+  for (uint64_t i = kLooks; i > 0; --i) {
     if (!file_->ReadCached(info.offset + (info.length - 1) / kLooks * i, {&buffer, 1})) return false;
   }
   return true;

@@ -23,7 +23,7 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
                               size_t max_open_shards, bool keep_cut_tars) {
   DatasetOptions options;
   options.columns = std::move(columns);
-  options.mode = ModeFromName(mode);
+  options.mode = ModeNamed(mode);
   options.verify_checksums = verify_checksums;
   options.verify_listed_hashes = verify_listed_hashes;
   options.max_decompression = max_decompression;

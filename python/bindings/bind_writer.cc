@@ -34,8 +34,8 @@ class Writer {
     writer_.reset();
   }
 
-  // One value, or None, for each column.
-  void Append(const nb::list& values) {
+  // One value, or None, for each column. `next_position` as in DatasetWriter::Append.
+  void Append(const nb::list& values, std::optional<uint64_t> next_position) {
     std::vector<std::optional<Value>> row;
     row.reserve(values.size());
     for (const nb::handle value : values) {
@@ -46,7 +46,11 @@ class Writer {
         row.emplace_back(Value(std::string_view(bytes.c_str(), bytes.size())));
       }
     }
-    WithoutGil([&] { return Open().Append(row); });
+    WithoutGil([&] { return Open().Append(row, next_position); });
+  }
+
+  void RecordSkip(uint64_t position, const std::string& key, const std::string& reason) {
+    Open().RecordSkip({position, key, reason});
   }
 
   nb::dict Finish() {
@@ -86,7 +90,8 @@ void BindWriter(nb::module_& module) {
   nb::class_<Writer>(module, "Writer")
       .def(nb::init<const std::string&, std::vector<Column>, const nb::dict&>(), nb::arg("path"), nb::arg("columns"),
            nb::arg("options"))
-      .def("append", &Writer::Append, nb::arg("values"))
+      .def("append", &Writer::Append, nb::arg("values"), nb::arg("next_position") = nb::none())
+      .def("record_skip", &Writer::RecordSkip, nb::arg("position"), nb::arg("key"), nb::arg("reason"))
       .def("finish", &Writer::Finish)
       .def("abort", &Writer::Abort)
       .def("suspend", &Writer::Suspend)

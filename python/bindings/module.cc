@@ -7,6 +7,8 @@
 NB_MODULE(_core, module) {
   module.attr("__version__") = SHARDKIT_VERSION;
   using namespace shardkit::bindings;  // NOLINT: this file only calls them
+  // A program that ends with an exception keeps objects in its traceback: nothing that its user has to know.
+  nanobind::set_leak_warnings(false);
   BindErrors(module);
   BindSchema(module);
   BindDataset(module);

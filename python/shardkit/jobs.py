@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from shardkit import _core, reports
 from shardkit._options import parsed
+from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
 _log = logging.getLogger("shardkit")
@@ -54,7 +55,7 @@ def _note(report: reports.Packed) -> reports.Packed:
 
 
 def pack(
-    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[Mapping[str, Any]],
     output: str | os.PathLike[str],
     *,
     kind: str = "auto",
@@ -65,12 +66,13 @@ def pack(
     progress: Progress = None,
     **options: Any,
 ) -> reports.Packed:
-    """Pack directories of files, or tars, into a new dataset.
+    """Pack directories of files, tars, or rows from Python into a new dataset.
 
     Parameters
     ----------
-    inputs : path or sequence of paths
-        Directories or tars, taken in this order.
+    inputs : path, sequence of paths, or rows
+        Directories or tars, taken in this order. Or dicts from column to value: any iterable, or a map-style dataset,
+        whose rows are then fetched by ``threads`` threads.
     output : path
         The directory of the dataset; must not hold one.
     kind : str
@@ -87,8 +89,11 @@ def pack(
         None: a bar of tqdm where that is installed and stderr is a terminal; else whether to show it, or what is called
         with samples done and in all (0: not known).
     **options
-        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``partition``, ``partition_count``; ``stream_above``,
-        ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes``, ``allow_empty`` of the input.
+        For rows: ``columns`` (from name to type, as for `Writer`; by default inferred from the first 256 rows) and
+        ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
+        in the same order again; other first rows are refused.
+        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``partition``, ``partition_count``;
+        ``stream_above``, ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes`` of the input.
 
     Raises
     ------
@@ -99,9 +104,15 @@ def pack(
     KeyboardInterrupt
         On Ctrl-C; nothing is left behind unless ``keep_on_cancel``.
     """
+    if is_rows(inputs):
+        if kind != "auto" or types is not None or group_by is not None or dry_run:
+            raise ValueError("kind, types, group_by and dry_run are for files; rows take columns={...}")
+        with _progress(progress, "pack", "samples") as show:
+            report = pack_rows(inputs, os.fspath(output), skip_errors=skip_errors, progress=show, **options)
+            return _note(report)
     options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors, "dry_run": dry_run}
     with _progress(progress, "pack", "samples") as show:
-        return _note(reports.packed(_core.pack(_paths(inputs), os.fspath(output), parsed(options), show)))
+        return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), os.fspath(output), parsed(options), show)))
 
 
 def convert(

@@ -67,11 +67,25 @@ class Writer:
             For a value that is not of its column's type, dtype or shape, and for a column that does not exist. The
             sample is then not written, and others can be.
         """
-        if self._writer is None:
-            raise ValueError("the writer is closed")
-        if not isinstance(key, str):
+        if isinstance(key, str):
+            self.append(key, values)
+        else:
             values = {**key, **values}
-            key = values.pop(self._key)
+            self.append(values.pop(self._key), values)
+
+    def append(self, key: str, values: Mapping[str, Any], next_position: int | None = None) -> None:
+        """Write one sample, as `write` does.
+
+        Parameters
+        ----------
+        key : str
+            The sample's key.
+        values : mapping
+            The values by column.
+        next_position : int
+            Where a resumed run goes on after this sample (`resume_position`); by default one more than before.
+        """
+        writer = self._open
         if unknown := values.keys() - self._names:
             raise ValueError(f"sample {key!r}: there is no column {sorted(unknown)[0]!r}")
         row: list[bytes | None] = []
@@ -80,7 +94,28 @@ class Writer:
                 row.append(_values.encode(each, key if each.is_key else values.get(each.name)))
             except (ValueError, TypeError, OverflowError) as error:
                 raise ValueError(f"sample {key!r}, column {each.name}: {error}") from None
-        self._writer.append(row)
+        writer.append(row, next_position)
+
+    @property
+    def resume_position(self) -> int:
+        """Where to go on: how much of the input is safely stored; 0 in a new run."""
+        return self._open.resume_position
+
+    @property
+    def _open(self) -> _core.Writer:
+        if self._writer is None:
+            raise ValueError("the writer is closed")
+        return self._writer
+
+    def skip(self, position: int, key: str, reason: str) -> None:
+        """Record a sample of the input that is left out."""
+        self._open.record_skip(position, key, reason)
+
+    def suspend(self) -> None:
+        """Stop, and keep what is finished for a later run with ``resume=True``."""
+        if self._writer is not None:
+            self._writer.suspend()
+            self._writer = None
 
     def close(self) -> None:
         """Publish the dataset."""

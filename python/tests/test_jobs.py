@@ -98,7 +98,8 @@ def test_ctrl_c_ends_a_job_and_leaves_nothing(tmp_path: Path) -> None:
     for file in (tmp_path / "files").iterdir():
         os.truncate(file, 64 << 20)  # sparse: seconds of work
     code = f"""
-import shardkit as sk, sys, time
+import shardkit as sk, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent ignores it
 print("ready", flush=True)
 try:
     sk.pack({os.fspath(tmp_path / "files")!r}, {os.fspath(tmp_path / "out")!r}, stream_above="1GiB", sync=False)

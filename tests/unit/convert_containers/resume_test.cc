@@ -1,8 +1,9 @@
 // Conversions that were interrupted or cancelled, or had bad samples.
+#include <atomic>
 #include <functional>
 
 #include "convert_containers/containers_support.h"
-#include "support/fault_filesystem.h"
+#include "shardkit/forwarding_filesystem.h"
 
 namespace shardkit::test {
 namespace {
@@ -48,22 +49,27 @@ uint64_t ShardsIn(FileSystem& files, const std::string& directory) {
   return count;
 }
 
-// Converts until `shards` shards are finished. The next shard fails.
-void Interrupt(FileSystem& files, ConvertOptions options, uint64_t shards) {
-  uint64_t number = 0, seen = 0;
-  {
-    const auto probe = NewInput();
-    FaultFileSystem count(probe.get());
-    ASSERT_TRUE(ConvertTo(count, "/in", "/out", options).ok());
-    for (const FileSystemCall& call : count.calls()) {
-      const bool shard = call.operation == "create" && call.path.ends_with(".tmp") &&
-                         IsShard(std::string_view(call.path).substr(0, call.path.size() - 4));
-      if (shard && seen++ == shards) number = call.number;
+// Does not create the shard after the first `shards`. Threads write shards while the input is read, so no number of a
+// call says which one that is.
+class NoMoreShards final : public ForwardingFileSystem {
+ public:
+  NoMoreShards(FileSystem& base, uint64_t shards) : ForwardingFileSystem(base), shards_(shards) {}
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    if (path.ends_with(".tmp") && IsShard(std::string_view(path).substr(0, path.size() - 4))) {
+      if (created_.fetch_add(1) >= shards_) return absl::InternalError(path + ": no more shards");
     }
+    return ForwardingFileSystem::Create(path);
   }
-  ASSERT_NE(number, 0u);
-  FaultFileSystem faults(&files);
-  faults.FailCall(number, {});
+
+ private:
+  const uint64_t shards_;
+  std::atomic<uint64_t> created_ = 0;
+};
+
+// Converts until `shards` shards are finished. The next shard fails.
+void Interrupt(FileSystem& files, const ConvertOptions& options, uint64_t shards) {
+  NoMoreShards faults(files, shards);
   ASSERT_FALSE(ConvertTo(faults, "/in", "/out", options).ok());
 }
 

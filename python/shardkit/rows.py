@@ -1,0 +1,204 @@
+"""Packing rows: dicts from Python, one for each sample."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from shardkit import _values, reports
+from shardkit.masks import Masks
+from shardkit.schema import Column, column, describe
+from shardkit.writer import Writer
+
+Row = Mapping[str, Any]
+
+# Rows that the columns are inferred from, and whose values tell this input from others.
+FIRST_ROWS = 256
+_NAMES = {np.dtype(kind): name for name, kind in _values.NUMPY_NAMES.items()}
+
+
+def is_rows(inputs: Any) -> bool:
+    """Tell whether the inputs of `pack` are rows instead of paths."""
+    if isinstance(inputs, (str, bytes)) or hasattr(inputs, "__fspath__"):
+        return False
+    if isinstance(inputs, Sequence) and not hasattr(inputs, "keys"):
+        return len(inputs) == 0 or isinstance(inputs[0], Mapping)
+    return hasattr(inputs, "__iter__") or hasattr(inputs, "__getitem__")
+
+
+def infer(name: str, values: Iterable[Any]) -> Column:
+    """Return the column that holds the values; None is an absent one.
+
+    Raises
+    ------
+    ValueError
+        When the values have no type in common.
+    """
+    kinds: list[tuple[str, Any]] = []
+    nullable = False
+    for value in values:
+        if value is None:
+            nullable = True
+        else:
+            kinds.append(_kind(value))
+    if not kinds:
+        raise ValueError(f"column {name}: no row among the first has a value; give its type as columns={{...}}")
+    names = {kind for kind, _ in kinds}
+    shapes = {shape for _, shape in kinds if shape is not None}
+    if names <= {"jpeg", "png", "bytes"} and len(names) > 1:
+        names = {"bytes"} if "bytes" in names else {"image"}
+    if names == {"i64", "f64"}:
+        names = {"f64"}
+    if len(names) > 1:
+        raise ValueError(f"column {name}: values of {' and '.join(sorted(names))}; give its type as columns={{...}}")
+    kind = names.pop()
+    if kind.endswith("[]") and len(shapes) == 1:
+        kind = f"{kind[:-2]}[{', '.join(map(str, shapes.pop()))}]"
+    return column(name, kind + ("?" if nullable else ""))
+
+
+def _kind(value: Any) -> tuple[str, Any]:
+    """Return the type of a value, and the shape of an array."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        begin = bytes(value[:8])
+        return ("jpeg" if begin[:3] == b"\xff\xd8\xff" else "png" if begin == b"\x89PNG\r\n\x1a\n" else "bytes"), None
+    if isinstance(value, str):
+        return "utf8", None
+    if isinstance(value, Masks):
+        return "rle", None
+    if isinstance(value, bool):
+        return "bool", None
+    if isinstance(value, int):
+        return "i64", None
+    if isinstance(value, float):
+        return "f64", None
+    if isinstance(value, complex):
+        return "complex128", None
+    if isinstance(value, (np.ndarray, np.generic)) or _is_numeric_list(value):
+        array = np.asarray(value)
+        if array.dtype in _NAMES:
+            name = _NAMES[array.dtype]
+            return (name, None) if isinstance(value, np.generic) else (f"{name}[]", array.shape)
+    if isinstance(value, (dict, list, tuple)):
+        return "json", None
+    raise ValueError(f"a value of {type(value).__name__} has no type in a dataset")
+
+
+def _is_numeric_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(each, (int, float)) for each in value)
+
+
+def _ready(each: Column, value: Any) -> Any:
+    """Return what the writer takes: text of JSON, arrays of lists."""
+    if each.type == "json" and not isinstance(value, (str, bytes)) and value is not None:
+        return json.dumps(value, ensure_ascii=False)
+    return value
+
+
+def _fetched(rows: Any, threads: int) -> Iterator[Row]:
+    """Yield the rows in order; those of a map-style dataset come from `threads` threads."""
+    if hasattr(rows, "__getitem__") and hasattr(rows, "__len__"):
+        if threads <= 1:
+            yield from (rows[i] for i in range(len(rows)))
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            waiting: deque[Future[Row]] = deque()
+            try:
+                for i in range(len(rows)):
+                    waiting.append(pool.submit(rows.__getitem__, i))
+                    if len(waiting) >= 4 * threads:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+        return
+    yield from rows
+
+
+def pack_rows(
+    rows: Any,
+    output: str,
+    *,
+    columns: Mapping[str, str | Column] | None = None,
+    key: str = "key",
+    skip_errors: bool = False,
+    keep_on_cancel: bool = False,
+    allow_empty: bool = False,
+    progress: Any = None,
+    **options: Any,
+) -> reports.Packed:
+    """Pack rows; see `pack`."""
+    source = _fetched(rows, int(options.get("threads", 1)))
+    first = list(itertools.islice(source, FIRST_ROWS))
+    if not first and not allow_empty:
+        raise ValueError("there are no rows; allow_empty=True packs a dataset without samples")
+    for number, row in enumerate(first):
+        if not isinstance(row, Mapping):
+            raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")
+    if columns is None:
+        names = dict.fromkeys(name for row in first for name in row if name != key)
+        columns = {name: infer(name, (row.get(name) for row in first)) for name in names}
+    made = {name: column(name, kind) if isinstance(kind, str) else kind for name, kind in columns.items()}
+    options.setdefault("job", _fingerprint(first, made, key))
+    total = len(rows) if hasattr(rows, "__len__") else 0
+    skipped: list[reports.Skipped] = []
+    packed = 0
+    writer = Writer(output, made, key=key, **options)
+    try:
+        begin = writer.resume_position
+        for number, row in enumerate(itertools.chain(first, source)):
+            if number < begin:
+                continue
+            try:
+                values = {name: _ready(made[name], value) for name, value in row.items() if name in made}
+                if unknown := row.keys() - made.keys() - {key}:
+                    raise ValueError(f"there is no column {sorted(unknown)[0]!r}; give all as columns={{...}}")
+                writer.append(str(row.get(key, f"{number:012d}")), values, number + 1)
+                packed += 1
+            except ValueError as error:
+                if not skip_errors:
+                    raise ValueError(f"row {number}: {error}") from None
+                skipped.append(reports.Skipped(number, str(row.get(key, number)), str(error)))
+                writer.skip(number, str(row.get(key, number)), str(error))
+            if progress is not None and packed % 256 == 0:
+                progress(packed, total)
+        writer.close()
+    except BaseException:
+        if keep_on_cancel:
+            writer.suspend()
+        else:
+            writer.abort()
+        raise
+    if progress is not None:
+        progress(packed, total)
+    result = writer.result
+    assert result is not None
+    return reports.Packed(result.shards, result.samples, result.blocks, result.bytes, skipped, packed)
+
+
+def _fingerprint(first: Sequence[Row], columns: Mapping[str, Column], key: str) -> str:
+    """Return what tells this input from another when a run is resumed: its columns and first rows."""
+    digest = hashlib.sha256()
+    for name, each in columns.items():
+        digest.update(f"{name}\0{describe(each)}\0".encode())
+    for row in first:
+        for name in (key, *columns):
+            try:
+                value = (
+                    row.get(name)
+                    if name == key
+                    else _values.encode(columns[name], _ready(columns[name], row.get(name)))
+                )
+            except ValueError:
+                value = None
+            digest.update(repr(value).encode())
+    return f"rows {digest.hexdigest()}"

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import value
+
+import shardkit as sk
+from shardkit import sources
+
+
+def rows(count: int) -> Iterator[dict[str, Any]]:
+    for i in range(count):
+        yield {"key": f"key {i}", **value(i), "tags": {"number": i}, "vector": [float(i), 1.5]}
+
+
+def test_any_iterable_with_inferred_columns(tmp_path: Path) -> None:
+    report = sk.pack(rows(500), tmp_path / "out", shard_samples=100, metadata={"from": "rows"})
+    assert (report.samples, report.packed, report.shards, report.skipped) == (500, 500, 5, [])
+    samples = sk.open(os.fspath(tmp_path / "out"))
+    described = {column.name: (column.type, column.dtype, column.shape, column.nullable) for column in samples.schema}
+    assert described["label"] == ("i64", None, None, False)
+    assert described["vector"] == ("ndarray", "f64", [2], False)
+    assert described["array"] == ("ndarray", "u8", None, False)
+    assert described["masks"] == ("ndarray", "bool", None, False)
+    assert described["blob"] == ("bytes", None, None, True)
+    assert described["tags"] == ("json", None, None, False)
+    for i in (0, 255, 256, 499):
+        assert samples[i]["key"] == f"key {i}"
+        assert samples[i]["blob"] == value(i)["blob"]
+        assert samples[i]["tags"] == b'{"number": %d}' % i
+        np.testing.assert_array_equal(samples[i]["masks"], value(i)["masks"])
+
+
+class MapStyle:
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"number": index}
+
+
+def test_map_style_in_order_by_many_threads(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    sk.pack(MapStyle(), tmp_path / "out", threads=4, progress=lambda done, total: calls.append((done, total)))
+    samples = sk.open(os.fspath(tmp_path / "out"))
+    assert [sample["number"] for sample in samples] == list(range(100))
+    assert samples[7]["key"] == "000000000007"
+    assert calls[-1] == (100, 100)
+
+
+def test_given_columns_and_types(tmp_path: Path) -> None:
+    columns = {"label": "i32", "masks": "rle", "text": "utf8"}
+    with pytest.raises(ValueError, match=r"row 0: there is no column 'array'"):
+        sk.pack(rows(5), tmp_path / "out", columns=columns)
+    given = ({name: row[name] for name in ("key", *columns)} for row in rows(5))
+    sk.pack(given, tmp_path / "out", columns=columns)
+    samples = sk.open(os.fspath(tmp_path / "out"))
+    assert samples.schema["label"].type == "i32"
+    np.testing.assert_array_equal(samples[3]["masks"].dense(), value(3)["masks"])
+
+
+def test_bad_rows_are_named_or_skipped(tmp_path: Path) -> None:
+    def bad() -> Iterator[dict[str, Any]]:
+        yield from ({"number": i} for i in range(300))
+        yield {"number": "three hundred"}
+        yield {"number": 301}
+
+    with pytest.raises(ValueError, match=r"row 300: sample '000000000300', column number"):
+        sk.pack(bad(), tmp_path / "out")
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+    report = sk.pack(bad(), tmp_path / "out", skip_errors=True)
+    assert report.samples == 301
+    assert [skipped.position for skipped in report.skipped] == [300]
+    for mixed in ([{"a": 1}, {"a": "b"}], [{"a": object()}], [{"a": None}]):
+        with pytest.raises(ValueError, match="a"):
+            sk.pack(mixed, tmp_path / "other")
+    with pytest.raises(ValueError, match="for files"):
+        sk.pack([{"a": 1}], tmp_path / "other", kind="files")
+    for none in ([], iter(())):
+        with pytest.raises(ValueError, match="no rows"):
+            sk.pack(none, tmp_path / "other")
+    assert sk.pack([], tmp_path / "other", allow_empty=True).samples == 0
+
+
+def test_resumes_where_it_stopped_and_notices_other_rows(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"shard_samples": 50, "keep_on_cancel": True}
+
+    def stops(at: int, first: int = 0) -> Iterator[dict[str, Any]]:
+        for i in range(first, 400):
+            if i == at:
+                raise KeyboardInterrupt
+            yield {"number": i}
+
+    with pytest.raises(KeyboardInterrupt):
+        sk.pack(stops(330), tmp_path / "out", **options)
+    with pytest.raises(ValueError, match=r"job|options"):
+        sk.pack(stops(-1, first=1), tmp_path / "out", resume=True, **options)
+    report = sk.pack(stops(-1), tmp_path / "out", resume=True, **options)
+    assert report.samples == 400
+    assert 0 < report.packed < 400
+    sk.pack(stops(-1), tmp_path / "whole", **options)
+    for shard in (tmp_path / "whole").glob("*.shard"):
+        assert shard.read_bytes() == (tmp_path / "out" / shard.name).read_bytes()
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pa.table(
+        {
+            "label": pa.array(range(50), pa.int16()),
+            "text": [f"text {i}" for i in range(50)],
+            "vector": pa.array([[i, i + 0.5] for i in range(50)], pa.list_(pa.float32())),
+            "image": pa.array([{"bytes": b"\xff\xd8\xff%d" % i, "path": None} for i in range(50)]),
+            "maybe": pa.array([None if i % 3 else i for i in range(50)], pa.uint8()),
+            "when": pa.array([i * 1000 for i in range(50)], pa.timestamp("ms")),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=20)
+    sk.pack(sources.parquet([tmp_path / "a.parquet"] * 2, batch_size=7), tmp_path / "out", keep_on_cancel=False)
+    samples = sk.open(os.fspath(tmp_path / "out"))
+    assert len(samples) == 100
+    assert samples.schema["label"].type == "i16"
+    for i in (0, 1, 49, 50, 99):
+        j = i % 50
+        sample = samples[i]
+        assert (sample["label"], sample["text"]) == (j, f"text {j}")
+        np.testing.assert_array_equal(sample["vector"], np.array([j, j + 0.5], "f4"))
+        assert sample["image"] == b"\xff\xd8\xff%d" % j
+        assert sample["maybe"] == (None if j % 3 else j)
+        assert sample["when"] == np.datetime64(j * 1000, "ms")
+    pq.write_table(pa.table({"n": pa.array([None], pa.duration("s"))}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"b\.parquet: column n .*duration"):
+        list(sources.parquet(tmp_path / "b.parquet"))
+
+
+def test_tfrecord(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tfrecord")
+    files = sorted((data / "tfrecord").rglob("*.tfrecord*"))
+    files = [file for file in files if file.is_file() and not file.name.endswith((".idx", ".index"))]
+    assert files
+    read = list(sources.tfrecord(files[0]))
+    assert read
+    report = sk.pack(iter(read), tmp_path / "out", skip_errors=True)
+    assert report.samples + len(report.skipped) == len(read)
+    assert report.samples > 0
+
+
+def test_hugging_face(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_dict({"label": list(range(10)), "text": [f"t{i}" for i in range(10)]})
+    sk.pack(sources.hugging_face(made), tmp_path / "out")
+    assert [sample["text"] for sample in sk.open(os.fspath(tmp_path / "out"))] == [f"t{i}" for i in range(10)]
