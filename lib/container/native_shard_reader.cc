@@ -115,7 +115,7 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
   for (const auto& [begin, end] : ranges) {
     requests.push_back({info.offset + begin, {state.stored.data() + begin, end - begin}});
   }
-  return file_->ReadBatch(requests, hints.requests_in_flight);
+  return file_->ReadBatch(requests);
 }
 
 // Reads what is wanted of the block and checks its header. Returns the address of the block's first byte. If all
@@ -477,22 +477,12 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
     if (!value.ok()) value = Annotate(value.status(), StrCat(DescribeBlock(block), ": ", table.Describe(k)));
   } else {
     const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
-    value = ReadRecord(base + begin, base + view.end(i), buffer);
+    value = ReadRecordAt(*file_, options_, base + begin, base + view.end(i), buffer);
   }
   if (!value.ok()) {
     return Annotate(value.status(), StrCat("sample ", ordinal, ", column \"", schema()[column].name, "\""));
   }
   return std::optional<std::string_view>(*value);
-}
-
-absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
-                                                               BlockBuffer* buffer) const {
-  return ReadRecordAt(*file_, options_, begin, end, buffer);
-}
-
-absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
-                                            BlockBuffer* buffer, std::span<std::string_view> values) const {
-  return ReadRecordsAt(*file_, options_, places, depth, buffer, values);
 }
 
 absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {

@@ -13,7 +13,7 @@ namespace shardkit::remote {
 // What sources use. Must outlive them.
 struct CredentialContext {
   Environment environment = &ProcessEnvironment;
-  FileSystem* files = PosixFileSystem();
+  ReadableFileSystem* files = PosixFileSystem();
   HttpClient* http = nullptr;
 };
 

@@ -27,7 +27,7 @@ class ObjectStore {
  public:
   struct Options {
     Environment environment = &ProcessEnvironment;
-    FileSystem* files = PosixFileSystem();  // for profiles and tokens; must outlive the store
+    ReadableFileSystem* files = PosixFileSystem();  // for profiles and tokens; must outlive the store
     HttpClient::Options http;
     RetryOptions retry;
     std::chrono::milliseconds request_deadline{60'000};  // of one attempt

@@ -44,7 +44,7 @@ std::map<std::string, Profile> ParseProfiles(std::string_view text) {
 
 std::string ProfileName(const Environment& environment) { return environment("AWS_PROFILE").value_or("default"); }
 
-absl::StatusOr<Profile> LoadProfile(const Environment& environment, FileSystem& files) {
+absl::StatusOr<Profile> LoadProfile(const Environment& environment, ReadableFileSystem& files) {
   const std::string name = ProfileName(environment);
   const std::string folder = environment("HOME").value_or("") + "/.aws/";
   const std::string paths[] = {environment("AWS_CONFIG_FILE").value_or(folder + "config"),

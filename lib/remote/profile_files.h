@@ -22,6 +22,6 @@ std::string ProfileName(const Environment& environment);
 
 // The profile of that name from AWS_CONFIG_FILE (~/.aws/config) and AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials),
 // whose settings win. Empty when no file has it; NotFound, naming it, when AWS_PROFILE asks for it. Thread-safe.
-absl::StatusOr<Profile> LoadProfile(const Environment& environment, FileSystem& files);
+absl::StatusOr<Profile> LoadProfile(const Environment& environment, ReadableFileSystem& files);
 
 }  // namespace shardkit::remote

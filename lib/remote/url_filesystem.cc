@@ -1,11 +1,17 @@
 #include "remote/url_filesystem.h"
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
+#include <mutex>
+#include <set>
 
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "io/started_read.h"
 #include "shardkit/forwarding_filesystem.h"
 #include "shardkit/remote.h"
 
@@ -32,15 +38,20 @@ class UrlFile : public RandomAccessFile {
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     const ReadRequest request = {offset, buffer};
-    return ReadBatch({&request, 1}, kHints.requests_in_flight);
+    return ReadBatch({&request, 1});
   }
 
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+  // The client has a deadline for each request, so the read ends.
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+    return StartedRead(*this, requests).Wait();
+  }
+
+  void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
     std::vector<ReadRequest> pieces;
     for (const ReadRequest& request : requests) {
       if (!RangeWithin(request.offset, request.buffer.size(), size_)) {
-        return OutOfRange(Describe(url_), ": cannot read ", request.buffer.size(), " bytes at ", request.offset,
-                          ": it has ", size_);
+        return done(OutOfRange(Describe(url_), ": cannot read ", request.buffer.size(), " bytes at ", request.offset,
+                               ": it has ", size_));
       }
       for (size_t begin = 0; begin < request.buffer.size(); begin += kHints.preferred_bytes) {
         pieces.push_back(
@@ -48,33 +59,52 @@ class UrlFile : public RandomAccessFile {
              request.buffer.subspan(begin, std::min<size_t>(kHints.preferred_bytes, request.buffer.size() - begin))});
       }
     }
-    // The client has a deadline for each request, so all of them end.
-    std::mutex mutex;
-    std::condition_variable changed;
-    int in_flight = 0;
-    absl::Status error;
-    for (const ReadRequest& piece : pieces) {
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return in_flight < std::max(depth, 1); });
-        if (!error.ok()) break;
-        ++in_flight;
-      }
-      store_.StartRead(url_, {size_, etag()}, piece.offset, piece.buffer,
-                       [&](const absl::StatusOr<ObjectVersion>& version) {
-                         const absl::Status status = version.ok() ? Learn(version->etag) : version.status();
-                         std::lock_guard lock(mutex);
-                         if (error.ok()) error = status;
-                         --in_flight;
-                         changed.notify_one();
-                       });
+    if (pieces.empty()) return done(absl::OkStatus());
+    const auto read = std::make_shared<Read>();
+    read->left = pieces.size();
+    read->done = std::move(done);
+    {
+      const std::lock_guard lock(mutex_);
+      reads_.insert(read);
     }
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return in_flight == 0; });
-    return error;
+    for (const ReadRequest& piece : pieces) {
+      const ObjectStore::Id id =
+          store_.StartRead(url_, {size_, etag()}, piece.offset, piece.buffer,
+                           [this, read](const absl::StatusOr<ObjectVersion>& version) { End(read, version); });
+      const std::lock_guard lock(mutex_);
+      read->requests.push_back(id);
+      if (cancelled_) store_.Cancel(id);
+    }
+  }
+
+  void CancelReads() const override {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    for (const auto& read : reads_) {
+      for (const ObjectStore::Id id : read->requests) store_.Cancel(id);
+    }
   }
 
  private:
+  // Of StartRead. Guarded by mutex_.
+  struct Read {
+    size_t left = 0;  // pieces
+    std::vector<ObjectStore::Id> requests;
+    absl::Status error;
+    std::function<void(absl::Status)> done;
+  };
+
+  void End(const std::shared_ptr<Read>& read, const absl::StatusOr<ObjectVersion>& version) const {
+    absl::Status status = version.ok() ? Learn(version->etag) : version.status();
+    {
+      const std::lock_guard lock(mutex_);
+      read->error.Update(std::move(status));
+      if (--read->left > 0) return;
+      reads_.erase(read);
+    }
+    read->done(read->error);
+  }
+
   std::string etag() const {
     std::lock_guard lock(mutex_);
     return etag_;
@@ -92,35 +122,32 @@ class UrlFile : public RandomAccessFile {
   const std::string path_;
   const ObjectUrl url_;
   const uint64_t size_;
-  mutable std::mutex mutex_;  // guards etag_
+  mutable std::mutex mutex_;  // guards all below
   mutable std::string etag_;
+  mutable std::set<std::shared_ptr<Read>> reads_;  // under way
+  mutable bool cancelled_ = false;
 };
 
-class UrlFileSystem : public ForwardingFileSystem {
+class ObjectFileSystem : public ReadableFileSystem {
  public:
-  UrlFileSystem(FileSystem& local, const ObjectStore::Options& options)
-      : ForwardingFileSystem(local), options_(options) {}
+  explicit ObjectFileSystem(std::unique_ptr<ObjectStore> store) : store_(std::move(store)) {}
 
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode /*mode*/,
                                                                    std::optional<uint64_t> size) override {
-    if (!IsRemotePath(path)) return ForwardingFileSystem::OpenForReading(path, mode, size);
     SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
-    SHARDKIT_ASSIGN_OR_RETURN(ObjectStore* const store, Store());
     ObjectVersion version = {size.value_or(0), {}};
     if (!size) {
-      SHARDKIT_ASSIGN_OR_RETURN(version, store->Stat(url));
+      SHARDKIT_ASSIGN_OR_RETURN(version, store_->Stat(url));
     }
-    return std::make_unique<UrlFile>(*store, path, url, version);
+    return std::make_unique<UrlFile>(*store_, path, url, version);
   }
 
-  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
-    if (!IsRemotePath(path)) return ForwardingFileSystem::Stat(path, follow);
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool /*follow*/) override {
     SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
-    SHARDKIT_ASSIGN_OR_RETURN(ObjectStore* const store, Store());
     const bool listed = url.scheme == Scheme::kS3 || url.scheme == Scheme::kGoogle;
     absl::Status missing = NotFound(Describe(url), ": there is no such object");
     if (!listed || (!url.key.empty() && !url.key.ends_with('/'))) {
-      const absl::StatusOr<ObjectVersion> version = store->Stat(url);
+      const absl::StatusOr<ObjectVersion> version = store_->Stat(url);
       if (version.ok()) return FileInfo{FileType::kRegular, version->size};
       missing = version.status();
       if (!absl::IsNotFound(missing)) return missing;
@@ -129,36 +156,54 @@ class UrlFileSystem : public ForwardingFileSystem {
       for (const char* manifest : {"dataset.json", "index.json"}) {
         ObjectUrl inside = url;
         inside.key = JoinPath(url.key, manifest);
-        if (store->Stat(inside).ok()) return FileInfo{FileType::kDirectory};
+        if (store_->Stat(inside).ok()) return FileInfo{FileType::kDirectory};
       }
       return missing;
     }
     // A folder is what has something in it.
     const absl::Status found =
-        store->List(url, false, [](const ListedObject&) { return absl::AlreadyExistsError(""); });
+        store_->List(url, false, [](const ListedObject&) { return absl::AlreadyExistsError(""); });
     if (absl::IsAlreadyExists(found)) return FileInfo{FileType::kDirectory};
     return found.ok() ? missing : found;
   }
 
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
-    if (!IsRemotePath(path)) return ForwardingFileSystem::List(path);
-    SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
-    SHARDKIT_ASSIGN_OR_RETURN(ObjectStore* const store, Store());
-    std::vector<DirectoryEntry> entries;
-    SHARDKIT_RETURN_IF_ERROR(store->List(url, false, [&entries](const ListedObject& object) {
-      entries.push_back({object.name, object.folder ? FileType::kDirectory : FileType::kRegular});
-      return absl::OkStatus();
-    }));
-    return entries;
-  }
-
   absl::Status ForEachEntry(const std::string& path,
                             const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
-    return IsRemotePath(path) ? FileSystem::ForEachEntry(path, take) : base().ForEachEntry(path, take);
+    SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
+    return store_->List(url, false, [&take](const ListedObject& object) {
+      return take(object.name, object.folder ? FileType::kDirectory : FileType::kRegular);
+    });
+  }
+
+ private:
+  const std::unique_ptr<ObjectStore> store_;
+};
+
+// Reads URLs from object stores, and everything else from a local file system.
+class UrlFileSystem : public ForwardingFileSystem {
+ public:
+  UrlFileSystem(FileSystem& local, const ObjectStore::Options& options)
+      : ForwardingFileSystem(local), options_(options) {}
+
+  ~UrlFileSystem() override { delete process_.load(); }
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    SHARDKIT_ASSIGN_OR_RETURN(ReadableFileSystem* const source, SourceOf(path));
+    return source->OpenForReading(path, mode, size);
+  }
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
+    SHARDKIT_ASSIGN_OR_RETURN(ReadableFileSystem* const source, SourceOf(path));
+    return source->Stat(path, follow);
+  }
+  absl::Status ForEachEntry(const std::string& path,
+                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+    SHARDKIT_ASSIGN_OR_RETURN(ReadableFileSystem* const source, SourceOf(path));
+    return source->ForEachEntry(path, take);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     SHARDKIT_RETURN_IF_ERROR(CheckLocal(path));
-    return ForwardingFileSystem::Create(path);
+    return base().Create(path);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) override {
     SHARDKIT_RETURN_IF_ERROR(CheckLocal(path));
@@ -166,34 +211,48 @@ class UrlFileSystem : public ForwardingFileSystem {
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     SHARDKIT_RETURN_IF_ERROR(CheckLocal(path));
-    return ForwardingFileSystem::OpenForAppending(path);
+    return base().OpenForAppending(path);
   }
   absl::Status CreateDirectory(const std::string& path) override {
     SHARDKIT_RETURN_IF_ERROR(CheckLocal(path));
-    return ForwardingFileSystem::CreateDirectory(path);
+    return base().CreateDirectory(path);
   }
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
     SHARDKIT_RETURN_IF_ERROR(CheckLocal(path));
-    return ForwardingFileSystem::Lock(path);
+    return base().Lock(path);
   }
 
  private:
+  // Of one process: the client's thread does not live on in a fork, and a lock may have been held when it was made.
+  struct Process {
+    const pid_t id = getpid();
+    std::mutex mutex;  // guards objects until it is set
+    std::unique_ptr<ObjectFileSystem> objects;
+  };
+
   static absl::Status CheckLocal(const std::string& path) {
     if (!IsRemotePath(path)) return absl::OkStatus();
     return Unimplemented(WithoutSecrets(path), ": URLs can only be read; write to a local folder and copy it");
   }
 
-  absl::StatusOr<ObjectStore*> Store() {
-    std::lock_guard lock(mutex_);
-    if (!store_) {
-      SHARDKIT_ASSIGN_OR_RETURN(store_, ObjectStore::Create(options_));
+  absl::StatusOr<ReadableFileSystem*> SourceOf(const std::string& path) {
+    if (!IsRemotePath(path)) return &base();
+    Process* process = process_.load();
+    while (process == nullptr || process->id != getpid()) {
+      auto fresh = std::make_unique<Process>();
+      // The parent's, of which nothing can be used or freed here, is left alone.
+      if (process_.compare_exchange_strong(process, fresh.get())) process = fresh.release();
     }
-    return store_.get();
+    const std::lock_guard lock(process->mutex);
+    if (!process->objects) {
+      SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> store, ObjectStore::Create(options_));
+      process->objects = std::make_unique<ObjectFileSystem>(std::move(store));
+    }
+    return process->objects.get();
   }
 
   const ObjectStore::Options options_;
-  std::mutex mutex_;  // guards store_ until it is set
-  std::unique_ptr<ObjectStore> store_;
+  std::atomic<Process*> process_ = nullptr;
 };
 
 }  // namespace

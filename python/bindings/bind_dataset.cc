@@ -11,6 +11,7 @@
 #include "dataset.h"
 #include "options.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/remote.h"
 #include "status.h"
 
 namespace shardkit::bindings {
@@ -29,7 +30,8 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
   options.max_decompression = max_decompression;
   options.max_open_shards = max_open_shards;
   options.keep_cut_tars = keep_cut_tars;
-  return std::make_shared<Dataset>(WithoutGil([&] { return DatasetReader::Open(*PosixFileSystem(), path, options); }));
+  return std::make_shared<Dataset>(
+      WithoutGil([&] { return DatasetReader::Open(*DefaultFileSystem(), path, options); }));
 }
 
 // The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.

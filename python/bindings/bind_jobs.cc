@@ -16,6 +16,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/pack.h"
+#include "shardkit/remote.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "shardkit/validate.h"
@@ -110,8 +111,8 @@ nb::dict ConvertDataset(const std::string& input, const std::string& output, con
   options.mds.shard_samples = options.webdataset.shard_samples = options.pack.dataset.shard_samples;
   return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);
-    return dry_run ? DryRunConvert(*PosixFileSystem(), input, options)
-                   : Convert(*PosixFileSystem(), input, output, options);
+    return dry_run ? DryRunConvert(*DefaultFileSystem(), input, options)
+                   : Convert(*DefaultFileSystem(), input, output, options);
   }));
 }
 
@@ -136,7 +137,7 @@ nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const n
   const auto report = RunJob<ValidateReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
-    return Validate(*PosixFileSystem(), path, options);
+    return Validate(*DefaultFileSystem(), path, options);
   });
   nb::dict result;
   result["shards"] = report.shards;
@@ -169,7 +170,7 @@ nb::dict UnpackDataset(const std::string& path, const std::string& output, const
       progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<UnpackReport> {
         options.cancellation = &cancellation;
         options.progress = numbers.function();
-        auto dataset = DatasetReader::Open(*PosixFileSystem(), path, dataset_options);
+        auto dataset = DatasetReader::Open(*DefaultFileSystem(), path, dataset_options);
         if (!dataset.ok()) return dataset.status();
         return Unpack(*PosixFileSystem(), **dataset, output, options);
       });

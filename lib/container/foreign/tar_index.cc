@@ -144,7 +144,7 @@ std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
 
 namespace {
 
-absl::StatusOr<std::shared_ptr<TarContents>> LoadWhole(FileSystem& file_system, const RandomAccessFile& file,
+absl::StatusOr<std::shared_ptr<TarContents>> LoadWhole(ReadableFileSystem& file_system, const RandomAccessFile& file,
                                                        uint64_t max_decompression) {
   const std::string& path = file.path();
   auto contents = std::make_shared<TarContents>();
@@ -175,7 +175,7 @@ absl::StatusOr<std::shared_ptr<TarContents>> LoadWhole(FileSystem& file_system, 
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(ReadableFileSystem& file_system, const std::string& path,
                                                              uint64_t max_decompression, bool keep_cut) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   auto loaded = LoadWhole(file_system, *file, max_decompression);

@@ -41,7 +41,7 @@ std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 // Uses the sidecar when there is one, else a DALI index, else the headers. DataLoss when sidecar or index is damaged or
 // belongs to another tar, or when the tar is damaged. With `keep_cut`, a damaged tar is no error: the result is what
 // ScanTar takes of it.
-absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(ReadableFileSystem& file_system, const std::string& path,
                                                              uint64_t max_decompression, bool keep_cut = false);
 
 // The key column, and the columns of the index, which are nullable. The extension decides the type: jpeg, png, image,

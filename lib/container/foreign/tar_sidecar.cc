@@ -83,7 +83,7 @@ absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std:
 
 bool IsTarPath(std::string_view path) { return format::IsTarName(path); }
 
-absl::StatusOr<std::vector<std::string>> ListTars(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> ListTars(ReadableFileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(directory));
   std::vector<std::string> paths;
   for (const DirectoryEntry& entry : entries) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dataset/dataset_support.h"
+#include "io/started_read.h"
 #include "unit/remote/test_server.h"
 
 namespace shardkit::remote {
@@ -30,6 +31,7 @@ class UrlFileSystemTest : public testing::Test {
     const absl::StatusOr<std::string> object = memory_->ReadFile(request.target.substr(2), 1 << 30);
     if (!object.ok() || object->empty()) return {404, {}, "", {}, {}, false};
     ServedAnswer answer = ServeObject(request, *object, "\"" + request.target + "\"");
+    answer.latency = latency_;
     const int fault = fault_every_ == 0 || ++served_ % fault_every_ != 0 ? -1 : served_ / fault_every_ % 5;
     if (fault == 0) return {503, {}, "<Error><Code>SlowDown</Code></Error>", {}, {}, false};
     if (fault == 1) answer.cut_after = answer.body.size() / 2;
@@ -42,6 +44,7 @@ class UrlFileSystemTest : public testing::Test {
   std::string Url(const std::string& path) const { return "s3://b/" + path; }
 
   std::atomic<int> fault_every_ = 0, served_ = 0;
+  std::atomic<milliseconds> latency_ = milliseconds(0);
   std::unique_ptr<FileSystem> memory_ = NewMemoryFileSystem();
   TestServer server_{[this](const ServedRequest& request) { return Serve(request); }};
   std::unique_ptr<FileSystem> files_ =
@@ -65,12 +68,25 @@ TEST_F(UrlFileSystemTest, OpeningWithASizeSendsNoRequest) {
   EXPECT_EQ((*file)->path(), "s3://b/k");
   std::string a(4, '?'), b(3, '?'), none;
   const std::vector<ReadRequest> requests = {{6, a}, {0, b}, {10, none}};
-  ASSERT_TRUE((*file)->ReadBatch(requests, 2).ok());
+  ASSERT_TRUE((*file)->ReadBatch(requests).ok());
   EXPECT_EQ(a + b, "6789012");
   EXPECT_EQ(server_.requests().size(), 2u);
   EXPECT_TRUE(absl::IsOutOfRange((*file)->ReadAt(8, b)));
   ASSERT_TRUE((*file)->ReadAt(1, b).ok());
   EXPECT_EQ(server_.requests().back().headers.at("if-match"), "\"/b/k\"") << "the first answer decides on the version";
+}
+
+TEST_F(UrlFileSystemTest, ReadsAreCancelled) {
+  test::WriteFile(*memory_, "/k", std::string(20 << 20, 'x'));
+  latency_ = milliseconds(60'000);
+  const auto file = files_->OpenForReading(Url("k"), ReadMode::kBuffered, 20 << 20);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string all(20 << 20, '?');
+  const ReadRequest request{0, all};
+  const StartedRead read(**file, std::span(&request, 1));
+  (*file)->CancelReads();
+  EXPECT_TRUE(absl::IsCancelled(read.Wait())) << read.Wait();
+  EXPECT_TRUE(absl::IsCancelled((*file)->ReadAt(0, all)));
 }
 
 TEST_F(UrlFileSystemTest, TellsObjectsFromFoldersAndLeavesLocalPathsAlone) {
