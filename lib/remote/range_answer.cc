@@ -40,7 +40,7 @@ absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t
   if (!expected.etag.empty() && etag != expected.etag) return Changed("its ETag differs", response);
   if (response.partial() || response.status == 206) {
     const std::optional<ContentRange> range = ParseContentRange(response.Header("content-range"));
-    if (!range || range->first != offset || range->last != offset + length - 1) {
+    if (!range || range->first != offset || range->last != offset + length - 1 || range->last >= range->size) {
       return DataLoss("the server answers with another range (", RequestIdOf(response), "); ask who runs it");
     }
     if (expected.size != 0 && range->size != expected.size)
