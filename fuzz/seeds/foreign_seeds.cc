@@ -190,7 +190,7 @@ void AddAnswers(SeedWriter& seeds) {
     seeds.Add("remote", "answer-" + std::to_string(kind), std::string(1, static_cast<char>(kind)) + std::string(text));
   }
   for (const char* url : {"https://host:1/p?q=1", "gs://b/k", "hf://datasets/o/n@main/f"}) {
-    seeds.Add("remote", std::string("url-") + url[0], std::string(1, '\4') + url);
+    seeds.Add("remote", "url-" + std::string(url).substr(0, std::string(url).find(':')), std::string(1, '\4') + url);
   }
 }
 
