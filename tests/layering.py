@@ -28,6 +28,7 @@ SUBFOLDERS = {
 # The layer whose types and functions a public header declares. A new header needs a line here.
 HEADER_LAYERS = {
     "cancellation.h": "base",
+    "error_place.h": "base",
     "schema.h": "base",  # plain data that every layer uses
     "filesystem.h": "io",
     "forwarding_filesystem.h": "io",

@@ -186,14 +186,16 @@ absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& vi
     for (uint32_t i = 0; i < view.size(); ++i) {
       if (absl::Status status = format::CheckRecord(view, i); !status.ok()) {
         damage->values[{i, column}] =
-            Annotate(status, StrCat("column ", column, " \"", header_.schema[column].name, "\""));
+            At(Annotate(status, StrCat("column ", column, " \"", header_.schema[column].name, "\"")),
+               {.column = header_.schema[column].name});
       }
     }
     return absl::OkStatus();
   }
   const absl::Status records = format::CheckRecords(view);
-  return DataLoss("column ", column, " \"", header_.schema[column].name, "\": values chunk checksum is wrong",
-                  records.ok() ? "" : StrCat("; ", ToStd(records.message())));
+  return At(DataLoss("column ", column, " \"", header_.schema[column].name, "\": values chunk checksum is wrong",
+                     records.ok() ? "" : StrCat("; ", ToStd(records.message()))),
+            {.column = header_.schema[column].name});
 }
 
 absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::State& state, BlockDamage* damage) const {
@@ -238,7 +240,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   const Column& column = header_.schema[i];
   const ColumnEntry& entry = state.header.columns[i];
   const auto damaged = [&](const absl::Status& status) {
-    return Annotate(status, StrCat("column ", i, " \"", column.name, "\""));
+    return At(Annotate(status, StrCat("column ", i, " \"", column.name, "\"")), {.column = column.name});
   };
   const std::string_view chunk(base + entry.offset, Padded(entry.stored_length));
   if (options_.verify_checksums && Hash64(chunk) != entry.checksum) {
@@ -359,8 +361,8 @@ absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, Bl
   status = ReadOfListed(status);
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!status.ok()) {
-    if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
-    return Annotate(status, DescribeBlock(index));
+    const bool described = absl::StartsWith(status.message(), ToAbsl(path()));
+    return At(described ? status : Annotate(status, DescribeBlock(index)), {.path = path(), .block = index});
   }
   if (damage != nullptr) {
     for (auto& [column, why] : damage->columns) why = Annotate(why, DescribeBlock(index));

@@ -30,7 +30,7 @@ absl::StatusOr<std::string_view> OpenRecord(const RandomAccessFile& file, const 
 
 absl::Status ReadOfListed(const absl::Status& status) {
   if (!absl::IsOutOfRange(status)) return status;
-  return DataLoss(ToStd(status.message()), ": it was cut since it was opened; copy it again");
+  return At(DataLoss(ToStd(status.message()), ": it was cut since it was opened; copy it again"), PlaceOf(status));
 }
 
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,

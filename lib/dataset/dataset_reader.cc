@@ -113,6 +113,12 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                             BlockBuffer* buffer) const override {
+    auto value = FindValue(sample, column, buffer);
+    if (!value.ok()) return At(value.status(), PlaceOfValue(sample, column));
+    return value;
+  }
+
+  absl::StatusOr<std::optional<std::string_view>> FindValue(uint64_t sample, size_t column, BlockBuffer* buffer) const {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
     if (index_ && columns_[column].is_blob() && sample < sample_count()) {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
@@ -177,7 +183,7 @@ class AnyDatasetReader : public DatasetReader {
     SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     buffer->state().Pin(open);
-    return open->ReadBlock(block, buffer, view);
+    return At(open->ReadBlock(block, buffer, view), {.path = path_, .shard = shard, .block = block});
   }
 
   absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
@@ -185,7 +191,7 @@ class AnyDatasetReader : public DatasetReader {
     SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     buffer->state().Pin(open);
-    return open->ReadBlock(block, buffer, view, damage);
+    return At(open->ReadBlock(block, buffer, view, damage), {.path = path_, .shard = shard, .block = block});
   }
 
   const std::vector<CutTar>& cut_tars() const override {
@@ -265,8 +271,18 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::Status DescribeSample(const absl::Status& status, uint64_t sample, size_t column) const {
-    return absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (sample ", sample, ", column \"",
-                                                     columns_[column].name, "\")")));
+    return Reworded(status,
+                    StrCat(ToStd(status.message()), " (sample ", sample, ", column \"", columns_[column].name, "\")"));
+  }
+
+  ErrorPlace PlaceOfValue(uint64_t sample, size_t column) const {
+    ErrorPlace place{.path = path_};
+    if (column < columns_.size()) place.column = columns_[column].name;
+    if (const auto location = Locate(sample); location.ok()) {
+      place.sample = sample;
+      place.shard = location->shard;
+    }
+    return place;
   }
 
   // `open` gets the path of the shard's file and its size.
@@ -276,9 +292,12 @@ class AnyDatasetReader : public DatasetReader {
     const std::string path = JoinPath(directory, shard.shard.name);
     auto opened = open(path, shard.shard.bytes);
     if (absl::IsNotFound(opened.status())) {
-      return NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
-                      directory, " -o OUT keeps the others");
+      return At(
+          NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
+                   directory, " -o OUT keeps the others"),
+          {.path = path, .shard = shard.number});
     }
+    if (!opened.ok()) return At(opened.status(), {.path = path, .shard = shard.number});
     return opened;
   }
 
@@ -496,7 +515,7 @@ absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(ReadableFileS
                                                                    const std::string& path,
                                                                    const DatasetOptions& options) {
   auto reader = std::make_unique<AnyDatasetReader>();
-  SHARDKIT_RETURN_IF_ERROR(reader->Open(file_system, path, options));
+  SHARDKIT_RETURN_IF_ERROR(At(reader->Open(file_system, path, options), {.path = path}));
   return reader;
 }
 

@@ -245,8 +245,16 @@ def test_damage_names_the_sample_or_is_skipped(tmp_path: Path) -> None:
     content = bytearray(shard.read_bytes())
     content[content.index(bytes([7]) * 2000) + 5] ^= 1
     shard.write_bytes(content)
-    with pytest.raises(sk.DataLossError, match=shard.name):
+    with pytest.raises(sk.DataLossError, match=shard.name) as damage:
         list(sk.Loader(path, 4))
+    assert (damage.value.shard, damage.value.block, damage.value.sample, damage.value.column) == (0, 0, 7, "blob")
+    with pytest.raises(sk.DataLossError) as damage:
+        sk.open(path)[7]
+    assert (damage.value.shard, damage.value.sample, damage.value.column) == (0, 7, "blob")
+    with pytest.raises(sk.DataLossError) as damage:
+        list(sk.open(path).scan())
+    assert (damage.value.path, damage.value.shard, damage.value.block) == (os.fspath(shard), 0, 0)
+    assert damage.value.sample is None
     skipped = [each for batch in sk.Loader(path, 4, bad_samples="skip") for each in batch.skipped]
     assert [each[1] for each in skipped] == [7]
 
