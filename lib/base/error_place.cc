@@ -1,6 +1,6 @@
 #include "shardkit/error_place.h"
 
-#include <array>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/cord.h"
@@ -12,14 +12,21 @@ namespace {
 
 constexpr char kPayload[] = "shardkit/place";
 
-// The fields, of which none holds a NUL, joined by NULs.
-constexpr size_t kFields = 5;
+// It reads well where a status is printed whole: "shard 1, block 2, sample 3, column 5:image, path /data". The length
+// before the column's name and the path at the end make it plain where they end.
+void AddNumber(std::string_view name, const std::optional<uint64_t>& number, std::string& text) {
+  if (number) text += StrCat(text.empty() ? "" : ", ", name, " ", *number);
+}
 
-std::string Text(const std::optional<uint64_t>& number) { return number ? StrCat(*number) : std::string(); }
-
-std::optional<uint64_t> Number(std::string_view text) {
+std::optional<uint64_t> TakeNumber(std::string_view name, std::string_view& text) {
+  if (text.substr(0, 2) == ", ") text.remove_prefix(2);
+  if (text.substr(0, name.size()) != name) return std::nullopt;
+  std::string_view digits = text.substr(name.size());
+  if (!digits.empty()) digits.remove_prefix(1);
+  digits = digits.substr(0, digits.find_first_not_of("0123456789"));
   uint64_t number = 0;
-  if (!absl::SimpleAtoi(ToAbsl(text), &number)) return std::nullopt;
+  if (!absl::SimpleAtoi(ToAbsl(digits), &number)) return std::nullopt;
+  text.remove_prefix(name.size() + 1 + digits.size());
   return number;
 }
 
@@ -29,13 +36,18 @@ ErrorPlace PlaceOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload) return {};
   const std::string bytes(*payload);
-  std::array<std::string_view, kFields> fields;
-  std::string_view rest = bytes;
-  for (std::string_view& field : fields) {
-    field = rest.substr(0, rest.find('\0'));
-    rest.remove_prefix(std::min(field.size() + 1, rest.size()));
+  std::string_view text = bytes;
+  ErrorPlace place;
+  place.shard = TakeNumber("shard", text);
+  place.block = TakeNumber("block", text);
+  place.sample = TakeNumber("sample", text);
+  if (const auto length = TakeNumber("column", text); length && *length < text.size()) {
+    place.column = text.substr(1, *length);
+    text.remove_prefix(1 + *length);
   }
-  return {std::string(fields[0]), Number(fields[1]), Number(fields[2]), Number(fields[3]), std::string(fields[4])};
+  if (text.substr(0, 2) == ", ") text.remove_prefix(2);
+  if (text.substr(0, 5) == "path ") place.path = text.substr(5);
+  return place;
 }
 
 absl::Status At(absl::Status status, const ErrorPlace& place) {
@@ -46,13 +58,16 @@ absl::Status At(absl::Status status, const ErrorPlace& place) {
   if (!known.block) known.block = place.block;
   if (!known.sample) known.sample = place.sample;
   if (known.column.empty()) known.column = place.column;
-  std::string bytes;
-  for (const std::string& field :
-       {known.path, Text(known.shard), Text(known.block), Text(known.sample), known.column}) {
-    bytes += field;
-    bytes += '\0';
+  std::string text;
+  AddNumber("shard", known.shard, text);
+  AddNumber("block", known.block, text);
+  AddNumber("sample", known.sample, text);
+  if (!known.column.empty()) {
+    AddNumber("column", known.column.size(), text);
+    text += StrCat(":", known.column);
   }
-  status.SetPayload(kPayload, absl::Cord(bytes));
+  if (!known.path.empty()) text += StrCat(text.empty() ? "" : ", ", "path ", known.path);
+  if (!text.empty()) status.SetPayload(kPayload, absl::Cord(text));
   return status;
 }
 
