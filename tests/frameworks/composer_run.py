@@ -1,13 +1,12 @@
-"""The calls that Composer's trainer makes on the data (composer/core/state.py and composer/trainer/trainer.py, 0.32)."""
+"""The calls that Composer's trainer makes on the data, after core/state.py and trainer/trainer.py of Composer 0.32."""
 
 from __future__ import annotations
 
 import itertools
 
 import torch
-from torch.utils.data import DataLoader
-
 from harness import Run
+from torch.utils.data import DataLoader
 
 
 def composer_contract(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Training runs in real processes that stop, go on with another number of ranks, and report what they have trained on."""
+"""Training runs in real processes that stop, and go on with another number of ranks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,17 @@ SEED = 11
 TIMEOUT = 180  # seconds, per leg
 
 # Forked from a server that has imported them, so that a process starts in milliseconds.
-PRELOADED = ["shardkit.torch", "torchdata.nodes", "torchdata.stateful_dataloader", "lightning.pytorch", "accelerate", "transformers"]
+PRELOADED = [
+    "shardkit.torch",
+    "torchdata.nodes",
+    "torchdata.stateful_dataloader",
+    "lightning.pytorch",
+    "accelerate",
+    "transformers",
+]
 
 
-class Stopped(Exception):
+class Stopped(Exception):  # noqa: N818 (nothing went wrong)
     """Ends a run after its checkpoint, as a crash would."""
 
 

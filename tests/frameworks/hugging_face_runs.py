@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration
+from harness import BATCH, SEED, Run, Stopped
+from torch.utils.data import DataLoader, default_collate
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from harness import BATCH, Run, Stopped
-from shardkit.torch import StepLoader
+from shardkit.torch import IterableDataset, StepLoader
 
 
 class Model(torch.nn.Module):
@@ -85,4 +87,61 @@ def hugging_face_trainer(run: Run) -> None:
         disable_tqdm=True,
     )
     trainer = LoaderTrainer(run, model=Model(run), args=arguments, callbacks=[StopWithCheckpoint(run)])
+    trainer.train(resume_from_checkpoint=str(run.last_checkpoint) if run.resumes else None)
+
+
+# What these frameworks do with a dataset that they are given, instead of a loader that they leave alone.
+
+
+def _samples(run: Run) -> IterableDataset:
+    def remember(sample: dict[str, Any]) -> dict[str, Any]:
+        run.delivered.append([int(sample["label"])])
+        return {"label": sample["label"]}
+
+    return IterableDataset(run.dataset, columns=["label"], seed=SEED, transform=remember)
+
+
+def _one_epoch(run: Run, dataloader: Any) -> None:
+    for batch in dataloader:
+        run.train(batch)
+
+
+def accelerate_prepares(run: Run) -> None:
+    accelerator = Accelerator(cpu=True)
+    _one_epoch(run, accelerator.prepare(DataLoader(_samples(run), batch_size=10)))
+
+
+def accelerate_divides(run: Run) -> None:
+    accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=False))
+    _one_epoch(run, accelerator.prepare(DataLoader(_samples(run), batch_size=10)))
+
+
+def accelerate_skips(run: Run) -> None:
+    accelerator = Accelerator(cpu=True)
+    dataloader = accelerator.prepare(DataLoader(_samples(run), batch_size=10))
+    _one_epoch(run, accelerator.skip_first_batches(dataloader, 15))
+
+
+def accelerate_skips_steps(run: Run) -> None:
+    accelerator = Accelerator(cpu=True)
+    _one_epoch(run, accelerator.skip_first_batches(StepLoader(run.loader()), 5))
+
+
+def trainer_with_dataset(run: Run) -> None:
+    arguments = TrainingArguments(
+        output_dir=str(run.folder),
+        max_steps=20,
+        per_device_train_batch_size=10,
+        use_cpu=True,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = Trainer(
+        Model(run),
+        arguments,
+        data_collator=default_collate,
+        train_dataset=_samples(run),
+        callbacks=[StopWithCheckpoint(run)],
+    )
     trainer.train(resume_from_checkpoint=str(run.last_checkpoint) if run.resumes else None)

@@ -6,8 +6,8 @@ from typing import Any
 
 import lightning.pytorch as lightning
 import torch
-
 from harness import Run, Stopped
+
 from shardkit.torch import Loader
 
 
@@ -31,7 +31,7 @@ class Module(lightning.LightningModule):
 class CountEpochs(lightning.Callback):
     """Counts the epoch that Lightning 2.6 begins uncounted when it resumes from a checkpoint of an epoch's last batch.
 
-    Without it, Lightning takes the next checkpoint within that epoch for one of its end, and does not load the loader's state.
+    Without it, Lightning takes the next checkpoint within that epoch for one of its end, and does not load the state.
     """
 
     def on_train_batch_start(self, trainer: lightning.Trainer, *_: Any) -> None:

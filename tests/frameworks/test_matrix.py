@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from harness import Leg, check_run
+from harness import SAMPLES, Leg, check_run, run_leg
 
 FRAMEWORKS = {
     "plain loop": "pytorch_runs.plain_loop",
@@ -27,11 +26,7 @@ STOPS = {
     # In its middle, and after its last batch while the framework's epoch has not ended.
     "twice in an epoch": (
         5,
-        [
-            leg
-            for i, ranks in enumerate((1, 2, 3, 5))
-            for leg in (Leg(ranks, 7 * i + 2 + i % 3), Leg(ranks, 7 * i + 7))
-        ]
+        [leg for i, ranks in enumerate((1, 2, 3, 5)) for leg in (Leg(ranks, 7 * i + 2 + i % 3), Leg(ranks, 7 * i + 7))]
         + [Leg(1, 30), Leg(1, None)],
     ),
 }
@@ -42,3 +37,15 @@ STOPS = {
 def test_exactly_once(framework: str, stop: str, dataset: str, tmp_path: Path) -> None:
     epochs, legs = STOPS[stop]
     check_run(FRAMEWORKS[framework], dataset, tmp_path, legs, epochs)
+
+
+@pytest.mark.parametrize("stop", [1, 7, 12])
+def test_workers_of_two_ranks(stop: int, dataset: str, tmp_path: Path) -> None:
+    driver = "pytorch_runs.stateful_dataloader_workers"
+    [whole, before, after] = (
+        run_leg(driver, dataset, tmp_path, leg, first_step, 1)
+        for leg, first_step in ((Leg(2, None), 0), (Leg(2, stop), 0), (Leg(2, None), stop))
+    )
+    assert sorted(i for rank in whole for batch in rank.trained for i in batch) == list(range(SAMPLES))
+    for rank in range(2):
+        assert before[rank].trained + after[rank].trained == whole[rank].trained
