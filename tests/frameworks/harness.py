@@ -133,7 +133,7 @@ class Leg:
     when: str = "in the loop"
 
 
-def _child(module: str, driver: str, run: Run, port: int) -> None:
+def _child(module: str, driver: str, run: Run, port: int, end: Any) -> None:
     log = os.open(run.folder / f"log-{run.rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -153,10 +153,14 @@ def _child(module: str, driver: str, run: Run, port: int) -> None:
         assert run.stop is None, f"the run ended after {run.steps} steps; it should have stopped after {run.stop}"
     except Stopped:
         pass
+    except BaseException:
+        end.abort()
+        raise
     state = json.dumps(run.state).encode()
     result = {"trained": run.trained, "delivered": run.delivered, "state_bytes": 0 if run.state is None else len(state)}
     (run.folder / f"result-{run.rank}").write_text(json.dumps(result))
-    run.barrier()
+    # Not a barrier of gloo, in which a rank fails when another that is through has closed its connections.
+    end.wait(TIMEOUT)
 
 
 def _free_port() -> int:
@@ -171,11 +175,12 @@ def run_leg(driver: str, dataset: str, folder: Path, leg: Leg, first_step: int, 
     context.set_forkserver_preload(PRELOADED)
     module, _, function = driver.partition(".")
     port = _free_port()
+    end = context.Barrier(leg.world_size)
     processes = []
     for rank in range(leg.world_size):
         (folder / f"result-{rank}").unlink(missing_ok=True)
         run = Run(dataset, folder, rank, leg.world_size, first_step, leg.stop, leg.when, epochs)
-        processes.append(context.Process(target=_child, args=(module, function, run, port)))
+        processes.append(context.Process(target=_child, args=(module, function, run, port, end)))
         processes[-1].start()
     for process in processes:
         process.join(TIMEOUT)
