@@ -2,6 +2,7 @@
 """Runs the tests of a build and counts them one by one; tests/run calls it.
 
     tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--python PYTHON] [--patience FACTOR]
+    tests/report.py BUILD_DIR --frameworks PYTHON [--output FILE] [--filter PATTERN]
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
 program. The other tests are tests/layering.py and formatting.py, the scripts *_test.py of tests/golden,
@@ -10,7 +11,8 @@ tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These
 build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
 packages (tests/interop/make_environment). With --interop, a test in tests/interop that skips because a package is missing is a
 failure. The tests of the Python package (python/tests, pytest; each case counts), mypy and ruff run in the Python of --python, with the
-package of the build folder; without it they are skipped. A program that crashes, hangs or prints nothing counts as a failure.
+package of the build folder; without it they are skipped. With --frameworks only tests/frameworks runs (pytest), in that Python, and
+--output writes its table of results. A program that crashes, hangs or prints nothing counts as a failure.
 """
 import argparse
 import concurrent.futures
@@ -31,6 +33,7 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON_TIMEOUT = 900  # seconds, per script
 WITHOUT_PACKAGE = "needs the package"  # the beginning of a reason to skip, in tests/interop
+LINTED = ["python", "examples", "tests/frameworks"]  # by ruff
 TAIL = 20000  # characters of output shown for a failure
 
 
@@ -213,13 +216,13 @@ def unittest_main(path, pattern):
     return 0
 
 
-def run_pytest(path, settings):
-    """The cases of one file of the Python package's tests."""
+def run_pytest(path, settings, options=()):
+    """The cases of one file, or folder, of tests of the Python package."""
     name = os.path.relpath(path, ROOT)
     result = Result(name)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
-        command = [settings.package_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", path]
+        command = [settings.package_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", path, *options]
         if settings.pattern is not None and not settings.program_matches(name):
             command += ["-k", settings.pattern.replace("*", "")]
         status, output = run(command, settings, PYTHON_TIMEOUT, {"PYTHONPATH": os.path.join(settings.build_dir, "python")})
@@ -254,8 +257,8 @@ def package_jobs(settings):
         return
     for path in sorted(glob.glob(os.path.join(ROOT, "python", "tests", "test_*.py"))):
         yield os.path.relpath(path, ROOT), lambda path=path: run_pytest(path, settings)
-    for check in (["mypy", "--no-error-summary", "python/shardkit"], ["ruff", "check", "--no-cache", "python", "examples"],
-                  ["ruff", "format", "--no-cache", "--check", "--quiet", "python", "examples"]):
+    for check in (["mypy", "--no-error-summary", "python/shardkit"], ["ruff", "check", "--no-cache", *LINTED],
+                  ["ruff", "format", "--no-cache", "--check", "--quiet", *LINTED]):
         name = " ".join(check[:2])
         if settings.case_matches(name):
             yield name, lambda name=name, check=check: run_script(name, [settings.package_python, "-m", *check], settings)
@@ -318,9 +321,18 @@ def main():
     parser.add_argument("--compiled-only", action="store_true")
     parser.add_argument("--interop", metavar="PYTHON", help="an interpreter that has other programs' packages")
     parser.add_argument("--python", metavar="PYTHON", help="an interpreter that has the packages of python/requirements.txt")
+    parser.add_argument("--frameworks", metavar="PYTHON", help="an interpreter that has tests/frameworks/requirements.txt")
+    parser.add_argument("--output", metavar="FILE", help="where to write the table of results of --frameworks")
     parser.add_argument("--patience", type=float, default=1, help="multiplies each test's time limit")
     arguments = parser.parse_args()
-    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop, arguments.python)
+    settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop,
+                        arguments.frameworks or arguments.python)
+    if arguments.frameworks is None:
+        selected = jobs(settings, arguments.compiled_only)
+    else:
+        options = [] if arguments.output is None else [f"--table={arguments.output}"]
+        folder = os.path.join(ROOT, "tests", "frameworks")
+        selected = [("tests/frameworks", lambda: run_pytest(folder, settings, options))]
 
     def timed(job):
         start = time.monotonic()
@@ -330,7 +342,7 @@ def main():
 
     passed = failed = skipped = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        pending = [pool.submit(timed, job) for _, job in jobs(settings, arguments.compiled_only)]
+        pending = [pool.submit(timed, job) for _, job in selected]
         for future in concurrent.futures.as_completed(pending):
             result = future.result()
             passed += result.passed

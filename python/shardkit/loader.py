@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +55,9 @@ class Loader:
         What the order and the random crops are made from.
     rank, world_size : int or "auto"
         This rank, of how many. The order is the same for every world size.
+    uneven : bool
+        Whether `batch_size` need not be a multiple of the world size; then ranks differ by one sample. In the last step
+        of an epoch they may differ anyway, unless `remainder` is "drop" or "pad".
     geometry : Geometry
         Of images and masks; by default that of the `Image` among the columns.
     batch_function : callable
@@ -95,6 +99,7 @@ class Loader:
         seed: int = 0,
         rank: int | str = "auto",
         world_size: int | str = "auto",
+        uneven: bool = False,
         geometry: Geometry | None = None,
         batch_function: Callable[[Batch], Any] | None = None,
         keys: bool = True,
@@ -122,6 +127,11 @@ class Loader:
                 raise ValueError("the images of a sample share one geometry: give it as `geometry`")
             geometry = geometries.pop() if geometries else Geometry()
         self.rank, self.world_size = ranks(rank, world_size)
+        if batch_size % self.world_size != 0 and not uneven:
+            raise ValueError(
+                f"batch_size {batch_size} is that of all {self.world_size} ranks together, and no multiple of them: "
+                f"give {-(-batch_size // self.world_size) * self.world_size}, or uneven=True"
+            )
         self.batch_size = batch_size
         self.batch_function = batch_function
         self._options = parsed(
@@ -212,6 +222,13 @@ class Loader:
         """Begin this epoch at the next `iter`; nothing happens when that would go on inside it."""
         if self.epoch != epoch or not self._goes_on:
             self._start(self._library.cursor_at(epoch))
+
+    def seek(self, step: int) -> None:
+        """Begin at this step of `epoch` at the next `iter`; what comes before it is not read."""
+        if not 0 <= step < len(self):
+            raise ValueError(f"step {step}: an epoch has steps 0 to {len(self) - 1}")
+        cursor = json.loads(self._library.cursor_at(self.epoch))
+        self._start(json.dumps(cursor | {"position": step * self.batch_size}))
 
     def state_dict(self) -> dict[str, Any]:
         """Return where a run goes on after the batches that it has got; under 1 KB, for any world size."""

@@ -59,8 +59,10 @@ class _Sampler:
         self._loader.set_epoch(epoch)
 
 
-class Loader(_loader.Loader):
+class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
     """`shardkit.Loader` whose batches are tensors.
+
+    It is an IterableDataset of whole batches for those who want a DataLoader: ``DataLoader(loader, batch_size=None)``.
 
     Parameters
     ----------
@@ -90,6 +92,91 @@ class Loader(_loader.Loader):
         DeviceBatch.device = self.device
         DeviceBatch.pin_memory = pin_memory
         self._batch_class = DeviceBatch
+        self._epoch_ended = False
+
+    def __iter__(self) -> Iterator[Any]:
+        ended, self._epoch_ended = self._epoch_ended, False
+        return iter(()) if ended else super().__iter__()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin this epoch at the next `iter`; nothing happens when that would go on inside it."""
+        self._epoch_ended = False
+        super().set_epoch(epoch)
+
+    def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> dict[str, Any]:
+        """Return where a run goes on.
+
+        Parameters
+        ----------
+        num_samples : int
+            What Composer has trained on in an epoch that it has not ended. After its last batch, the next `iter` yields
+            nothing, so that Composer's count of epochs stays right.
+        from_beginning : bool
+            Passed by Composer; the loader knows where it stands.
+        """
+        state = super().state_dict()
+        if num_samples and self.steps_left == len(self):
+            state["epoch_ended"] = True
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the state was taken, as `shardkit.Loader.load_state_dict`."""
+        super().load_state_dict(state)
+        self._epoch_ended = bool(state.get("epoch_ended", False))
+
+
+class _Steps(torch.utils.data.Dataset[Any]):
+    """The batches of a loader by their number in the epoch."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __getitem__(self, step: int) -> Any:
+        if step != len(self.loader) - self.loader.steps_left:
+            self.loader.seek(step)
+        return next(self.loader._rest_of_epoch())
+
+
+class _StepSampler:
+    """Batches of one step each."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        # Where Trainer looks for `set_epoch`, beneath the sampler that skips.
+        self.batch_sampler = self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return ([step] for step in range(len(self.loader)))
+
+    def set_epoch(self, epoch: int) -> None:
+        self.loader.set_epoch(epoch)
+
+
+class StepLoader(torch.utils.data.DataLoader[Any]):
+    """A DataLoader over a loader's batches, in which skipping steps reads nothing; for Hugging Face's Trainer.
+
+    Parameters
+    ----------
+    loader : Loader
+        Its batches have been divided among ranks: `Accelerator.prepare` must not divide them again.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__(_Steps(loader), batch_sampler=_StepSampler(loader), collate_fn=_only)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin this epoch at the next `iter`."""
+        self.batch_sampler.set_epoch(epoch)
+
+
+def _only(batches: list[Any]) -> Any:
+    return batches[0]
 
 
 class Dataset(torch.utils.data.Dataset[Any]):
@@ -170,6 +257,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._loader: _loader.Loader | None = None
         self._before: dict[str, Any] = {}
         self._taken = 0
+        self._part = (0, 0)
 
     def set_epoch(self, epoch: int) -> None:
         """Begin this epoch at the next `iter`."""
@@ -181,10 +269,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             worker = torch.utils.data.get_worker_info()
             number, workers = (worker.id, worker.num_workers) if worker is not None else (0, 1)
             parts = self._world_size * workers
+            self._part = (self._rank * workers + number, parts)
             self._loader = _loader.Loader(
                 self._datasets,
                 self._chunk * parts,
-                rank=self._rank * workers + number,
+                rank=self._part[0],
                 world_size=parts,
                 **self._arguments,
             )
@@ -194,6 +283,13 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         loader = self._open()
         skip = 0
         if self._state is not None:
+            if tuple(self._state["part"]) != self._part:
+                part, parts = self._state["part"]
+                here = f"part {self._part[0]} of {self._part[1]}"
+                raise ValueError(
+                    f"the state is that of part {part} of {parts}, and this is {here}: "
+                    "give as many ranks and workers as there were, or use shardkit.torch.Loader"
+                )
             loader.load_state_dict(self._state["loader"])
             skip = self._state["taken"]
             self._state = None
@@ -220,11 +316,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Return where this worker stands."""
         if self._loader is None:
             return {"version": _loader.STATE_VERSION, "state": self._state, "epoch": self._epoch}
-        state = {"loader": self._before, "taken": self._taken}
+        state = {"loader": self._before, "taken": self._taken, "part": list(self._part)}
         return {"version": _loader.STATE_VERSION, "state": state, "epoch": self._epoch}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a worker of the same number stood, at the next `iter`."""
+        """Go on where a worker of the same number stood, at the next `iter`, which refuses the state of another."""
         if state.get("version") != _loader.STATE_VERSION:
             raise ValueError(f"the state is of version {state.get('version')}; this is {_loader.STATE_VERSION}")
         self._state, self._epoch = state["state"], state["epoch"]

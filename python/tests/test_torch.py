@@ -193,3 +193,73 @@ print(json.dumps([seen, loader.state_dict()]))
         steps += [sorted(i for seen, _ in results for i in seen[step]) for step in range(5)]
         state = json.dumps(results[0][1])
     assert steps == whole[:10]
+
+
+def test_a_batch_that_ranks_do_not_divide(dataset: str) -> None:
+    with pytest.raises(ValueError, match=r"batch_size 32 .* 3 ranks .* give 33, or uneven=True"):
+        skt.Loader(dataset, 32, rank=0, world_size=3)
+    whole = [sorted(batch.ordinals.tolist()) for batch in sk.Loader(dataset, 32, seed=6)]
+    loaders = [skt.Loader(dataset, 32, seed=6, rank=rank, world_size=3, uneven=True) for rank in range(3)]
+    sizes = set()
+    for expected, *parts in zip(whole, *loaders, strict=True):
+        lengths = sorted(len(part) for part in parts)
+        assert lengths[-1] - lengths[0] <= 1
+        sizes.add(tuple(lengths))
+        assert sorted(i for part in parts for i in part.ordinals.tolist()) == expected
+    assert (10, 11, 11) in sizes
+    padded = [skt.Loader(dataset, 30, rank=rank, world_size=3, remainder="pad") for rank in range(3)]
+    assert {len(batch) for loader in padded for batch in loader} == {10}
+
+
+def test_seek_reads_nothing_of_what_it_skips(dataset: str) -> None:
+    whole = [[batch.ordinals.tolist() for batch in loader] for loader in [sk.Loader(dataset, 30, seed=8)] * 2]
+    loader = sk.Loader(dataset, 30, seed=8)
+    loader.set_epoch(1)
+    loader.seek(5)
+    assert [batch.ordinals.tolist() for batch in loader] == whole[1][5:]
+    assert loader.report().batches == 2
+    for step in (-1, 7):
+        with pytest.raises(ValueError, match="steps 0 to 6"):
+            loader.seek(step)
+
+
+def test_data_loader_over_whole_batches(dataset: str) -> None:
+    whole = [batch.ordinals.tolist() for batch in sk.Loader(dataset, 30, seed=9)]
+    loader = DataLoader(skt.Loader(dataset, 30, seed=9), batch_size=None)
+    assert len(loader) == len(whole)
+    assert [batch.ordinals.tolist() for batch in loader] == whole
+
+
+def test_a_state_within_an_epoch_that_a_trainer_has_not_ended(dataset: str) -> None:
+    """As Composer asks for it: state_dict(samples of the epoch so far, True)."""
+    first = skt.Loader(dataset, 50, seed=1)
+    assert len(list(first)) == 4
+    again = skt.Loader(dataset, 50, seed=1)
+    again.load_state_dict(first.state_dict(200, True))
+    assert list(again) == []
+    assert {batch.epoch for batch in again} == {1}
+    again.load_state_dict(first.state_dict(0, True))
+    assert {batch.epoch for batch in again} == {1}
+
+
+def test_steps_of_an_epoch_by_number(dataset: str) -> None:
+    epochs = [[batch.ordinals.tolist() for batch in loader] for loader in [sk.Loader(dataset, 30, seed=2)] * 2]
+    delivered = []
+    steps = skt.StepLoader(skt.Loader(dataset, 30, seed=2, batch_function=lambda batch: delivered.append(1) or batch))
+    assert [[batch.ordinals.tolist() for batch in steps] for _ in range(2)] == epochs
+    steps.set_epoch(1)
+    delivered.clear()
+    assert [steps.dataset[step].ordinals.tolist() for step in (4, 5, 2)] == [epochs[1][step] for step in (4, 5, 2)]
+    assert len(delivered) == 3
+
+
+def test_the_state_of_another_part_is_refused(dataset: str) -> None:
+    def make(world_size: int) -> Any:
+        return skt.IterableDataset(dataset, columns=["label"], rank=0, world_size=world_size)
+
+    first = make(1)
+    next(iter(first))
+    again = make(2)
+    again.load_state_dict(first.state_dict())
+    with pytest.raises(ValueError, match="part 0 of 1, and this is part 0 of 2"):
+        next(iter(again))
