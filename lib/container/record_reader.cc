@@ -40,18 +40,20 @@ absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, cons
     return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
                     " does not lie in the file; rebuild the index");
   }
-  std::string_view record;
   if (const auto mapped = file.Mapped()) {
-    record = mapped->substr(begin, end - begin);
-  } else {
-    SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options, end - begin, "the value has"), file.path()));
-    Buffer& memory = buffer->state().record;
-    memory.resize_discard(end - begin);
-    SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadAt(begin, {memory.data(), memory.size()})));
-    record = memory.view();
+    const auto value = OpenRecord(file, options, mapped->substr(begin, end - begin), begin);
+    SHARDKIT_RETURN_IF_ERROR(file.CheckMapped());
+    return value;
   }
-  const absl::StatusOr<std::string_view> value = OpenRecord(file, options, record, begin);
-  SHARDKIT_RETURN_IF_ERROR(file.CheckMapped());
+  SHARDKIT_RETURN_IF_ERROR(Annotate(CheckBlockMemory(options, end - begin, "the value has"), file.path()));
+  Buffer& memory = buffer->state().record;
+  memory.resize_discard(end - begin);
+  const auto read = [&]() -> absl::StatusOr<std::string_view> {
+    SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadAt(begin, {memory.data(), memory.size()})));
+    return OpenRecord(file, options, memory.view(), begin);
+  };
+  auto value = read();
+  if (absl::IsDataLoss(value.status()) && file.hints().worth_reading_again) value = read();
   return value;
 }
 
@@ -91,7 +93,15 @@ absl::Status RecordsRead::Finish(std::span<std::string_view> values) {
   for (size_t i = 0; i < places_.size(); ++i) {
     const auto& [begin, end] = places_[i];
     if (read_) {
-      SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(file_, options_, {records_[i], end - begin}, begin));
+      const auto open = [&, this, i = i] {
+        return OpenRecord(file_, options_, {records_[i], places_[i].second - places_[i].first}, places_[i].first);
+      };
+      auto value = open();
+      if (absl::IsDataLoss(value.status()) && file_.hints().worth_reading_again) {
+        SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_.ReadAt(requests_[i].offset, requests_[i].buffer)));
+        value = open();
+      }
+      SHARDKIT_ASSIGN_OR_RETURN(values[i], value);
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(values[i], ReadRecordAt(file_, options_, begin, end, buffer_));
     }

@@ -20,8 +20,10 @@ namespace remote {
 namespace {
 
 // AWS advises ranges of 8 to 16 MB. Skipping a megabyte saves less time than the first byte of a request takes.
-constexpr ReadHints kHints = {
-    .preferred_bytes = uint64_t{8} << 20, .bridge_gap_bytes = uint64_t{1} << 20, .requests_in_flight = 32};
+constexpr ReadHints kHints = {.preferred_bytes = uint64_t{8} << 20,
+                              .bridge_gap_bytes = uint64_t{1} << 20,
+                              .requests_in_flight = 32,
+                              .worth_reading_again = true};
 
 class UrlFile : public RandomAccessFile {
  public:

@@ -52,6 +52,10 @@ struct ReadHints {
 
   // Requests that the file can serve at once; more do not make it faster. At least 1.
   int requests_in_flight = 16;
+
+  // Whether bytes that are not what was written may be right when they are read again, because they came a long way.
+  // Then they are read once more before they are called damaged.
+  bool worth_reading_again = false;
 };
 
 class RandomAccessFile {

@@ -32,6 +32,9 @@ class UrlFileSystemTest : public testing::Test {
     if (!object.ok() || object->empty()) return {404, {}, "", {}, {}, false};
     ServedAnswer answer = ServeObject(request, *object, "\"" + request.target + "\"");
     answer.latency = latency_;
+    if (flip_every_ != 0 && request.target.ends_with(".shard") && ++served_ % flip_every_ == 0) {
+      answer.body[answer.body.size() / 2] ^= 1;
+    }
     const int fault = fault_every_ == 0 || ++served_ % fault_every_ != 0 ? -1 : served_ / fault_every_ % 5;
     if (fault == 0) return {503, {}, "<Error><Code>SlowDown</Code></Error>", {}, {}, false};
     if (fault == 1) answer.cut_after = answer.body.size() / 2;
@@ -43,7 +46,7 @@ class UrlFileSystemTest : public testing::Test {
 
   std::string Url(const std::string& path) const { return "s3://b/" + path; }
 
-  std::atomic<int> fault_every_ = 0, served_ = 0;
+  std::atomic<int> fault_every_ = 0, flip_every_ = 0, served_ = 0;
   std::atomic<milliseconds> latency_ = milliseconds(0);
   std::unique_ptr<FileSystem> memory_ = NewMemoryFileSystem();
   TestServer server_{[this](const ServedRequest& request) { return Serve(request); }};
@@ -120,6 +123,36 @@ TEST_F(UrlFileSystemTest, DatasetsReadTheSameUnderFaults) {
   EXPECT_EQ(test::ScanRows(*files_, page), test::RowsOf(samples));
   EXPECT_EQ(files_->Stat(page)->type, FileType::kDirectory) << "known by its manifest";
   EXPECT_TRUE(absl::IsNotFound(files_->Stat(server_.origin() + "/b/other").status()));
+}
+
+// What arrives damaged is asked for again; what is damaged stays so.
+TEST_F(UrlFileSystemTest, BitsThatFlipOnTheWayAreReadAgain) {
+  const std::vector<test::OwnedSample> samples = test::MakeSamples(60);
+  ASSERT_TRUE(test::WriteDataset(*memory_, "/data", samples, test::SmallShards(60, 4)).ok());
+  const auto dataset = DatasetReader::Open(*files_, Url("data"));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_TRUE((*dataset)->OpenShard(0).ok());  // the ends of a shard have no such second try
+  flip_every_ = 2;
+  BlockBuffer buffer;
+  BlockView view;
+  for (size_t block = 0; block < 15; ++block) {
+    const absl::Status status = (*dataset)->ReadBlock(0, block, &buffer, &view);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  const size_t image = *(*dataset)->FindColumn("image");
+  std::vector<uint64_t> all(samples.size());
+  std::vector<std::string_view> values(samples.size());
+  for (uint64_t i = 0; i < all.size(); ++i) {
+    all[i] = i;
+    const auto value = (*dataset)->ReadValue(i, image, &buffer);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(*value, samples[i].fields[0].second);
+  }
+  flip_every_ = 61;  // one of them, and not the second time
+  served_ = 0;
+  ASSERT_TRUE((*dataset)->ReadValues(all, image, &buffer, values).ok());
+  flip_every_ = 1;
+  EXPECT_TRUE(absl::IsDataLoss((*dataset)->ReadBlock(0, 0, &buffer, &view)));
 }
 
 TEST_F(UrlFileSystemTest, AnObjectThatIsReplacedIsAnErrorOfTheReader) {
