@@ -37,7 +37,8 @@ std::map<std::string, Profile> ParseProfiles(std::string_view text) {
     const size_t equals = trimmed.find('=');
     // An indented line belongs to the setting above it.
     if (current == nullptr || equals == trimmed.npos || line.front() == ' ' || line.front() == '\t') continue;
-    (*current)[std::string(Trim(trimmed.substr(0, equals)))] = Trim(trimmed.substr(equals + 1));
+    const std::string_view name = Trim(trimmed.substr(0, equals));
+    if (!name.empty()) (*current)[std::string(name)] = Trim(trimmed.substr(equals + 1));
   }
   return profiles;
 }
