@@ -83,12 +83,12 @@ def random(bench, dataset, column, rounds):
         bench.row(what, "fio not installed", "0.9")
         return
     shards = shards_of(dataset)
-    count, depth = 50000, 32
+    count, depth = 50000, 32  # as many as Shardkit has in flight
     ours, theirs = [], []
     try:
         for round_number in range(-1, rounds):
             drop(bench, dataset)
-            values = lines([bench.tool("cold_bench"), "random", dataset, column, str(count), str(depth)])
+            values = lines([bench.tool("cold_bench"), "random", dataset, column, str(count)])
             drop(bench, dataset)
             reads = fio(max(shards, key=os.path.getsize), 4096, count, depth)
             if values["mean length"] != 4096:

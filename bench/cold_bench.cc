@@ -2,7 +2,7 @@
 //
 //   cold_bench drop FILE...                                  empties the page cache of the files
 //   cold_bench scan DATASET buffered|direct THREADS          every value in order
-//   cold_bench random DATASET COLUMN COUNT DEPTH             COUNT values in random order, direct, DEPTH in flight
+//   cold_bench random DATASET COLUMN COUNT                   COUNT values in random order, direct
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -70,7 +70,7 @@ int Scan(const std::string& path, bool direct, int threads) {
   return 0;
 }
 
-int Random(const std::string& path, const std::string& column_name, size_t count, int depth) {
+int Random(const std::string& path, const std::string& column_name, size_t count) {
   DatasetOptions options;
   options.mode = ReadMode::kDirect;
   const auto dataset = Must(DatasetReader::Open(*PosixFileSystem(), path, options));
@@ -79,7 +79,7 @@ int Random(const std::string& path, const std::string& column_name, size_t count
   std::mt19937_64 random(std::random_device{}());
   for (uint64_t& sample : order) sample = random() % dataset->sample_count();
   // The queue becomes empty once between calls, so each call reads many times the queue's depth.
-  const size_t batch = 128 * static_cast<size_t>(depth);
+  constexpr size_t batch = 4096;
   std::vector<std::string_view> values(batch);
   BlockBuffer memory;
   uint64_t bytes = 0;
@@ -87,7 +87,7 @@ int Random(const std::string& path, const std::string& column_name, size_t count
     for (size_t begin = 0; begin < order.size(); begin += batch) {
       const std::span<const uint64_t> samples =
           std::span<const uint64_t>(order).subspan(begin, std::min(batch, order.size() - begin));
-      Must(dataset->ReadValues(samples, column, depth, &memory, std::span(values).first(samples.size())));
+      Must(dataset->ReadValues(samples, column, &memory, std::span(values).first(samples.size())));
       for (size_t i = 0; i < samples.size(); ++i) bytes += values[i].size();
     }
   });
@@ -103,8 +103,7 @@ int main(int argc, char** argv) {
   const std::string_view what = argc > 2 ? argv[1] : "";
   if (what == "drop") return Drop(std::span(argv + 2, static_cast<size_t>(argc - 2)));
   if (what == "scan" && argc == 5) return Scan(argv[2], std::string_view(argv[3]) == "direct", std::atoi(argv[4]));
-  if (what == "random" && argc == 6)
-    return Random(argv[2], argv[3], std::strtoul(argv[4], nullptr, 10), std::atoi(argv[5]));
+  if (what == "random" && argc == 5) return Random(argv[2], argv[3], std::strtoul(argv[4], nullptr, 10));
   std::fprintf(stderr, "usage: see the head of bench/cold_bench.cc\n");
   return 2;
 }

@@ -26,9 +26,9 @@ class CountingFile final : public ForwardingFile {
     touched += buffer.size();
     return ForwardingFile::ReadAt(offset, buffer);
   }
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
     for (const ReadRequest& request : requests) touched += request.buffer.size();
-    return ForwardingFile::ReadBatch(requests, depth);
+    return ForwardingFile::ReadBatch(requests);
   }
   // Announced bytes are read, too.
   void WillNeed(uint64_t offset, uint64_t length) const override {
@@ -38,13 +38,13 @@ class CountingFile final : public ForwardingFile {
 };
 
 // Counts the reads of shards and passes everything else on.
-class CountingFileSystem final : public ForwardingFileSystem {
+class CountingFileSystem final : public ForwardingReadableFileSystem {
  public:
-  using ForwardingFileSystem::ForwardingFileSystem;
+  using ForwardingReadableFileSystem::ForwardingReads;
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
-    auto file = ForwardingFileSystem::OpenForReading(path, mode, size);
+    auto file = ForwardingReads::OpenForReading(path, mode, size);
     if (!file.ok() || !path.ends_with(".shard")) return file;
     return std::make_unique<CountingFile>(*std::move(file));
   }

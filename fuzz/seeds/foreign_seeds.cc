@@ -1,4 +1,6 @@
 #include <array>
+#include <iterator>
+#include <string>
 
 #include "mds_files.h"
 #include "seeds/seeds.h"
@@ -169,9 +171,33 @@ void AddTexts(SeedWriter& seeds) {
   seeds.Add("unpack", "leading-up", std::string("\1\3jpg\3txt\6../../\3\1/\3", 20));
 }
 
+// The first byte chooses what the text is (remote_fuzzer.cc).
+void AddAnswers(SeedWriter& seeds) {
+  const char* const texts[] = {
+      "<?xml version=\"1.0\"?><ListBucketResult "
+      "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><IsTruncated>true</IsTruncated>"
+      "<NextContinuationToken>a+/=</NextContinuationToken><Contents><Key>data%2Fx%20y</Key><Size>17</Size></Contents>"
+      "<CommonPrefixes><Prefix>data%2Ff%2F</Prefix></CommonPrefixes></ListBucketResult>",
+      "\0\0\0\1\3\0"
+      "bytes 1-4/9",
+      "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"S\",\"Token\":\"T\",\"Expiration\":\"2026-11-23T01:02:03Z\"}",
+      "[default]\nregion = eu-west-1\n; no\n[profile other]\naws_access_key_id=A\ns3 =\n  max = 1\n[sso-session x]\n",
+      "s3://bucket/a b=c%2F/\303\274",
+      "../b/c?d=e#f",
+  };
+  for (uint8_t kind = 0; kind < std::size(texts); ++kind) {
+    const std::string_view text = kind == 1 ? std::string_view(texts[kind], 17) : std::string_view(texts[kind]);
+    seeds.Add("remote", "answer-" + std::to_string(kind), std::string(1, static_cast<char>(kind)) + std::string(text));
+  }
+  for (const char* url : {"https://host:1/p?q=1", "gs://b/k", "hf://datasets/o/n@main/f"}) {
+    seeds.Add("remote", "url-" + std::string(url).substr(0, std::string(url).find(':')), std::string(1, '\4') + url);
+  }
+}
+
 }  // namespace
 
 void AddForeignSeeds(SeedWriter& seeds) {
+  AddAnswers(seeds);
   AddTars(seeds);
   AddMds(seeds);
   AddArrays(seeds);

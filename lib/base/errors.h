@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "base/strings.h"
+#include "shardkit/error_place.h"
 
 namespace shardkit {
 
@@ -49,10 +50,15 @@ absl::Status Cancelled(const Parts&... parts) {
   return absl::CancelledError(StrCat(parts...));
 }
 
+// The same error with what it did not know yet of its place; OK stays OK.
+absl::Status At(absl::Status status, const ErrorPlace& place);
+
+// The same error, which is not OK, with another message.
+absl::Status Reworded(const absl::Status& status, std::string_view message);
+
 // The same error with "context: " in front of its message; OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), ToAbsl(StrCat(context, ": ", ToStd(status.message()))));
+  return status.ok() ? status : Reworded(status, StrCat(context, ": ", ToStd(status.message())));
 }
 
 }  // namespace shardkit

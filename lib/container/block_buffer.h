@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,13 +36,13 @@ struct PagedColumn {
 };
 
 struct BlockBuffer::State {
-  Buffer stored;                   // the block, or its wanted parts, each at its offset in the block
-  Buffer raw;                      // decompressed chunks
-  Buffer record;                   // single values
-  Buffer page;                     // the last page that a single value was read from, if the file is not mapped
-  std::vector<uint64_t> places;    // of scattered values: for each column all begins, then all ends
-  std::string converted;           // values that were converted from another form
-  std::vector<BlockBuffer> batch;  // one per shard, for values of several shards at once
+  Buffer stored;                  // the block, or its wanted parts, each at its offset in the block
+  Buffer raw;                     // decompressed chunks
+  Buffer record;                  // single values
+  Buffer page;                    // the last page that a single value was read from, if the file is not mapped
+  std::vector<uint64_t> places;   // of scattered values: for each column all begins, then all ends
+  std::string converted;          // values that were converted from another form
+  std::deque<BlockBuffer> batch;  // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
   StreamingHash64 hash;
   uint64_t file_offset = 0;  // where the block in `stored` begins in the file

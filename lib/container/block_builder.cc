@@ -44,15 +44,16 @@ absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) c
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const Column& column = schema_[i];
-    const auto refuse = [&](std::string_view why) { return InvalidArgument("column \"", column.name, "\": ", why); };
+    const auto refuse = [&](std::string_view why) {
+      return At(InvalidArgument("column \"", column.name, "\": ", why), {.column = column.name});
+    };
     if (!values[i]) {
       if (!column.nullable) return refuse("the value is absent but the column is not nullable");
       continue;
     }
     const uint64_t length = values[i]->length();
     if (column.fixed_size() && length != *column.fixed_size()) {
-      return InvalidArgument("column \"", column.name, "\": the value has ", length, " bytes instead of ",
-                             *column.fixed_size());
+      return refuse(StrCat("the value has ", length, " bytes instead of ", *column.fixed_size()));
     }
     if (length > format::kMaxLength / 2) return refuse("the value passes 2^61 bytes");
     if (!column.has_values_chunk() && length > format::kMaxZstdRawLength / 2) {

@@ -36,7 +36,7 @@ absl::StatusOr<std::string> ReadRange(const RandomAccessFile& file, uint64_t off
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(FileSystem& file_system,
+absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(ReadableFileSystem& file_system,
                                                                            const std::string& path,
                                                                            const ReadOptions& options,
                                                                            std::optional<uint64_t> size) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(FileS
   return reader;
 }
 
-absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Open(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ShardReader>> ShardReader::Open(ReadableFileSystem& file_system, const std::string& path,
                                                                const ReadOptions& options,
                                                                std::optional<uint64_t> size) {
   return NativeShardReader::Open(file_system, path, options, size);
@@ -61,7 +61,7 @@ absl::Status NativeShardReader::Initialise() {
   std::string head(std::min(size, kHeadRead), '\0'), tail(std::min(size, kTailRead), '\0');
   const uint64_t tail_offset = size - tail.size();
   const ReadRequest ends[] = {{0, head}, {tail_offset, tail}};
-  SHARDKIT_RETURN_IF_ERROR(file_->ReadBatch(ends, /*depth=*/2));
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadBatch(ends));
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t header_length, format::PeekFileHeaderLength(head));
   if (header_length > size) return DataLoss("header: the file ends at byte ", size, " within the header");
   if (header_length > head.size()) {

@@ -115,7 +115,7 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
   for (const auto& [begin, end] : ranges) {
     requests.push_back({info.offset + begin, {state.stored.data() + begin, end - begin}});
   }
-  return file_->ReadBatch(requests, hints.requests_in_flight);
+  return file_->ReadBatch(requests);
 }
 
 // Reads what is wanted of the block and checks its header. Returns the address of the block's first byte. If all
@@ -186,14 +186,16 @@ absl::Status NativeShardReader::LocateDamage(size_t column, const ColumnView& vi
     for (uint32_t i = 0; i < view.size(); ++i) {
       if (absl::Status status = format::CheckRecord(view, i); !status.ok()) {
         damage->values[{i, column}] =
-            Annotate(status, StrCat("column ", column, " \"", header_.schema[column].name, "\""));
+            At(Annotate(status, StrCat("column ", column, " \"", header_.schema[column].name, "\"")),
+               {.column = header_.schema[column].name});
       }
     }
     return absl::OkStatus();
   }
   const absl::Status records = format::CheckRecords(view);
-  return DataLoss("column ", column, " \"", header_.schema[column].name, "\": values chunk checksum is wrong",
-                  records.ok() ? "" : StrCat("; ", ToStd(records.message())));
+  return At(DataLoss("column ", column, " \"", header_.schema[column].name, "\": values chunk checksum is wrong",
+                     records.ok() ? "" : StrCat("; ", ToStd(records.message()))),
+            {.column = header_.schema[column].name});
 }
 
 absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::State& state, BlockDamage* damage) const {
@@ -238,7 +240,7 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   const Column& column = header_.schema[i];
   const ColumnEntry& entry = state.header.columns[i];
   const auto damaged = [&](const absl::Status& status) {
-    return Annotate(status, StrCat("column ", i, " \"", column.name, "\""));
+    return At(Annotate(status, StrCat("column ", i, " \"", column.name, "\"")), {.column = column.name});
   };
   const std::string_view chunk(base + entry.offset, Padded(entry.stored_length));
   if (options_.verify_checksums && Hash64(chunk) != entry.checksum) {
@@ -313,19 +315,19 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   return absl::OkStatus();
 }
 
-// Whether bytes [begin, end) of the file, which are fewer than a page, are zero.
+// Whether bytes [begin, end) of the file, which are padding, are zero.
 absl::StatusOr<bool> NativeShardReader::ZerosInFile(uint64_t begin, uint64_t end) const {
   std::string bytes(end - begin, '\0');
   if (!bytes.empty()) SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(begin, bytes));
   return format::AllZero(bytes);
 }
 
-// Whether a block can be read without waiting for the device, as far as a look at a few of its pages tells.
+// Whether a block can be read without waiting for the device, as far as a look at a few of its pages tells. Looks at
+// the end first: it is the part that is missing while the block is being read.
 bool NativeShardReader::Cached(const BlockInfo& info) const {
   char byte;
   const std::span<char> buffer(&byte, 1);
-  for (uint64_t i = kLooks; i > 0;
-       --i) {  // the end first: it is the part that is missing while the block is being read
+  for (uint64_t i = kLooks; i > 0; --i) {
     if (!file_->ReadCached(info.offset + (info.length - 1) / kLooks * i, {&buffer, 1})) return false;
   }
   return true;
@@ -359,8 +361,8 @@ absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, Bl
   status = ReadOfListed(status);
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!status.ok()) {
-    if (absl::StartsWith(status.message(), ToAbsl(path()))) return status;
-    return Annotate(status, DescribeBlock(index));
+    const bool described = absl::StartsWith(status.message(), ToAbsl(path()));
+    return At(described ? status : Annotate(status, DescribeBlock(index)), {.path = path(), .block = index});
   }
   if (damage != nullptr) {
     for (auto& [column, why] : damage->columns) why = Annotate(why, DescribeBlock(index));
@@ -477,22 +479,12 @@ absl::StatusOr<std::optional<std::string_view>> NativeShardReader::ReadValue(uin
     if (!value.ok()) value = Annotate(value.status(), StrCat(DescribeBlock(block), ": ", table.Describe(k)));
   } else {
     const uint64_t begin = i == 0 ? 0 : view.end(i - 1);
-    value = ReadRecord(base + begin, base + view.end(i), buffer);
+    value = ReadRecordAt(*file_, options_, base + begin, base + view.end(i), buffer);
   }
   if (!value.ok()) {
     return Annotate(value.status(), StrCat("sample ", ordinal, ", column \"", schema()[column].name, "\""));
   }
   return std::optional<std::string_view>(*value);
-}
-
-absl::StatusOr<std::string_view> NativeShardReader::ReadRecord(uint64_t begin, uint64_t end,
-                                                               BlockBuffer* buffer) const {
-  return ReadRecordAt(*file_, options_, begin, end, buffer);
-}
-
-absl::Status NativeShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
-                                            BlockBuffer* buffer, std::span<std::string_view> values) const {
-  return ReadRecordsAt(*file_, options_, places, depth, buffer, values);
 }
 
 absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {

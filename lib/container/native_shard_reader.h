@@ -17,8 +17,8 @@ namespace shardkit {
 
 class NativeShardReader : public ShardReader {
  public:
-  static absl::StatusOr<std::unique_ptr<NativeShardReader>> Open(FileSystem& file_system, const std::string& path,
-                                                                 const ReadOptions& options,
+  static absl::StatusOr<std::unique_ptr<NativeShardReader>> Open(ReadableFileSystem& file_system,
+                                                                 const std::string& path, const ReadOptions& options,
                                                                  std::optional<uint64_t> size = std::nullopt);
 
   // Opens a file whose blocks were found without its block directory. Only the blocks can be read; the bytes between
@@ -45,9 +45,6 @@ class NativeShardReader : public ShardReader {
                             BlockDamage* damage) const override;
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
-  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const override;
-  absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
-                           std::span<std::string_view> values) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override;
   std::string fallback_reason() const override { return file_->fallback_reason(); }
@@ -55,7 +52,9 @@ class NativeShardReader : public ShardReader {
   const format::FileHeader& header() const { return header_; }
   const format::Trailer& trailer() const { return trailer_; }
   const std::vector<format::Section>& sections() const { return sections_; }
+  const RandomAccessFile* record_file() const override { return file_.get(); }
   const RandomAccessFile& file() const { return *file_; }
+  const ReadOptions& options() const { return options_; }
 
   // The columns whose dictionary is malformed, each with the DataLoss that reading a chunk with it gives. Chunks that
   // do not need it can be read.

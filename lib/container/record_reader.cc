@@ -30,7 +30,7 @@ absl::StatusOr<std::string_view> OpenRecord(const RandomAccessFile& file, const 
 
 absl::Status ReadOfListed(const absl::Status& status) {
   if (!absl::IsOutOfRange(status)) return status;
-  return DataLoss(ToStd(status.message()), ": it was cut since it was opened; copy it again");
+  return At(DataLoss(ToStd(status.message()), ": it was cut since it was opened; copy it again"), PlaceOf(status));
 }
 
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
@@ -55,18 +55,14 @@ absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, cons
   return value;
 }
 
-absl::Status ReadRecordsAt(const RandomAccessFile& file, const ReadOptions& options,
-                           std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
-                           std::span<std::string_view> values) {
-  if (values.size() != places.size()) return InvalidArgument(file.path(), ": as many views as places are needed");
-  if (file.Mapped()) {
-    for (size_t i = 0; i < places.size(); ++i) {
-      SHARDKIT_ASSIGN_OR_RETURN(values[i], ReadRecordAt(file, options, places[i].first, places[i].second, buffer));
-    }
-    return absl::OkStatus();
-  }
+absl::StatusOr<std::unique_ptr<RecordsRead>> RecordsRead::Start(const RandomAccessFile& file,
+                                                                const ReadOptions& options,
+                                                                std::vector<std::pair<uint64_t, uint64_t>> places,
+                                                                BlockBuffer* buffer) {
+  std::unique_ptr<RecordsRead> started(new RecordsRead(file, options, std::move(places), buffer));
+  if (file.Mapped()) return started;
   uint64_t total = 0;
-  for (const auto& [begin, end] : places) {
+  for (const auto& [begin, end] : started->places_) {
     if (end < begin || !RangeWithin(begin, end - begin, file.size())) {
       return DataLoss(file.path(), ": a record from byte ", begin, " to ", end,
                       " does not lie in the file; rebuild the index");
@@ -78,20 +74,27 @@ absl::Status ReadRecordsAt(const RandomAccessFile& file, const ReadOptions& opti
   const uint64_t alignment = file.alignment();
   Buffer& memory = buffer->state().record;
   memory.resize_discard(total);
-  std::vector<ReadRequest> requests;
-  std::vector<uint64_t> positions;
   uint64_t position = 0;
-  for (const auto& [begin, end] : places) {
+  for (const auto& [begin, end] : started->places_) {
     const uint64_t from = begin / alignment * alignment;
     const uint64_t to = std::min(RoundUp(end, alignment), std::max(end, file.size()));
-    requests.push_back({from, {memory.data() + position, to - from}});
-    positions.push_back(position + (begin - from));
+    started->requests_.push_back({from, {memory.data() + position, to - from}});
+    started->records_.push_back(memory.data() + position + (begin - from));
     position += RoundUp(to - from, std::max<uint64_t>(alignment, 8));
   }
-  SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadBatch(requests, depth)));
-  for (size_t i = 0; i < places.size(); ++i) {
-    const std::string_view record(memory.data() + positions[i], places[i].second - places[i].first);
-    SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(file, options, record, places[i].first));
+  started->read_.emplace(file, started->requests_);
+  return started;
+}
+
+absl::Status RecordsRead::Finish(std::span<std::string_view> values) {
+  if (read_) SHARDKIT_RETURN_IF_ERROR(ReadOfListed(read_->Wait()));
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const auto& [begin, end] = places_[i];
+    if (read_) {
+      SHARDKIT_ASSIGN_OR_RETURN(values[i], OpenRecord(file_, options_, {records_[i], end - begin}, begin));
+    } else {
+      SHARDKIT_ASSIGN_OR_RETURN(values[i], ReadRecordAt(file_, options_, begin, end, buffer_));
+    }
   }
   return absl::OkStatus();
 }

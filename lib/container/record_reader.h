@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "io/started_read.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/shard_reader.h"
 
@@ -18,11 +22,34 @@ namespace shardkit {
 // was cut after it was opened, which is DataLoss.
 absl::Status ReadOfListed(const absl::Status& status);
 
-// As ShardReader::ReadRecord and ShardReader::ReadRecords, which see.
+// The value of the record at [begin, end) of the file. One read. Borrows *buffer until its next use.
 absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, const ReadOptions& options, uint64_t begin,
                                               uint64_t end, BlockBuffer* buffer);
-absl::Status ReadRecordsAt(const RandomAccessFile& file, const ReadOptions& options,
-                           std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
-                           std::span<std::string_view> values);
+
+// Several records of one file, which are read in the background.
+class RecordsRead {
+ public:
+  // Begins to read the records at `places`, [begin, end) of the file. The file and *buffer, which is not used otherwise
+  // until then, must outlive this.
+  static absl::StatusOr<std::unique_ptr<RecordsRead>> Start(const RandomAccessFile& file, const ReadOptions& options,
+                                                            std::vector<std::pair<uint64_t, uint64_t>> places,
+                                                            BlockBuffer* buffer);
+
+  // Waits for all of them and checks them. `values`, one for each place, borrow *buffer until its next use.
+  absl::Status Finish(std::span<std::string_view> values);
+
+ private:
+  RecordsRead(const RandomAccessFile& file, const ReadOptions& options,
+              std::vector<std::pair<uint64_t, uint64_t>> places, BlockBuffer* buffer)
+      : file_(file), options_(options), places_(std::move(places)), buffer_(buffer) {}
+
+  const RandomAccessFile& file_;
+  const ReadOptions& options_;
+  const std::vector<std::pair<uint64_t, uint64_t>> places_;
+  BlockBuffer* const buffer_;
+  std::vector<ReadRequest> requests_;
+  std::vector<const char*> records_;  // where each will be
+  std::optional<StartedRead> read_;   // not of a map
+};
 
 }  // namespace shardkit

@@ -36,7 +36,8 @@ absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard
   return part;
 }
 
-absl::StatusOr<ShardIndexPart> ReadShardIndexPart(FileSystem& file_system, const std::string& path, Schema* schema) {
+absl::StatusOr<ShardIndexPart> ReadShardIndexPart(ReadableFileSystem& file_system, const std::string& path,
+                                                  Schema* schema) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system, path, {}));
   *schema = shard->schema();
   return ReadShardIndexPart(*shard);

@@ -33,6 +33,7 @@ void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& 
 // Makes the part for a finished shard. Reads the front of every block.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard);
 // The same for the shard at `path`. *schema gets the columns of the shard.
-absl::StatusOr<ShardIndexPart> ReadShardIndexPart(FileSystem& file_system, const std::string& path, Schema* schema);
+absl::StatusOr<ShardIndexPart> ReadShardIndexPart(ReadableFileSystem& file_system, const std::string& path,
+                                                  Schema* schema);
 
 }  // namespace shardkit

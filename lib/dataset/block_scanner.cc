@@ -54,7 +54,7 @@ class Scanned : public ScannedBlock {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
     buffer_.state().Pin(shard_reader_);
     if (turn != nullptr && shard_reader_->reader->forward_only()) turn->Await();
-    SHARDKIT_RETURN_IF_ERROR(shard_reader_->ReadBlock(block, &buffer_, &view_));
+    SHARDKIT_RETURN_IF_ERROR(At(shard_reader_->ReadBlock(block, &buffer_, &view_), {.shard = shard, .block = block}));
     shard_ = shard;
     block_ = block;
     first_sample_ = shard_first_sample + view_.first_sample();

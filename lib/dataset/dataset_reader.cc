@@ -1,6 +1,8 @@
 #include "shardkit/dataset_reader.h"
 
 #include <algorithm>
+#include <deque>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
+#include "container/record_reader.h"
 #include "dataset/block_scanner.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
@@ -23,7 +26,7 @@ namespace {
 
 class AnyDatasetReader : public DatasetReader {
  public:
-  absl::Status Open(FileSystem& file_system, const std::string& path, const DatasetOptions& options) {
+  absl::Status Open(ReadableFileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
     // The manifest first: where there is one, nothing else has to be asked for.
     absl::StatusOr<ManifestText> text = ReadManifestText(file_system, path);
@@ -110,6 +113,12 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t sample, size_t column,
                                                             BlockBuffer* buffer) const override {
+    auto value = FindValue(sample, column, buffer);
+    if (!value.ok()) return At(value.status(), PlaceOfValue(sample, column));
+    return value;
+  }
+
+  absl::StatusOr<std::optional<std::string_view>> FindValue(uint64_t sample, size_t column, BlockBuffer* buffer) const {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
     if (index_ && columns_[column].is_blob() && sample < sample_count()) {
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
@@ -117,7 +126,7 @@ class AnyDatasetReader : public DatasetReader {
       if (place.kind == Place::kRecord) {
         SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
         buffer->state().Pin(open);
-        auto value = open->ReadRecord(place.begin, place.end, buffer);
+        auto value = ReadRecordAt(open->record_file(), open->options, place.begin, place.end, buffer);
         if (!value.ok()) return DescribeSample(value.status(), sample, column);
         return std::optional<std::string_view>(*value);
       }
@@ -129,7 +138,7 @@ class AnyDatasetReader : public DatasetReader {
     return open->reader->ReadValue(location.local, open->columns[column], buffer);
   }
 
-  absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, int depth, BlockBuffer* buffer,
+  absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, BlockBuffer* buffer,
                           std::span<std::string_view> values) const override;
   absl::Status CopyFromPages(const CachedShard& open, std::span<const uint64_t> samples, std::span<const size_t> order,
                              size_t column, BlockBuffer* buffer, std::span<std::string_view> values) const;
@@ -174,7 +183,7 @@ class AnyDatasetReader : public DatasetReader {
     SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     buffer->state().Pin(open);
-    return open->ReadBlock(block, buffer, view);
+    return At(open->ReadBlock(block, buffer, view), {.path = path_, .shard = shard, .block = block});
   }
 
   absl::Status SalvageBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view,
@@ -182,7 +191,7 @@ class AnyDatasetReader : public DatasetReader {
     SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     buffer->state().Pin(open);
-    return open->ReadBlock(block, buffer, view, damage);
+    return At(open->ReadBlock(block, buffer, view, damage), {.path = path_, .shard = shard, .block = block});
   }
 
   const std::vector<CutTar>& cut_tars() const override {
@@ -262,8 +271,18 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::Status DescribeSample(const absl::Status& status, uint64_t sample, size_t column) const {
-    return absl::Status(status.code(), ToAbsl(StrCat(ToStd(status.message()), " (sample ", sample, ", column \"",
-                                                     columns_[column].name, "\")")));
+    return Reworded(status,
+                    StrCat(ToStd(status.message()), " (sample ", sample, ", column \"", columns_[column].name, "\")"));
+  }
+
+  ErrorPlace PlaceOfValue(uint64_t sample, size_t column) const {
+    ErrorPlace place{.path = path_};
+    if (column < columns_.size()) place.column = columns_[column].name;
+    if (const auto location = Locate(sample); location.ok()) {
+      place.sample = sample;
+      place.shard = location->shard;
+    }
+    return place;
   }
 
   // `open` gets the path of the shard's file and its size.
@@ -273,9 +292,12 @@ class AnyDatasetReader : public DatasetReader {
     const std::string path = JoinPath(directory, shard.shard.name);
     auto opened = open(path, shard.shard.bytes);
     if (absl::IsNotFound(opened.status())) {
-      return NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
-                      directory, " -o OUT keeps the others");
+      return At(
+          NotFound(path, ": shard ", shard.number, " of the manifest is missing; copy it again, or shardctl repair ",
+                   directory, " -o OUT keeps the others"),
+          {.path = path, .shard = shard.number});
     }
+    if (!opened.ok()) return At(opened.status(), {.path = path, .shard = shard.number});
     return opened;
   }
 
@@ -290,7 +312,7 @@ class AnyDatasetReader : public DatasetReader {
     return shards_->GetForRecords(place.shard);
   }
 
-  void OpenIndex(FileSystem& file_system) {
+  void OpenIndex(ReadableFileSystem& file_system) {
     if (summary_.segments.empty() && shard_count() > 0) {
       index_problem_ = StrCat(path_, ": ", kManifestName, " names no offset index; run shardctl index ", path_);
       return;
@@ -306,7 +328,7 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   // Makes a manifest for a single shard. Returns the directory that the shard lies in.
-  absl::StatusOr<std::string> DescribeShard(FileSystem& file_system, const ReadOptions& options,
+  absl::StatusOr<std::string> DescribeShard(ReadableFileSystem& file_system, const ReadOptions& options,
                                             ManifestText* text) const {
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(file_system, path_, options));
     SHARDKIT_ASSIGN_OR_RETURN(Metadata metadata, reader->ReadMetadata());
@@ -411,8 +433,8 @@ absl::Status AnyDatasetReader::CopyFromPages(const CachedShard& open, std::span<
   return absl::OkStatus();
 }
 
-absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, int depth,
-                                          BlockBuffer* buffer, std::span<std::string_view> values) const {
+absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, size_t column, BlockBuffer* buffer,
+                                          std::span<std::string_view> values) const {
   SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
   if (!index_ || !columns_[column].is_blob()) {
     return FailedPrecondition(
@@ -430,28 +452,41 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   std::vector<size_t> order(samples.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](size_t i) { return std::pair(samples[i], i); });
-  std::vector<BlockBuffer>& buffers = buffer->state().batch;
+  std::deque<BlockBuffer>& buffers = buffer->state().batch;
+  struct Batch {
+    std::vector<size_t> present;
+    std::unique_ptr<RecordsRead> read;
+  };
+  std::vector<Batch> batches;
   std::vector<size_t> elsewhere;
-  size_t batch = 0;
+  size_t used = 0;
+  const auto next_buffer = [&](std::shared_ptr<const CachedShard> open) {
+    if (buffers.size() <= used) buffers.emplace_back();
+    buffers[used].state().Pin(std::move(open));
+    return &buffers[used++];
+  };
   for (size_t begin = 0; begin < order.size();) {
     size_t end = begin;
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
-    std::vector<size_t> present;
+    Batch batch;
     for (; end < order.size() && places[order[end]].shard == places[order[begin]].shard; ++end) {
       const Place& place = places[order[end]];
       if (place.kind == Place::kElsewhere) elsewhere.push_back(order[end]);
       if (place.kind != Place::kRecord) continue;
       ranges.emplace_back(place.begin, place.end);
-      present.push_back(order[end]);
+      batch.present.push_back(order[end]);
     }
     begin = end;
-    if (present.empty()) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(places[present.front()]));
-    if (buffers.size() <= batch) buffers.emplace_back();
-    buffers[batch].state().Pin(open);
-    std::vector<std::string_view> read(ranges.size());
-    SHARDKIT_RETURN_IF_ERROR(open->ReadRecords(ranges, depth, &buffers[batch++], read));
-    for (size_t i = 0; i < present.size(); ++i) values[present[i]] = read[i];
+    if (batch.present.empty()) continue;
+    SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(places[batch.present.front()]));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        batch.read, RecordsRead::Start(open->record_file(), open->options, std::move(ranges), next_buffer(open)));
+    batches.push_back(std::move(batch));
+  }
+  for (const Batch& batch : batches) {
+    std::vector<std::string_view> read(batch.present.size());
+    SHARDKIT_RETURN_IF_ERROR(batch.read->Finish(read));
+    for (size_t i = 0; i < read.size(); ++i) values[batch.present[i]] = read[i];
   }
   for (size_t begin = 0; begin < elsewhere.size();) {
     size_t end = begin;
@@ -459,10 +494,8 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     while (end < elsewhere.size() && places[elsewhere[end]].shard == shard) ++end;
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     if (open->columns[column] != CachedShard::kMissing) {
-      if (buffers.size() <= batch) buffers.emplace_back();
-      buffers[batch].state().Pin(open);
       SHARDKIT_RETURN_IF_ERROR(CopyFromPages(*open, samples, std::span(elsewhere).subspan(begin, end - begin), column,
-                                             &buffers[batch++], values));
+                                             next_buffer(open), values));
     }
     begin = end;
   }
@@ -478,10 +511,11 @@ absl::StatusOr<size_t> DatasetReader::FindColumn(std::string_view name) const {
   return Annotate(NoSuchColumn(name, columns()), path());
 }
 
-absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(ReadableFileSystem& file_system,
+                                                                   const std::string& path,
                                                                    const DatasetOptions& options) {
   auto reader = std::make_unique<AnyDatasetReader>();
-  SHARDKIT_RETURN_IF_ERROR(reader->Open(file_system, path, options));
+  SHARDKIT_RETURN_IF_ERROR(At(reader->Open(file_system, path, options), {.path = path}));
   return reader;
 }
 

@@ -7,6 +7,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "io/prefetched_file.h"
 #include "shardkit/schema.h"
 
 namespace shardkit {
@@ -30,14 +31,21 @@ T IndexReader::Checked(size_t segment, T found) const {
   return found;
 }
 
-absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(FileSystem& file_system, const std::string& directory,
-                                                               const Schema& schema,
+absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(ReadableFileSystem& file_system,
+                                                               const std::string& directory, const Schema& schema,
                                                                std::span<const Segment> segments) {
   std::unique_ptr<IndexReader> reader(new IndexReader(schema));
   size_t shard = 0;
   uint64_t sample = 0;
+  // The roots are read all at once.
+  std::vector<std::unique_ptr<RandomAccessFile>> files;
   for (const Segment& segment : segments) {
-    SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(file_system, directory, segment));
+    SHARDKIT_ASSIGN_OR_RETURN(files.emplace_back(), OpenFromEnd(file_system, JoinPath(directory, segment.index.name),
+                                                                segment.index.bytes, segment.index.root));
+  }
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Segment& segment = segments[i];
+    SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(std::move(files[i]), segment));
     part.first_shard = shard;
     part.first_sample = sample;
     shard += segment.shards;
@@ -47,15 +55,13 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(FileSystem& file_
   return reader;
 }
 
-absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(FileSystem& file_system, const std::string& directory,
+absl::StatusOr<IndexReader::Part> IndexReader::OpenPart(std::shared_ptr<const RandomAccessFile> file,
                                                         const Segment& segment) const {
   Part part;
-  part.path = JoinPath(directory, segment.index.name);
+  part.path = file->path();
   const auto other = [&] {
     return DataLoss(part.path, ": the index belongs to other shards: it is not the one that ", kManifestName, " names");
   };
-  SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const RandomAccessFile> file,
-                            file_system.OpenForReading(part.path, ReadMode::kMapped, segment.index.bytes));
   const TablePlace place{0, file->size(), segment.index.root};
   SHARDKIT_ASSIGN_OR_RETURN(part.table, PagedTable::Open(std::move(file), place, format::TableKind::kOffsetIndex));
   SHARDKIT_RETURN_IF_ERROR(part.table->CheckMapped());

@@ -33,8 +33,9 @@ class IndexReader {
  public:
   // Opens the index of every segment of a dataset with these columns. DataLoss, too, when a file is not the one that
   // its segment names. `schema` must outlive the reader.
-  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(FileSystem& file_system, const std::string& directory,
-                                                           const Schema& schema, std::span<const Segment> segments);
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(ReadableFileSystem& file_system,
+                                                           const std::string& directory, const Schema& schema,
+                                                           std::span<const Segment> segments);
 
   // The block that holds `sample`, which must be below the dataset's number of samples.
   absl::StatusOr<IndexedBlock> BlockOfSample(uint64_t sample) const;
@@ -76,7 +77,7 @@ class IndexReader {
   };
 
   explicit IndexReader(const Schema& schema) : schema_(schema) {}
-  absl::StatusOr<Part> OpenPart(FileSystem& file_system, const std::string& directory, const Segment& segment) const;
+  absl::StatusOr<Part> OpenPart(std::shared_ptr<const RandomAccessFile> file, const Segment& segment) const;
   absl::StatusOr<IndexedBlock> Load(size_t segment, const TablePage& page, uint32_t i) const;
   absl::StatusOr<uint64_t> LoadEnd(const IndexedBlock& block, uint64_t number) const;
   absl::Status CheckPart(size_t segment, std::span<const ManifestShard> all) const;

@@ -167,21 +167,21 @@ std::string ShardName(size_t number) {
   return name;
 }
 
-absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<bool> Exists(ReadableFileSystem& file_system, const std::string& path) {
   const absl::Status status = file_system.Stat(path).status();
   if (absl::IsNotFound(status)) return false;
   if (!status.ok()) return status;
   return true;
 }
 
-absl::StatusOr<bool> HasLength(FileSystem& file_system, const std::string& path, uint64_t length) {
+absl::StatusOr<bool> HasLength(ReadableFileSystem& file_system, const std::string& path, uint64_t length) {
   const absl::StatusOr<FileInfo> info = file_system.Stat(path);
   if (absl::IsNotFound(info.status())) return false;
   if (!info.ok()) return info.status();
   return info->type == FileType::kRegular && info->size == length;
 }
 
-absl::StatusOr<bool> HasJournal(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<bool> HasJournal(ReadableFileSystem& file_system, const std::string& directory) {
   return Exists(file_system, JoinPath(directory, kJournalName));
 }
 

@@ -135,12 +135,12 @@ class JobDirectory {
 absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
 
 // Whether a file or directory of this name exists. An error when this cannot be found out.
-absl::StatusOr<bool> Exists(FileSystem& file_system, const std::string& path);
+absl::StatusOr<bool> Exists(ReadableFileSystem& file_system, const std::string& path);
 
 // Whether a file of this name and length exists. An error when this cannot be found out.
-absl::StatusOr<bool> HasLength(FileSystem& file_system, const std::string& path, uint64_t length);
+absl::StatusOr<bool> HasLength(ReadableFileSystem& file_system, const std::string& path, uint64_t length);
 
 // Whether an unfinished job's journal lies in the directory.
-absl::StatusOr<bool> HasJournal(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<bool> HasJournal(ReadableFileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "io/prefetched_file.h"
 
 namespace shardkit {
 namespace {
@@ -16,19 +17,21 @@ bool IsLost(const absl::Status& status) {
          absl::IsUnimplemented(status);
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(FileSystem& file_system, const std::string& directory,
-                                                             const Segment& segment) {
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenKeyFile(ReadableFileSystem& file_system,
+                                                              const std::string& directory, const Segment& segment) {
   if (!segment.keys) return NotFound(directory, ": ", kManifestName, " names no table of the keys");
-  const TableReference& named = *segment.keys;
-  const std::string path = JoinPath(directory, named.name);
-  auto file = file_system.OpenForReading(path, ReadMode::kMapped, named.bytes);
+  const std::string path = JoinPath(directory, segment.keys->name);
+  auto file = OpenFromEnd(file_system, path, segment.keys->bytes, segment.keys->root);
   if (absl::IsNotFound(file.status())) return NotFound(path, ": the table of the keys is missing");
-  if (!file.ok()) return file.status();
-  const TablePlace place{.length = (*file)->size(), .root = named.root};
+  return file;
+}
+
+absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(std::unique_ptr<RandomAccessFile> file,
+                                                             const Segment& segment) {
+  const TableReference& named = *segment.keys;
+  const TablePlace place{.length = file->size(), .root = named.root};
   SHARDKIT_ASSIGN_OR_RETURN(std::shared_ptr<const KeyTable> table,
-                            KeyTable::Open(*std::move(file), place, segment.samples));
+                            KeyTable::Open(std::move(file), place, segment.samples));
   const format::TableTail& tail = table->tail();
   if (tail.checksum != named.checksum || tail.table_length != named.bytes ||
       tail.root_length() + format::kTableTailBytes != named.root) {
@@ -37,15 +40,29 @@ absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(FileSystem& file_sy
   return table;
 }
 
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(ReadableFileSystem& file_system,
+                                                             const std::string& directory, const Segment& segment) {
+  SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenKeyFile(file_system, directory, segment));
+  return OpenKeyTable(std::move(file), segment);
+}
+
 absl::StatusOr<std::shared_ptr<const KeyTable>> KeyTables::Get(size_t segment) const {
   std::lock_guard lock(mutex_);
-  auto& table = tables_[segment];
-  if (table.ok() && *table == nullptr) {
-    auto opened = OpenKeyTable(file_system_, directory_, segments_[segment]);
-    if (!opened.ok() && !IsLost(opened.status())) return opened.status();
-    table = std::move(opened);
+  Table& table = tables_[segment];
+  if (table.opened) return *table.opened;
+  // A key that is missing is looked for in all tables, so their roots are read at once. What fails is tried again.
+  if (table.file.ok() && *table.file == nullptr) {
+    for (size_t i = 0; i < tables_.size(); ++i) {
+      if (!tables_[i].opened) tables_[i].file = OpenKeyFile(file_system_, directory_, segments_[i]);
+    }
   }
-  return table;
+  auto file = std::exchange(table.file, nullptr);
+  absl::StatusOr<std::shared_ptr<const KeyTable>> opened =
+      file.ok() ? OpenKeyTable(*std::move(file), segments_[segment]) : file.status();
+  if (opened.ok() || IsLost(opened.status())) table.opened = opened;
+  return opened;
 }
 
 absl::StatusOr<bool> KeyTables::Find(size_t segment, uint64_t hash,

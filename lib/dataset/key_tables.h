@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,18 +20,15 @@ namespace shardkit {
 
 // Opens the table that the segment names. NotFound when it names none, or when the file is missing. DataLoss, too, when
 // the file is not the one that is named.
-absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(FileSystem& file_system, const std::string& directory,
-                                                             const Segment& segment);
+absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeyTable(ReadableFileSystem& file_system,
+                                                             const std::string& directory, const Segment& segment);
 
-// Thread-safe. Opens each table when it is first used, and does without one that is missing or damaged.
+// Thread-safe. Opens the tables when one is first used, and does without one that is missing or damaged.
 class KeyTables {
  public:
   // `segments` must outlive the object.
-  KeyTables(FileSystem& file_system, std::string directory, const std::vector<Segment>& segments)
-      : file_system_(file_system),
-        directory_(std::move(directory)),
-        segments_(segments),
-        tables_(segments.size(), std::shared_ptr<const KeyTable>()) {}
+  KeyTables(ReadableFileSystem& file_system, std::string directory, const std::vector<Segment>& segments)
+      : file_system_(file_system), directory_(std::move(directory)), segments_(segments), tables_(segments.size()) {}
 
   // Calls `visit` as KeyTable::Find does, with ordinals of the segment. False when the table cannot be used: what was
   // visited may then not be all. Errors of `visit` are returned, and of files that cannot be read now.
@@ -43,11 +41,16 @@ class KeyTables {
  private:
   absl::StatusOr<std::shared_ptr<const KeyTable>> Get(size_t segment) const;
 
-  FileSystem& file_system_;
+  ReadableFileSystem& file_system_;
   const std::string directory_;
   const std::vector<Segment>& segments_;
+
+  struct Table {
+    absl::StatusOr<std::unique_ptr<RandomAccessFile>> file = nullptr;  // null until it is open, and once it is used
+    std::optional<absl::StatusOr<std::shared_ptr<const KeyTable>>> opened;  // or lost for good
+  };
   mutable std::mutex mutex_;
-  mutable std::vector<absl::StatusOr<std::shared_ptr<const KeyTable>>> tables_;  // null until one is opened
+  mutable std::vector<Table> tables_;
   mutable std::string problem_;
 };
 

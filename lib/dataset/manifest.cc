@@ -569,7 +569,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
   return MakeManifest(std::move(parsed.summary), std::move(parsed.shards));
 }
 
-absl::StatusOr<std::string> ReadManifestBytes(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory) {
   absl::StatusOr<std::string> text = file_system.ReadFile(JoinPath(directory, kManifestName), kMaxManifestBytes);
   if (absl::IsNotFound(text.status())) {
     return NotFound(directory, ": is not a dataset: there is no ", kManifestName, " in it");
@@ -577,14 +577,14 @@ absl::StatusOr<std::string> ReadManifestBytes(FileSystem& file_system, const std
   return text;
 }
 
-absl::StatusOr<ManifestText> ReadManifestText(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<ManifestText> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system, directory));
   absl::StatusOr<ManifestText> text = ParseManifestText(bytes);
   if (!text.ok()) return Annotate(text.status(), JoinPath(directory, kManifestName));
   return text;
 }
 
-absl::StatusOr<Manifest> ReadManifest(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<Manifest> ReadManifest(ReadableFileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
   return CompleteManifest(file_system, directory, std::move(text));
 }

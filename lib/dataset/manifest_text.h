@@ -25,16 +25,17 @@ struct ManifestText {
 absl::StatusOr<ManifestText> ParseManifestText(std::string_view text);
 
 // The bytes of a directory's dataset.json. NotFound when it has none.
-absl::StatusOr<std::string> ReadManifestBytes(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory);
 
 // Reads and parses them. Errors name the file.
-absl::StatusOr<ManifestText> ReadManifestText(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<ManifestText> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory);
 
 Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards);
 
 // The manifest of which `text` is a part: reads the lists of shards that it names. NotFound when one is missing,
 // DataLoss when one is damaged or not the one that is named.
-absl::StatusOr<Manifest> CompleteManifest(FileSystem& file_system, const std::string& directory, ManifestText text);
+absl::StatusOr<Manifest> CompleteManifest(ReadableFileSystem& file_system, const std::string& directory,
+                                          ManifestText text);
 
 // DataLoss where the name of a shard or table would lead out of the dataset's directory, or stands twice.
 absl::Status CheckNames(const std::vector<ManifestShard>& shards, const std::vector<Segment>& segments);

@@ -42,7 +42,7 @@ absl::Status CheckParts(FileSystem& file_system, const std::vector<std::string>&
 }
 
 // Nobody may list a hash anew that a shard had before: the shard could be another by now.
-absl::Status CheckSha256(FileSystem& file_system, const std::string& path, const Sha256& listed,
+absl::Status CheckSha256(ReadableFileSystem& file_system, const std::string& path, const Sha256& listed,
                          const std::function<absl::Status()>& check) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   SHARDKIT_ASSIGN_OR_RETURN(const Sha256 found, FileSha256(*file, check));
@@ -59,7 +59,7 @@ absl::Status RemoveIfThere(FileSystem& file_system, const std::string& path) {
 
 // Where only a list of shards is lost, `shards` were taken by their names. The indexes tell whether that is their
 // order.
-absl::Status CheckOrder(FileSystem& file_system, const std::string& directory, const ManifestSummary& summary,
+absl::Status CheckOrder(ReadableFileSystem& file_system, const std::string& directory, const ManifestSummary& summary,
                         std::span<const ManifestShard> shards, const absl::Status& lost) {
   const auto index = IndexReader::Open(file_system, directory, summary.schema, summary.segments);
   const absl::Status order = index.ok() ? (*index)->CheckShards(shards) : index.status();

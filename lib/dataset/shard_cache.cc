@@ -7,7 +7,6 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
-#include "container/record_reader.h"
 
 namespace shardkit {
 namespace {
@@ -85,16 +84,6 @@ absl::Status CachedShard::ReadBlock(size_t block, BlockBuffer* buffer, BlockView
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string_view> CachedShard::ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const {
-  return reader ? reader->ReadRecord(begin, end, buffer) : ReadRecordAt(*file, options, begin, end, buffer);
-}
-
-absl::Status CachedShard::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
-                                      BlockBuffer* buffer, std::span<std::string_view> values) const {
-  return reader ? reader->ReadRecords(places, depth, buffer, values)
-                : ReadRecordsAt(*file, options, places, depth, buffer, values);
-}
-
 ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const ShardListReader& shards,
                        const Schema& schema, const std::vector<Column>& columns, const DatasetOptions& options)
     : open_(std::move(open)),
@@ -118,6 +107,7 @@ absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(const Pl
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::Open(const PlacedShard& listed) const {
   const ManifestShard& entry = listed.shard;
   auto open = std::make_shared<CachedShard>();
+  open->options = options_;
   SHARDKIT_ASSIGN_OR_RETURN(open->reader, open_(listed));
   const ShardReader& reader = *open->reader;
   if (reader.content_hash() != entry.content_hash || reader.sample_count() != entry.samples ||

@@ -24,7 +24,7 @@ namespace shardkit {
 struct CachedShard {
   std::unique_ptr<ShardReader> reader;     // null where the shard is open for its records alone
   std::unique_ptr<RandomAccessFile> file;  // null where there is a reader
-  ReadOptions options;                     // of `file`
+  ReadOptions options;
   // For each column that is read from the dataset: its position in the shard's schema, or kMissing.
   std::vector<size_t> columns;
   // The positions that are not missing, for ReadBlock; empty also when all columns are wanted.
@@ -32,10 +32,8 @@ struct CachedShard {
 
   static constexpr size_t kMissing = SIZE_MAX;
 
-  // As those of ShardReader. They need no reader.
-  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const;
-  absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
-                           std::span<std::string_view> values) const;
+  // Where its records lie. REQUIRES: a native shard.
+  const RandomAccessFile& record_file() const { return reader ? *reader->record_file() : *file; }
 
   // Reads a block into *buffer; *view has the dataset's columns. Reads nothing if the shard has
   // none of them. With `damage`, works like ShardReader::SalvageBlock.

@@ -27,7 +27,7 @@ ShardListReader::ShardListReader(std::vector<ManifestShard> shards) : shard_coun
   all_ = std::move(page);
 }
 
-absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(FileSystem& file_system,
+absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableFileSystem& file_system,
                                                                        const std::string& directory,
                                                                        ManifestText* text) {
   if (!text->has_lists()) return std::make_unique<ShardListReader>(std::move(text->shards));
@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(FileSyste
   return reader;
 }
 
-absl::Status ShardListReader::OpenPart(FileSystem& file_system, const std::string& directory, const Segment& segment) {
+absl::Status ShardListReader::OpenPart(ReadableFileSystem& file_system, const std::string& directory,
+                                       const Segment& segment) {
   Part part{
       .path = JoinPath(directory, segment.list->name), .first_shard = shard_count_, .first_sample = sample_count_};
   absl::StatusOr<std::shared_ptr<const RandomAccessFile>> file =
@@ -216,7 +217,8 @@ absl::StatusOr<std::vector<ManifestShard>> ShardListReader::ReadAll() const {
   return shards;
 }
 
-absl::StatusOr<Manifest> CompleteManifest(FileSystem& file_system, const std::string& directory, ManifestText text) {
+absl::StatusOr<Manifest> CompleteManifest(ReadableFileSystem& file_system, const std::string& directory,
+                                          ManifestText text) {
   if (!text.has_lists()) return MakeManifest(std::move(text.summary), std::move(text.shards));
   SHARDKIT_ASSIGN_OR_RETURN(const auto reader, ShardListReader::Open(file_system, directory, &text));
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<ManifestShard> shards, reader->ReadAll());

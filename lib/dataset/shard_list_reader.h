@@ -33,8 +33,8 @@ class ShardListReader {
  public:
   // Opens the lists of the segments, if the text names some: reads their roots, one request each. NotFound when one is
   // missing, DataLoss when one is not the one that is named. Keeps the shards of `text`.
-  static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(FileSystem& file_system, const std::string& directory,
-                                                               ManifestText* text);
+  static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(ReadableFileSystem& file_system,
+                                                               const std::string& directory, ManifestText* text);
 
   // Of shards that are known.
   explicit ShardListReader(std::vector<ManifestShard> shards);
@@ -72,7 +72,7 @@ class ShardListReader {
   };
 
   ShardListReader() = default;
-  absl::Status OpenPart(FileSystem& file_system, const std::string& directory, const Segment& segment);
+  absl::Status OpenPart(ReadableFileSystem& file_system, const std::string& directory, const Segment& segment);
   absl::Status Advise(const Part& part, const absl::Status& status) const;
   absl::StatusOr<Page> Decode(const Part& part, const TablePage& bytes) const;
   std::shared_ptr<const Page> FindKept(const std::function<bool(const Page&)>& wanted) const;

@@ -180,19 +180,22 @@ namespace {
 
 constexpr size_t kFixedBytes = 64;  // of a column, before its histogram
 
-// The entries of the histogram that are stored: those from the shortest value's to the longest value's.
-std::span<uint64_t> StoredEntries(ColumnStatistics& column) {
-  if (column.present_count == 0) return {};
+// The entries of the histogram that are stored: those from the shortest value's to the longest value's. `Statistics` is
+// ColumnStatistics, const or not.
+template <typename Statistics>
+auto StoredEntries(Statistics& column) {
+  const std::span entries(column.length_histogram);
+  if (column.present_count == 0) return entries.subspan(0, 0);
   const auto first = static_cast<size_t>(std::bit_width(column.min_length));
   const auto last = static_cast<size_t>(std::bit_width(column.max_length));
-  return std::span(column.length_histogram).subspan(first, last - first + 1);
+  return entries.subspan(first, last - first + 1);
 }
 
 }  // namespace
 
 std::string EncodeStatistics(std::span<const ColumnStatistics> statistics) {
   std::string out;
-  for (ColumnStatistics column : statistics) {
+  for (const ColumnStatistics& column : statistics) {
     AppendLittle(out, column.present_count);
     AppendLittle(out, column.value_bytes);
     AppendLittle(out, column.stored_bytes);
@@ -230,7 +233,7 @@ absl::StatusOr<std::vector<ColumnStatistics>> DecodeStatistics(const Schema& sch
       return DataLoss("statistics: column ", i, ": min_length ", column.min_length, " and max_length ",
                       column.max_length, " do not fit present_count ", column.present_count);
     }
-    const std::span<uint64_t> histogram = StoredEntries(column);
+    const std::span histogram = StoredEntries(column);
     if (bytes.size() < 8 * histogram.size()) return wrong_length();
     bool sums_up = true;
     uint64_t uncounted = column.present_count;

@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<ColumnConversion>> ConversionFor(const DeviceLoad
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceLoader>> DeviceLoader::Open(std::shared_ptr<Backend> device,
-                                                                 FileSystem& file_system,
+                                                                 ReadableFileSystem& file_system,
                                                                  std::vector<LoaderDataset> datasets,
                                                                  const DeviceLoaderOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(Check(options));

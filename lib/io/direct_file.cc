@@ -27,16 +27,16 @@ class DirectFile final : public RandomAccessFile {
   const std::string& path() const override { return file_.path(); }
   uint64_t size() const override { return file_.size(); }
   // A long read is split here, and its parts are in flight together.
-  ReadHints hints() const override { return {.preferred_bytes = uint64_t{64} << 20}; }
+  ReadHints hints() const override { return {.preferred_bytes = uint64_t{64} << 20, .requests_in_flight = 32}; }
   uint64_t alignment() const override { return kDirectAlignment; }
   std::string fallback_reason() const override { return file_.fallback_reason(); }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     const ReadRequest request{offset, buffer};
-    return ReadBatch({&request, 1}, /*depth=*/1);
+    return ReadBatch({&request, 1});
   }
 
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
     for (const ReadRequest& request : requests) {
       if (!RangeWithin(request.offset, request.buffer.size(), file_.size())) {
         return ReadPastEnd(path(), file_.size(), request.buffer.size(), request.offset);
@@ -47,7 +47,7 @@ class DirectFile final : public RandomAccessFile {
     if (engine_ == nullptr || single) {
       return file_.ReadOneByOne(PieceSource(requests, kSingleReadLength));
     }
-    return engine_->Read(file_, requests, depth);
+    return engine_->Read(file_, requests, hints().requests_in_flight);
   }
 
  private:

@@ -27,12 +27,16 @@ absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(statu
 
 }  // namespace
 
-absl::Status RandomAccessFile::ReadBatch(std::span<const ReadRequest> requests, int /*depth*/) const {
+absl::Status RandomAccessFile::ReadBatch(std::span<const ReadRequest> requests) const {
   absl::Status first_error;
   for (const ReadRequest& request : requests) {
     first_error.Update(ReadAt(request.offset, request.buffer));
   }
   return first_error;
+}
+
+void RandomAccessFile::StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const {
+  done(ReadBatch(requests));
 }
 
 bool RandomAccessFile::ReadCached(uint64_t /*offset*/, std::span<const std::span<char>> /*buffers*/) const {
@@ -48,14 +52,16 @@ absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces
   return absl::OkStatus();
 }
 
-absl::Status FileSystem::ForEachEntry(const std::string& path,
-                                      const std::function<absl::Status(std::string_view, FileType)>& take) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, List(path));
-  for (const DirectoryEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(take(entry.name, entry.type));
-  return absl::OkStatus();
+absl::StatusOr<std::vector<DirectoryEntry>> ReadableFileSystem::List(const std::string& path) {
+  std::vector<DirectoryEntry> entries;
+  SHARDKIT_RETURN_IF_ERROR(ForEachEntry(path, [&entries](std::string_view name, FileType type) {
+    entries.push_back({std::string(name), type});
+    return absl::OkStatus();
+  }));
+  return entries;
 }
 
-absl::StatusOr<std::string> FileSystem::ReadFile(const std::string& path, uint64_t limit) {
+absl::StatusOr<std::string> ReadableFileSystem::ReadFile(const std::string& path, uint64_t limit) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, OpenForReading(path));
   if (file->size() > limit) {
     return ResourceExhausted(path, ": cannot read as a whole: it has ", file->size(), " bytes, more than the ", limit,

@@ -1,10 +1,16 @@
 #include "shardkit/latency_filesystem.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/errors.h"
 #include "base/status_macros.h"
 #include "io/latency_schedule.h"
 #include "shardkit/forwarding_filesystem.h"
@@ -22,8 +28,20 @@ class Network {
  public:
   explicit Network(const LatencyOptions& options) : options_(options), schedule_(options) {}
 
+  ~Network() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // Set when reads of a file are to end.
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+
   // Sends requests together and waits for all of them.
-  absl::Status Wait(std::span<const ReadRequest> requests) {
+  absl::Status Wait(std::span<const ReadRequest> requests, const Flag& cancelled = nullptr) {
     Clock::time_point end = Clock::now();
     {
       std::lock_guard lock(mutex_);
@@ -31,10 +49,21 @@ class Network {
       for (const ReadRequest& request : requests) end = std::max(end, schedule_.Send(now, request.buffer.size()));
     }
     for (auto now = Clock::now(); now < end; now = Clock::now()) {
-      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("waiting for a request"));
+      SHARDKIT_RETURN_IF_ERROR(Check(cancelled));
       std::this_thread::sleep_until(std::min(end, now + kNotice));
     }
     return absl::OkStatus();
+  }
+
+  // Sends requests together and calls `done` on a thread of the network's when the last of them has ended.
+  void Start(std::span<const ReadRequest> requests, const Flag& cancelled, std::function<void(absl::Status)> done) {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    Clock::time_point end = now;
+    for (const ReadRequest& request : requests) end = std::max(end, schedule_.Send(now, request.buffer.size()));
+    started_.emplace(end, Started{cancelled, std::move(done)});
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+    changed_.notify_one();
   }
 
   // For a request whose answer is short.
@@ -56,9 +85,45 @@ class Network {
   }
 
  private:
+  struct Started {
+    Flag cancelled;
+    std::function<void(absl::Status)> done;
+  };
+
+  absl::Status Check(const Flag& cancelled) const {
+    constexpr std::string_view kWhat = "waiting for a request";
+    if (cancelled && cancelled->load()) return Cancelled(kWhat, ": the file's reads were cancelled");
+    return options_.cancellation ? options_.cancellation->Check(kWhat) : absl::OkStatus();
+  }
+
+  // Ends started requests in their time, or when they are cancelled.
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_ || !started_.empty()) {
+      const Clock::time_point now = Clock::now();
+      const auto ended = std::ranges::find_if(
+          started_, [&](const auto& request) { return request.first <= now || !Check(request.second.cancelled).ok(); });
+      if (ended != started_.end()) {
+        const Started request = std::move(ended->second);
+        started_.erase(ended);
+        lock.unlock();
+        request.done(Check(request.cancelled));
+        lock.lock();
+      } else if (!started_.empty()) {
+        changed_.wait_until(lock, std::min(started_.begin()->first, now + kNotice));
+      } else {
+        changed_.wait(lock);
+      }
+    }
+  }
+
   const LatencyOptions options_;
-  std::mutex mutex_;
-  LatencySchedule schedule_;  // guarded by mutex_
+  std::mutex mutex_;  // guards all below
+  LatencySchedule schedule_;
+  std::multimap<Clock::time_point, Started> started_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;  // runs from the first Start on
 };
 
 class LatencyFile final : public ForwardingFile {
@@ -70,23 +135,30 @@ class LatencyFile final : public ForwardingFile {
   std::optional<std::string_view> Mapped() const override { return std::nullopt; }
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     const ReadRequest request{offset, buffer};
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait({&request, 1}));
+    SHARDKIT_RETURN_IF_ERROR(network_->Wait({&request, 1}, cancelled_));
     return ForwardingFile::ReadAt(offset, buffer);
   }
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
-    SHARDKIT_RETURN_IF_ERROR(network_->Wait(requests));
-    return ForwardingFile::ReadBatch(requests, depth);
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+    SHARDKIT_RETURN_IF_ERROR(network_->Wait(requests, cancelled_));
+    return ForwardingFile::ReadBatch(requests);
   }
+  void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
+    network_->Start(requests, cancelled_,
+                    [this, copy = std::vector(requests.begin(), requests.end()), done = std::move(done)](
+                        const absl::Status& status) { done(status.ok() ? ForwardingFile::ReadBatch(copy) : status); });
+  }
+  void CancelReads() const override { cancelled_->store(true); }
   void WillNeed(uint64_t /*offset*/, uint64_t /*length*/) const override {}
 
  private:
   const std::shared_ptr<Network> network_;
+  const Network::Flag cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-class LatencyFileSystem final : public ForwardingFileSystem {
+class LatencyFileSystem final : public ForwardingReadableFileSystem {
  public:
-  LatencyFileSystem(FileSystem& base, const LatencyOptions& options)
-      : ForwardingFileSystem(base), network_(std::make_shared<Network>(options)) {}
+  LatencyFileSystem(ReadableFileSystem& base, const LatencyOptions& options)
+      : ForwardingReads(base), network_(std::make_shared<Network>(options)) {}
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
@@ -99,9 +171,10 @@ class LatencyFileSystem final : public ForwardingFileSystem {
     SHARDKIT_RETURN_IF_ERROR(network_->Wait());
     return base().Stat(path, follow);
   }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
+  absl::Status ForEachEntry(const std::string& path,
+                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
     SHARDKIT_RETURN_IF_ERROR(network_->Wait());
-    return base().List(path);
+    return base().ForEachEntry(path, take);
   }
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
     absl::StatusOr<std::string> content = base().ReadFile(path, limit);
@@ -117,7 +190,7 @@ class LatencyFileSystem final : public ForwardingFileSystem {
 
 }  // namespace
 
-std::unique_ptr<FileSystem> NewLatencyFileSystem(FileSystem& base, const LatencyOptions& options) {
+std::unique_ptr<ReadableFileSystem> NewLatencyFileSystem(ReadableFileSystem& base, const LatencyOptions& options) {
   return std::make_unique<LatencyFileSystem>(base, options);
 }
 

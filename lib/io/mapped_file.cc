@@ -63,12 +63,10 @@ class MappedFile final : public RandomAccessFile {
     return CheckMapped();
   }
 
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
     // Gives all hints before the first page fault waits.
-    if (depth > 1) {
-      for (const ReadRequest& request : requests) WillNeed(request.offset, request.buffer.size());
-    }
-    return RandomAccessFile::ReadBatch(requests, depth);
+    for (const ReadRequest& request : requests) WillNeed(request.offset, request.buffer.size());
+    return RandomAccessFile::ReadBatch(requests);
   }
 
   void WillNeed(uint64_t offset, uint64_t length) const override { Advise(offset, length, MADV_WILLNEED); }

@@ -227,14 +227,18 @@ class MemoryFileSystem final : public FileSystem {
     return info;
   }
 
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
-    std::lock_guard lock(mutex_);
-    SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, FindDirectory(path, "list directory"));
+  absl::Status ForEachEntry(const std::string& path,
+                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
     std::vector<DirectoryEntry> entries;
-    for (const auto& [name, node] : directory->entries) {
-      entries.push_back({name, node->is_directory() ? FileType::kDirectory : FileType::kRegular});
+    {
+      std::lock_guard lock(mutex_);
+      SHARDKIT_ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, FindDirectory(path, "list directory"));
+      for (const auto& [name, node] : directory->entries) {
+        entries.push_back({name, node->is_directory() ? FileType::kDirectory : FileType::kRegular});
+      }
     }
-    return entries;
+    for (const DirectoryEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(take(entry.name, entry.type));
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {

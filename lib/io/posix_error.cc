@@ -97,12 +97,14 @@ std::string ErrorText(int error_number) {
 }
 
 absl::Status PosixError(std::string_view path, std::string_view operation, int error_number) {
-  return absl::Status(CodeOf(error_number),
-                      StrCat(path, ": cannot ", operation, ": ", ErrorText(error_number), HintFor(error_number)));
+  return At(absl::Status(CodeOf(error_number),
+                         StrCat(path, ": cannot ", operation, ": ", ErrorText(error_number), HintFor(error_number))),
+            {.path = std::string(path)});
 }
 
 absl::Status ReadPastEnd(std::string_view path, uint64_t end, uint64_t length, uint64_t offset) {
-  return OutOfRange(path, ": ends at byte ", end, "; cannot read ", length, " bytes at offset ", offset);
+  return At(OutOfRange(path, ": ends at byte ", end, "; cannot read ", length, " bytes at offset ", offset),
+            {.path = std::string(path)});
 }
 
 absl::Status FileIsClosed(std::string_view path, std::string_view operation) {

@@ -61,8 +61,9 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   }
 
   // The reads wait one after the other; read-ahead keeps the device busy with the next ones.
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
-    const size_t ahead = std::min<size_t>(static_cast<size_t>(std::max(depth, 1)) - 1, requests.size());
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+    const size_t ahead =
+        std::min<size_t>(static_cast<size_t>(hints().requests_in_flight), std::max<size_t>(requests.size(), 1)) - 1;
     for (size_t i = 0; i < ahead; ++i) WillNeed(requests[i].offset, requests[i].buffer.size());
     absl::Status first_error;
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -252,9 +253,9 @@ FileDescriptor OpenDescriptor(const std::string& path, int flags) {
 
 absl::Status CheckPath(const std::string& path, std::string_view operation) {
   if (IsUrl(path)) {
-    return InvalidArgument(path.c_str(),
-                           ": is a URL, and those are not supported yet: copy the data to a local disk, or ",
-                           "mount the store, and give that path");
+    return InvalidArgument(
+        path.c_str(), ": is a URL, which cannot be used here (the verbs that read, and DefaultFileSystem in the ",
+        "library, take them): copy the data to a local disk, or mount the store, and give that path");
   }
   if (path.find('\0') == std::string::npos) return absl::OkStatus();
   return InvalidArgument(path.c_str(), ": cannot ", operation, ": the path holds a NUL byte");

@@ -150,15 +150,6 @@ absl::StatusOr<FileInfo> PosixFileSystemImplementation::Stat(const std::string& 
                   .inode = info.st_ino};
 }
 
-absl::StatusOr<std::vector<DirectoryEntry>> PosixFileSystemImplementation::List(const std::string& path) {
-  std::vector<DirectoryEntry> entries;
-  SHARDKIT_RETURN_IF_ERROR(ForEachEntry(path, [&entries](std::string_view name, FileType type) {
-    entries.push_back({.name = std::string(name), .type = type});
-    return absl::OkStatus();
-  }));
-  return entries;
-}
-
 absl::Status PosixFileSystemImplementation::ForEachEntry(
     const std::string& path, const std::function<absl::Status(std::string_view, FileType)>& take) {
   constexpr std::string_view kOperation = "list directory";

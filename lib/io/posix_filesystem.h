@@ -1,9 +1,9 @@
 // The operating system's files. PosixFileSystem() returns the only instance.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "shardkit/filesystem.h"
 
@@ -24,7 +24,6 @@ class PosixFileSystemImplementation final : public FileSystem {
   absl::Status CreateDirectory(const std::string& path) override;
   absl::Status SyncDirectory(const std::string& path) override;
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override;
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override;
   absl::Status ForEachEntry(const std::string& path,
                             const std::function<absl::Status(std::string_view, FileType)>& take) override;
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override;

@@ -45,7 +45,7 @@ std::vector<AssemblyFailure> Assembly::TakeFailures() {
 }
 
 absl::Status ColumnAssembler::Describe(const absl::Status& status) const {
-  return Annotate(status, StrCat("column \"", options_.name, "\""));
+  return At(Annotate(status, StrCat("column \"", options_.name, "\"")), {.column = options_.name});
 }
 
 void ColumnAssembler::Begin(const Assembly& assembly, BatchLayout layout, Type dtype, ColumnMemory* memory) const {

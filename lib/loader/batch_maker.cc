@@ -162,10 +162,10 @@ bool BatchMaker::LeaveOut(BatchTask& task, std::vector<AssemblyFailure> failures
     const AssemblyFailure& failure = options_.bad_samples == BadSamples::kFail ? failures[0] : *thrown;
     const AssemblySample& bad = task.assembly.samples[failure.sample];
     const absl::Status& status = failure.status;
-    task.status = absl::Status(
-        status.code(),
-        ToAbsl(StrCat(datasets_.readers[bad.identity.dataset]->path(), ": sample ", bad.identity.ordinal, " (shard ",
-                      bad.identity.shard, ", block ", bad.block, "): ", ToStd(status.message()))));
+    const std::string& path = datasets_.readers[bad.identity.dataset]->path();
+    task.status = At(Annotate(status, StrCat(path, ": sample ", bad.identity.ordinal, " (shard ", bad.identity.shard,
+                                             ", block ", bad.block, ")")),
+                     {path, bad.identity.shard, bad.block, bad.identity.ordinal});
     return false;
   }
   for (const AssemblyFailure& failure : failures) {

@@ -109,6 +109,7 @@ void Engine::Stop(const absl::Status& failure) {
   Lock lock(mutex_);
   failure_.Update(failure);
   stopped_.Cancel();
+  datasets_.file_system->CancelReads();
   for (std::condition_variable* waited : {&to_plan_, &to_read_, &to_read_more_, &to_decode_, &to_deliver_})
     waited->notify_all();
 }

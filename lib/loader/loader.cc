@@ -82,7 +82,8 @@ std::vector<std::string> Names(const LoaderOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_system,
+                                                     std::vector<LoaderDataset> datasets,
                                                      const LoaderOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   ReadOptions read = options.read;
@@ -111,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(FileSystem& file_system, st
   });
 }
 
-absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
+absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options) {
   // Does not compare the datasets' columns: only loading needs equal columns, and only of those that are loaded.

@@ -27,8 +27,9 @@ PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blo
 namespace {
 
 // `key` if it is the key column of these datasets too.
-absl::StatusOr<std::optional<std::string>> CommonKey(FileSystem& file_system, std::span<const LoaderDataset> datasets,
-                                                     const std::string& key, const DatasetOptions& options) {
+absl::StatusOr<std::optional<std::string>> CommonKey(ReadableFileSystem& file_system,
+                                                     std::span<const LoaderDataset> datasets, const std::string& key,
+                                                     const DatasetOptions& options) {
   for (const LoaderDataset& dataset : datasets) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, dataset.path, options));
     const Schema& schema = reader->summary().schema;
@@ -39,7 +40,7 @@ absl::StatusOr<std::optional<std::string>> CommonKey(FileSystem& file_system, st
 
 }  // namespace
 
-absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read) {
   if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
   OpenDatasets open;

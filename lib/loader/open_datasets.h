@@ -31,7 +31,7 @@ PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blo
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
-absl::StatusOr<OpenDatasets> OpenAll(FileSystem& file_system, std::span<const LoaderDataset> datasets,
+absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
                                      std::span<const std::string> wanted, bool keys, const ReadOptions& read);
 
 }  // namespace shardkit::loader

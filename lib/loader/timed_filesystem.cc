@@ -1,5 +1,7 @@
 #include "loader/timed_filesystem.h"
 
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -9,18 +11,55 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+class Measurement {
+ public:
+  Measurement(TimedFileSystem::Figures& figures, uint64_t requests, uint64_t bytes)
+      : figures_(figures), scope_(std::in_place, figures.requests, requests, bytes) {}
+
+  void End() {
+    const int64_t ticks = (Clock::now() - begin_).count();
+    figures_.read_ticks += ticks;
+    for (int64_t least = figures_.least_ticks;
+         ticks < least && !figures_.least_ticks.compare_exchange_weak(least, ticks);) {
+    }
+    scope_.reset();
+  }
+
+ private:
+  TimedFileSystem::Figures& figures_;
+  std::optional<RequestCounter::Scope> scope_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
 class TimedFile final : public ForwardingFile {
  public:
   TimedFile(std::unique_ptr<RandomAccessFile> base, std::shared_ptr<TimedFileSystem::Figures> figures)
-      : ForwardingFile(std::move(base)), figures_(std::move(figures)) {}
+      : ForwardingFile(std::move(base)), figures_(std::move(figures)) {
+    const std::lock_guard lock(figures_->mutex);
+    figures_->open.insert(this);
+    if (figures_->cancelled) CancelReads();
+  }
+  ~TimedFile() override {
+    const std::lock_guard lock(figures_->mutex);
+    figures_->open.erase(this);
+  }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     return Measure(1, buffer.size(), [&] { return ForwardingFile::ReadAt(offset, buffer); });
   }
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
     uint64_t bytes = 0;
     for (const ReadRequest& request : requests) bytes += request.buffer.size();
-    return Measure(requests.size(), bytes, [&] { return ForwardingFile::ReadBatch(requests, depth); });
+    return Measure(requests.size(), bytes, [&] { return ForwardingFile::ReadBatch(requests); });
+  }
+  void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
+    uint64_t bytes = 0;
+    for (const ReadRequest& request : requests) bytes += request.buffer.size();
+    const auto measurement = std::make_shared<Measurement>(*figures_, requests.size(), bytes);
+    base().StartRead(requests, [measurement, done = std::move(done)](absl::Status status) mutable {
+      measurement->End();
+      done(std::move(status));
+    });
   }
   // Costs little more than the copy, and is neither measured nor counted.
   bool ReadCached(uint64_t offset, std::span<const std::span<char>> buffers) const override {
@@ -30,14 +69,9 @@ class TimedFile final : public ForwardingFile {
  private:
   template <typename Read>
   absl::Status Measure(uint64_t requests, uint64_t bytes, const Read& read) const {
-    const RequestCounter::Scope scope(figures_->requests, requests, bytes);
-    const auto begin = Clock::now();
+    Measurement measurement(*figures_, requests, bytes);
     absl::Status status = read();
-    const int64_t ticks = (Clock::now() - begin).count();
-    figures_->read_ticks += ticks;
-    for (int64_t least = figures_->least_ticks;
-         ticks < least && !figures_->least_ticks.compare_exchange_weak(least, ticks);) {
-    }
+    measurement.End();
     return status;
   }
 
@@ -55,14 +89,21 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> TimedFileSystem::OpenForReadin
   return std::make_unique<TimedFile>(std::move(file), figures_);
 }
 
+void TimedFileSystem::CancelReads() {
+  const std::lock_guard lock(figures_->mutex);
+  figures_->cancelled = true;
+  for (const RandomAccessFile* file : figures_->open) file->CancelReads();
+}
+
 absl::StatusOr<FileInfo> TimedFileSystem::Stat(const std::string& path, bool follow) {
   const RequestCounter::Scope scope(figures_->requests, 1, 0);
   return base().Stat(path, follow);
 }
 
-absl::StatusOr<std::vector<DirectoryEntry>> TimedFileSystem::List(const std::string& path) {
+absl::Status TimedFileSystem::ForEachEntry(
+    const std::string& path, const std::function<absl::Status(std::string_view name, FileType type)>& take) {
   const RequestCounter::Scope scope(figures_->requests, 1, 0);
-  return base().List(path);
+  return base().ForEachEntry(path, take);
 }
 
 absl::StatusOr<std::string> TimedFileSystem::ReadFile(const std::string& path, uint64_t limit) {

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "io/request_counter.h"
 #include "shardkit/forwarding_filesystem.h"
@@ -14,15 +16,19 @@
 namespace shardkit::loader {
 
 // Passes all calls on to `base`, which must outlive it. Thread-safe if `base` is.
-class TimedFileSystem final : public ForwardingFileSystem {
+class TimedFileSystem final : public ForwardingReadableFileSystem {
  public:
   struct Figures {
     RequestCounter requests;  // reads, Stat, List, ReadFile, and opening files whose size is not known
     std::atomic<int64_t> read_ticks = 0;
     std::atomic<int64_t> least_ticks = INT64_MAX;  // of a request
+
+    std::mutex mutex;  // guards what follows
+    std::set<const RandomAccessFile*> open;
+    bool cancelled = false;
   };
 
-  explicit TimedFileSystem(FileSystem& base) : ForwardingFileSystem(base), figures_(std::make_shared<Figures>()) {}
+  explicit TimedFileSystem(ReadableFileSystem& base) : ForwardingReads(base), figures_(std::make_shared<Figures>()) {}
 
   // Seconds in reads, summed over threads. Reads through memory maps and of cached pages are neither measured nor
   // counted.
@@ -37,10 +43,14 @@ class TimedFileSystem final : public ForwardingFileSystem {
   }
   const RequestCounter& requests() const { return figures_->requests; }
 
+  // RandomAccessFile::CancelReads of all files that were opened through it, and of all that will be.
+  void CancelReads();
+
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override;
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override;
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override;
+  absl::Status ForEachEntry(const std::string& path,
+                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override;
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override;
 
  private:

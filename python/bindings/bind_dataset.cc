@@ -11,6 +11,7 @@
 #include "dataset.h"
 #include "options.h"
 #include "shardkit/dataset_reader.h"
+#include "shardkit/remote.h"
 #include "status.h"
 
 namespace shardkit::bindings {
@@ -23,13 +24,14 @@ std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> 
                               size_t max_open_shards, bool keep_cut_tars) {
   DatasetOptions options;
   options.columns = std::move(columns);
-  options.mode = ModeFromName(mode);
+  options.mode = ModeNamed(mode);
   options.verify_checksums = verify_checksums;
   options.verify_listed_hashes = verify_listed_hashes;
   options.max_decompression = max_decompression;
   options.max_open_shards = max_open_shards;
   options.keep_cut_tars = keep_cut_tars;
-  return std::make_shared<Dataset>(WithoutGil([&] { return DatasetReader::Open(*PosixFileSystem(), path, options); }));
+  return std::make_shared<Dataset>(
+      WithoutGil([&] { return DatasetReader::Open(*DefaultFileSystem(), path, options); }));
 }
 
 // The value as bytes, or as a bytearray, which an array can be made over and then changed; None when absent.

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/pack.h"
+#include "shardkit/remote.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "shardkit/validate.h"
@@ -38,8 +40,7 @@ PackOptions TakePackOptions(OptionReader& reader) {
 void Connect(PackOptions& options, Cancellation& cancellation, JobProgress& numbers) {
   options.dataset.cancellation = &cancellation;
   options.progress = [&numbers](const PackProgress& progress) {
-    numbers.total = progress.total_samples;
-    numbers.done = progress.samples;
+    numbers.Set(progress.samples, progress.total_samples);
   };
 }
 
@@ -52,12 +53,6 @@ nb::dict PackDict(const PackReport& report) {
   return result;
 }
 
-Type TypeNamed(const std::string& name) {
-  const auto type = TypeFromName(name);
-  if (!type) throw nb::value_error(("there is no type \"" + name + "\"").c_str());
-  return *type;
-}
-
 nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
                     const nb::object& progress) {
   OptionReader reader(given, "pack");
@@ -65,11 +60,12 @@ nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& o
   SourceOptions source_options;
   std::string kind = "auto";
   bool dry_run = false;
-  std::string group_by;
   std::map<std::string, std::string> types;
   reader.Take("kind", kind);
   reader.Take("dry_run", dry_run);
-  reader.Take("group_by", group_by);
+  reader.TakeChoice<std::optional<GroupBy>>(
+      "group_by", source_options.group_by,
+      {{"first-dot", GroupBy::kFirstDot}, {"last-dot", GroupBy::kLastDot}, {"none", GroupBy::kNone}});
   reader.Take("types", types);
   reader.Take("stream_above", source_options.stream_above);
   reader.Take("max_decompression", source_options.max_decompression);
@@ -79,12 +75,6 @@ nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& o
   reader.Finish();
   source_options.skip_errors = options.skip_errors;
   for (const auto& [column, name] : types) source_options.types[column] = TypeNamed(name);
-  for (const GroupBy candidate : {GroupBy::kFirstDot, GroupBy::kLastDot, GroupBy::kNone}) {
-    if (group_by == GroupByName(candidate)) source_options.group_by = candidate;
-  }
-  if (!group_by.empty() && !source_options.group_by) {
-    throw nb::value_error("group_by: give first-dot, last-dot or none");
-  }
   return PackDict(
       RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<PackReport> {
         Connect(options, cancellation, numbers);
@@ -100,9 +90,10 @@ nb::dict ConvertDataset(const std::string& input, const std::string& output, con
   OptionReader reader(given, "convert");
   ConvertOptions options;
   options.pack = TakePackOptions(reader);
-  std::string to = "shard";
   bool dry_run = false;
-  reader.Take("to", to);
+  reader.TakeChoice<Container>(
+      "to", options.to,
+      {{"shard", Container::kShard}, {"mds", Container::kMds}, {"webdataset", Container::kWebDataset}});
   reader.Take("dry_run", dry_run);
   reader.Take("columns", options.columns);
   reader.Take("key_column", options.key_column);
@@ -114,21 +105,14 @@ nb::dict ConvertDataset(const std::string& input, const std::string& output, con
   reader.Take("encodings", options.mds.encodings);
   reader.Take("index", options.webdataset.index);
   reader.Finish();
-  bool known = false;
-  for (const Container container : {Container::kShard, Container::kMds, Container::kWebDataset}) {
-    if (to != ContainerName(container)) continue;
-    options.to = container;
-    known = true;
-  }
-  if (!known) throw nb::value_error("to: give shard, mds or webdataset");
   if (given.contains("shard_size")) {
     options.mds.shard_size = options.webdataset.shard_size = options.pack.dataset.shard_size;
   }
   options.mds.shard_samples = options.webdataset.shard_samples = options.pack.dataset.shard_samples;
   return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);
-    return dry_run ? DryRunConvert(*PosixFileSystem(), input, options)
-                   : Convert(*PosixFileSystem(), input, output, options);
+    return dry_run ? DryRunConvert(*DefaultFileSystem(), input, options)
+                   : Convert(*DefaultFileSystem(), input, output, options);
   }));
 }
 
@@ -149,14 +133,11 @@ nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const n
   reader.Take("max_decompression", options.max_decompression);
   reader.Take("max_image_memory", options.max_image_memory);
   reader.Finish();
-  options.mode = ModeFromName(mode);
+  options.mode = ModeNamed(mode);
   const auto report = RunJob<ValidateReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
-    options.progress = [&numbers](uint64_t done, uint64_t total) {
-      numbers.total = total;
-      numbers.done = done;
-    };
-    return Validate(*PosixFileSystem(), path, options);
+    options.progress = numbers.function();
+    return Validate(*DefaultFileSystem(), path, options);
   });
   nb::dict result;
   result["shards"] = report.shards;
@@ -188,11 +169,8 @@ nb::dict UnpackDataset(const std::string& path, const std::string& output, const
   const auto report = RunJob<UnpackReport>(
       progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<UnpackReport> {
         options.cancellation = &cancellation;
-        options.progress = [&numbers](uint64_t done, uint64_t total) {
-          numbers.total = total;
-          numbers.done = done;
-        };
-        auto dataset = DatasetReader::Open(*PosixFileSystem(), path, dataset_options);
+        options.progress = numbers.function();
+        auto dataset = DatasetReader::Open(*DefaultFileSystem(), path, dataset_options);
         if (!dataset.ok()) return dataset.status();
         return Unpack(*PosixFileSystem(), **dataset, output, options);
       });
@@ -217,10 +195,7 @@ nb::dict RepairDirectory(const std::string& path, const std::string& output, con
   const auto report = RunJob<DatasetRepairReport>(
       progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<DatasetRepairReport> {
         options.cancellation = &cancellation;
-        options.progress = [&numbers](uint64_t done, uint64_t total) {
-          numbers.total = total;
-          numbers.done = done;
-        };
+        options.progress = numbers.function();
         const auto info = PosixFileSystem()->Stat(path);
         if (!info.ok()) return info.status();
         if (info->type == FileType::kDirectory) return RepairDataset(*PosixFileSystem(), path, output, options);

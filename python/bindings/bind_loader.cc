@@ -14,6 +14,7 @@
 #include "batch.h"
 #include "bind.h"
 #include "loader_options.h"
+#include "shardkit/remote.h"
 #include "status.h"
 
 namespace shardkit::bindings {
@@ -28,7 +29,7 @@ class PythonLoader {
   PythonLoader(const nb::list& datasets, const nb::dict& given) {
     const LoaderOptions options = TakeLoaderOptions(given);
     std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-    loader_ = WithoutGil([&] { return Loader::Open(*PosixFileSystem(), std::move(parts), options); });
+    loader_ = WithoutGil([&] { return Loader::Open(*DefaultFileSystem(), std::move(parts), options); });
   }
 
   ~PythonLoader() {
@@ -111,7 +112,7 @@ PythonPlan MakePlan(const nb::list& datasets, const nb::dict& given) {
   TakePlanOptions(reader, options);
   reader.Finish();
   const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-  return {WithoutGil([&] { return PlanDatasets(*PosixFileSystem(), parts, options); })};
+  return {WithoutGil([&] { return PlanDatasets(*DefaultFileSystem(), parts, options); })};
 }
 
 class PythonEpoch {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "options.h"
 #include "shardkit/ndarray.h"
 #include "shardkit/schema.h"
 #include "status.h"
@@ -34,34 +35,24 @@ std::string StorageName(Storage storage) {
   return "derived";
 }
 
-Type TypeOrRaise(const std::string& name) {
-  const auto type = TypeFromName(name);
-  if (!type) throw nb::value_error(("there is no type \"" + name + "\"").c_str());
-  return *type;
-}
-
 Column MakeColumn(const std::string& name, const std::string& type, bool nullable, bool is_key,
                   const std::optional<std::string>& dtype, std::optional<std::vector<uint64_t>> shape,
                   const std::string& codec, Metadata metadata) {
   Column column;
   column.name = name;
-  column.type = TypeOrRaise(type);
+  column.type = TypeNamed(type);
   column.nullable = nullable;
   column.is_key = is_key;
-  if (dtype) column.dtype = TypeOrRaise(*dtype);
+  if (dtype) column.dtype = TypeNamed(*dtype);
   column.shape = std::move(shape);
-  if (codec == "zstd") {
-    column.SetCodec(Codec::kZstd);
-  } else if (codec != "none") {
-    throw nb::value_error(("there is no codec \"" + codec + "\"; give none or zstd").c_str());
-  }
+  column.SetCodec(CodecNamed(codec));
   column.metadata = std::move(metadata);
   return column;
 }
 
 nb::bytes EncodeArray(const std::string& dtype, const std::vector<uint64_t>& shape, const nb::bytes& data) {
   std::string value;
-  Raise(AppendNdarray(TypeOrRaise(dtype), shape, {data.c_str(), data.size()}, &value));
+  Raise(AppendNdarray(TypeNamed(dtype), shape, {data.c_str(), data.size()}, &value));
   return nb::bytes(value.data(), value.size());
 }
 

@@ -22,6 +22,15 @@ namespace shardkit::bindings {
 struct JobProgress {
   std::atomic<uint64_t> done{0};
   std::atomic<uint64_t> total{0};
+
+  void Set(uint64_t new_done, uint64_t new_total) {
+    total = new_total;
+    done = new_done;
+  }
+  // As the jobs of the library take it. Borrows this.
+  std::function<void(uint64_t done, uint64_t total)> function() {
+    return [this](uint64_t new_done, uint64_t new_total) { Set(new_done, new_total); };
+  }
 };
 
 // Waits until `finished` is set. Several times a second calls `progress`, which may be None, with (done, total), and

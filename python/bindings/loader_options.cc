@@ -12,34 +12,16 @@ namespace {
 
 namespace nb = nanobind;
 
-// Sets `target` to the choice of the given name, where the option is given.
-template <typename T>
-void TakeChoice(OptionReader& reader, const char* option, T& target,
-                std::initializer_list<std::pair<const char*, T>> choices) {
-  std::string given;
-  reader.Take(option, given);
-  if (given.empty()) return;
-  std::string names;
-  for (const auto& [name, choice] : choices) {
-    if (given == name) {
-      target = choice;
-      return;
-    }
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  throw nb::value_error((std::string(option) + ": give one of " + names + ", not " + given).c_str());
-}
-
 GeometryOptions TakeGeometry(const nb::dict& given) {
   OptionReader reader(given, "geometry");
   GeometryOptions geometry;
   using Kind = GeometryOptions::Kind;
-  TakeChoice<Kind>(reader, "kind", geometry.kind,
-                   {{"native", Kind::kNative},
-                    {"resize", Kind::kResize},
-                    {"center_crop", Kind::kCenterCrop},
-                    {"random_resized_crop", Kind::kRandomResizedCrop},
-                    {"longest_side", Kind::kLongestSide}});
+  reader.TakeChoice<Kind>("kind", geometry.kind,
+                          {{"native", Kind::kNative},
+                           {"resize", Kind::kResize},
+                           {"center_crop", Kind::kCenterCrop},
+                           {"random_resized_crop", Kind::kRandomResizedCrop},
+                           {"longest_side", Kind::kLongestSide}});
   reader.Take("width", geometry.width);
   reader.Take("height", geometry.height);
   reader.Take("resize", geometry.resize);
@@ -57,13 +39,13 @@ LoaderColumn TakeColumn(const nb::dict& given) {
   OptionReader reader(given, "column");
   LoaderColumn column;
   reader.Take("name", column.name);
-  TakeChoice<ColumnDecode>(reader, "decode", column.decode,
-                           {{"stored", ColumnDecode::kStored},
-                            {"views", ColumnDecode::kViews},
-                            {"image", ColumnDecode::kImage},
-                            {"masks", ColumnDecode::kMasks},
-                            {"packed_masks", ColumnDecode::kPackedMasks},
-                            {"tokens", ColumnDecode::kTokens}});
+  reader.TakeChoice<ColumnDecode>("decode", column.decode,
+                                  {{"stored", ColumnDecode::kStored},
+                                   {"views", ColumnDecode::kViews},
+                                   {"image", ColumnDecode::kImage},
+                                   {"masks", ColumnDecode::kMasks},
+                                   {"packed_masks", ColumnDecode::kPackedMasks},
+                                   {"tokens", ColumnDecode::kTokens}});
   reader.Take("channels", column.channels);
   reader.Take("scaled_decode", column.image.scaled_decode);
   reader.Take("fill", column.image.fill);
@@ -95,12 +77,12 @@ std::vector<LoaderDataset> LoaderDatasets(const nb::list& given) {
 void TakePlanOptions(OptionReader& reader, PlanOptions& options) {
   reader.Take("batch_size", options.batch_size);
   reader.Take("seed", options.seed);
-  TakeChoice<SampleOrder>(reader, "order", options.order,
-                          {{"sequential", SampleOrder::kSequential},
-                           {"shuffled", SampleOrder::kShuffled},
-                           {"window", SampleOrder::kWindow}});
-  TakeChoice<Remainder>(reader, "remainder", options.remainder,
-                        {{"keep", Remainder::kKeep}, {"drop", Remainder::kDrop}, {"pad", Remainder::kPad}});
+  reader.TakeChoice<SampleOrder>("order", options.order,
+                                 {{"sequential", SampleOrder::kSequential},
+                                  {"shuffled", SampleOrder::kShuffled},
+                                  {"window", SampleOrder::kWindow}});
+  reader.TakeChoice<Remainder>("remainder", options.remainder,
+                               {{"keep", Remainder::kKeep}, {"drop", Remainder::kDrop}, {"pad", Remainder::kPad}});
   reader.Take("shuffle_buffer_bytes", options.shuffle_buffer_bytes);
   reader.Take("lanes", options.lanes);
   reader.Take("expected_world_size", options.expected_world_size);
@@ -115,15 +97,15 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   reader.Take("world_size", options.world_size);
   reader.Take("epochs", options.epochs);
   reader.Take("keys", options.keys);
-  TakeChoice<BadSamples>(reader, "bad_samples", options.bad_samples,
-                         {{"fail", BadSamples::kFail}, {"skip", BadSamples::kSkip}});
+  reader.TakeChoice<BadSamples>("bad_samples", options.bad_samples,
+                                {{"fail", BadSamples::kFail}, {"skip", BadSamples::kSkip}});
   reader.Take("memory_bytes", options.memory_bytes);
   reader.Take("decode_threads", options.decode_threads);
   reader.Take("read_threads", options.read_threads);
   reader.Take("trace", options.trace);
   std::string mode = "auto";
   reader.Take("mode", mode);
-  options.read.mode = ModeFromName(mode);
+  options.read.mode = ModeNamed(mode);
   reader.Take("verify_checksums", options.read.verify_checksums);
   reader.Take("verify_listed_hashes", options.read.verify_listed_hashes);
   reader.Take("max_decompression", options.read.max_decompression);

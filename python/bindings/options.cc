@@ -13,18 +13,22 @@ void OptionReader::Finish() const {
   }
 }
 
-Codec CodecFromName(const std::string& name) {
-  if (name == "none") return Codec::kNone;
-  if (name == "zstd") return Codec::kZstd;
-  throw nb::value_error(("there is no codec \"" + name + "\"; give none or zstd").c_str());
+Codec CodecNamed(const std::string& name) {
+  return Choose<Codec>("codec", name, {{"none", Codec::kNone}, {"zstd", Codec::kZstd}});
 }
 
-ReadMode ModeFromName(const std::string& name) {
-  if (name == "auto") return ReadMode::kAuto;
-  if (name == "buffered") return ReadMode::kBuffered;
-  if (name == "mapped") return ReadMode::kMapped;
-  if (name == "direct") return ReadMode::kDirect;
-  throw nb::value_error(("there is no mode \"" + name + "\"; give auto, buffered, mapped or direct").c_str());
+Type TypeNamed(const std::string& name) {
+  const auto type = TypeFromName(name);
+  if (!type) throw nb::value_error(("there is no type \"" + name + "\"").c_str());
+  return *type;
+}
+
+ReadMode ModeNamed(const std::string& name) {
+  return Choose<ReadMode>("mode", name,
+                          {{"auto", ReadMode::kAuto},
+                           {"buffered", ReadMode::kBuffered},
+                           {"mapped", ReadMode::kMapped},
+                           {"direct", ReadMode::kDirect}});
 }
 
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
@@ -44,14 +48,12 @@ void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
   reader.Take("job", options.job);
   std::map<std::string, std::string> names;
   reader.Take("codecs", names);
-  for (const auto& [column, name] : names) options.codecs[column] = CodecFromName(name);
+  for (const auto& [column, name] : names) options.codecs[column] = CodecNamed(name);
   names.clear();
   reader.Take("storage", names);
   for (const auto& [column, name] : names) {
-    if (name != "inline" && name != "blob") {
-      throw nb::value_error(("storage of " + column + ": give inline or blob, not " + name).c_str());
-    }
-    options.shard.storage[column] = name == "blob" ? Storage::kBlob : Storage::kInline;
+    options.shard.storage[column] =
+        Choose<Storage>("storage of " + column, name, {{"inline", Storage::kInline}, {"blob", Storage::kBlob}});
   }
 }
 

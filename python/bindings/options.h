@@ -7,12 +7,30 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "shardkit/dataset_writer.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardkit::bindings {
+
+// Names and what they stand for.
+template <typename T>
+using Choices = std::initializer_list<std::pair<const char*, T>>;
+
+// What `given` stands for; ValueError, which lists the names, when it is none of them. `option` is the name of the
+// option.
+template <typename T>
+T Choose(const std::string& option, const std::string& given, Choices<T> choices) {
+  std::string names;
+  for (const auto& [name, choice] : choices) {
+    if (given == name) return choice;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  throw nanobind::value_error((option + ": give one of " + names + ", not " + given).c_str());
+}
 
 // Takes one option after another out of the keyword arguments; what is left at the end is a TypeError.
 class OptionReader {
@@ -33,6 +51,14 @@ class OptionReader {
     nanobind::del(left_[name]);
   }
 
+  // The same for an option that names a choice.
+  template <typename T>
+  void TakeChoice(const char* name, T& target, Choices<T> choices) {
+    std::string given;
+    Take(name, given);
+    if (!given.empty()) target = Choose(name, given, choices);
+  }
+
   // TypeError when an option is left that nobody took.
   void Finish() const;
 
@@ -42,9 +68,11 @@ class OptionReader {
 };
 
 // "none" or "zstd"; ValueError for others.
-Codec CodecFromName(const std::string& name);
+Codec CodecNamed(const std::string& name);
+// A type of the format; ValueError for other names.
+Type TypeNamed(const std::string& name);
 // "auto", "buffered", "mapped" or "direct"; ValueError for others.
-ReadMode ModeFromName(const std::string& name);
+ReadMode ModeNamed(const std::string& name);
 
 // The options of DatasetWriterOptions and of its ShardOptions.
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options);

@@ -1,6 +1,11 @@
 #include "status.h"
 
+#include <nanobind/stl/string.h>
+
+#include <optional>
 #include <string>
+
+#include "shardkit/error_place.h"
 
 namespace shardkit::bindings {
 namespace {
@@ -43,7 +48,9 @@ PyObject* ExceptionClass(absl::StatusCode code) {
 
 void BindErrors(nb::module_& module) {
   data_loss_error = PyErr_NewExceptionWithDoc(
-      "shardkit.DataLossError", "Stored bytes are not what was written: a file is damaged, cut, or of another kind.",
+      "shardkit.DataLossError",
+      "Stored bytes are not what was written: a file is damaged, cut, or of another kind.\n\n"
+      "As all exceptions of the library it has path, shard, block, sample and column, None where not known.",
       PyExc_OSError, nullptr);
   if (data_loss_error == nullptr) throw nb::python_error();
   module.attr("DataLossError") = nb::borrow(data_loss_error);
@@ -52,7 +59,20 @@ void BindErrors(nb::module_& module) {
 void Raise(const absl::Status& status) {
   if (status.ok()) return;
   const std::string text(status.message());
-  PyErr_SetString(ExceptionClass(status.code()), text.c_str());
+  const nb::object exception = nb::borrow(ExceptionClass(status.code()))(text);
+  const ErrorPlace place = PlaceOf(status);
+  const auto name = [&exception](const char* attribute, const std::string& value) {
+    exception.attr(attribute) = value.empty() ? nb::none() : nb::cast(value);
+  };
+  const auto number = [&exception](const char* attribute, const std::optional<uint64_t>& value) {
+    exception.attr(attribute) = value ? nb::cast(*value) : nb::none();
+  };
+  name("path", place.path);
+  number("shard", place.shard);
+  number("block", place.block);
+  number("sample", place.sample);
+  name("column", place.column);
+  PyErr_SetObject(ExceptionClass(status.code()), exception.ptr());
   throw nb::python_error();
 }
 

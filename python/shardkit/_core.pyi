@@ -7,7 +7,16 @@ import numpy.typing as npt
 __version__: str
 
 class DataLossError(OSError):
-    """Stored bytes are not what was written: a file is damaged, cut, or of another kind."""
+    """Stored bytes are not what was written: a file is damaged, cut, or of another kind.
+
+    As all exceptions of the library it has path, shard, block, sample and column, None where not known.
+    """
+
+    path: str | None
+    shard: int | None
+    block: int | None
+    sample: int | None
+    column: str | None
 
 class Column:
     """A column of a dataset: what it is called and of what type its values are."""

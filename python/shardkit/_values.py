@@ -34,7 +34,8 @@ NUMPY_NAMES: dict[str, str] = {
     "timestamp_us": "M8[us]",
     "timestamp_ns": "M8[ns]",
 }
-_MLNUMPY_NAMES = {"bf16": ("bfloat16", "u2"), "f8e4m3": ("float8_e4m3fn", "u1"), "f8e5m2": ("float8_e5m2", "u1")}
+# Those that NumPy lacks: the name in ml_dtypes, and integers of the same bits.
+_EXTENSION_NAMES = {"bf16": ("bfloat16", "u2"), "f8e4m3": ("float8_e4m3fn", "u1"), "f8e5m2": ("float8_e5m2", "u1")}
 
 
 @functools.cache
@@ -43,14 +44,14 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
     bf16, f8e4m3 and f8e5m2 are those of ml_dtypes where it is installed, else unsigned integers of the same bits.
     """
-    if name in _MLNUMPY_NAMES:
-        extension, bits = _MLNUMPY_NAMES[name]
+    if name in _EXTENSION_NAMES:
+        extension, bits = _EXTENSION_NAMES[name]
         if importlib.util.find_spec("ml_dtypes") is None:
             return np.dtype(bits)
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, extension))
-    return np.dtype("<" + NUMPY_NAMES[name] if NUMPY_NAMES[name] != "?" else "?")
+    return np.dtype("<" + NUMPY_NAMES[name])
 
 
 def view_as(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -60,7 +61,7 @@ def view_as(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 def is_scalar(name: str) -> bool:
     """Tell whether the type's values are numbers."""
-    return name in NUMPY_NAMES or name in _MLNUMPY_NAMES
+    return name in NUMPY_NAMES or name in _EXTENSION_NAMES
 
 
 def wants_writable(column: _core.Column) -> bool:
@@ -133,7 +134,7 @@ def _exact(column: _core.Column, value: Any, name: str, shape: tuple[int, ...] |
         # Numbers with a fraction are rounded to the column's; nothing else may change.
         rounds = array.dtype.kind in "fc" and dtype.kind in "fcV"
         if not same and not rounds:
-            hint = " (its bits; install ml_dtypes to write numbers)" if name in _MLNUMPY_NAMES else ""
+            hint = " (its bits; install ml_dtypes to write numbers)" if name in _EXTENSION_NAMES else ""
             raise ValueError(f"a value of {array.dtype} is not exact as {dtype}{hint}")
         array = converted
     if shape is not None and array.shape != shape:

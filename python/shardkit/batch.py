@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from shardkit.masks import Masks
 Array = npt.NDArray[Any]
 
 
+@dataclass(eq=False, repr=False)
 class Ragged(Sequence[Any]):
     """Values of different sizes, one after another, in the batch's memory.
 
@@ -29,11 +31,10 @@ class Ragged(Sequence[Any]):
         bool, [samples], where samples lack the value.
     """
 
-    def __init__(self, values: Array, offsets: Array, shapes: Array | None, present: Array | None) -> None:
-        self.values = values
-        self.offsets = offsets
-        self.shapes = shapes
-        self.present = present
+    values: Array
+    offsets: Array
+    shapes: Array | None
+    present: Array | None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -68,6 +69,7 @@ class Ragged(Sequence[Any]):
         return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
+@dataclass(eq=False, repr=False)
 class BatchMasks(Sequence[Any]):
     """Masks of the samples of a batch, in the batch's memory.
 
@@ -86,21 +88,12 @@ class BatchMasks(Sequence[Any]):
         bool, [samples], where samples lack the value.
     """
 
-    def __init__(
-        self,
-        values: Array,
-        offsets: Array,
-        item_offsets: Array | None,
-        shapes: Array | None,
-        present: Array | None,
-        runs: bool,
-    ) -> None:
-        self.values = values
-        self.offsets = offsets
-        self.item_offsets = item_offsets
-        self.shapes = shapes
-        self.present = present
-        self._runs = runs
+    values: Array
+    offsets: Array
+    item_offsets: Array | None
+    shapes: Array | None
+    present: Array | None
+    _runs: bool
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -126,6 +119,7 @@ class BatchMasks(Sequence[Any]):
         return [item.reshape(height, -1) for (height, _), item in zip(sizes, items, strict=True)]
 
 
+@dataclass(eq=False, repr=False)
 class TokenRows:
     """Documents packed into rows.
 
@@ -139,10 +133,9 @@ class TokenRows:
         int64, [samples + 1]: sample i has pieces offsets[i] to offsets[i + 1].
     """
 
-    def __init__(self, values: Array, pieces: Array, offsets: Array) -> None:
-        self.values = values
-        self.pieces = pieces
-        self.offsets = offsets
+    values: Array
+    pieces: Array
+    offsets: Array
 
 
 class Batch:

@@ -92,8 +92,8 @@ def pack(
         For rows: ``columns`` (from name to type, as for `Writer`; by default inferred from the first 256 rows) and
         ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
         in the same order again; other first rows are refused.
-        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``partition``, ``partition_count``; ``stream_above``,
-        ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes``, ``allow_empty`` of the input.
+        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``partition``, ``partition_count``;
+        ``stream_above``, ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes`` of the input.
 
     Raises
     ------

@@ -85,7 +85,6 @@ def _kind(value: Any) -> tuple[str, Any]:
         array = np.asarray(value)
         if array.dtype in _NAMES:
             name = _NAMES[array.dtype]
-            # A shape with nothing in it is a rarity among others: such columns have arrays of their own shape.
             return (name, None) if isinstance(value, np.generic) else (f"{name}[]", array.shape)
     if isinstance(value, (dict, list, tuple)):
         return "json", None
@@ -133,12 +132,15 @@ def pack_rows(
     key: str = "key",
     skip_errors: bool = False,
     keep_on_cancel: bool = False,
+    allow_empty: bool = False,
     progress: Any = None,
     **options: Any,
 ) -> reports.Packed:
     """Pack rows; see `pack`."""
     source = _fetched(rows, int(options.get("threads", 1)))
     first = list(itertools.islice(source, FIRST_ROWS))
+    if not first and not allow_empty:
+        raise ValueError("there are no rows; allow_empty=True packs a dataset without samples")
     for number, row in enumerate(first):
         if not isinstance(row, Mapping):
             raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +68,56 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip("shared/data is not there")
     return DATA
+
+
+class Ranges(BaseHTTPRequestHandler):
+    """Serves the files of a folder, and ranges of them."""
+
+    root: Path
+    hang: threading.Event
+
+    def do_GET(self) -> None:
+        path = self.root / self.path.lstrip("/")
+        if not path.is_file():
+            self.send_error(404)
+            return
+        if path.suffix == ".shard" and self.hang.is_set():
+            threading.Event().wait(60)
+        content = path.read_bytes()
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+        assert match is not None
+        begin, end = int(match[1]), min(int(match[2]) + 1, len(content))
+        self.send_response(206)
+        self.send_header("content-range", f"bytes {begin}-{end - 1}/{len(content)}")
+        self.send_header("content-length", str(end - begin))
+        self.send_header("etag", f'"{len(content)}"')
+        self.end_headers()
+        self.wfile.write(content[begin:end])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hang() -> threading.Event:
+    """When it is set, shards are not answered."""
+    return threading.Event()
+
+
+@contextmanager
+def served(folder: str, hang: threading.Event | None = None) -> Iterator[str]:
+    """Serve a folder; the URL of it."""
+    handler = type("Handler", (Ranges,), {"root": Path(folder), "hang": hang or threading.Event()})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def url(dataset: str, hang: threading.Event) -> Iterator[str]:
+    """The dataset behind a web server."""
+    with served(dataset, hang) as origin:
+        yield origin

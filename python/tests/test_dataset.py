@@ -145,8 +145,9 @@ def test_many_threads(dataset: str) -> None:
 
 
 def test_errors_name_what_is_wrong(dataset: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(FileNotFoundError, match="nowhere") as missing:
         sk.open(os.fspath(tmp_path / "nowhere"))
+    assert (missing.value.path, missing.value.sample) == (os.fspath(tmp_path / "nowhere"), None)
     shard = next(Path(dataset).glob("*.shard"))
     damaged = tmp_path / shard.name
     content = bytearray(shard.read_bytes())

@@ -6,14 +6,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import served
+
+import shardkit as sk
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ["README.md", "docs/train-python.md"]
+DOCUMENTS = ["README.md", "docs/remote.md", "docs/train-python.md"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All blocks of Python of a document, one after another, where `pairs` holds three pairs."""
+    """All blocks of Python of a document, one after another.
+
+    `pairs` holds three pairs, and behind `url` is the dataset made of them.
+    """
     pairs = tmp_path / "pairs-of-files"
     subprocess.run(
         [os.environ.get("SHARDCTL", "shardctl"), "synth", "sa1b", "-o", pairs, "--count", "3"],
@@ -23,6 +29,8 @@ def test_the_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"pairs": pairs}
-    for block in blocks:
-        exec(compile(block, name, "exec"), names)
+    sk.pack(pairs, tmp_path / "served")
+    with served(os.fspath(tmp_path / "served")) as url:
+        names: dict[str, object] = {"pairs": pairs, "url": url}
+        for block in blocks:
+            exec(compile(block, name, "exec"), names)

@@ -81,6 +81,10 @@ def test_bad_rows_are_named_or_skipped(tmp_path: Path) -> None:
             sk.pack(mixed, tmp_path / "other")
     with pytest.raises(ValueError, match="for files"):
         sk.pack([{"a": 1}], tmp_path / "other", kind="files")
+    for none in ([], iter(())):
+        with pytest.raises(ValueError, match="no rows"):
+            sk.pack(none, tmp_path / "other")
+    assert sk.pack([], tmp_path / "other", allow_empty=True).samples == 0
 
 
 def test_resumes_where_it_stopped_and_notices_other_rows(tmp_path: Path) -> None:

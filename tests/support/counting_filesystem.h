@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,9 +24,9 @@ struct ReadRecord {
 namespace test {
 
 // Passes all calls on to another file system, which must outlive it and is used for reading only. Thread-safe.
-class CountingFileSystem final : public ForwardingFileSystem {
+class CountingFileSystem final : public ForwardingReadableFileSystem {
  public:
-  explicit CountingFileSystem(FileSystem* base) : ForwardingFileSystem(*base), log_(std::make_shared<Log>()) {}
+  explicit CountingFileSystem(ReadableFileSystem* base) : ForwardingReads(*base), log_(std::make_shared<Log>()) {}
 
   // All requests for bytes since the last Reset, in their order.
   std::vector<ReadRecord> reads() const {
@@ -62,9 +63,10 @@ class CountingFileSystem final : public ForwardingFileSystem {
     Count();
     return base().Stat(path, follow);
   }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
+  absl::Status ForEachEntry(const std::string& path,
+                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
     Count();
-    return base().List(path);
+    return base().ForEachEntry(path, take);
   }
   // The size of a file comes with its bytes.
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
@@ -78,12 +80,14 @@ class CountingFileSystem final : public ForwardingFileSystem {
   struct Log {
     template <typename Send>
     absl::Status Read(std::span<const ReadRequest> requests, const Send& send) {
-      {
-        std::lock_guard lock(mutex);
-        for (const ReadRequest& request : requests) reads.push_back({request.offset, request.buffer.size()});
-      }
+      Add(requests);
       const RequestCounter::Scope scope(*counter, requests.size(), 0);
       return send();
+    }
+
+    void Add(std::span<const ReadRequest> requests) {
+      std::lock_guard lock(mutex);
+      for (const ReadRequest& request : requests) reads.push_back({request.offset, request.buffer.size()});
     }
 
     std::mutex mutex;
@@ -101,8 +105,16 @@ class CountingFileSystem final : public ForwardingFileSystem {
       const ReadRequest request{offset, buffer};
       return log_->Read({&request, 1}, [&] { return ForwardingFile::ReadAt(offset, buffer); });
     }
-    absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
-      return log_->Read(requests, [&] { return ForwardingFile::ReadBatch(requests, depth); });
+    absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+      return log_->Read(requests, [&] { return ForwardingFile::ReadBatch(requests); });
+    }
+    void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
+      log_->Add(requests);
+      auto scope = std::make_shared<RequestCounter::Scope>(*log_->counter, requests.size(), 0);
+      base().StartRead(requests, [scope = std::move(scope), done = std::move(done)](absl::Status status) mutable {
+        scope.reset();
+        done(std::move(status));
+      });
     }
 
    private:

@@ -60,9 +60,9 @@ class FaultFileSystem::Reader final : public ForwardingFile {
     return ForwardingFile::ReadAt(offset, buffer);
   }
 
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
     SHARDKIT_RETURN_IF_ERROR(calls_->Count("read", path()));
-    return ForwardingFile::ReadBatch(requests, depth);
+    return ForwardingFile::ReadBatch(requests);
   }
 
  private:
@@ -184,9 +184,10 @@ absl::StatusOr<FileInfo> FaultFileSystem::Stat(const std::string& path, bool fol
   return base_->Stat(path, follow);
 }
 
-absl::StatusOr<std::vector<DirectoryEntry>> FaultFileSystem::List(const std::string& path) {
+absl::Status FaultFileSystem::ForEachEntry(const std::string& path,
+                                           const std::function<absl::Status(std::string_view, FileType)>& take) {
   SHARDKIT_RETURN_IF_ERROR(calls_->Count("list directory", path));
-  return base_->List(path);
+  return base_->ForEachEntry(path, take);
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> FaultFileSystem::Lock(const std::string& path) {

@@ -277,8 +277,9 @@ absl::StatusOr<FileInfo> UnsyncedFileSystem::Stat(const std::string& path, bool 
   return base_->Stat(path, follow);
 }
 
-absl::StatusOr<std::vector<DirectoryEntry>> UnsyncedFileSystem::List(const std::string& path) {
-  return base_->List(path);
+absl::Status UnsyncedFileSystem::ForEachEntry(const std::string& path,
+                                              const std::function<absl::Status(std::string_view, FileType)>& take) {
+  return base_->ForEachEntry(path, take);
 }
 
 absl::StatusOr<std::unique_ptr<FileLock>> UnsyncedFileSystem::Lock(const std::string& path) {

@@ -98,7 +98,7 @@ absl::StatusOr<BenchRun> RunDeviceLoader(const BenchArguments& arguments, const 
                                          const shardkit::Cancellation& cancellation, DeviceEpoch* epoch) {
   BenchRun run;
   const auto begin = Clock::now();
-  std::unique_ptr<shardkit::FileSystem> slow;
+  std::unique_ptr<shardkit::ReadableFileSystem> slow;
   auto loader = shardkit::gpu::DeviceLoader::Open(device, FilesToRead(arguments, cancellation, &slow),
                                                   arguments.order.datasets, DeviceLoaderOptionsOf(arguments, options));
   if (!loader.ok()) return loader.status();

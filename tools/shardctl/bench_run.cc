@@ -41,8 +41,8 @@ void ForgetPeakResident() {
   file << "5";  // resets only the peak, see proc(5)
 }
 
-shardkit::FileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
-                                  std::unique_ptr<shardkit::FileSystem>* slow) {
+shardkit::ReadableFileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
+                                          std::unique_ptr<shardkit::ReadableFileSystem>* slow) {
   shardkit::FileSystem& local = *shardkit::PosixFileSystem();
   if (!arguments.latency.has_value()) return local;
   shardkit::LatencyOptions options = *arguments.latency;
@@ -55,7 +55,7 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
                                    const shardkit::Cancellation& cancellation) {
   BenchRun run;
   const auto begin = Clock::now();
-  std::unique_ptr<shardkit::FileSystem> slow;
+  std::unique_ptr<shardkit::ReadableFileSystem> slow;
   auto loader = shardkit::Loader::Open(FilesToRead(arguments, cancellation, &slow), arguments.order.datasets, options);
   if (!loader.ok()) return loader.status();
   run.open_seconds = SecondsSince(begin);

@@ -25,8 +25,8 @@ struct BenchRun {
 };
 
 // The file system to read from: the local one, or, with --simulate-latency, one that *slow then owns.
-shardkit::FileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
-                                  std::unique_ptr<shardkit::FileSystem>* slow);
+shardkit::ReadableFileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
+                                          std::unique_ptr<shardkit::ReadableFileSystem>* slow);
 
 absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardkit::LoaderOptions& options,
                                    const shardkit::Cancellation& cancellation);

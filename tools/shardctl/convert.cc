@@ -1,5 +1,6 @@
 // shardctl convert
 #include "shardkit/convert.h"
+#include "shardkit/remote.h"
 
 #include "convert_options.h"
 #include "dataset_access.h"
@@ -76,7 +77,7 @@ int RunConvert(int argc, char** argv) {
       progress.Update(now.samples, now.total_samples, now.input_bytes);
     };
   }
-  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   // Checked first, so that an unusable input is not reported as the output of another job.
   const absl::StatusOr<shardkit::FileInfo> input = file_system.Stat(arguments.input);
   if (!input.ok()) return Fail(input.status());

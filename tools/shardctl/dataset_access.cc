@@ -1,11 +1,11 @@
 #include "dataset_access.h"
+#include "shardkit/remote.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <thread>
 
 #include "report.h"
-#include "shardkit/filesystem.h"
 
 namespace shardctl {
 
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
   shardkit::DatasetOptions options;
   static_cast<shardkit::ReadOptions&>(options) = read;
   options.columns = columns;
-  return shardkit::DatasetReader::Open(*shardkit::PosixFileSystem(), path, options);
+  return shardkit::DatasetReader::Open(*shardkit::DefaultFileSystem(), path, options);
 }
 
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs) {

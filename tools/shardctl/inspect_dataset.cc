@@ -12,7 +12,7 @@
 #include "output.h"
 #include "report.h"
 #include "scalar.h"
-#include "shardkit/filesystem.h"
+#include "shardkit/remote.h"
 #include "table.h"
 
 namespace shardctl {
@@ -28,7 +28,7 @@ struct Facts {
 };
 
 absl::Status Gather(const shardkit::DatasetReader& dataset, Facts* facts) {
-  const absl::StatusOr<shardkit::FileInfo> info = shardkit::PosixFileSystem()->Stat(dataset.path());
+  const absl::StatusOr<shardkit::FileInfo> info = shardkit::DefaultFileSystem()->Stat(dataset.path());
   if (!info.ok()) return info.status();
   facts->is_directory = info->type == shardkit::FileType::kDirectory;
   absl::StatusOr<std::vector<shardkit::ColumnStatistics>> statistics = dataset.ReadStatistics();

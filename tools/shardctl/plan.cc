@@ -1,5 +1,6 @@
 // shardctl plan
 #include "shardkit/plan.h"
+#include "shardkit/remote.h"
 
 #include <algorithm>
 
@@ -263,7 +264,7 @@ int RunPlan(int argc, char** argv) {
   Arguments arguments;
   if (const std::optional<int> code = ParseArguments(argc, argv, &arguments)) return *code;
   const auto plan =
-      shardkit::PlanDatasets(*shardkit::PosixFileSystem(), arguments.order.datasets, arguments.order.plan);
+      shardkit::PlanDatasets(*shardkit::DefaultFileSystem(), arguments.order.datasets, arguments.order.plan);
   if (!plan.ok()) return Fail(plan.status());
   const absl::StatusOr<Range> range = ChooseRange(**plan, arguments);
   if (!range.ok()) return Fail(range.status());

@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "report.h"
 #include "shardkit/pack.h"
+#include "shardkit/remote.h"
 #include "verbs.h"
 
 namespace shardctl {
@@ -60,7 +61,7 @@ int RunUnpack(int argc, char** argv) {
   dataset_options.max_decompression = decompression.bytes();
   dataset_options.verify_listed_hashes = hashes.verify();
   dataset_options.keep_cut_tars = options.skip_errors;
-  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
       shardkit::DatasetReader::Open(file_system, paths[0], dataset_options);
   if (!dataset.ok()) return Fail(dataset.status());

@@ -1,5 +1,6 @@
 // shardctl validate
 #include "shardkit/validate.h"
+#include "shardkit/remote.h"
 
 #include <string>
 #include <vector>
@@ -112,7 +113,7 @@ int RunValidate(int argc, char** argv) {
     Progress progress("");
     options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total, done); };
     const absl::StatusOr<shardkit::ValidateReport> report =
-        shardkit::Validate(*shardkit::PosixFileSystem(), path, options);
+        shardkit::Validate(*shardkit::DefaultFileSystem(), path, options);
     progress.Clear();
     if (absl::IsCancelled(report.status())) {
       PrintError("shardctl: interrupted; the check is not complete");

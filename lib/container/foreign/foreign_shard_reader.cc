@@ -59,16 +59,6 @@ absl::StatusOr<std::optional<std::string_view>> ForeignShardReader::ReadValue(ui
   return state.view.column(column).value(static_cast<uint32_t>(ordinal - blocks_[block].first_sample));
 }
 
-absl::StatusOr<std::string_view> ForeignShardReader::ReadRecord(uint64_t /*begin*/, uint64_t /*end*/,
-                                                                BlockBuffer* /*buffer*/) const {
-  return FailedPrecondition(path_, ": has no records of an offset index");
-}
-
-absl::Status ForeignShardReader::ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> /*places*/, int /*depth*/,
-                                             BlockBuffer* /*buffer*/, std::span<std::string_view> /*values*/) const {
-  return FailedPrecondition(path_, ": has no records of an offset index");
-}
-
 absl::StatusOr<bool> ForeignShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   BlockBuffer buffer;
   SHARDKIT_ASSIGN_OR_RETURN(const auto value, ReadValue(ordinal, column, &buffer));

@@ -50,10 +50,6 @@ class ForeignShardReader : public ShardReader {
                                                             BlockBuffer* buffer) const override;
 
   // FailedPrecondition: these containers have no records.
-  absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const override;
-  absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth, BlockBuffer* buffer,
-                           std::span<std::string_view> values) const override;
-
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
 
   // Reads the key column, block by block.

@@ -37,7 +37,7 @@ uint64_t MdsShardFile::block_count() const {
 }
 
 absl::StatusOr<std::unique_ptr<MdsShardReader>> MdsShardReader::Open(
-    FileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<format::MdsColumn>> columns,
+    ReadableFileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<format::MdsColumn>> columns,
     const Schema& schema, const ReadOptions& options) {
   std::unique_ptr<MdsShardReader> reader(new MdsShardReader());
   reader->path_ = file.path;

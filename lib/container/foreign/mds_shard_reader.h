@@ -49,7 +49,7 @@ absl::StatusOr<MdsHead> ReadMdsHead(uint64_t length, const ReadMdsBytes& read);
 class MdsShardReader : public ForeignShardReader {
  public:
   static absl::StatusOr<std::unique_ptr<MdsShardReader>> Open(
-      FileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<format::MdsColumn>> columns,
+      ReadableFileSystem& file_system, MdsShardFile file, std::shared_ptr<const std::vector<format::MdsColumn>> columns,
       const Schema& schema, const ReadOptions& options);
 
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,

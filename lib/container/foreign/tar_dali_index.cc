@@ -35,7 +35,7 @@ absl::Status OfIndex(const absl::Status& status, const std::string& index_path, 
 }
 
 // The text of the index; empty when there is no index of this version.
-absl::StatusOr<std::optional<std::string>> ReadIndex(FileSystem& file_system, const std::string& index_path) {
+absl::StatusOr<std::optional<std::string>> ReadIndex(ReadableFileSystem& file_system, const std::string& index_path) {
   if (index_path.empty()) return std::nullopt;
   absl::StatusOr<std::string> text = file_system.ReadFile(index_path, kMaxIndexBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
@@ -138,7 +138,8 @@ std::string DaliIndexPath(const std::string& path) {
   return StrCat(path.substr(0, path.size() - kTarEnding.size()), kDaliIndexSuffix);
 }
 
-absl::StatusOr<bool> LoadDaliContents(FileSystem& file_system, const RandomAccessFile& file, TarContents* contents) {
+absl::StatusOr<bool> LoadDaliContents(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                      TarContents* contents) {
   const std::string index_path = DaliIndexPath(file.path());
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadIndex(file_system, index_path));
   if (!text) return false;
@@ -188,7 +189,7 @@ absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file) {
   }
 }
 
-absl::Status CheckDaliIndex(FileSystem& file_system, const RandomAccessFile& file,
+absl::Status CheckDaliIndex(ReadableFileSystem& file_system, const RandomAccessFile& file,
                             const std::function<void(std::string)>& report) {
   const std::string index_path = DaliIndexPath(file.path());
   SHARDKIT_ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadIndex(file_system, index_path));

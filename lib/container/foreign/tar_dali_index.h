@@ -19,7 +19,8 @@ std::string DaliIndexPath(const std::string& path);
 // from the index. Checks the first and the last member, and the end mark after the last. The other members must be
 // checked with CheckTarMembers before their bytes are used. DataLoss when the index is damaged or belongs to another
 // tar.
-absl::StatusOr<bool> LoadDaliContents(FileSystem& file_system, const RandomAccessFile& file, TarContents* contents);
+absl::StatusOr<bool> LoadDaliContents(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                      TarContents* contents);
 
 // Reads the headers of values [first_value, end_value) and of the members between them. With `to_end`, also reads all
 // headers after them: no other value may follow. DataLoss, naming the place, unless the headers match the index.
@@ -37,7 +38,7 @@ struct DaliView {
 absl::StatusOr<DaliView> FindDaliSamples(const RandomAccessFile& file);
 
 // Compares the index, if there is one, with the whole tar. Returns an error only when the check could not be done.
-absl::Status CheckDaliIndex(FileSystem& file_system, const RandomAccessFile& file,
+absl::Status CheckDaliIndex(ReadableFileSystem& file_system, const RandomAccessFile& file,
                             const std::function<void(std::string message)>& report);
 
 }  // namespace shardkit

@@ -74,7 +74,7 @@ absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
   const uint64_t length = std::min(file.size(), format::kTarIdentityBytes);
   std::string first(length, '\0'), last(length, '\0');
   const ReadRequest ends[] = {{0, first}, {file.size() - length, last}};
-  SHARDKIT_RETURN_IF_ERROR(file.ReadBatch(ends, /*depth=*/2));
+  SHARDKIT_RETURN_IF_ERROR(file.ReadBatch(ends));
   return format::TarIdentity(first, last);
 }
 
@@ -143,7 +143,7 @@ void UnescapeKeys(format::TarSamples* samples) {
 
 namespace {
 
-absl::StatusOr<TarContents> LoadWhole(FileSystem& file_system, const RandomAccessFile& file,
+absl::StatusOr<TarContents> LoadWhole(ReadableFileSystem& file_system, const RandomAccessFile& file,
                                       uint64_t max_decompression) {
   TarContents contents;
   SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
@@ -159,9 +159,9 @@ absl::StatusOr<TarContents> LoadWhole(FileSystem& file_system, const RandomAcces
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
-                                                                   uint64_t max_decompression, bool keep_cut,
-                                                                   bool escaped_keys) {
+absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
+                                                                   const std::string& path, uint64_t max_decompression,
+                                                                   bool keep_cut, bool escaped_keys) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
   absl::StatusOr<TarContents> loaded = LoadWhole(file_system, *file, max_decompression);
   if (keep_cut && absl::IsDataLoss(loaded.status())) {
@@ -201,7 +201,7 @@ absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
 
 bool IsTarPath(std::string_view path) { return format::IsTarName(path); }
 
-absl::StatusOr<std::vector<std::string>> ListTars(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> ListTars(ReadableFileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(directory));
   std::vector<std::string> paths;
   for (const DirectoryEntry& entry : entries) {

@@ -49,9 +49,9 @@ void UnescapeKeys(format::TarSamples* samples);
 // Uses the tar's own index when there is one, else a DALI index, else the headers. DataLoss when an index is damaged or
 // belongs to another tar, or when the tar is damaged. With `keep_cut`, a damaged tar is no error: the result is what
 // ScanTar takes of it. The blocks of the index are formed.
-absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(FileSystem& file_system, const std::string& path,
-                                                                   uint64_t max_decompression, bool keep_cut = false,
-                                                                   bool escaped_keys = false);
+absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
+                                                                   const std::string& path, uint64_t max_decompression,
+                                                                   bool keep_cut = false, bool escaped_keys = false);
 
 // The key column, and the columns of the index, which are nullable. The extension decides the type: jpeg, png, image,
 // or else bytes.

@@ -27,7 +27,8 @@ uint64_t SlotBytes(uint64_t samples) { return RoundUp(16 * samples + (samples + 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFileSystem& file_system,
+                                                                     const std::string& path,
                                                                      const ReadOptions& options,
                                                                      std::shared_ptr<const TarContents> contents,
                                                                      std::shared_ptr<ListedHash> hash) {
@@ -151,7 +152,7 @@ absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buff
     requests.push_back({stretch.begin, {memory->data() + stretch.position, stretch.end - stretch.begin}});
   }
   if (requests.size() == 1) return file_->ReadAt(requests[0].offset, requests[0].buffer);
-  return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests, file_->hints().requests_in_flight);
+  return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests);
 }
 
 // `base` holds the stretches, each at its position. Without stretches, `base` is the start of the tar.

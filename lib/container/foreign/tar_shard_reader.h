@@ -18,7 +18,7 @@ class TarShardReader : public ForeignShardReader {
  public:
   // `contents` are the contents of this tar if they are known already, else null. `hash` is the hash that an index
   // lists for the file, or null; it is compared before the first value is used.
-  static absl::StatusOr<std::unique_ptr<TarShardReader>> Open(FileSystem& file_system, const std::string& path,
+  static absl::StatusOr<std::unique_ptr<TarShardReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                               const ReadOptions& options,
                                                               std::shared_ptr<const TarContents> contents = nullptr,
                                                               std::shared_ptr<ListedHash> hash = nullptr);

@@ -35,8 +35,7 @@ absl::Status OfIndex(const absl::Status& status, const std::string& tar) {
   const bool of_index = !named || absl::StartsWith(status.message(), ToAbsl(IndexPath(tar)));
   const bool bad = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
   if (!bad || !of_index || absl::EndsWith(status.message(), ToAbsl(Advice(tar)))) return status;
-  return absl::Status(status.code(), ToAbsl(StrCat(named ? "" : IndexPath(tar), named ? "" : ": ",
-                                                   ToStd(status.message()), Advice(tar))));
+  return Reworded(status, StrCat(named ? "" : IndexPath(tar), named ? "" : ": ", ToStd(status.message()), Advice(tar)));
 }
 
 absl::StatusOr<TarIndex> ReadFront(const RandomAccessFile& file) {
@@ -61,7 +60,8 @@ absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& tar) {
 
 }  // namespace
 
-absl::StatusOr<bool> LoadTarIndex(FileSystem& file_system, const RandomAccessFile& file, TarContents* contents) {
+absl::StatusOr<bool> LoadTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                  TarContents* contents) {
   const auto opened = file_system.OpenForReading(IndexPath(file.path()));
   if (absl::IsNotFound(opened.status())) return false;
   if (!opened.ok()) return opened.status();
@@ -73,7 +73,7 @@ absl::StatusOr<bool> LoadTarIndex(FileSystem& file_system, const RandomAccessFil
   return true;
 }
 
-absl::StatusOr<std::unique_ptr<TarPages>> TarPages::Open(FileSystem& file_system, const std::string& tar,
+absl::StatusOr<std::unique_ptr<TarPages>> TarPages::Open(ReadableFileSystem& file_system, const std::string& tar,
                                                          std::shared_ptr<const TarContents> contents) {
   std::unique_ptr<TarPages> pages(new TarPages());
   const uint64_t length = contents->index_length;
@@ -129,7 +129,7 @@ absl::StatusOr<std::shared_ptr<const TarSamples>> TarPages::Page(size_t block) c
 }
 
 absl::StatusOr<std::shared_ptr<const KeyTable>> TarPages::OpenKeys() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(keys_mutex_);
   if (!keys_) {
     const TarBlock& end = contents_->index.blocks.back();
     const TablePlace place{.offset = end.page_offset, .length = contents_->index_length - end.page_offset};
@@ -155,7 +155,7 @@ absl::StatusOr<std::optional<uint64_t>> TarPages::FindKey(std::string_view key) 
   return found;
 }
 
-absl::Status CheckTarIndex(FileSystem& file_system, const std::string& tar, TarIndex scanned,
+absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& tar, TarIndex scanned,
                            const std::function<void(std::string)>& report) {
   const std::string path = IndexPath(tar);
   const auto bytes = file_system.ReadFile(path, kMaxIndexBytes);

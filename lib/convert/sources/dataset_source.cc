@@ -24,7 +24,7 @@ class PieceUnit final : public WorkUnit {
 
 }  // namespace
 
-absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, const std::string& path,
+absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_system, const std::string& path,
                                                     const ConvertOptions& options) {
   ConversionInput input;
   DatasetOptions dataset_options;

@@ -23,7 +23,7 @@ struct ConversionInput {
 };
 
 // Opens the dataset at `path`, reads the origin beside it (kOriginName) if there is one, and plans the conversion.
-absl::StatusOr<ConversionInput> OpenConversionInput(FileSystem& file_system, const std::string& path,
+absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_system, const std::string& path,
                                                     const ConvertOptions& options);
 
 class DatasetSource final : public Source {

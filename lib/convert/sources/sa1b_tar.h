@@ -41,7 +41,7 @@ Sa1bRole RoleOfName(std::string_view base_name);
 class Sa1bTar {
  public:
   struct Options {
-    FileSystem* file_system = nullptr;
+    ReadableFileSystem* file_system = nullptr;
     uint64_t stream_above = 0;
     uint64_t max_decompression = 0;
     uint64_t pending_bytes = 0;  // limit for halves that wait for their other half

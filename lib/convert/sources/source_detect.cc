@@ -31,7 +31,7 @@ bool IsSa1bStem(std::string_view stem) {
 }
 
 // Whether pairs sa_N.jpg + sa_N.json make up at least half of the first groups.
-absl::StatusOr<bool> IsSa1bTree(const std::string& path, FileSystem* file_system) {
+absl::StatusOr<bool> IsSa1bTree(const std::string& path, ReadableFileSystem* file_system) {
   TreeWalk walk(file_system, path, NameSplit::kLastDot);
   WalkedGroup group;
   size_t groups = 0;
@@ -77,7 +77,7 @@ absl::StatusOr<std::optional<bool>> IsSa1bTar(const std::string& path, const Sou
 }
 
 // Whether the top has two or more class directories and nothing else, and there are only images below.
-absl::StatusOr<bool> IsImageFolder(const std::string& path, FileSystem* file_system) {
+absl::StatusOr<bool> IsImageFolder(const std::string& path, ReadableFileSystem* file_system) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto top, DirectoryListing::Read(*file_system, path, NameSplit::kNever));
   if (top->size() < 2) return false;
   for (size_t i = 0; i < top->size(); ++i) {
@@ -97,7 +97,7 @@ absl::StatusOr<bool> IsImageFolder(const std::string& path, FileSystem* file_sys
 // Hidden files do not count, because nobody meant to pack them.
 bool IsHidden(std::string_view name) { return name.starts_with('.'); }
 
-absl::StatusOr<bool> HasFiles(const std::string& path, FileSystem* file_system) {
+absl::StatusOr<bool> HasFiles(const std::string& path, ReadableFileSystem* file_system) {
   // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
   bool at_the_top = false;
   const absl::Status listed = file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
@@ -126,7 +126,7 @@ struct Contents {
   std::vector<std::string> folders;
 };
 
-absl::StatusOr<Contents> LookInside(const std::string& path, FileSystem* file_system) {
+absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem* file_system) {
   Contents found;
   SHARDKIT_RETURN_IF_ERROR(file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
     if (IsHidden(name)) return absl::OkStatus();
@@ -160,7 +160,7 @@ absl::Status UseConvert(const std::string& path, std::string_view what) {
                                    " -o OUT --to shard makes a new dataset of its samples"));
 }
 
-absl::StatusOr<Found> FindInDirectory(const std::string& path, FileSystem* file_system) {
+absl::StatusOr<Found> FindInDirectory(const std::string& path, ReadableFileSystem* file_system) {
   SHARDKIT_ASSIGN_OR_RETURN(const Contents inside, LookInside(path, file_system));
   if (inside.manifest && (inside.shards > 0 || ReadManifest(*file_system, path).ok())) {
     return UseConvert(path, "a dataset of shards");

@@ -18,7 +18,7 @@ namespace {
 
 class FileSlice final : public RandomAccessFile {
  public:
-  FileSlice(FileSystem* file_system, std::string path, uint64_t offset, uint64_t length)
+  FileSlice(ReadableFileSystem* file_system, std::string path, uint64_t offset, uint64_t length)
       : file_system_(file_system), path_(std::move(path)), offset_(offset), length_(length) {}
 
   const std::string& path() const override { return path_; }
@@ -33,7 +33,7 @@ class FileSlice final : public RandomAccessFile {
   }
 
  private:
-  FileSystem* const file_system_;
+  ReadableFileSystem* const file_system_;
   const std::string path_;
   const uint64_t offset_;
   const uint64_t length_;
@@ -190,12 +190,12 @@ Column ByteStringColumn(std::string_view name, Type type, bool nullable) {
   return column;
 }
 
-std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, std::string path, uint64_t offset,
-                                                      uint64_t length) {
+std::shared_ptr<const RandomAccessFile> MakeFileSlice(ReadableFileSystem* file_system, std::string path,
+                                                      uint64_t offset, uint64_t length) {
   return std::make_shared<FileSlice>(file_system, std::move(path), offset, length);
 }
 
-absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path, uint64_t stream_above,
+absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::string& path, uint64_t stream_above,
                                ByteArena* arena) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
   Value value;
@@ -209,7 +209,7 @@ absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path,
   return value;
 }
 
-absl::Status ReadWholeFile(FileSystem* file_system, const std::string& path, std::string* bytes) {
+absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::string* bytes) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
   bytes->resize(file->size());
   return file->ReadAt(0, *bytes);

@@ -105,11 +105,11 @@ Column KeyColumn();
 Column ByteStringColumn(std::string_view name, Type type, bool nullable);
 
 // Part of a file, opened for each read, so that many values can wait to be written without a descriptor each.
-std::shared_ptr<const RandomAccessFile> MakeFileSlice(FileSystem* file_system, std::string path, uint64_t offset,
-                                                      uint64_t length);
+std::shared_ptr<const RandomAccessFile> MakeFileSlice(ReadableFileSystem* file_system, std::string path,
+                                                      uint64_t offset, uint64_t length);
 
 // The file's bytes in *arena, or the file itself when it has at least `stream_above` bytes.
-absl::StatusOr<Value> LoadFile(FileSystem* file_system, const std::string& path, uint64_t stream_above,
+absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::string& path, uint64_t stream_above,
                                ByteArena* arena);
 
 // Fills the batch with the samples of a unit: load(i, &sample) gives a status, which names the file. For a sample that
@@ -128,6 +128,6 @@ void LoadEach(const WorkUnit& unit, SampleBatch* batch, Load load, Key key) {
 }
 
 // Whole file into *bytes, whatever its size.
-absl::Status ReadWholeFile(FileSystem* file_system, const std::string& path, std::string* bytes);
+absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::string* bytes);
 
 }  // namespace shardkit

@@ -38,7 +38,7 @@ absl::Status CheckEntryKind(EntryKind kind) {
   return InvalidArgument("not a regular file (a socket, pipe or device)");
 }
 
-absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(FileSystem& file_system,
+absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(ReadableFileSystem& file_system,
                                                                          const std::string& path, NameSplit split) {
   auto listing = std::make_unique<DirectoryListing>();
   SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(FileSys
   return listing;
 }
 
-absl::Status DirectoryListing::Add(FileSystem& file_system, const std::string& path, std::string_view name,
+absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::string& path, std::string_view name,
                                    FileType type, NameSplit split) {
   bool link = type == FileType::kSymbolicLink;
   if (link) {
@@ -114,7 +114,7 @@ void DirectoryListing::Sort() {
   });
 }
 
-TreeWalk::TreeWalk(FileSystem* file_system, std::string root, NameSplit split)
+TreeWalk::TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split)
     : file_system_(file_system), root_(std::move(root)), split_(split) {}
 
 absl::StatusOr<bool> TreeWalk::Enter(std::string_view name) {
@@ -174,7 +174,7 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
   return false;
 }
 
-absl::StatusOr<uint64_t> CountGroups(FileSystem* file_system, const std::string& root, NameSplit split) {
+absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split) {
   TreeWalk walk(file_system, root, split);
   WalkedGroup group;
   for (uint64_t count = 0;; ++count) {

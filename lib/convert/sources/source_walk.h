@@ -31,8 +31,8 @@ absl::Status CheckEntryKind(EntryKind kind);
 class DirectoryListing {
  public:
   // `path` is the directory to list.
-  static absl::StatusOr<std::unique_ptr<DirectoryListing>> Read(FileSystem& file_system, const std::string& path,
-                                                                NameSplit split);
+  static absl::StatusOr<std::unique_ptr<DirectoryListing>> Read(ReadableFileSystem& file_system,
+                                                                const std::string& path, NameSplit split);
 
   size_t size() const { return entries_.size(); }
   EntryKind kind(size_t i) const { return static_cast<EntryKind>(entries_[i].record[0]); }
@@ -47,7 +47,7 @@ class DirectoryListing {
   };
 
   static std::string_view RecordName(const char* record);
-  absl::Status Add(FileSystem& file_system, const std::string& path, std::string_view name, FileType type,
+  absl::Status Add(ReadableFileSystem& file_system, const std::string& path, std::string_view name, FileType type,
                    NameSplit split);
   void Store(EntryKind kind, std::string_view name, NameSplit split);
   void Sort();
@@ -74,7 +74,7 @@ struct WalkedGroup {
 // error.
 class TreeWalk {
  public:
-  TreeWalk(FileSystem* file_system, std::string root, NameSplit split);
+  TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split);
 
   // False at the end. Groups come in strictly ascending byte order of their keys.
   absl::StatusOr<bool> Next(WalkedGroup* group);
@@ -91,7 +91,7 @@ class TreeWalk {
   // False when the directory is one of those that contain it. Then the levels do not change.
   absl::StatusOr<bool> Enter(std::string_view name);
 
-  FileSystem* const file_system_;
+  ReadableFileSystem* const file_system_;
   const std::string root_;
   const NameSplit split_;
   bool started_ = false;
@@ -100,6 +100,6 @@ class TreeWalk {
 };
 
 // The number of groups of a tree.
-absl::StatusOr<uint64_t> CountGroups(FileSystem* file_system, const std::string& root, NameSplit split);
+absl::StatusOr<uint64_t> CountGroups(ReadableFileSystem* file_system, const std::string& root, NameSplit split);
 
 }  // namespace shardkit

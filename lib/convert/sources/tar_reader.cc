@@ -40,14 +40,14 @@ std::string_view Describe(archive_entry* entry) {
 }  // namespace
 
 struct TarReader::State {
-  State(FileSystem* from, std::unique_ptr<RandomAccessFile> opened, uint64_t most_decompressed)
+  State(ReadableFileSystem* from, std::unique_ptr<RandomAccessFile> opened, uint64_t most_decompressed)
       : file_system(from),
         file(std::move(opened)),
         max_decompression(most_decompressed),
         path(file->path()),
         input(*file, kBufferBytes, kBufferBytes) {}
 
-  FileSystem* const file_system;
+  ReadableFileSystem* const file_system;
   const std::unique_ptr<RandomAccessFile> file;
   const uint64_t max_decompression;
   const std::string path;
@@ -77,7 +77,7 @@ absl::Status TarReader::Error(std::string_view where) const {
   return state_->input.Describe(state_->reader.get(), where);
 }
 
-absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(ReadableFileSystem* file_system, const std::string& path,
                                                            uint64_t max_decompression) {
   SHARDKIT_ASSIGN_OR_RETURN(auto file, file_system->OpenForReading(path));
   auto state = std::make_unique<State>(file_system, std::move(file), max_decompression);
@@ -104,9 +104,9 @@ absl::StatusOr<std::unique_ptr<TarReader>> TarReader::Open(FileSystem* file_syst
   return error;
 }
 
-absl::StatusOr<std::unique_ptr<TarReader>> TarReader::OpenDamaged(FileSystem* file_system, const std::string& path,
-                                                                  uint64_t max_decompression, bool skip_errors,
-                                                                  absl::Status* damage) {
+absl::StatusOr<std::unique_ptr<TarReader>> TarReader::OpenDamaged(ReadableFileSystem* file_system,
+                                                                  const std::string& path, uint64_t max_decompression,
+                                                                  bool skip_errors, absl::Status* damage) {
   auto opened = Open(file_system, path, max_decompression);
   if (opened.ok()) return opened;
   *damage = opened.status();

@@ -26,12 +26,12 @@ struct TarMember {
 class TarReader {
  public:
   // InvalidArgument when the file is not a tar.
-  static absl::StatusOr<std::unique_ptr<TarReader>> Open(FileSystem* file_system, const std::string& path,
+  static absl::StatusOr<std::unique_ptr<TarReader>> Open(ReadableFileSystem* file_system, const std::string& path,
                                                          uint64_t max_decompression);
   // The same, but null for a damaged tar, and with `skip_errors` for a file that is not a tar: then *damage says why.
-  static absl::StatusOr<std::unique_ptr<TarReader>> OpenDamaged(FileSystem* file_system, const std::string& path,
-                                                                uint64_t max_decompression, bool skip_errors,
-                                                                absl::Status* damage);
+  static absl::StatusOr<std::unique_ptr<TarReader>> OpenDamaged(ReadableFileSystem* file_system,
+                                                                const std::string& path, uint64_t max_decompression,
+                                                                bool skip_errors, absl::Status* damage);
   ~TarReader();
 
   // False at the end. Skips what was not read of the previous member.

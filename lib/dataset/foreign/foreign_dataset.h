@@ -44,32 +44,32 @@ class ForeignDataset {
 // MDS (mosaicml-streaming), version 2: `path` is a directory with index.json, or that file; a directory whose folders
 // are such datasets; or a single shard. NotFound when there is none. Unimplemented, saying why, for another version or
 // for a column whose encoding is not read (pickle). Such a column is left out when `options` names other columns.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options);
 
 // WebDataset: `path` is a tar file, plain or compressed, or a directory that holds tar files.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options);
 
 // Opens the tars that the wids index at `path` lists; null when that file is not such an index. DataLoss when a tar
 // does not match the index, NotFound when it is missing, Unimplemented when it is on another machine.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(ReadableFileSystem& file_system, const std::string& path,
                                                          const DatasetOptions& options);
 
 // Opens the dataset at `path`; null when it is none of the above, or one of our own. `info` is the result of Stat;
 // `has_manifest` says whether there is a manifest of ours, where the caller knows.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options,
                                                             std::optional<bool> has_manifest = std::nullopt);
 
 // The container of the file or directory at `path`, by names alone: "mds", "webdataset", or "" for none of these.
-absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_system, const std::string& path,
                                                     const FileInfo& info,
                                                     std::optional<bool> has_manifest = std::nullopt);
 
 // Reads from kOriginName what the samples of the dataset in a directory were before they were converted. Empty when
 // there is no such file.
-absl::StatusOr<std::optional<Manifest>> ReadOrigin(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<std::optional<Manifest>> ReadOrigin(ReadableFileSystem& file_system, const std::string& directory);
 
 // The metadata entry of a WebDataset that says how its keys are written. kEscapedKeys: by format::EscapeWebDatasetKey.
 inline constexpr std::string_view kKeysName = "webdataset.keys";
@@ -77,6 +77,6 @@ inline constexpr std::string_view kEscapedKeys = "escaped";
 
 // The error for a directory that is not a dataset of shards. Says why and what to do, depending on what is in the
 // directory: files to pack, shards without a manifest, an unfinished job. NotFound; InvalidArgument when it is a file.
-absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& directory);
+absl::Status DescribeNoDataset(ReadableFileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -17,7 +17,7 @@ namespace {
 
 class MdsDataset : public ForeignDataset {
  public:
-  explicit MdsDataset(FileSystem& file_system) : file_system_(file_system) {}
+  explicit MdsDataset(ReadableFileSystem& file_system) : file_system_(file_system) {}
 
   absl::Status Initialise(MdsDirectory directory, const std::optional<Manifest>& origin,
                           const std::vector<std::string>& wanted) {
@@ -131,7 +131,7 @@ class MdsDataset : public ForeignDataset {
     return absl::OkStatus();
   }
 
-  FileSystem& file_system_;
+  ReadableFileSystem& file_system_;
   std::string directory_;
   std::string described_by_;
   std::vector<format::MdsShard> shards_;
@@ -143,7 +143,7 @@ class MdsDataset : public ForeignDataset {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenMds(ReadableFileSystem& file_system, const std::string& path,
                                                         const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
   absl::StatusOr<MdsDirectory> directory;

@@ -24,21 +24,21 @@ struct MdsDirectory {
 bool IsMdsShardName(std::string_view name);
 
 // NotFound when there is none.
-absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& index_path);
+absl::StatusOr<MdsDirectory> ReadMdsIndex(ReadableFileSystem& file_system, const std::string& index_path);
 
 // Describes a shard without an index by its own header. DataLoss when the header is damaged.
-absl::StatusOr<MdsDirectory> ReadMdsShardAlone(FileSystem& file_system, const std::string& path);
+absl::StatusOr<MdsDirectory> ReadMdsShardAlone(ReadableFileSystem& file_system, const std::string& path);
 
 // Joins the folders of `path` that have an index.json, in the byte order of their names. Skips other folders. NotFound
 // when there are none; InvalidArgument, naming both, when two differ in their columns; DataLoss when a folder has
 // shards and no index.
-absl::StatusOr<MdsDirectory> ReadMdsStreams(FileSystem& file_system, const std::string& path);
+absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, const std::string& path);
 
 // Compares the existing files of a shard with the hashes that the index lists for them. Reads each file whole. If only
 // the compressed file exists, also decompresses it, within the limits of `options`, and compares the raw hashes. OK
 // when there are no hashes. DataLoss for the first difference, NotFound when neither file exists. Sets *unknown to the
 // error for the first hash that this build cannot compute.
-absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& directory, const format::MdsShard& shard,
-                                 const ReadOptions& options, absl::Status* unknown);
+absl::Status CheckMdsShardHashes(ReadableFileSystem& file_system, const std::string& directory,
+                                 const format::MdsShard& shard, const ReadOptions& options, absl::Status* unknown);
 
 }  // namespace shardkit

@@ -17,12 +17,12 @@ namespace {
 
 constexpr uint64_t kMaxIndexBytes = uint64_t{2} << 30;
 
-absl::StatusOr<bool> HasShards(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<bool> HasShards(ReadableFileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
   return std::ranges::any_of(entries, [](const DirectoryEntry& entry) { return IsMdsShardName(entry.name); });
 }
 
-absl::StatusOr<std::vector<std::string>> ListFolders(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<std::vector<std::string>> ListFolders(ReadableFileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(path));
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) {
@@ -60,7 +60,7 @@ bool IsMdsShardName(std::string_view name) {
   return ending != name.npos && (ending + 4 == name.size() || name[ending + 4] == '.');
 }
 
-absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::string& index_path) {
+absl::StatusOr<MdsDirectory> ReadMdsIndex(ReadableFileSystem& file_system, const std::string& index_path) {
   MdsDirectory directory;
   directory.path = ParentDirectory(index_path);
   directory.described_by = index_path;
@@ -71,7 +71,7 @@ absl::StatusOr<MdsDirectory> ReadMdsIndex(FileSystem& file_system, const std::st
   return directory;
 }
 
-absl::StatusOr<MdsDirectory> ReadMdsShardAlone(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<MdsDirectory> ReadMdsShardAlone(ReadableFileSystem& file_system, const std::string& path) {
   MdsDirectory directory;
   directory.path = ParentDirectory(path);
   directory.described_by = path;
@@ -81,7 +81,7 @@ absl::StatusOr<MdsDirectory> ReadMdsShardAlone(FileSystem& file_system, const st
   return directory;
 }
 
-absl::StatusOr<MdsDirectory> ReadMdsStreams(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<MdsDirectory> ReadMdsStreams(ReadableFileSystem& file_system, const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<std::string> folders, ListFolders(file_system, path));
   MdsDirectory whole;
   whole.path = path;

@@ -49,8 +49,8 @@ absl::Status CheckDecompressed(const RandomAccessFile& file, const format::MdsSh
 
 }  // namespace
 
-absl::Status CheckMdsShardHashes(FileSystem& file_system, const std::string& directory, const format::MdsShard& shard,
-                                 const ReadOptions& options, absl::Status* unknown) {
+absl::Status CheckMdsShardHashes(ReadableFileSystem& file_system, const std::string& directory,
+                                 const format::MdsShard& shard, const ReadOptions& options, absl::Status* unknown) {
   const auto check_file = [&](const format::MdsFile& listed, const RandomAccessFile& file) {
     return CheckAll(listed, unknown, [&](ListedHash& hash) { return hash.Check(file); });
   };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kMaxOriginBytes = uint64_t{16} << 20;
 
-absl::StatusOr<bool> IsFile(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<bool> IsFile(ReadableFileSystem& file_system, const std::string& path) {
   const auto info = file_system.Stat(path);
   if (absl::IsNotFound(info.status())) return false;
   // A device that fails must not make a dataset look like one of another kind.
@@ -24,7 +24,7 @@ absl::StatusOr<bool> IsFile(FileSystem& file_system, const std::string& path) {
 }
 
 // What a directory without a manifest is, and what to do.
-absl::StatusOr<std::string> LookWithoutManifest(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<std::string> LookWithoutManifest(ReadableFileSystem& file_system, const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(const bool begun, HasJournal(file_system, directory));
   if (begun) return "is being written, or its writer was interrupted: run that again with --resume";
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(directory));
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> LookWithoutManifest(FileSystem& file_system, const s
 
 }  // namespace
 
-absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& directory) {
+absl::Status DescribeNoDataset(ReadableFileSystem& file_system, const std::string& directory) {
   const absl::StatusOr<FileInfo> info = file_system.Stat(directory);
   if (absl::IsNotFound(info.status())) return info.status();
   if (info.ok() && info->type != FileType::kDirectory) {
@@ -63,7 +63,7 @@ absl::Status DescribeNoDataset(FileSystem& file_system, const std::string& direc
                   found.ok() ? *found : StrCat("is no dataset: there is no ", kManifestName, " in it"));
 }
 
-absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::string_view> ForeignContainerAt(ReadableFileSystem& file_system, const std::string& path,
                                                     const FileInfo& info, std::optional<bool> has_manifest) {
   if (info.type != FileType::kDirectory) {
     if (format::IsTarName(path)) return "webdataset";
@@ -88,7 +88,7 @@ absl::StatusOr<std::string_view> ForeignContainerAt(FileSystem& file_system, con
   return "";
 }
 
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(ReadableFileSystem& file_system, const std::string& path,
                                                             const FileInfo& info, const DatasetOptions& options,
                                                             std::optional<bool> has_manifest) {
   const std::string_view name = BaseName(path);
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenForeign(FileSystem& file_sys
   return OpenWebDataset(file_system, path, options);
 }
 
-absl::StatusOr<std::optional<Manifest>> ReadOrigin(FileSystem& file_system, const std::string& directory) {
+absl::StatusOr<std::optional<Manifest>> ReadOrigin(ReadableFileSystem& file_system, const std::string& directory) {
   const std::string origin_path = JoinPath(directory, kOriginName);
   const auto text = file_system.ReadFile(origin_path, kMaxOriginBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;

@@ -28,7 +28,8 @@ constexpr size_t kThreads = 8;
 
 class WebDataset final : public ForeignDataset {
  public:
-  WebDataset(FileSystem& file_system, std::vector<ListedTar> tars, const std::optional<Manifest>& origin, bool keep_cut)
+  WebDataset(ReadableFileSystem& file_system, std::vector<ListedTar> tars, const std::optional<Manifest>& origin,
+             bool keep_cut)
       : file_system_(file_system), tars_(std::move(tars)), keep_cut_(keep_cut), contents_(tars_.size()) {
     if (!origin) return;
     manifest_.metadata = origin->metadata;
@@ -128,7 +129,7 @@ class WebDataset final : public ForeignDataset {
     return absl::OkStatus();
   }
 
-  FileSystem& file_system_;
+  ReadableFileSystem& file_system_;
   const std::vector<ListedTar> tars_;
   const bool keep_cut_;
   bool escaped_keys_ = false;
@@ -140,7 +141,7 @@ class WebDataset final : public ForeignDataset {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(ReadableFileSystem& file_system, const std::string& path,
                                                                const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(path));
   std::vector<std::string> paths = {path};
@@ -157,7 +158,7 @@ absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWebDataset(FileSystem& file_
   return OpenTars(file_system, folder, std::move(tars), options);
 }
 
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, const std::string& folder,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(ReadableFileSystem& file_system, const std::string& folder,
                                                          std::vector<ListedTar> tars, const DatasetOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto origin, ReadOrigin(file_system, folder));
   auto dataset = std::make_unique<WebDataset>(file_system, std::move(tars), origin, options.keep_cut_tars);

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<ListedTar>> ListWidsTars(const std::string& index_pat
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenWids(ReadableFileSystem& file_system, const std::string& path,
                                                          const DatasetOptions& options) {
   absl::StatusOr<std::string> text = file_system.ReadFile(path, kMaxIndexBytes);
   // A file of that size is not an index of tars; the caller finds out what it is.
@@ -60,7 +60,7 @@ absl::Status DescribeMissing(const ListedTar& tar, const absl::Status& status) {
   return NotFound(tar.path, ": ", Place(tar), " is missing");
 }
 
-absl::Status CheckTarSize(FileSystem& file_system, const ListedTar& tar) {
+absl::Status CheckTarSize(ReadableFileSystem& file_system, const ListedTar& tar) {
   if (tar.index_path.empty() || !tar.listed.bytes) return absl::OkStatus();
   const auto info = file_system.Stat(tar.path);
   if (!info.ok()) return DescribeMissing(tar, info.status());
@@ -70,7 +70,7 @@ absl::Status CheckTarSize(FileSystem& file_system, const ListedTar& tar) {
                   ", or the index is of another tar");
 }
 
-absl::Status CheckTarSamples(FileSystem& file_system, const ListedTar& tar, uint64_t samples) {
+absl::Status CheckTarSamples(ReadableFileSystem& file_system, const ListedTar& tar, uint64_t samples) {
   if (tar.index_path.empty() || samples == tar.listed.samples) return absl::OkStatus();
   std::string reason = "make the index anew with shardctl index --wids";
   // An index that wids has made counts by wids's own rule.

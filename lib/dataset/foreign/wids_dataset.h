@@ -26,13 +26,13 @@ struct ListedTar {
 };
 
 // Opens the dataset of these tars; there must be at least one. kOriginName is looked for in `folder`.
-absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(FileSystem& file_system, const std::string& folder,
+absl::StatusOr<std::unique_ptr<ForeignDataset>> OpenTars(ReadableFileSystem& file_system, const std::string& folder,
                                                          std::vector<ListedTar> tars, const DatasetOptions& options);
 
 // DataLoss, naming tar and index, unless the tar has the number of bytes, or of samples, that the index lists. NotFound
 // when there is no tar.
-absl::Status CheckTarSize(FileSystem& file_system, const ListedTar& tar);
-absl::Status CheckTarSamples(FileSystem& file_system, const ListedTar& tar, uint64_t samples);
+absl::Status CheckTarSize(ReadableFileSystem& file_system, const ListedTar& tar);
+absl::Status CheckTarSamples(ReadableFileSystem& file_system, const ListedTar& tar, uint64_t samples);
 
 // Reads the tar and reports when its MD5 is not the one listed, or cannot be computed. Returns an error only when the
 // check could not be done.

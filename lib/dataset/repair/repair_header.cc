@@ -104,7 +104,7 @@ absl::Status ForEachBlockHeader(const RandomAccessFile& file,
 
 class Search {
  public:
-  Search(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end)
+  Search(ReadableFileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end)
       : file_system_(file_system), file_(file), end_(end) {}
 
   void AddSchema(const Schema& schema, const std::string& source) {
@@ -223,13 +223,13 @@ class Search {
            block.previous == header.checksum;
   }
 
-  FileSystem& file_system_;
+  ReadableFileSystem& file_system_;
   const RandomAccessFile& file_;
   const EndOfShard* const end_;
   std::vector<Candidate> candidates_;
 };
 
-absl::Status AddSource(FileSystem& file_system, const std::string& schema_from, Search* search) {
+absl::Status AddSource(ReadableFileSystem& file_system, const std::string& schema_from, Search* search) {
   SHARDKIT_ASSIGN_OR_RETURN(const FileInfo info, file_system.Stat(schema_from));
   const bool is_manifest = info.type != FileType::kDirectory && BaseName(schema_from) == kManifestName;
   absl::Status status;
@@ -248,7 +248,7 @@ absl::Status AddSource(FileSystem& file_system, const std::string& schema_from, 
 
 }  // namespace
 
-absl::StatusOr<std::optional<ListedShard>> FindListing(FileSystem& file_system, const std::string& path) {
+absl::StatusOr<std::optional<ListedShard>> FindListing(ReadableFileSystem& file_system, const std::string& path) {
   ListedShard listing;
   listing.directory = ParentDirectory(path);
   absl::StatusOr<Manifest> manifest = ReadManifest(file_system, listing.directory);
@@ -308,8 +308,9 @@ absl::StatusOr<bool> TakeMovedHeader(const RandomAccessFile& file, const EndOfSh
 
 }  // namespace
 
-absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end,
-                                         const std::string& schema_from, const ListedShard* listing) {
+absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                         const EndOfShard* end, const std::string& schema_from,
+                                         const ListedShard* listing) {
   HeaderFinding finding;
   absl::StatusOr<format::FileHeader> own = ReadHeader(file, 0);
   if (own.ok()) {

@@ -23,7 +23,7 @@ struct ListedShard {
 };
 
 // The manifest beside `path`, when it lists the file. Empty when there is none or it is damaged.
-absl::StatusOr<std::optional<ListedShard>> FindListing(FileSystem& file_system, const std::string& path);
+absl::StatusOr<std::optional<ListedShard>> FindListing(ReadableFileSystem& file_system, const std::string& path);
 
 // The end of a damaged shard.
 struct EndOfShard {
@@ -48,7 +48,8 @@ struct HeaderFinding {
 
 // `end` is null when the trailer is lost, `listing` when no manifest lists the shard. DataLoss when the columns cannot
 // be found out.
-absl::StatusOr<HeaderFinding> FindHeader(FileSystem& file_system, const RandomAccessFile& file, const EndOfShard* end,
-                                         const std::string& schema_from, const ListedShard* listing);
+absl::StatusOr<HeaderFinding> FindHeader(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                         const EndOfShard* end, const std::string& schema_from,
+                                         const ListedShard* listing);
 
 }  // namespace shardkit

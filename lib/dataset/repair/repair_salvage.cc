@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "container/block_builder.h"
 #include "container/encoding_plan.h"
+#include "container/record_reader.h"
 
 namespace shardkit {
 namespace {
@@ -57,7 +58,7 @@ absl::StatusOr<SalvagedBlock> SalvageBlock(const NativeShardReader& shard, size_
         if (plan.schema[column].is_paged()) return shard.ReadValue(info.first_sample + i, column, &pages[column]);
         const uint64_t base = info.offset + header.columns[column].values_offset;
         const uint64_t begin = i == 0 ? 0 : view.column(column).end(i - 1);
-        return shard.ReadRecord(base + begin, base + view.column(column).end(i), &records);
+        return ReadRecordAt(shard.file(), shard.options(), base + begin, base + view.column(column).end(i), &records);
       };
       const absl::StatusOr<std::optional<std::string_view>> value = read();
       if (!value.ok() && !absl::IsDataLoss(value.status())) return value.status();

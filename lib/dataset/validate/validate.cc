@@ -38,7 +38,7 @@ bool IsArrayOfStrings(const std::string& json) {
 
 class Validator {
  public:
-  Validator(FileSystem& file_system, const ValidateOptions& options)
+  Validator(ReadableFileSystem& file_system, const ValidateOptions& options)
       : file_system_(file_system), options_(options), threads_(std::max(options.threads, 1)) {}
 
   ~Validator() { stopped_.Cancel(); }
@@ -391,7 +391,7 @@ class Validator {
     if (options_.progress) options_.progress(bytes_done_, bytes_total_);
   }
 
-  FileSystem& file_system_;
+  ReadableFileSystem& file_system_;
   const ValidateOptions& options_;
   ValidateReport report_;
   uint64_t bytes_done_ = 0;
@@ -406,7 +406,7 @@ class Validator {
 
 }  // namespace
 
-absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
+absl::StatusOr<ValidateReport> Validate(ReadableFileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options) {
   Validator validator(file_system, options);
   return Guarded("validating", [&] { return validator.Run(path); });

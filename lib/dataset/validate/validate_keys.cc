@@ -26,7 +26,7 @@ constexpr size_t kMostKeyBytes = 100;  // of an example
 
 class KeyCheck {
  public:
-  KeyCheck(FileSystem& file_system, const DatasetReader& dataset, std::span<const KeyIndexPlace> places,
+  KeyCheck(ReadableFileSystem& file_system, const DatasetReader& dataset, std::span<const KeyIndexPlace> places,
            std::span<SegmentKeys> segments, const Cancellation* cancellation)
       : file_system_(file_system),
         dataset_(dataset),
@@ -139,7 +139,7 @@ class KeyCheck {
     return absl::OkStatus();
   }
 
-  FileSystem& file_system_;
+  ReadableFileSystem& file_system_;
   const DatasetReader& dataset_;
   const std::span<const KeyIndexPlace> places_;
   const std::span<SegmentKeys> segments_;
@@ -158,7 +158,7 @@ class KeyCheck {
 
 }  // namespace
 
-absl::StatusOr<RepeatedKeys> CheckKeys(FileSystem& file_system, const DatasetReader& dataset,
+absl::StatusOr<RepeatedKeys> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
                                        std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
                                        const Cancellation* cancellation) {
   return KeyCheck(file_system, dataset, places, segments, cancellation).Run();

@@ -39,7 +39,7 @@ struct RepeatedKeys {
 // Merges the tables of all shards, compares them with `segments`, and sets `difference` of these. Uses about 16 MiB of
 // memory, and 4 KiB for each shard beyond 4096. For the first 1000 hashes that occur more than once, the keys
 // themselves are compared. All further equal hashes count as equal keys: few are equal by chance.
-absl::StatusOr<RepeatedKeys> CheckKeys(FileSystem& file_system, const DatasetReader& dataset,
+absl::StatusOr<RepeatedKeys> CheckKeys(ReadableFileSystem& file_system, const DatasetReader& dataset,
                                        std::span<const KeyIndexPlace> places, std::span<SegmentKeys> segments,
                                        const Cancellation* cancellation);
 

@@ -344,8 +344,8 @@ absl::Status ShardAccount::CheckBlockHeaders(const ProblemSink& report) {
 absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>* statistics,
                                             const ProblemSink& report) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto bytes, ReadOptionalSection(format::SectionKind::kBlockRanges, report));
-  if (!bytes || !format::TypesAreKnown(shard_.schema()))
-    return absl::OkStatus();  // which columns have a range is not known
+  // Without the types it is not known which columns have a range.
+  if (!bytes || !format::TypesAreKnown(shard_.schema())) return absl::OkStatus();
   const auto stored = format::DecodeBlockRanges(shard_.schema(), shard_.blocks(), *bytes);
   if (!stored.ok()) {
     report(StrCat(shard_.path(), ": ", ToStd(stored.status().message())));

@@ -94,10 +94,10 @@ class DatasetReader {
   virtual ~DatasetReader() = default;
 
   // `path` is a dataset's directory or a shard, or one of the other containers listed in format-spec/interop.md. Reads
-  // the manifest; where the shards stand in lists beside it, the root of each list; and that of each offset index that
-  // exists and belongs to the manifest. Shards and key tables are opened when first used, and of the lists 256 shards
-  // are read at once. NotFound when a list is missing, DataLoss when it is damaged.
-  static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(FileSystem& file_system, const std::string& path,
+  // the manifest; where the shards stand in lists beside it, the root of each list; and together those of the offset
+  // indexes that exist and belong to the manifest. Shards and key tables are opened when first used, and of the lists
+  // 256 shards are read at once. NotFound when a list is missing, DataLoss when it is damaged.
+  static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                              const DatasetOptions& options = {});
 
   virtual const std::string& path() const = 0;
@@ -144,9 +144,9 @@ class DatasetReader {
                                                                     BlockBuffer* buffer) const = 0;
 
   // Values of many samples, of a column of codec none whose values differ in size; absent values are null views. Blobs
-  // are read with up to `depth` reads in flight, pages one after another. FailedPrecondition without the index or for
-  // another kind of column. All views borrow *buffer.
-  virtual absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, int depth, BlockBuffer* buffer,
+  // are read at once, from all shards that have them, pages one after another. FailedPrecondition without the index or
+  // for another kind of column. All views borrow *buffer.
+  virtual absl::Status ReadValues(std::span<const uint64_t> samples, size_t column, BlockBuffer* buffer,
                                   std::span<std::string_view> values) const = 0;
 
   // A value of any size; see ShardReader::CopyValue.

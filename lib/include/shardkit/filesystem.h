@@ -1,7 +1,8 @@
-// The only interface through which Shardkit accesses files. Implementations: the operating system (with positioned
-// reads, memory maps, or O_DIRECT through io_uring), memory, and decorators for tests.
+// The only interface through which Shardkit accesses files: a half for reading, and one that also writes.
+// Implementations: the operating system (with positioned reads, memory maps, or O_DIRECT through io_uring), memory,
+// object stores (shardkit/remote.h), and decorators.
 //
-// Thread-safety: any number of threads may use a FileSystem or a RandomAccessFile at once; a WritableFile is for one
+// Thread-safety: any number of threads may use a file system or a RandomAccessFile at once; a WritableFile is for one
 // thread at a time. Errors: NotFound (missing), ResourceExhausted (no space, quota, too many open files),
 // PermissionDenied, AlreadyExists, InvalidArgument (misuse), OutOfRange (a read past the end of the file), Unavailable
 // or Internal for other I/O errors. Each message begins with the path and names the operation that failed.
@@ -66,9 +67,18 @@ class RandomAccessFile {
   // are accepted; those aligned to alignment() avoid a copy.
   virtual absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const = 0;
 
-  // Reads all requests with up to `depth` in flight (at least 1), in no specified order. The default calls ReadAt in
+  // Reads all requests, in no specified order, with as many in flight as hints() says. The default calls ReadAt in
   // turn. Waits for all requests and then returns the first error.
-  virtual absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const;
+  virtual absl::Status ReadBatch(std::span<const ReadRequest> requests) const;
+
+  // Starts what ReadBatch does and returns without waiting for it, where the file can do so; the default reads before
+  // it returns. `done` is called once, on any thread and perhaps before this returns, when nothing is read any more. It
+  // must not wait, nor close the file. Until it returns the buffers and this file must live.
+  virtual void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const;
+
+  // Ends reads that are under way, and all later ones, with Cancelled, where they may take long. The default does
+  // nothing: reads of a local disk end by themselves.
+  virtual void CancelReads() const {}
 
   // Fills `buffers` one after the other from `offset`, provided that all of it is in the system's page cache, so that
   // nothing has to be waited for. False when it is not, or when this cannot be known: the buffers may then hold
@@ -149,15 +159,33 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
-class FileSystem {
+class ReadableFileSystem {
  public:
-  virtual ~FileSystem() = default;
+  virtual ~ReadableFileSystem() = default;
 
   // `size`: the bytes in the file, where the caller knows them. A file system that would have to send a request to
   // learn them believes the caller; the others return a file with its real size().
   virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(
       const std::string& path, ReadMode mode = ReadMode::kBuffered, std::optional<uint64_t> size = std::nullopt) = 0;
 
+  // Follows symbolic links unless `follow` is false.
+  virtual absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow = true) = 0;
+
+  // Calls `take` for each entry of a directory but "." and "..", in no specified order, page by page, so that a
+  // directory of millions of entries need not be in memory. `name` is valid during the call. Stops at the first error
+  // of `take` and returns it.
+  virtual absl::Status ForEachEntry(const std::string& path,
+                                    const std::function<absl::Status(std::string_view name, FileType type)>& take) = 0;
+
+  // All of them.
+  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path);
+
+  // Reads a whole small file into memory; ResourceExhausted above `limit` bytes.
+  virtual absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit);
+};
+
+class FileSystem : public ReadableFileSystem {
+ public:
   // A new empty file; AlreadyExists when the path exists.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
 
@@ -184,20 +212,6 @@ class FileSystem {
 
   // Makes renames, creations and removals inside `path` durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
-
-  // Follows symbolic links unless `follow` is false.
-  virtual absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow = true) = 0;
-
-  // Entries of a directory, unsorted, without "." and "..".
-  virtual absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) = 0;
-
-  // Calls `take` once for each entry that List would return, so that a directory of millions of entries need not be in
-  // memory. `name` is valid during the call. Stops at the first error of `take` and returns it. The default uses List.
-  virtual absl::Status ForEachEntry(const std::string& path,
-                                    const std::function<absl::Status(std::string_view name, FileType type)>& take);
-
-  // Reads a whole small file into memory; ResourceExhausted above `limit` bytes.
-  virtual absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit);
 
   // Takes an exclusive advisory lock on a file and creates the file when missing. FailedPrecondition when another
   // process or another caller holds the lock.

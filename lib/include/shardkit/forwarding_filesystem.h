@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,8 +15,8 @@
 
 namespace shardkit {
 
-// Owns the file that it passes all calls on to, except ReadCached. Thread-safe if that is. Derived classes that change
-// what is read override ReadAt, ReadBatch and Mapped.
+// Owns the file that it passes all calls on to, except ReadCached and StartRead. Thread-safe if that is. Derived
+// classes that change what is read override ReadAt, ReadBatch and Mapped.
 class ForwardingFile : public RandomAccessFile {
  public:
   explicit ForwardingFile(std::unique_ptr<RandomAccessFile> base) : base_(std::move(base)) {}
@@ -23,9 +24,8 @@ class ForwardingFile : public RandomAccessFile {
   const std::string& path() const override { return base_->path(); }
   uint64_t size() const override { return base_->size(); }
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override { return base_->ReadAt(offset, buffer); }
-  absl::Status ReadBatch(std::span<const ReadRequest> requests, int depth) const override {
-    return base_->ReadBatch(requests, depth);
-  }
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override { return base_->ReadBatch(requests); }
+  void CancelReads() const override { base_->CancelReads(); }
   ReadHints hints() const override { return base_->hints(); }
   uint64_t alignment() const override { return base_->alignment(); }
   std::optional<std::string_view> Mapped() const override { return base_->Mapped(); }
@@ -41,52 +41,63 @@ class ForwardingFile : public RandomAccessFile {
   const std::unique_ptr<RandomAccessFile> base_;
 };
 
-// Passes all calls on to `base`, which must outlive it. Thread-safe if `base` is.
-//
-// CreateForStreaming, ForEachEntry and ReadFile are FileSystem's own, which call Create, List and OpenForReading of
-// this object: a derived class that overrides those sees every file.
-class ForwardingFileSystem : public FileSystem {
+// What reads, of ForwardingReadableFileSystem and of ForwardingFileSystem, which see.
+template <typename Interface>
+class ForwardingReads : public Interface {
  public:
-  explicit ForwardingFileSystem(FileSystem& base) : base_(base) {}
+  explicit ForwardingReads(Interface& base) : base_(base) {}
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
     return base_.OpenForReading(BasePath(path), mode, size);
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return base_.Create(BasePath(path));
-  }
-  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
-    return base_.OpenForAppending(BasePath(path));
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return base_.Rename(BasePath(from), BasePath(to));
-  }
-  absl::Status Link(const std::string& from, const std::string& to) override {
-    return base_.Link(BasePath(from), BasePath(to));
-  }
-  absl::Status RemoveFile(const std::string& path) override { return base_.RemoveFile(BasePath(path)); }
-  absl::Status RemoveDirectory(const std::string& path) override { return base_.RemoveDirectory(BasePath(path)); }
-  absl::Status CreateDirectory(const std::string& path) override { return base_.CreateDirectory(BasePath(path)); }
-  absl::Status SyncDirectory(const std::string& path) override { return base_.SyncDirectory(BasePath(path)); }
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
     return base_.Stat(BasePath(path), follow);
   }
-  absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) override {
-    return base_.List(BasePath(path));
-  }
-  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
-    return base_.Lock(BasePath(path));
+  absl::Status ForEachEntry(const std::string& path,
+                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+    return base_.ForEachEntry(BasePath(path), take);
   }
 
  protected:
   // The name that `path` has in `base`.
   virtual std::string BasePath(const std::string& path) const { return path; }
 
-  FileSystem& base() const { return base_; }
+  Interface& base() const { return base_; }
 
  private:
-  FileSystem& base_;
+  Interface& base_;
+};
+
+// These pass all calls on to `base`, which must outlive them. Thread-safe if `base` is.
+//
+// CreateForStreaming and ReadFile are the interfaces' own, which call Create and OpenForReading of this object: a
+// derived class that overrides those sees every file.
+using ForwardingReadableFileSystem = ForwardingReads<ReadableFileSystem>;
+
+class ForwardingFileSystem : public ForwardingReads<FileSystem> {
+ public:
+  using ForwardingReads::ForwardingReads;
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    return base().Create(BasePath(path));
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
+    return base().OpenForAppending(BasePath(path));
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return base().Rename(BasePath(from), BasePath(to));
+  }
+  absl::Status Link(const std::string& from, const std::string& to) override {
+    return base().Link(BasePath(from), BasePath(to));
+  }
+  absl::Status RemoveFile(const std::string& path) override { return base().RemoveFile(BasePath(path)); }
+  absl::Status RemoveDirectory(const std::string& path) override { return base().RemoveDirectory(BasePath(path)); }
+  absl::Status CreateDirectory(const std::string& path) override { return base().CreateDirectory(BasePath(path)); }
+  absl::Status SyncDirectory(const std::string& path) override { return base().SyncDirectory(BasePath(path)); }
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override {
+    return base().Lock(BasePath(path));
+  }
 };
 
 }  // namespace shardkit

@@ -32,9 +32,9 @@ struct LatencyOptions {
   const Cancellation* cancellation = nullptr;
 };
 
-// Passes all calls on to `base`, which must outlive it and its files, and makes those that read take time: a read,
-// Stat, List, ReadFile, and opening a file whose size is not known. The requests of a ReadBatch are sent together.
-// Files have no memory maps, and hints that suit the latency. Writing is not slowed down. Thread-safe if `base` is.
-std::unique_ptr<FileSystem> NewLatencyFileSystem(FileSystem& base, const LatencyOptions& options);
+// Passes all calls on to `base`, which must outlive it and its files, and makes them take time: a read, Stat, List,
+// ReadFile, and opening a file whose size is not known. The requests of a ReadBatch are sent together; those of
+// StartRead take no thread each. Files have no memory maps, and hints that suit the latency. Thread-safe if `base` is.
+std::unique_ptr<ReadableFileSystem> NewLatencyFileSystem(ReadableFileSystem& base, const LatencyOptions& options);
 
 }  // namespace shardkit

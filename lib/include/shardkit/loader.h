@@ -179,7 +179,8 @@ class Loader {
   // Opens the datasets and starts the threads. `file_system` must outlive the loader, and with kViews also its batches.
   // InvalidArgument for options that contradict each other, the data or the cursor. ResourceExhausted when the system
   // cannot start enough threads.
-  static absl::StatusOr<std::unique_ptr<Loader>> Open(FileSystem& file_system, std::vector<LoaderDataset> datasets,
+  static absl::StatusOr<std::unique_ptr<Loader>> Open(ReadableFileSystem& file_system,
+                                                      std::vector<LoaderDataset> datasets,
                                                       const LoaderOptions& options);
 
   // The next batch, or null at the end. After an error the loader is finished and returns it again. Does not throw.
@@ -216,7 +217,7 @@ class Loader {
 
 // The plan that a loader would follow. Opens the datasets and reads only their block directories. The plan does not use
 // `file_system` after this returns.
-absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(FileSystem& file_system,
+absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options);
 

@@ -103,6 +103,6 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text);
 // Reads dataset.json of a directory, and the lists of shards that it names. NotFound when the directory is not a
 // dataset, or when a list is missing. Takes time and memory proportional to the number of shards; DatasetReader does
 // not need them all.
-absl::StatusOr<Manifest> ReadManifest(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<Manifest> ReadManifest(ReadableFileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

@@ -102,7 +102,7 @@ class ShardReader {
   // Reads trailer, block directory and header, and the other sections when they are first needed. NotFound when there
   // is no such file; DataLoss when it is no shard or was never finished; Unimplemented when it needs a newer version.
   // `size`: as of FileSystem::OpenForReading.
-  static absl::StatusOr<std::unique_ptr<ShardReader>> Open(FileSystem& file_system, const std::string& path,
+  static absl::StatusOr<std::unique_ptr<ShardReader>> Open(ReadableFileSystem& file_system, const std::string& path,
                                                            const ReadOptions& options = {},
                                                            std::optional<uint64_t> size = std::nullopt);
 
@@ -143,20 +143,15 @@ class ShardReader {
   virtual absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                                     BlockBuffer* buffer) const = 0;
 
-  // The record of a blob value at [begin, end) of the file, a place from the offset index. One read. Borrows as
-  // ReadValue.
-  virtual absl::StatusOr<std::string_view> ReadRecord(uint64_t begin, uint64_t end, BlockBuffer* buffer) const = 0;
-
-  // Several such records at once, with up to `depth` reads in flight. All views borrow *buffer.
-  virtual absl::Status ReadRecords(std::span<const std::pair<uint64_t, uint64_t>> places, int depth,
-                                   BlockBuffer* buffer, std::span<std::string_view> values) const = 0;
-
   // Passes a value of any size to the sink in pieces of a few MiB; false when it is absent. A wrong checksum is found
   // only after the last piece, so the received bytes are valid only when this returns OK.
   virtual absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const = 0;
 
   // Ordinal of the sample with this key, or empty. FailedPrecondition when the shard has no key column.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
+
+  // Where the records lie that a dataset's offset index lists; null when the container has none.
+  virtual const RandomAccessFile* record_file() const { return nullptr; }
 
   // True when reading backwards means reading all that comes before again, as in a compressed tar. Read many blocks of
   // such a shard in their order, on one thread at a time.

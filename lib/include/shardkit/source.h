@@ -123,7 +123,7 @@ enum class GroupBy : uint8_t {
 std::string_view GroupByName(GroupBy group_by);
 
 struct SourceOptions {
-  FileSystem* file_system = PosixFileSystem();
+  ReadableFileSystem* file_system = PosixFileSystem();
   // For "files" only; InvalidArgument for other kinds. The default is kFirstDot.
   std::optional<GroupBy> group_by;
   // As PackOptions::skip_errors, for errors found before packing begins. When true, an empty or cut tar is accepted as

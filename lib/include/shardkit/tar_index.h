@@ -73,6 +73,6 @@ absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::ve
 bool IsTarPath(std::string_view path);
 
 // Paths of the tars of a directory, including compressed ones, in the order of their names. Ignores other files.
-absl::StatusOr<std::vector<std::string>> ListTars(FileSystem& file_system, const std::string& directory);
+absl::StatusOr<std::vector<std::string>> ListTars(ReadableFileSystem& file_system, const std::string& directory);
 
 }  // namespace shardkit

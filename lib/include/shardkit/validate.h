@@ -62,7 +62,7 @@ struct ValidateReport {
 // For a dataset of MDS or WebDataset: reads every value, compares the hashes of its files when it lists any, and checks
 // the names of a tar's members. These containers have no checksums of parts. A tar has no checksums at all unless it
 // has a Shardkit index.
-absl::StatusOr<ValidateReport> Validate(FileSystem& file_system, const std::string& path,
+absl::StatusOr<ValidateReport> Validate(ReadableFileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options = {});
 
 }  // namespace shardkit

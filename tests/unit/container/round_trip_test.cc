@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "container/record_reader.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"
@@ -324,7 +325,8 @@ TEST(RoundTrip, RecordsByTheirPlace) {
   ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, options).ok());
   for (const ReadMode mode : kModes) {
     for (const bool verify : {true, false}) {
-      const auto shard = OpenShard(*file_system, {.verify_checksums = verify, .mode = mode});
+      const ReadOptions options = {.verify_checksums = verify, .mode = mode};
+      const auto shard = OpenShard(*file_system, options);
       std::vector<std::pair<uint64_t, uint64_t>> places;
       for (const BlockInfo& block : shard->blocks()) {
         uint64_t at = block.offset + block.front_length;
@@ -336,12 +338,14 @@ TEST(RoundTrip, RecordsByTheirPlace) {
       }
       BlockBuffer buffer;
       for (size_t i = 0; i < rows.size(); ++i) {
-        const auto value = shard->ReadRecord(places[i].first, places[i].second, &buffer);
+        const auto value = ReadRecordAt(*shard->record_file(), options, places[i].first, places[i].second, &buffer);
         ASSERT_TRUE(value.ok()) << value.status();
         ASSERT_EQ(*value, *rows[i][0]);
       }
       std::vector<std::string_view> values(rows.size());
-      const absl::Status status = shard->ReadRecords(places, 7, &buffer, values);
+      const auto read = RecordsRead::Start(*shard->record_file(), options, places, &buffer);
+      ASSERT_TRUE(read.ok()) << read.status();
+      const absl::Status status = (*read)->Finish(values);
       ASSERT_TRUE(status.ok()) << status;
       for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(values[i], *rows[i][0]);
 
@@ -351,9 +355,10 @@ TEST(RoundTrip, RecordsByTheirPlace) {
                                                       {UINT64_MAX - 1, UINT64_MAX},
                                                       {shard->file_length(), shard->file_length() + 1},
                                                       {9, 12}}) {
-        EXPECT_TRUE(absl::IsDataLoss(shard->ReadRecord(begin, end, &buffer).status())) << begin << " " << end;
-        const std::pair<uint64_t, uint64_t> place[] = {{begin, end}};
-        EXPECT_TRUE(absl::IsDataLoss(shard->ReadRecords(place, 1, &buffer, std::span(values).first(1))));
+        EXPECT_TRUE(absl::IsDataLoss(ReadRecordAt(*shard->record_file(), options, begin, end, &buffer).status()))
+            << begin << " " << end;
+        const auto bad = RecordsRead::Start(*shard->record_file(), options, {{begin, end}}, &buffer);
+        EXPECT_TRUE(absl::IsDataLoss(bad.ok() ? (*bad)->Finish(std::span(values).first(1)) : bad.status()));
       }
     }
   }

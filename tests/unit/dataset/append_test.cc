@@ -271,7 +271,7 @@ TEST_F(AppendTest, NewColumnsAreNullable) {
   EXPECT_EQ(*(*dataset)->ReadValue(3, position, &buffer), std::nullopt);
   const std::vector<uint64_t> wanted = {20, 3, 20};
   std::vector<std::string_view> values(3);
-  ASSERT_TRUE((*dataset)->ReadValues(wanted, position, 2, &buffer, values).ok());
+  ASSERT_TRUE((*dataset)->ReadValues(wanted, position, &buffer, values).ok());
   EXPECT_EQ(values[0], "value");
   EXPECT_EQ(values[1].data(), nullptr);
   EXPECT_EQ(values[2], "value");

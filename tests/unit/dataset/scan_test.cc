@@ -1,4 +1,5 @@
 #include "dataset/dataset_support.h"
+#include "shardkit/error_place.h"
 
 namespace shardkit::test {
 namespace {
@@ -165,6 +166,11 @@ TEST_F(ScanTest, DamageEndsTheScanAfterWhatComesBefore) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_NE(Message(status).find("/data/00000001.shard"), std::string::npos) << status;
     EXPECT_EQ((*scanner)->Next().status(), status);
+    const ErrorPlace place = PlaceOf(status);
+    EXPECT_EQ(place.path, "/data/00000001.shard");
+    EXPECT_EQ(place.shard, 1u);
+    EXPECT_EQ(place.block, 1u);
+    EXPECT_FALSE(place.sample.has_value());
   }
 }
 

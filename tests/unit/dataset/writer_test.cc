@@ -313,7 +313,7 @@ TEST_F(DatasetWriterTest, EachShardChoosesItsStorageForAnyNumberOfThreads) {
       for (size_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 7) % samples.size();
       std::vector<std::string_view> values(ordinals.size());
       BlockBuffer many, one;
-      const absl::Status read = (*dataset)->ReadValues(ordinals, 1, 4, &many, values);
+      const absl::Status read = (*dataset)->ReadValues(ordinals, 1, &many, values);
       ASSERT_TRUE(read.ok()) << read;
       for (size_t i = 0; i < ordinals.size(); ++i) {
         const OwnedSample& sample = samples[ordinals[i]];

@@ -128,7 +128,7 @@ TEST_P(MappedCutTest, ValuesInAnyOrder) {
       std::vector<std::string_view> values(3);
       const size_t image = ImagePosition(dataset);
       const std::vector<uint64_t> samples = {30, 2, 25};
-      ExpectCut(dataset.ReadValues(samples, image, 2, &buffer, values), file);
+      ExpectCut(dataset.ReadValues(samples, image, &buffer, values), file);
     }
   });
 }

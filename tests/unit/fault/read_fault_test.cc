@@ -74,7 +74,7 @@ TEST(ReadFaultTest, EveryCallOfReadingValuesAndKeys) {
       if (dataset.index_problem().empty()) {
         const std::vector<uint64_t> samples = {20, 1, 9};
         std::vector<std::string_view> values(3);
-        const absl::Status status = dataset.ReadValues(samples, *dataset.FindColumn("jpg"), 2, &buffer, values);
+        const absl::Status status = dataset.ReadValues(samples, *dataset.FindColumn("jpg"), &buffer, values);
         if (!status.ok()) return status;
         EXPECT_FALSE(values[0].empty());
       }

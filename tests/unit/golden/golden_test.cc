@@ -128,7 +128,7 @@ TEST_P(GoldenTest, DatasetsThroughIndexAndKeys) {
           << i << " " << columns[c].name;
     }
     std::vector<std::string_view> values(everything.size());
-    const absl::Status status = dataset.ReadValues(everything, c, 4, &buffer, values);
+    const absl::Status status = dataset.ReadValues(everything, c, &buffer, values);
     if (!columns[c].is_blob()) {
       EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
       continue;

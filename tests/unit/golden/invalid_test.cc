@@ -97,7 +97,7 @@ TEST(InvalidGolden, NoValueThroughTheIndexOfAShardThatIsRefused) {
   const uint64_t samples[] = {0, 1};
   std::string_view values[2];
   for (const absl::Status& status :
-       {(*dataset)->ReadValue(0, 0, &buffer).status(), (*dataset)->ReadValues(samples, 0, 2, &buffer, values)}) {
+       {(*dataset)->ReadValue(0, 0, &buffer).status(), (*dataset)->ReadValues(samples, 0, &buffer, values)}) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
     EXPECT_TRUE(HoldsAll(ToStd(status.message()), {"a.shard", "incompatible flag", "bit 7"})) << status;
   }

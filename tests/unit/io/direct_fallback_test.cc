@@ -72,7 +72,7 @@ class DirectFallbackTest : public testing::Test {
     std::string part(70000, '\0');
     std::string page(4096, '\0');
     const ReadRequest requests[] = {{0, whole}, {12345, part}, {4096, page}};
-    const absl::Status status = (*file)->ReadBatch(requests, 32);
+    const absl::Status status = (*file)->ReadBatch(requests);
     if (!status.ok()) return Complain(status.ToString());
     if (whole != content_ || part != content_.substr(12345, 70000) || page != content_.substr(4096, 4096)) {
       return Complain("the bytes differ");

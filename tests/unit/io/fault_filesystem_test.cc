@@ -34,7 +34,7 @@ absl::Status UseEverything(FileSystem& files) {
     std::string buffer(20, '\0');
     SHARDKIT_RETURN_IF_ERROR(reader->ReadAt(0, buffer));
     const ReadRequest request{0, buffer};
-    SHARDKIT_RETURN_IF_ERROR(reader->ReadBatch({&request, 1}, 4));
+    SHARDKIT_RETURN_IF_ERROR(reader->ReadBatch({&request, 1}));
     if (buffer != "X123456789abcdefghij") return absl::DataLossError(buffer);
   }
   SHARDKIT_RETURN_IF_ERROR(files.RemoveFile("/d/b"));

@@ -1,10 +1,14 @@
 // A simulated network: when requests end, and that the bytes are those of the file.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "io/latency_schedule.h"
 #include "io/request_counter.h"
+#include "io/started_read.h"
 #include "shardkit/latency_filesystem.h"
 
 namespace shardkit {
@@ -79,7 +83,7 @@ TEST_F(LatencyFileSystemTest, BytesAreThoseOfTheFile) {
   EXPECT_EQ((*file)->size(), 10u);
   std::string first(3, ' '), second(4, ' ');
   const ReadRequest requests[] = {{1, first}, {6, second}};
-  ASSERT_TRUE((*file)->ReadBatch(requests, 2).ok());
+  ASSERT_TRUE((*file)->ReadBatch(requests).ok());
   EXPECT_EQ(first + second, "1236789");
   ASSERT_TRUE((*file)->ReadAt(0, first).ok());
   EXPECT_EQ(first, "012");
@@ -108,11 +112,61 @@ TEST_F(LatencyFileSystemTest, WaitsAreCancelled) {
   std::string bytes(3, ' ');
   const ReadRequest request{0, bytes};
   EXPECT_TRUE(absl::IsCancelled((*file)->ReadAt(0, bytes)));
-  EXPECT_TRUE(absl::IsCancelled((*file)->ReadBatch({&request, 1}, 1)));
+  EXPECT_TRUE(absl::IsCancelled((*file)->ReadBatch({&request, 1})));
   EXPECT_TRUE(absl::IsCancelled(slow->Stat("/f").status()));
   EXPECT_TRUE(absl::IsCancelled(slow->List("/").status()));
   EXPECT_TRUE(absl::IsCancelled(slow->ReadFile("/f", 10).status()));
   EXPECT_TRUE(absl::IsCancelled(slow->OpenForReading("/f").status()));
+}
+
+// If starting one waited, it would take a day.
+TEST_F(LatencyFileSystemTest, StartedReadsWaitTogether) {
+  Cancellation cancellation;
+  const auto slow =
+      NewLatencyFileSystem(*files_, {.latency = 24h, .requests_at_once = 1, .cancellation = &cancellation});
+  const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::vector<std::string> bytes(300, "?");
+  std::deque<StartedRead> reads;
+  for (std::string& byte : bytes) {
+    const ReadRequest request{0, byte};
+    reads.emplace_back(**file, std::span(&request, 1));
+  }
+  cancellation.Cancel();
+  for (const StartedRead& read : reads) EXPECT_TRUE(absl::IsCancelled(read.Wait()));
+}
+
+TEST_F(LatencyFileSystemTest, ReadsOfOneFileAreCancelled) {
+  const auto slow = NewLatencyFileSystem(*files_, {.latency = 24h});
+  const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string bytes(3, ' ');
+  const ReadRequest request{0, bytes};
+  const StartedRead read(**file, std::span(&request, 1));
+  (*file)->CancelReads();
+  EXPECT_TRUE(absl::IsCancelled(read.Wait()));
+  EXPECT_TRUE(absl::IsCancelled((*file)->ReadAt(0, bytes)));
+  EXPECT_TRUE(absl::IsCancelled((*file)->ReadBatch({&request, 1})));
+}
+
+TEST_F(LatencyFileSystemTest, StartedReadsFillTheirBuffers) {
+  const auto slow = NewLatencyFileSystem(*files_, {.latency = 1us, .jitter = 100us});
+  const auto file = slow->OpenForReading("/f", ReadMode::kBuffered, 10);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::vector<std::string> bytes(300, "??");
+  std::deque<StartedRead> reads;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const ReadRequest request{i % 10, bytes[i]};
+    reads.emplace_back(**file, std::span(&request, 1));
+  }
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i % 10 == 9) {
+      EXPECT_TRUE(absl::IsOutOfRange(reads[i].Wait()));
+    } else {
+      ASSERT_TRUE(reads[i].Wait().ok());
+      EXPECT_EQ(bytes[i], std::string_view("0123456789").substr(i % 10, 2));
+    }
+  }
 }
 
 TEST(RequestCounter, RoundTripsAreTheLongestChain) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "io/started_read.h"
 #include "unit/io/backend.h"
 
 namespace shardkit {
@@ -106,7 +107,7 @@ TEST_P(ReadTest, BatchesFillEveryRequest) {
   const std::string content = Pattern(4 * 1048576 + 123);
   auto file = Open(Write("file", content));
   ASSERT_TRUE(file.ok()) << file.status();
-  for (const int depth : {0, 1, 2, 7, 32, 1000}) {
+  for (const bool started : {false, true}) {
     std::vector<Buffer> buffers;
     std::vector<ReadRequest> requests;
     uint64_t random = 12345;
@@ -118,15 +119,15 @@ TEST_P(ReadTest, BatchesFillEveryRequest) {
       buffers.emplace_back(i % 7 == 0 ? 0 : length, i % 5);
       requests.push_back({i % 3 == 0 ? offset / 4096 * 4096 : offset, buffers.back().span()});
     }
-    const absl::Status status = (*file)->ReadBatch(requests, depth);
+    const absl::Status status = started ? StartedRead(**file, requests).Wait() : (*file)->ReadBatch(requests);
     ASSERT_TRUE(status.ok()) << status;
     for (size_t i = 0; i < requests.size(); ++i) {
       ASSERT_TRUE(buffers[i].view() == std::string_view(content).substr(requests[i].offset, requests[i].buffer.size()))
-          << "depth " << depth << " request " << i;
+          << started << " request " << i;
       ASSERT_TRUE(buffers[i].end_untouched());
     }
   }
-  EXPECT_TRUE((*file)->ReadBatch({}, 32).ok());
+  EXPECT_TRUE((*file)->ReadBatch({}).ok());
 }
 
 TEST_P(ReadTest, BatchReportsTheRequestPastTheEnd) {
@@ -137,7 +138,7 @@ TEST_P(ReadTest, BatchReportsTheRequestPastTheEnd) {
   Buffer second(4096, 0);
   Buffer third(4096, 0);
   const ReadRequest requests[] = {{0, first.span()}, {99000, second.span()}, {8192, third.span()}};
-  EXPECT_TRUE(Says((*file)->ReadBatch(requests, 32), absl::StatusCode::kOutOfRange, path, "offset 99000"));
+  EXPECT_TRUE(Says((*file)->ReadBatch(requests), absl::StatusCode::kOutOfRange, path, "offset 99000"));
 }
 
 TEST_P(ReadTest, ManyThreadsReadOneFile) {
@@ -153,7 +154,7 @@ TEST_P(ReadTest, ManyThreadsReadOneFile) {
         Buffer large(1200000 + t, t);
         Buffer small(4096, 0);
         const ReadRequest requests[] = {{offset, large.span()}, {4096 * i, small.span()}};
-        const absl::Status status = (*file)->ReadBatch(requests, 2);
+        const absl::Status status = (*file)->ReadBatch(requests);
         if (!status.ok()) problems[t] = status.ToString();
         if (large.view() != std::string_view(content).substr(offset, 1200000 + t)) problems[t] += " large differs";
         if (small.view() != std::string_view(content).substr(4096 * i, 4096)) problems[t] += " small differs";

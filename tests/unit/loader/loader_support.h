@@ -16,7 +16,7 @@
 namespace shardkit::test {
 
 // Opens a loader. The test fails when that does not work.
-inline std::unique_ptr<Loader> OpenLoader(FileSystem& files, const LoaderOptions& options,
+inline std::unique_ptr<Loader> OpenLoader(ReadableFileSystem& files, const LoaderOptions& options,
                                           const std::string& path = "/data") {
   auto loader = Loader::Open(files, {{.path = path}}, options);
   EXPECT_TRUE(loader.ok()) << loader.status();

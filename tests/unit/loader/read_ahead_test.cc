@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <random>
+#include <thread>
 
 #include "loader/loader_support.h"
 #include "shardkit/latency_filesystem.h"
@@ -116,6 +117,44 @@ TEST_F(ReadAheadTest, SlowFilesAreAskedForManyBlocksAtOnce) {
     EXPECT_EQ(report.blocks_read, 100u);
     EXPECT_LE(report.round_trips, 28u) << static_cast<int>(order);  // of more than 100 one after the other
   }
+}
+
+// Reads of shards end when they are cancelled, and in no other way.
+class HangingFileSystem final : public ForwardingReadableFileSystem {
+ public:
+  using ForwardingReadableFileSystem::ForwardingReads;
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    auto file = base().OpenForReading(path, mode, size);
+    if (!file.ok() || !path.ends_with(".shard")) return file;
+    return std::make_unique<File>(*std::move(file));
+  }
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    using ForwardingFile::ForwardingFile;
+    std::optional<std::string_view> Mapped() const override { return std::nullopt; }
+    absl::Status ReadAt(uint64_t /*offset*/, std::span<char> /*buffer*/) const override { return Hang(); }
+    absl::Status ReadBatch(std::span<const ReadRequest> /*requests*/) const override { return Hang(); }
+    void CancelReads() const override { cancelled_.Cancel(); }
+
+   private:
+    absl::Status Hang() const {
+      while (!cancelled_.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return absl::CancelledError("cancelled");
+    }
+
+    mutable Cancellation cancelled_;
+  };
+};
+
+TEST_F(ReadAheadTest, ALoaderEndsWhileItsReadsHang) {
+  Write(320);
+  HangingFileSystem hanging(*files_);
+  const auto loader = OpenLoader(hanging, Options());
+  EXPECT_FALSE(loader->WaitFor(std::chrono::milliseconds(20)));
 }
 
 TEST_F(ReadAheadTest, OpeningTakesThreeRoundTrips) {

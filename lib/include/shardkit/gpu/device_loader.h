@@ -103,7 +103,8 @@ class DeviceLoader {
 
   // As Loader::Open; also ResourceExhausted for too much page-locked memory. `file_system` must outlive the loader; its
   // batches do not need it.
-  static absl::StatusOr<std::unique_ptr<DeviceLoader>> Open(std::shared_ptr<Backend> device, FileSystem& file_system,
+  static absl::StatusOr<std::unique_ptr<DeviceLoader>> Open(std::shared_ptr<Backend> device,
+                                                            ReadableFileSystem& file_system,
                                                             std::vector<LoaderDataset> datasets,
                                                             const DeviceLoaderOptions& options);
 

@@ -1,0 +1,50 @@
+// A file of which a part is on its way since it was opened.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "io/started_read.h"
+#include "shardkit/forwarding_filesystem.h"
+
+namespace shardkit {
+
+// Thread-safe.
+class PrefetchedFile final : public ForwardingFile {
+ public:
+  // Starts to read the last `length` bytes of `base`, or all of it when it is shorter. Reads within them wait for that.
+  PrefetchedFile(std::unique_ptr<RandomAccessFile> base, uint64_t length)
+      : ForwardingFile(std::move(base)), bytes_(std::min(length, size()), '\0'), offset_(size() - bytes_.size()) {
+    const ReadRequest request{offset_, bytes_};
+    read_.emplace(this->base(), std::span(&request, 1));
+  }
+
+  absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+    const bool within = offset >= offset_ && offset <= size() && buffer.size() <= size() - offset;
+    if (!within) return ForwardingFile::ReadAt(offset, buffer);
+    SHARDKIT_RETURN_IF_ERROR(read_->Wait());
+    std::memcpy(buffer.data(), bytes_.data() + (offset - offset_), buffer.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string bytes_;
+  const uint64_t offset_;
+  std::optional<StartedRead> read_;  // last: it writes to the bytes until it ends
+};
+
+// Opens a file of known length whose last `length` bytes are needed first. They are not read where it is mapped.
+inline absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenFromEnd(ReadableFileSystem& file_system,
+                                                                     const std::string& path, uint64_t size,
+                                                                     uint64_t length) {
+  auto file = file_system.OpenForReading(path, ReadMode::kMapped, size);
+  if (!file.ok() || (*file)->Mapped()) return file;
+  return std::make_unique<PrefetchedFile>(*std::move(file), length);
+}
+
+}  // namespace shardkit

@@ -1,0 +1,144 @@
+#include "remote/credential_sources.h"
+
+#include <simdjson.h>
+
+#include <cstdio>
+#include <ctime>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "remote/profile_files.h"
+#include "remote/run_command.h"
+
+namespace shardkit::remote {
+namespace internal {
+
+std::optional<std::chrono::system_clock::time_point> ParseTime(std::string_view text) {
+  std::tm parts{};
+  if (text.size() < 20 || (text.back() != 'Z' && !text.ends_with("+00:00")) ||
+      std::sscanf(std::string(text.substr(0, 19)).c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &parts.tm_year, &parts.tm_mon,
+                  &parts.tm_mday, &parts.tm_hour, &parts.tm_min, &parts.tm_sec) != 6) {
+    return std::nullopt;
+  }
+  parts.tm_year -= 1900;
+  parts.tm_mon -= 1;
+  return std::chrono::system_clock::from_time_t(timegm(&parts));
+}
+
+bool IsSet(const Environment& environment, const char* name) {
+  std::string value = environment(name).value_or("");
+  for (char& c : value) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return !value.empty() && value != "0" && value != "false" && value != "no";
+}
+
+absl::StatusOr<Credentials> ParseCredentialsJson(std::string_view text) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element document;
+  if (parser.parse(text.data(), text.size()).get(document) != simdjson::SUCCESS)
+    return DataLoss("the credentials are no JSON");
+  const auto member = [&document](const char* name) -> std::string {
+    std::string_view value;
+    return document[name].get(value) == simdjson::SUCCESS ? std::string(value) : std::string();
+  };
+  Credentials credentials;
+  credentials.keys = {member("AccessKeyId"), member("SecretAccessKey"), member("Token")};
+  if (credentials.keys.session_token.empty()) credentials.keys.session_token = member("SessionToken");
+  if (credentials.keys.key_id.empty() || credentials.keys.secret_key.empty()) {
+    return DataLoss("the credentials have no AccessKeyId or no SecretAccessKey");
+  }
+  if (const std::string expiration = member("Expiration"); !expiration.empty()) {
+    credentials.expiry = ParseTime(expiration);
+    if (!credentials.expiry) return DataLoss("the Expiration of the credentials is no time");
+  }
+  return credentials;
+}
+
+}  // namespace internal
+
+namespace {
+
+using internal::Found;
+
+constexpr std::chrono::seconds kCommandDeadline{60};
+
+// A source that is a function.
+class FunctionSource : public CredentialSource {
+ public:
+  FunctionSource(const CredentialContext& context, Found (*fetch)(const CredentialContext&))
+      : context_(context), fetch_(fetch) {}
+  Found Fetch() override { return fetch_(context_); }
+
+ private:
+  const CredentialContext context_;
+  Found (*const fetch_)(const CredentialContext&);
+};
+
+Credentials Keys(std::string id, std::string secret, std::string token = {}) {
+  return {{std::move(id), std::move(secret), std::move(token)}, {}, {}};
+}
+
+Found FetchProfile(const CredentialContext& context) {
+  SHARDKIT_ASSIGN_OR_RETURN(Profile profile, LoadProfile(context.environment, *context.files));
+  if (profile.contains("aws_access_key_id") && profile.contains("aws_secret_access_key")) {
+    return Keys(profile["aws_access_key_id"], profile["aws_secret_access_key"], profile["aws_session_token"]);
+  }
+  const std::string name = ProfileName(context.environment);
+  if (profile.contains("credential_process")) {
+    absl::StatusOr<std::string> output = RunCommand(profile["credential_process"], kCommandDeadline);
+    absl::StatusOr<Credentials> credentials = output.ok() ? internal::ParseCredentialsJson(*output) : output.status();
+    if (!credentials.ok()) {
+      return Annotate(credentials.status(), StrCat("profile \"", name, "\": its credential_process cannot be used"));
+    }
+    return *std::move(credentials);
+  }
+  for (const char* setting : {"sso_session", "sso_start_url", "role_arn", "credential_source", "login_session"}) {
+    if (!profile.contains(setting)) continue;
+    return Unimplemented("profile \"", name, "\": Shardkit does not read profiles with ", setting,
+                         "; run: eval \"$(aws configure export-credentials --profile ", name, " --format env)\"");
+  }
+  return std::nullopt;
+}
+
+Found FetchAmazon(const CredentialContext& context) {
+  const Environment& environment = context.environment;
+  if (internal::IsSet(environment, "AWS_NO_SIGN_REQUEST")) return std::nullopt;
+  const std::optional<std::string> id = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
+  if (id && secret) return Keys(*id, *secret, environment("AWS_SESSION_TOKEN").value_or(""));
+  for (const auto fetch :
+       {&internal::FetchWebIdentity, &FetchProfile, &internal::FetchContainer, &internal::FetchInstance}) {
+    SHARDKIT_ASSIGN_OR_RETURN(std::optional<Credentials> found, fetch(context));
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+Found FetchHuggingFace(const CredentialContext& context) {
+  const Environment& environment = context.environment;
+  std::string token = environment("HF_TOKEN").value_or("");
+  if (token.empty()) {
+    const std::string home = environment("HF_HOME").value_or(environment("HOME").value_or("") + "/.cache/huggingface");
+    absl::StatusOr<std::string> text =
+        context.files->ReadFile(environment("HF_TOKEN_PATH").value_or(home + "/token"), 4096);
+    if (absl::IsNotFound(text.status())) return std::nullopt;
+    if (!text.ok()) return text.status();
+    token = text->substr(0, text->find_first_of(" \r\n"));
+  }
+  if (token.empty()) return std::nullopt;
+  return Credentials{{}, token, {}};
+}
+
+}  // namespace
+
+std::unique_ptr<CredentialSource> NewAmazonCredentials(const CredentialContext& context) {
+  return std::make_unique<FunctionSource>(context, &FetchAmazon);
+}
+
+std::unique_ptr<CredentialSource> NewHuggingFaceCredentials(const CredentialContext& context) {
+  return std::make_unique<FunctionSource>(context, &FetchHuggingFace);
+}
+
+std::unique_ptr<CredentialSource> NewGoogleCredentials(const CredentialContext& context) {
+  return std::make_unique<FunctionSource>(context, &internal::FetchGoogle);
+}
+
+}  // namespace shardkit::remote

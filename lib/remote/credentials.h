@@ -1,0 +1,77 @@
+// Who a request is from.
+//
+// Secrets never appear in a status, and the library has no log.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace shardkit::remote {
+
+// The value of an environment variable; nullopt when it is not set. Called from many threads.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+// The process's own environment.
+std::optional<std::string> ProcessEnvironment(const char* name);
+
+// For signatures.
+struct KeyCredentials {
+  std::string key_id;
+  std::string secret_key;
+  std::string session_token;  // empty for permanent keys
+};
+
+// Exactly one of the two is used: `bearer_token` when it is not empty, else `keys` when `keys.key_id` is not empty.
+// Requests are anonymous when both are empty.
+struct Credentials {
+  KeyCredentials keys;
+  std::string bearer_token;
+  std::optional<std::chrono::system_clock::time_point> expiry;  // nullopt: they do not end
+
+  bool anonymous() const { return bearer_token.empty() && keys.key_id.empty(); }
+};
+
+// Where credentials come from. Thread-safe.
+class CredentialSource {
+ public:
+  virtual ~CredentialSource() = default;
+
+  // Fetches them anew. May send requests and wait for them, so never call it on an HttpClient's thread. nullopt when
+  // this source is not set up on this machine; an error when it is and does not work.
+  virtual absl::StatusOr<std::optional<Credentials>> Fetch() = 0;
+};
+
+// Keeps credentials and fetches new ones before they end. Thread-safe.
+class CredentialCache {
+ public:
+  using Clock = std::function<std::chrono::system_clock::time_point()>;
+
+  // The time before their end from which new ones are fetched.
+  static constexpr std::chrono::minutes kMargin{5};
+
+  explicit CredentialCache(std::unique_ptr<CredentialSource> source, Clock clock = std::chrono::system_clock::now)
+      : source_(std::move(source)), clock_(std::move(clock)) {}
+
+  // One caller at a time fetches. The others get the present credentials at once, or wait for it when there are none
+  // that are still good. An error of the source shows only when the present ones have ended. Anonymous credentials when
+  // the source has none. Same threads as CredentialSource::Fetch.
+  absl::StatusOr<Credentials> Get();
+
+ private:
+  // The present credentials when they are good for at least `margin`.
+  std::optional<Credentials> Present(std::chrono::seconds margin);
+
+  const std::unique_ptr<CredentialSource> source_;
+  const Clock clock_;
+  std::mutex fetching_;
+  std::mutex mutex_;  // guards present_
+  std::optional<Credentials> present_;
+};
+
+}  // namespace shardkit::remote

@@ -1,0 +1,98 @@
+// Objects in S3, Google Cloud Storage, Hugging Face's hub and behind any web server: their sizes, ranges and listings.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "remote/credential_sources.h"
+#include "remote/listing.h"
+#include "remote/range_answer.h"
+#include "remote/retrying_client.h"
+#include "remote/url.h"
+
+namespace shardkit::remote {
+
+// Thread-safe, but for the destructor. Credentials are fetched on the caller's thread, which therefore must not be the
+// client's (that of `done`).
+//
+// Errors: those of StatusOfAnswer and HttpClient, in the form "URL, bytes A-B: what, what to do".
+class ObjectStore {
+ public:
+  struct Options {
+    Environment environment = &ProcessEnvironment;
+    ReadableFileSystem* files = PosixFileSystem();  // for profiles and tokens; must outlive the store
+    HttpClient::Options http;
+    RetryOptions retry;
+    std::chrono::milliseconds request_deadline{60'000};  // of one attempt
+  };
+
+  using Id = RetryingClient::Id;
+
+  // InvalidArgument when a setting in the environment makes no sense.
+  static absl::StatusOr<std::unique_ptr<ObjectStore>> Create(const Options& options);
+
+  // Reads that are not done end with Cancelled.
+  ~ObjectStore();
+
+  absl::StatusOr<ObjectVersion> Stat(const ObjectUrl& url);
+
+  // Fills `buffer`, which is not empty, from `offset`. `done` is called once, on the client's thread, with the object's
+  // version as the server says it; until then the buffer must stay. When `expected` has an ETag, the object must have
+  // it (FailedPrecondition otherwise), and when `expected.size` is not 0, that size.
+  Id StartRead(const ObjectUrl& url, const ObjectVersion& expected, uint64_t offset, std::span<char> buffer,
+               std::function<void(absl::StatusOr<ObjectVersion>)> done);
+
+  // Waits for it.
+  absl::StatusOr<ObjectVersion> Read(const ObjectUrl& url, const ObjectVersion& expected, uint64_t offset,
+                                     std::span<char> buffer);
+
+  // The read ends with Cancelled soon, unless it is done before.
+  void Cancel(Id id) { client_->Cancel(id); }
+
+  // Calls `take` for what lies in the folder `url`, page by page, in the store's order; with `recursive` for all
+  // objects whose keys begin with the folder's, and no folders. Names are what follows the folder's. For s3:// and
+  // gs://. Stops at the first error of `take`.
+  absl::Status List(const ObjectUrl& url, bool recursive, const std::function<absl::Status(const ListedObject&)>& take);
+
+  RetryingClient::Counts counts() const { return client_->counts(); }
+
+ private:
+  // How the requests of a scheme are made.
+  struct Provider {
+    Endpoint endpoint;
+    std::unique_ptr<CredentialCache> credentials;
+    bool requester_pays = false;
+  };
+
+  explicit ObjectStore(const Options& options) : options_(options) {}
+
+  absl::Status Configure();
+
+  // A request for an object, without a body; each call of `make` signs it anew. Not with a query
+  // for http:// and https://.
+  absl::StatusOr<RetryableRequest> NewRequest(const ObjectUrl& url, const HttpRequest& pattern,
+                                              const std::vector<std::pair<std::string, std::string>>& query);
+
+  // Where the bucket is, as far as answers have told.
+  std::string RegionOf(const Provider& provider, const std::string& bucket);
+
+  // StatusOfAnswer, except that the answer may tell where the bucket is: then the request is worth another attempt.
+  absl::Status CheckAnswer(const ObjectUrl& url, bool anonymous, const HttpResponse& response);
+
+  const Options options_;
+  std::map<Scheme, Provider> providers_;        // not for kHttp
+  std::mutex mutex_;                            // guards regions_
+  std::map<std::string, std::string> regions_;  // by bucket
+
+  // Last: its thread uses the members above.
+  std::unique_ptr<RetryingClient> client_;
+};
+
+}  // namespace shardkit::remote

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardkit as sk
+
+
+def test_reads_as_from_disk(dataset: str, url: str) -> None:
+    local, remote = sk.open(dataset), sk.open(url)
+    assert len(remote) == len(local)
+    assert list(remote.keys()) == list(local.keys())
+    assert remote["key 7"]["text"] == "text 7"
+    assert remote[3]["blob"] == local[3]["blob"]
+    np.testing.assert_array_equal(remote[5]["masks"].dense(), local[5]["masks"].dense())
+    labels = np.concatenate([block["label"].copy() for block in remote.scan(threads=2)])
+    assert labels.tolist() == list(range(len(local)))
+    steps = zip(sk.plan(url, 16, seed=1).epoch(), sk.plan(dataset, 16, seed=1).epoch(), strict=True)
+    assert all(a.tolist() == b.tolist() for a, b in steps)
+    with pytest.raises(FileNotFoundError, match="/missing"):
+        sk.open(url + "/missing")
+
+
+def test_trains_in_the_same_order_and_resumes(dataset: str, url: str) -> None:
+    def batches(path: str, state: dict[str, object] | None = None, stop: int | None = None) -> tuple[list[bytes], Any]:
+        loader = sk.Loader(path, 16, seed=3, columns=["label", "vector"])
+        if state is not None:
+            loader.load_state_dict(state)
+        seen = []
+        for batch in loader:
+            seen.append(batch["label"].tobytes() + batch["vector"].tobytes())
+            if len(seen) == stop:
+                break
+        return seen, loader.state_dict()
+
+    whole, _ = batches(dataset)
+    first, state = batches(url, stop=4)
+    rest, _ = batches(url, state)
+    assert first + rest == whole
+
+
+def test_a_forked_child_connects_anew(url: str) -> None:
+    samples = sk.open(url)
+    assert samples[0]["label"] == 0
+    copy = pickle.loads(pickle.dumps(samples))
+    assert copy[1]["label"] == 1
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.map(_label, [(samples, i) for i in range(20)]) == list(range(20))
+
+
+def _label(arguments: tuple[sk.Dataset, int]) -> int:
+    samples, i = arguments
+    return int(samples[i]["label"])
+
+
+def test_a_loader_ends_while_the_server_hangs(url: str, hang: threading.Event) -> None:
+    loader = sk.Loader(url, 16)
+    hang.set()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(loader))
+    del loader
+
+
+def test_urls_are_not_written_to(dataset: str, url: str) -> None:
+    with pytest.raises(NotImplementedError, match="can only be read"):
+        sk.convert(dataset, url + "/new")
+    with pytest.raises(ValueError, match="is a URL"):
+        sk.pack([{"a": 1}], url)

@@ -1,0 +1,225 @@
+// Where credentials are found, and how those that are not understood are refused.
+#include "remote/credential_sources.h"
+
+#include <map>
+#include <string>
+
+#include "remote/profile_files.h"
+#include "remote/run_command.h"
+#include "remote/url.h"
+#include "unit/remote/test_server.h"
+
+namespace shardkit::remote {
+namespace {
+
+class CredentialSourcesTest : public testing::Test {
+ protected:
+  CredentialSourcesTest() {
+    HttpClient::Options options;
+    options.connect_timeout = std::chrono::milliseconds(500);
+    http_ = *HttpClient::Create(options);
+    environment_["HOME"] = "/home";
+    environment_["AWS_EC2_METADATA_DISABLED"] = "true";
+    environment_["GCE_METADATA_HOST"] = "127.0.0.1:1";
+  }
+
+  CredentialContext Context() {
+    return {[this](const char* name) -> std::optional<std::string> {
+              const auto found = environment_.find(name);
+              return found == environment_.end() ? std::nullopt : std::optional(found->second);
+            },
+            files_.get(), http_.get()};
+  }
+
+  internal::Found Amazon() { return NewAmazonCredentials(Context())->Fetch(); }
+
+  void Write(const std::string& path, const std::string& text) {
+    ASSERT_TRUE(CreateDirectories(*files_, path.substr(0, path.rfind('/') + 1)).ok());
+    auto file = files_->Create(path);
+    ASSERT_TRUE(file.ok() && (*file)->Append(text).ok() && (*file)->Close().ok());
+  }
+
+  std::map<std::string, std::string> environment_;
+  std::unique_ptr<FileSystem> files_ = NewMemoryFileSystem();
+  std::unique_ptr<HttpClient> http_;
+};
+
+constexpr char kJson[] =
+    R"({"Version": 1, "AccessKeyId": "ID", "SecretAccessKey": "SECRET", "Token": "TOKEN", "Expiration": "2026-11-23T01:00:00Z"})";
+const auto kExpiry = std::chrono::system_clock::from_time_t(1795395600);
+
+void ExpectJson(const internal::Found& found) {
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_TRUE(found->has_value());
+  EXPECT_EQ((*found)->keys.key_id, "ID");
+  EXPECT_EQ((*found)->keys.secret_key, "SECRET");
+  EXPECT_EQ((*found)->keys.session_token, "TOKEN");
+  EXPECT_EQ((*found)->expiry, kExpiry);
+}
+
+TEST_F(CredentialSourcesTest, NothingIsAnonymous) {
+  const auto amazon = Amazon();
+  ASSERT_TRUE(amazon.ok()) << amazon.status();
+  EXPECT_FALSE(amazon->has_value());
+  EXPECT_FALSE(NewGoogleCredentials(Context())->Fetch()->has_value());
+  EXPECT_FALSE(NewHuggingFaceCredentials(Context())->Fetch()->has_value());
+}
+
+TEST_F(CredentialSourcesTest, TheEnvironmentComesFirst) {
+  Write("/home/.aws/credentials", "[default]\naws_access_key_id=P\naws_secret_access_key=Q\n");
+  environment_["AWS_ACCESS_KEY_ID"] = "A";
+  environment_["AWS_SECRET_ACCESS_KEY"] = "B";
+  EXPECT_EQ((*Amazon())->keys.key_id, "A");
+  environment_["AWS_NO_SIGN_REQUEST"] = "YES";
+  EXPECT_FALSE(Amazon()->has_value());
+  environment_.erase("AWS_NO_SIGN_REQUEST");
+  environment_.erase("AWS_SECRET_ACCESS_KEY");
+  EXPECT_EQ((*Amazon())->keys.key_id, "P");
+}
+
+TEST_F(CredentialSourcesTest, Profiles) {
+  Write(
+      "/c",
+      "# a comment\n[default]\nregion = eu-west-1\n[profile work]\n  aws_access_key_id = wrong\nregion=us-west-2 \r\n"
+      "s3 =\n  addressing_style = path\n[sso-session x]\nregion = no\n[profile login]\nsso_session = x\n[profile run]\n"
+      "credential_process = echo '" +
+          std::string(kJson) + "'\n[profile broken]\ncredential_process = echo SECRET; exit 3");
+  Write("/k", "[work]\naws_access_key_id = I\naws_secret_access_key = a=b+/\naws_session_token = T");
+  environment_["AWS_CONFIG_FILE"] = "/c";
+  environment_["AWS_SHARED_CREDENTIALS_FILE"] = "/k";
+  EXPECT_FALSE(Amazon()->has_value());
+  EXPECT_EQ(LoadProfile(Context().environment, *files_)->at("region"), "eu-west-1");
+  environment_["AWS_PROFILE"] = "work";
+  EXPECT_EQ((*Amazon())->keys.secret_key, "a=b+/");
+  EXPECT_EQ((*Amazon())->keys.session_token, "T");
+  EXPECT_EQ(LoadProfile(Context().environment, *files_)->at("region"), "us-west-2");
+  environment_["AWS_PROFILE"] = "run";
+  ExpectJson(Amazon());
+  environment_["AWS_PROFILE"] = "broken";
+  const absl::Status broken = Amazon().status();
+  EXPECT_TRUE(absl::IsUnavailable(broken)) << broken;
+  EXPECT_EQ(broken.ToString().find("SECRET"), std::string::npos) << broken;
+  environment_["AWS_PROFILE"] = "login";
+  const absl::Status login = Amazon().status();
+  EXPECT_TRUE(absl::IsUnimplemented(login));
+  EXPECT_NE(login.ToString().find("aws configure export-credentials --profile login --format env"), std::string::npos)
+      << login;
+  environment_["AWS_PROFILE"] = "missing";
+  EXPECT_TRUE(absl::IsNotFound(Amazon().status()));
+}
+
+TEST_F(CredentialSourcesTest, Container) {
+  TestServer server([](const ServedRequest& request) {
+    return ServedAnswer{
+        request.headers.contains("authorization") && request.headers.at("authorization") == "T" ? 200 : 403,
+        {},
+        kJson,
+        {},
+        {},
+        false};
+  });
+  environment_["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = server.origin() + "/creds?x=1";
+  EXPECT_TRUE(absl::IsPermissionDenied(Amazon().status()));
+  Write("/token", "T\n");
+  environment_["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = "/token";
+  ExpectJson(Amazon());
+  for (const char* url : {"http://example.com/", "http://127.0.0.1.example.com/", "http://127.0.0.1@example.com/"}) {
+    environment_["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = url;
+    EXPECT_TRUE(absl::IsInvalidArgument(Amazon().status())) << url;
+  }
+}
+
+TEST_F(CredentialSourcesTest, InstanceNeedsAToken) {
+  TestServer server([](const ServedRequest& request) {
+    if (request.method == "PUT" && request.target == "/latest/api/token")
+      return ServedAnswer{200, {}, "TOKEN", {}, {}, false};
+    const auto token = request.headers.find("x-aws-ec2-metadata-token");
+    if (token == request.headers.end() || token->second != "TOKEN") return ServedAnswer{401, {}, "", {}, {}, false};
+    if (request.target == "/latest/meta-data/iam/security-credentials/")
+      return ServedAnswer{200, {}, "role", {}, {}, false};
+    if (request.target == "/latest/meta-data/iam/security-credentials/role")
+      return ServedAnswer{200, {}, kJson, {}, {}, false};
+    return ServedAnswer{404, {}, "", {}, {}, false};
+  });
+  environment_.erase("AWS_EC2_METADATA_DISABLED");
+  environment_["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = server.origin();
+  ExpectJson(Amazon());
+  environment_["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1";
+  EXPECT_FALSE(Amazon()->has_value()) << "no instance";
+}
+
+TEST_F(CredentialSourcesTest, WebIdentity) {
+  TestServer server([](const ServedRequest&) {
+    return ServedAnswer{
+        200,
+        {},
+        R"(<R xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>)"
+        "<SessionToken>TOKEN</SessionToken><SecretAccessKey>SECRET</SecretAccessKey>"
+        "<Expiration>2026-11-23T01:00:00Z</Expiration><AccessKeyId>ID</AccessKeyId></Credentials>"
+        "</AssumeRoleWithWebIdentityResult></R>",
+        {},
+        {},
+        false};
+  });
+  environment_["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/jwt";
+  environment_["AWS_ROLE_ARN"] = "arn:aws:iam::1:role/r";
+  environment_["AWS_ENDPOINT_URL_STS"] = server.origin();
+  EXPECT_TRUE(absl::IsNotFound(Amazon().status()));
+  Write("/jwt", "e=Y+");
+  ExpectJson(Amazon());
+  const ServedRequest request = server.requests().at(0);
+  EXPECT_EQ(request.target, "/") << "the token is not in the URL";
+  EXPECT_EQ(request.body,
+            "Action=AssumeRoleWithWebIdentity&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr&RoleSessionName=shardkit&"
+            "Version=2011-06-15&WebIdentityToken=e%3DY%2B");
+}
+
+TEST_F(CredentialSourcesTest, Google) {
+  TestServer server([](const ServedRequest& request) {
+    return ServedAnswer{request.headers.contains("metadata-flavor") ? 200 : 403,
+                        {},
+                        R"({"access_token":"B","expires_in":3600})",
+                        {},
+                        {},
+                        false};
+  });
+  const auto fetch = [this] { return NewGoogleCredentials(Context())->Fetch(); };
+  environment_["GOOGLE_APPLICATION_CREDENTIALS"] = "/key.json";
+  EXPECT_TRUE(absl::IsUnimplemented(fetch().status()));
+  environment_["GCE_METADATA_HOST"] = server.origin().substr(7);
+  EXPECT_EQ((*fetch())->bearer_token, "B");
+  EXPECT_TRUE((*fetch())->expiry.has_value());
+  environment_["GOOGLE_OAUTH_ACCESS_TOKEN"] = "A";
+  EXPECT_EQ((*fetch())->bearer_token, "A");
+  environment_["GS_ACCESS_KEY_ID"] = "I";
+  environment_["GS_SECRET_ACCESS_KEY"] = "S";
+  EXPECT_EQ((*fetch())->keys.key_id, "I");
+}
+
+TEST_F(CredentialSourcesTest, HuggingFace) {
+  Write("/home/.cache/huggingface/token", "hf_file\n");
+  EXPECT_EQ((*NewHuggingFaceCredentials(Context())->Fetch())->bearer_token, "hf_file");
+  environment_["HF_TOKEN"] = "hf_variable";
+  EXPECT_EQ((*NewHuggingFaceCredentials(Context())->Fetch())->bearer_token, "hf_variable");
+}
+
+TEST_F(CredentialSourcesTest, RefusesBrokenJsonWithoutQuotingIt) {
+  for (const char* text :
+       {"", "{", "[]", "\"SECRET\"", R"({"AccessKeyId":"SECRET"})", R"({"AccessKeyId":1,"SecretAccessKey":"SECRET"})",
+        R"({"AccessKeyId":"A","SecretAccessKey":"SECRET","Expiration":"soon"})"}) {
+    const absl::Status status = internal::ParseCredentialsJson(text).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << text;
+    EXPECT_EQ(status.ToString().find("SECRET\""), std::string::npos) << status;
+  }
+}
+
+TEST(RunCommandTest, EndsAtTheDeadlineAndLimitsTheOutput) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(*RunCommand("printf a; echo b >&2", milliseconds(10'000)), "a");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(RunCommand("sleep 600 & sleep 600", milliseconds(20)).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(RunCommand("yes", milliseconds(10'000)).status()));
+  EXPECT_TRUE(absl::IsUnavailable(RunCommand("exit 1", milliseconds(10'000)).status()));
+}
+
+}  // namespace
+}  // namespace shardkit::remote

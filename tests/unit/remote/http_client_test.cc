@@ -1,0 +1,197 @@
+// The client against a server that misbehaves.
+#include "remote/http_client.h"
+
+#include <cstdlib>
+#include <future>
+#include <string>
+
+#include "unit/remote/test_server.h"
+
+namespace shardkit::remote {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::unique_ptr<HttpClient> NewClient(int requests_in_flight = 64) {
+  HttpClient::Options options;
+  options.requests_in_flight = requests_in_flight;
+  auto client = HttpClient::Create(options);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+HttpRequest Get(const std::string& url) {
+  HttpRequest request;
+  request.url = url;
+  request.deadline = milliseconds(10'000);
+  return request;
+}
+
+TEST(HttpClientTest, GivesStatusHeadersAndBody) {
+  TestServer server([](const ServedRequest& request) {
+    return ServedAnswer{404, {{"X-Thing", " a b "}}, "body of " + request.target, {}, {}, false};
+  });
+  const auto client = NewClient();
+  HttpRequest request = Get(server.origin() + "/a%2Fb/../c?x=1");
+  request.headers = {{"x-empty", ""}, {"x-value", "1"}};
+  const auto response = client->Send(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->status, 404);
+  EXPECT_EQ(response->Header("x-thing"), "a b");
+  EXPECT_EQ(response->Header("x-other"), "");
+  EXPECT_EQ(response->body, "body of /a%2Fb/../c?x=1") << "the path goes out as it is";
+  const ServedRequest served = server.requests().at(0);
+  EXPECT_EQ(served.headers.at("x-value"), "1");
+  EXPECT_EQ(served.headers.at("x-empty"), "");
+  EXPECT_FALSE(served.headers.contains("expect"));
+}
+
+TEST(HttpClientTest, SendsBodiesAndAsksForHeads) {
+  TestServer server(
+      [](const ServedRequest& request) { return ServedAnswer{200, {}, request.method + request.body, {}, {}, false}; });
+  const auto client = NewClient();
+  HttpRequest request = Get(server.origin() + "/");
+  request.method = "PUT";
+  request.body = std::string("a\0b", 3);
+  EXPECT_EQ(client->Send(request)->body, "PUT" + request.body);
+  request.method = "HEAD";
+  const auto head = client->Send(request);
+  ASSERT_TRUE(head.ok()) << head.status();
+  EXPECT_EQ(head->Header("content-length"), "4");
+  EXPECT_EQ(head->body, "");
+}
+
+TEST(HttpClientTest, FillsTheBufferOfARange) {
+  const std::string object = "0123456789";
+  TestServer server([&](const ServedRequest& request) { return ServeObject(request, object, "\"1\""); });
+  const auto client = NewClient();
+  std::string buffer(4, '?');
+  HttpRequest request = Get(server.origin() + "/o");
+  request.headers = {{"range", "bytes=3-6"}};
+  request.buffer = buffer;
+  const auto response = client->Send(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->status, 206);
+  EXPECT_EQ(response->buffer_bytes, 4u);
+  EXPECT_EQ(buffer, "3456");
+  // More bytes than the buffer has are never written.
+  request.headers = {{"range", "bytes=3-7"}};
+  EXPECT_TRUE(absl::IsDataLoss(client->Send(request).status()));
+  // A whole body in place of the range does not go into the buffer.
+  request.headers.clear();
+  EXPECT_EQ(client->Send(request)->body, object);
+  request.body_limit = 9;
+  EXPECT_TRUE(absl::IsResourceExhausted(client->Send(request).status()));
+}
+
+TEST(HttpClientTest, UsesConnectionsAgainUnlessTold) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer(); });
+  const auto client = NewClient();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(client->Send(Get(server.origin() + "/")).ok());
+  EXPECT_EQ(server.connections(), 1);
+  HttpRequest fresh = Get(server.origin() + "/");
+  fresh.fresh_connection = true;
+  ASSERT_TRUE(client->Send(fresh).ok());
+  EXPECT_EQ(server.connections(), 2);
+}
+
+TEST(HttpClientTest, SaysWhatHappenedToTheConnection) {
+  TestServer server([](const ServedRequest& request) {
+    ServedAnswer answer{200, {}, std::string(1000, 'x'), {}, {}, false};
+    if (request.target == "/cut?secret") answer.cut_after = 500;
+    if (request.target == "/reset") answer.cut_after = 500, answer.reset = true;
+    if (request.target == "/slow") answer.latency = milliseconds(60'000);
+    return answer;
+  });
+  const auto client = NewClient();
+  const absl::Status cut = client->Send(Get(server.origin() + "/cut?secret")).status();
+  EXPECT_TRUE(absl::IsDataLoss(cut)) << cut;
+  EXPECT_NE(cut.message().find(server.origin() + "/cut?…"), cut.message().npos) << cut;
+  EXPECT_EQ(cut.message().find("secret"), cut.message().npos) << cut;
+  const absl::Status reset = client->Send(Get(server.origin() + "/reset")).status();
+  EXPECT_TRUE(absl::IsUnavailable(reset)) << reset;
+  HttpRequest slow = Get(server.origin() + "/slow");
+  slow.deadline = milliseconds(50);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(client->Send(slow).status()));
+  EXPECT_TRUE(absl::IsUnavailable(client->Send(Get("http://127.0.0.1:1/")).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client->Send(Get("nonsense://x/")).status()));
+  HttpRequest broken = Get(server.origin());
+  broken.headers = {{"x-a", "b\r\nx-c: d"}};
+  EXPECT_TRUE(absl::IsInvalidArgument(client->Send(broken).status()));
+}
+
+TEST(HttpClientTest, CancelsWhatWaitsAndWhatRuns) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer{200, {}, "", milliseconds(60'000), {}, false}; });
+  auto client = NewClient(1);
+  std::vector<std::promise<absl::Status>> ends(3);
+  std::vector<HttpClient::Id> ids;
+  for (auto& end : ends) {
+    ids.push_back(client->Start(Get(server.origin() + "/"), [&end](const absl::StatusOr<HttpResponse>& result) {
+      end.set_value(result.status());
+    }));
+  }
+  for (const int one : {1, 0}) {
+    client->Cancel(ids[one]);
+    EXPECT_TRUE(absl::IsCancelled(ends[one].get_future().get()));
+  }
+  client.reset();
+  EXPECT_TRUE(absl::IsCancelled(ends[2].get_future().get())) << "the client's end cancels the rest";
+}
+
+TEST(HttpClientTest, FollowsRedirectsWithoutTakingSecretsElsewhere) {
+  TestServer elsewhere(
+      [](const ServedRequest& request) { return ServedAnswer{200, {}, "at " + request.target, {}, {}, false}; });
+  TestServer server([&](const ServedRequest& request) {
+    if (request.target == "/here") return ServedAnswer{302, {{"Location", "there?q=1"}}, "moved", {}, {}, false};
+    if (request.target == "/away")
+      return ServedAnswer{307, {{"Location", elsewhere.origin() + "/b"}}, "", {}, {}, false};
+    if (request.target == "/round") return ServedAnswer{301, {{"Location", "/round"}}, "", {}, {}, false};
+    if (request.target == "/file") return ServedAnswer{301, {{"Location", "file:///etc/passwd"}}, "", {}, {}, false};
+    return ServedAnswer{200, {}, "at " + request.target, {}, {}, false};
+  });
+  const auto client = NewClient();
+  HttpRequest request = Get(server.origin() + "/here");
+  request.headers = {{"authorization", "Bearer T", /*secret=*/true}, {"range", "bytes=0-1"}};
+  EXPECT_EQ(client->Send(request)->body, "at /there?q=1");
+  EXPECT_EQ(server.requests().back().headers.at("authorization"), "Bearer T");
+  request.url = server.origin() + "/away";
+  EXPECT_EQ(client->Send(request)->body, "at /b");
+  EXPECT_FALSE(elsewhere.requests().back().headers.contains("authorization"));
+  EXPECT_TRUE(elsewhere.requests().back().headers.contains("range"));
+  request.url = server.origin() + "/round";
+  EXPECT_TRUE(absl::IsInvalidArgument(client->Send(request).status()));
+  request.url = server.origin() + "/file";
+  EXPECT_TRUE(absl::IsInvalidArgument(client->Send(request).status()));
+  request.follow_redirects = false;
+  EXPECT_EQ(client->Send(request)->status, 301);
+}
+
+TEST(HttpClientTest, GoesPastTheProxyWhenTold) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer(); });
+  const auto client = NewClient();
+  HttpRequest request = Get(server.origin() + "/");
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  const absl::Status through = client->Send(request).status();
+  request.proxy = false;
+  const auto past = client->Send(request);
+  unsetenv("http_proxy");
+  EXPECT_TRUE(absl::IsUnavailable(through)) << through;
+  EXPECT_TRUE(past.ok()) << past.status();
+}
+
+TEST(HttpClientTest, ManyAtOnce) {
+  TestServer server(
+      [](const ServedRequest& request) { return ServedAnswer{200, {}, request.target, milliseconds(1), {}, false}; });
+  const auto client = NewClient(8);
+  std::vector<std::promise<std::string>> bodies(200);
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    client->Start(Get(server.origin() + "/" + std::to_string(i)), [&bodies, i](absl::StatusOr<HttpResponse> result) {
+      bodies[i].set_value(result.ok() ? result->body : std::string(result.status().message()));
+    });
+  }
+  for (size_t i = 0; i < bodies.size(); ++i) EXPECT_EQ(bodies[i].get_future().get(), "/" + std::to_string(i));
+  EXPECT_LE(server.connections(), 8);
+}
+
+}  // namespace
+}  // namespace shardkit::remote

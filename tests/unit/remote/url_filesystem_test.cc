@@ -1,0 +1,136 @@
+// Files and datasets behind URLs. However the server misbehaves, a dataset reads as it does from memory.
+#include "remote/url_filesystem.h"
+
+#include <atomic>
+#include <string>
+
+#include "dataset/dataset_support.h"
+#include "io/started_read.h"
+#include "unit/remote/test_server.h"
+
+namespace shardkit::remote {
+namespace {
+
+using std::chrono::milliseconds;
+
+// What "/b/KEY" is answered from a file system in memory, with a fault in every `fault_every`-th request.
+class UrlFileSystemTest : public testing::Test {
+ protected:
+  ServedAnswer Serve(const ServedRequest& request) {
+    if (request.target.find("list-type=2") != std::string::npos) {
+      const bool folder =
+          request.target.find("prefix=data%2F&") != std::string::npos || request.target.ends_with("prefix=data%2F");
+      return {200,
+              {},
+              std::string("<ListBucketResult>") +
+                  (folder ? "<Contents><Key>data/x</Key><Size>1</Size></Contents>" : "") + "</ListBucketResult>",
+              {},
+              {},
+              false};
+    }
+    const absl::StatusOr<std::string> object = memory_->ReadFile(request.target.substr(2), 1 << 30);
+    if (!object.ok() || object->empty()) return {404, {}, "", {}, {}, false};
+    ServedAnswer answer = ServeObject(request, *object, "\"" + request.target + "\"");
+    answer.latency = latency_;
+    const int fault = fault_every_ == 0 || ++served_ % fault_every_ != 0 ? -1 : served_ / fault_every_ % 5;
+    if (fault == 0) return {503, {}, "<Error><Code>SlowDown</Code></Error>", {}, {}, false};
+    if (fault == 1) answer.cut_after = answer.body.size() / 2;
+    if (fault == 2) answer.cut_after = answer.body.size() / 2, answer.reset = true;
+    if (fault == 3) answer.body = answer.body.substr(1);
+    if (fault == 4) answer.latency = milliseconds(30);
+    return answer;
+  }
+
+  std::string Url(const std::string& path) const { return "s3://b/" + path; }
+
+  std::atomic<int> fault_every_ = 0, served_ = 0;
+  std::atomic<milliseconds> latency_ = milliseconds(0);
+  std::unique_ptr<FileSystem> memory_ = NewMemoryFileSystem();
+  TestServer server_{[this](const ServedRequest& request) { return Serve(request); }};
+  std::unique_ptr<FileSystem> files_ =
+      NewUrlFileSystem(*memory_, {
+                                     .environment = [this](const char* name) -> std::optional<std::string> {
+                                       if (name == std::string_view("AWS_ENDPOINT_URL")) return server_.origin();
+                                       if (name == std::string_view("AWS_NO_SIGN_REQUEST")) return "1";
+                                       return std::nullopt;
+                                     },
+                                     .files = memory_.get(),
+                                     .retry = {.first_delay = milliseconds(1), .longest_delay = milliseconds(4)},
+                                 });
+};
+
+TEST_F(UrlFileSystemTest, OpeningWithASizeSendsNoRequest) {
+  test::WriteFile(*memory_, "/k", "0123456789");
+  const auto file = files_->OpenForReading(Url("k"), ReadMode::kMapped, 10);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(server_.requests().size(), 0u);
+  EXPECT_EQ((*file)->size(), 10u);
+  EXPECT_EQ((*file)->path(), "s3://b/k");
+  std::string a(4, '?'), b(3, '?'), none;
+  const std::vector<ReadRequest> requests = {{6, a}, {0, b}, {10, none}};
+  ASSERT_TRUE((*file)->ReadBatch(requests).ok());
+  EXPECT_EQ(a + b, "6789012");
+  EXPECT_EQ(server_.requests().size(), 2u);
+  EXPECT_TRUE(absl::IsOutOfRange((*file)->ReadAt(8, b)));
+  ASSERT_TRUE((*file)->ReadAt(1, b).ok());
+  EXPECT_EQ(server_.requests().back().headers.at("if-match"), "\"/b/k\"") << "the first answer decides on the version";
+}
+
+TEST_F(UrlFileSystemTest, ReadsAreCancelled) {
+  test::WriteFile(*memory_, "/k", std::string(20 << 20, 'x'));
+  latency_ = milliseconds(60'000);
+  const auto file = files_->OpenForReading(Url("k"), ReadMode::kBuffered, 20 << 20);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string all(20 << 20, '?');
+  const ReadRequest request{0, all};
+  const StartedRead read(**file, std::span(&request, 1));
+  (*file)->CancelReads();
+  EXPECT_TRUE(absl::IsCancelled(read.Wait())) << read.Wait();
+  EXPECT_TRUE(absl::IsCancelled((*file)->ReadAt(0, all)));
+}
+
+TEST_F(UrlFileSystemTest, TellsObjectsFromFoldersAndLeavesLocalPathsAlone) {
+  test::WriteTree(*memory_, "/data", {{"x", "1"}});
+  EXPECT_EQ(files_->Stat(Url("data/x"))->type, FileType::kRegular);
+  EXPECT_EQ(files_->Stat(Url("data/x"))->size, 1u);
+  EXPECT_EQ(files_->Stat(Url("data"))->type, FileType::kDirectory);
+  EXPECT_EQ(files_->Stat(Url("data/"))->type, FileType::kDirectory);
+  EXPECT_TRUE(absl::IsNotFound(files_->Stat(Url("other")).status()));
+  EXPECT_TRUE(absl::IsNotFound(files_->OpenForReading(Url("other")).status()));
+  EXPECT_EQ(files_->List(Url("data"))->at(0).name, "x");
+  EXPECT_EQ(*files_->ReadFile(Url("data/x"), 10), "1");
+  const size_t requests = server_.requests().size();
+  EXPECT_EQ(*files_->ReadFile("/data/x", 10), "1");
+  EXPECT_EQ(files_->Stat("/data")->type, FileType::kDirectory);
+  EXPECT_EQ(server_.requests().size(), requests);
+  EXPECT_TRUE(absl::IsUnimplemented(files_->Create(Url("new")).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(files_->Stat("s3://").status()));
+}
+
+TEST_F(UrlFileSystemTest, DatasetsReadTheSameUnderFaults) {
+  const std::vector<test::OwnedSample> samples = test::MakeSamples(60);
+  const auto written = test::WriteDataset(*memory_, "/data", samples, test::SmallShards(9, 4));
+  ASSERT_TRUE(written.ok()) << written.status();
+  for (const int every : {0, 3}) {
+    fault_every_ = every;
+    EXPECT_EQ(test::ScanRows(*files_, Url("data")), test::RowsOf(samples)) << every;
+  }
+  EXPECT_GT(served_, 15) << "there were faults";
+  const std::string page = server_.origin() + "/b/data";
+  EXPECT_EQ(test::ScanRows(*files_, page), test::RowsOf(samples));
+  EXPECT_EQ(files_->Stat(page)->type, FileType::kDirectory) << "known by its manifest";
+  EXPECT_TRUE(absl::IsNotFound(files_->Stat(server_.origin() + "/b/other").status()));
+}
+
+TEST_F(UrlFileSystemTest, AnObjectThatIsReplacedIsAnErrorOfTheReader) {
+  test::WriteFile(*memory_, "/k", "0123456789");
+  const auto file = files_->OpenForReading(Url("k"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(memory_->RemoveFile("/k").ok());
+  test::WriteFile(*memory_, "/k", "0123456789 and more");
+  std::string buffer(4, '?');
+  EXPECT_TRUE(absl::IsFailedPrecondition((*file)->ReadAt(0, buffer)));
+}
+
+}  // namespace
+}  // namespace shardkit::remote
