@@ -25,6 +25,18 @@ void ReadAll(FileSystem& files, const std::string& path) {
   if (report.ok() && report->ok()) Require(rows.has_value(), "what validation passes can be read");
 }
 
+void FindKeys(FileSystem& files, const std::vector<Row>& rows) {
+  const auto dataset = DatasetReader::Open(files, "/d/x.tar", BoundedOptions());
+  RequireOk(dataset.status(), "a tar that was read, opened again");
+  const auto key = (*dataset)->summary().schema.key_column();
+  BlockBuffer buffer;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto found = (*dataset)->FindKey(*rows[i][*key], &buffer);
+    RequireOk(found.status(), "finding a key through an index");
+    Require(*found && **found <= i && rows[**found][*key] == rows[i][*key], "a key is found where it stands first");
+  }
+}
+
 void CompareIndexes(FileSystem& files) {
   // shardkit.json may be damaged, and building an index does not use it.
   for (const std::string_view name : {"x.tar.shardidx", "x.idx", "shardkit.json"})
@@ -40,6 +52,7 @@ void CompareIndexes(FileSystem& files) {
   if (built.ok()) {
     Require(rows.has_value(), "a tar that an index can be made of can be read");
     Require(ReadRows(files, "/d/x.tar") == rows, "a tar says the same through its index");
+    FindKeys(files, *rows);
   }
   if (!rows) return;
   // Level 0 is the cheapest. To libarchive it makes no difference that the data is stored.

@@ -32,8 +32,21 @@ void RepairTarIndex(std::string* index, std::string_view tar) {
   const size_t part = std::min<size_t>(tar.size(), format::kTarIdentityBytes);
   Store<uint64_t>(&bytes, 16, tar.size());
   Store(&bytes, 24, format::TarIdentity(tar.substr(0, part), tar.substr(tar.size() - part)));
-  Store<uint64_t>(&bytes, 56, bytes.size());
-  Store(&bytes, 64, Hash(std::string_view(bytes).substr(format::kTarIndexHeaderBytes)));
+  Store<uint64_t>(&bytes, 80, bytes.size());
+  const auto blocks = Load<uint64_t>(bytes, 48), pages = Load<uint64_t>(bytes, 64), keys = Load<uint64_t>(bytes, 72);
+  const uint64_t front = format::kTarIndexHeaderBytes;
+  if (pages >= front && pages <= bytes.size() && blocks <= (pages - front) / format::kTarPageEntryBytes) {
+    const uint64_t directory = pages - format::kTarPageEntryBytes * blocks;
+    for (uint64_t i = 0; i < blocks; ++i) {
+      const uint64_t entry = directory + format::kTarPageEntryBytes * i;
+      const auto begin = Load<uint64_t>(bytes, entry);
+      const uint64_t end = i + 1 < blocks ? Load<uint64_t>(bytes, entry + format::kTarPageEntryBytes) : keys;
+      if (begin <= end && end <= bytes.size())
+        Store(&bytes, entry + 32, Hash(std::string_view(bytes).substr(begin, end - begin)));
+    }
+    Store(&bytes, 88, Hash(std::string_view(bytes).substr(front, pages - front)));
+  }
+  if (keys <= bytes.size()) RepairTable(&bytes, keys, bytes.size() - keys);
   Store(&bytes, 120, Hash(std::string_view(bytes).substr(0, 120)));
 }
 

@@ -39,6 +39,7 @@ MappedRange ForgetBlock(BlockBuffer& buffer) {
   state.shown = nullptr;
   state.owner = 0;
   state.pinned.reset();
+  state.listed.reset();
   return range;
 }
 

@@ -68,6 +68,9 @@ struct BlockBuffer::State {
     shown = nullptr;  // its file may have been closed with the shard pinned before
   }
 
+  // Keeps what a view shows of the index of a tar: keys.
+  std::shared_ptr<const void> listed;
+
   // Which reader (0 for none) and which block `view` belongs to: further values of that block are read from memory.
   uint64_t owner = 0;
   size_t block = 0;

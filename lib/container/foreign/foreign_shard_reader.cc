@@ -5,11 +5,11 @@
 
 namespace shardkit {
 
-void ForeignShardReader::SetBlocks(std::span<const uint64_t> offsets, uint32_t most_samples) {
+void ForeignShardReader::SetBlocks(std::span<const uint64_t> offsets) {
   blocks_.clear();
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const bool full = !blocks_.empty() && (offsets[i + 1] - blocks_.back().offset > kForeignBlockBytes ||
-                                           blocks_.back().sample_count == most_samples);
+                                           blocks_.back().sample_count == kForeignBlockSamples);
     if (blocks_.empty() || full) {
       BlockInfo block;
       block.offset = offsets[i];

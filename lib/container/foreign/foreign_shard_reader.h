@@ -64,7 +64,7 @@ class ForeignShardReader : public ShardReader {
 
   // Groups consecutive samples into blocks of about kForeignBlockBytes. Sample i takes bytes [offsets[i], offsets[i +
   // 1]) of the file; `offsets` has one more entry than there are samples.
-  void SetBlocks(std::span<const uint64_t> offsets, uint32_t most_samples = kForeignBlockSamples);
+  void SetBlocks(std::span<const uint64_t> offsets);
 
   absl::Status CheckPlace(uint64_t ordinal, size_t column) const;
 

@@ -86,8 +86,13 @@ absl::Status ParseInto(std::string_view text, const std::string& index_path, uin
   });
 }
 
-absl::Status CheckMembers(const RandomAccessFile& file, const TarIndex& index, uint64_t value, uint64_t end_value,
+absl::Status CheckMembers(const RandomAccessFile& file, const TarContents& contents, uint64_t value, uint64_t end_value,
                           bool to_end) {
+  const TarIndex& index = contents.index;
+  const auto has_key = [&](std::string_view stored, uint64_t sample) {
+    return contents.escaped_keys ? format::UnescapeWebDatasetKey(stored) == index.key(sample)
+                                 : stored == index.key(sample);
+  };
   const auto end_of = [&](uint64_t i) {
     return RoundUp(index.values[i].offset + index.values[i].length, kTarBlockBytes);
   };
@@ -111,7 +116,7 @@ absl::Status CheckMembers(const RandomAccessFile& file, const TarIndex& index, u
                       file.path());
     }
     const TarValue& expected = index.values[value++];
-    if (header.offset == expected.offset && header.length == expected.length && name->key == index.key(sample) &&
+    if (header.offset == expected.offset && header.length == expected.length && has_key(name->key, sample) &&
         format::WebDatasetColumn(name->extension) == index.columns[expected.column]) {
       continue;
     }
@@ -150,7 +155,7 @@ absl::StatusOr<bool> LoadDaliContents(ReadableFileSystem& file_system, const Ran
 
 absl::Status CheckTarMembers(const RandomAccessFile& file, const TarContents& contents, uint64_t first_value,
                              uint64_t end_value, bool to_end) {
-  absl::Status status = CheckMembers(file, contents.index, first_value, end_value, to_end);
+  absl::Status status = CheckMembers(file, contents, first_value, end_value, to_end);
   if (absl::IsDataLoss(status) && absl::StartsWith(status.message(), ToAbsl(file.path()))) {
     // When there is no header at that place, either the index or the tar may be wrong.
     return DataLoss(ToStd(status.message()), "; or ", contents.dali_index, " is of another tar", Advice(file.path()));

@@ -1,25 +1,23 @@
 #include "container/foreign/tar_index.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "codec/content_type.h"
 #include "container/foreign/tar_dali_index.h"
 #include "container/foreign/tar_sample_grouper.h"
+#include "container/foreign/tar_sidecar.h"
 #include "format/chunk.h"
+#include "format/foreign/webdataset_names.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
 
 using format::TarIndex;
-
-constexpr uint64_t kMaxSidecarBytes = uint64_t{8} << 30;
 
 // So many bytes after the end mark are checked.
 constexpr uint64_t kLookedAtBehind = uint64_t{1} << 20;
@@ -70,23 +68,13 @@ TarContents CutHere(const RandomAccessFile& file, const absl::Status& status, co
   return std::move(contents);
 }
 
-// Checks that the sidecar's index belongs to this tar.
-absl::Status CheckBelongs(const TarIndex& index, const RandomAccessFile& file) {
-  if (index.tar_length != file.size()) {
-    return DataLoss("is of a tar of ", index.tar_length, " bytes, but ", file.path(), " has ", file.size());
-  }
-  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t identity, ReadTarIdentity(file));
-  if (index.identity != identity) return DataLoss("is of another tar than ", file.path(), ", or the tar was changed");
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<uint64_t> ReadTarIdentity(const RandomAccessFile& file) {
   const uint64_t length = std::min(file.size(), format::kTarIdentityBytes);
   std::string first(length, '\0'), last(length, '\0');
-  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(0, first));
-  SHARDKIT_RETURN_IF_ERROR(file.ReadAt(file.size() - length, last));
+  const ReadRequest ends[] = {{0, first}, {file.size() - length, last}};
+  SHARDKIT_RETURN_IF_ERROR(file.ReadBatch(ends));
   return format::TarIdentity(first, last);
 }
 
@@ -142,48 +130,52 @@ std::vector<TarProblem> FindRepeatedKeys(const TarIndex& index) {
   return problems;
 }
 
+void UnescapeKeys(format::TarSamples* samples) {
+  std::string keys;
+  std::vector<uint64_t> ends{0};
+  for (uint64_t i = 0; i < samples->sample_count(); ++i) {
+    keys += format::UnescapeWebDatasetKey(samples->key(i));
+    ends.push_back(keys.size());
+  }
+  samples->keys = std::move(keys);
+  samples->key_ends = std::move(ends);
+}
+
 namespace {
 
-absl::StatusOr<std::shared_ptr<TarContents>> LoadWhole(ReadableFileSystem& file_system, const RandomAccessFile& file,
-                                                       uint64_t max_decompression) {
-  const std::string& path = file.path();
-  auto contents = std::make_shared<TarContents>();
-  SHARDKIT_ASSIGN_OR_RETURN(contents->compression, DetectCompression(file));
-  if (contents->compression == TarCompression::kNone) {
-    const std::string sidecar = StrCat(path, kTarIndexSuffix);
-    const absl::StatusOr<std::string> bytes = file_system.ReadFile(sidecar, kMaxSidecarBytes);
-    if (bytes.ok()) {
-      absl::StatusOr<TarIndex> index = format::DecodeTarIndex(*bytes);
-      absl::Status status = index.status();
-      if (status.ok()) status = CheckBelongs(*index, file);
-      if (!status.ok()) {
-        // An error of the tar itself begins with the tar's path.
-        if (absl::StartsWith(status.message(), ToAbsl(path))) return status;
-        return absl::Status(status.code(),
-                            ToAbsl(StrCat(sidecar, ": ", ToStd(status.message()), "; run shardctl index ", path)));
-      }
-      contents->index = *std::move(index);
-      return contents;
+absl::StatusOr<TarContents> LoadWhole(ReadableFileSystem& file_system, const RandomAccessFile& file,
+                                      uint64_t max_decompression) {
+  TarContents contents;
+  SHARDKIT_ASSIGN_OR_RETURN(contents.compression, DetectCompression(file));
+  if (contents.compression == TarCompression::kNone) {
+    SHARDKIT_ASSIGN_OR_RETURN(bool indexed, LoadTarIndex(file_system, file, &contents));
+    if (!indexed) {
+      SHARDKIT_ASSIGN_OR_RETURN(indexed, LoadDaliContents(file_system, file, &contents));
     }
-    if (!absl::IsNotFound(bytes.status())) return bytes.status();
-    SHARDKIT_ASSIGN_OR_RETURN(const bool indexed, LoadDaliContents(file_system, file, contents.get()));
     if (indexed) return contents;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(file, max_decompression, nullptr));
-  return contents;
+  return ScanTar(file, max_decompression, nullptr);
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(ReadableFileSystem& file_system, const std::string& path,
-                                                             uint64_t max_decompression, bool keep_cut) {
+absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
+                                                                   const std::string& path, uint64_t max_decompression,
+                                                                   bool keep_cut, bool escaped_keys) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
-  auto loaded = LoadWhole(file_system, *file, max_decompression);
-  if (!keep_cut || !absl::IsDataLoss(loaded.status())) return loaded;
-  auto contents = std::make_shared<TarContents>();
-  SHARDKIT_ASSIGN_OR_RETURN(*contents, ScanTar(*file, max_decompression, nullptr, keep_cut));
-  // When the tar is whole, the error is one of the index.
-  return contents->cut.ok() ? loaded : std::move(contents);
+  absl::StatusOr<TarContents> loaded = LoadWhole(file_system, *file, max_decompression);
+  if (keep_cut && absl::IsDataLoss(loaded.status())) {
+    SHARDKIT_ASSIGN_OR_RETURN(TarContents cut, ScanTar(*file, max_decompression, nullptr, keep_cut));
+    // When the tar is whole, the error is one of the index.
+    if (!cut.cut.ok()) loaded = std::move(cut);
+  }
+  if (!loaded.ok()) return loaded.status();
+  loaded->escaped_keys = escaped_keys;
+  if (loaded->index_length == 0) {
+    if (escaped_keys) UnescapeKeys(&loaded->index);
+    loaded->index.blocks = format::FormTarBlocks(loaded->index);
+  }
+  return std::make_shared<const TarContents>(*std::move(loaded));
 }
 
 absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
@@ -205,6 +197,19 @@ absl::StatusOr<Schema> TarSchema(const TarIndex& index) {
     columns.push_back(std::move(column));
   }
   return Schema::Create(std::move(columns));
+}
+
+bool IsTarPath(std::string_view path) { return format::IsTarName(path); }
+
+absl::StatusOr<std::vector<std::string>> ListTars(ReadableFileSystem& file_system, const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, file_system.List(directory));
+  std::vector<std::string> paths;
+  for (const DirectoryEntry& entry : entries) {
+    if (format::IsTarName(entry.name) && entry.type != FileType::kDirectory)
+      paths.push_back(JoinPath(directory, entry.name));
+  }
+  std::ranges::sort(paths);
+  return paths;
 }
 
 }  // namespace shardkit

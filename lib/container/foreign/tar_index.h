@@ -1,4 +1,4 @@
-// Finding out where the samples of a tar lie: from its sidecar, from a DALI index, or from its headers.
+// Finding out where the samples of a tar lie: from its own index, from a DALI index, or from its headers.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,12 @@ namespace shardkit {
 
 // Immutable once made.
 struct TarContents {
-  format::TarIndex index;  // offsets are in the decompressed tar; tar_length is the file's
+  // Offsets are in the decompressed tar; tar_length is the file's. Without samples where `index_length` is not 0.
+  format::TarIndex index;
+  // Bytes of the tar's own index, in whose pages the samples are left: see TarPages. Else 0.
+  uint64_t index_length = 0;
+  // The keys of the samples were escaped in the tar (format::EscapeWebDatasetKey). Those in `index` are not.
+  bool escaped_keys = false;
   TarCompression compression = TarCompression::kNone;
   // The path of the DALI index that the contents come from, or empty. Such contents must be checked: see
   // CheckTarMembers.
@@ -38,11 +43,15 @@ absl::StatusOr<TarContents> ScanTar(const RandomAccessFile& file, uint64_t max_d
 // Samples that have the key of an earlier sample with other samples between the two.
 std::vector<TarProblem> FindRepeatedKeys(const format::TarIndex& index);
 
-// Uses the sidecar when there is one, else a DALI index, else the headers. DataLoss when sidecar or index is damaged or
+// Removes the escapes from the keys.
+void UnescapeKeys(format::TarSamples* samples);
+
+// Uses the tar's own index when there is one, else a DALI index, else the headers. DataLoss when an index is damaged or
 // belongs to another tar, or when the tar is damaged. With `keep_cut`, a damaged tar is no error: the result is what
-// ScanTar takes of it.
-absl::StatusOr<std::shared_ptr<TarContents>> LoadTarContents(ReadableFileSystem& file_system, const std::string& path,
-                                                             uint64_t max_decompression, bool keep_cut = false);
+// ScanTar takes of it. The blocks of the index are formed.
+absl::StatusOr<std::shared_ptr<const TarContents>> LoadTarContents(ReadableFileSystem& file_system,
+                                                                   const std::string& path, uint64_t max_decompression,
+                                                                   bool keep_cut = false, bool escaped_keys = false);
 
 // The key column, and the columns of the index, which are nullable. The extension decides the type: jpeg, png, image,
 // or else bytes.

@@ -1,10 +1,11 @@
-// Writing the indexes of tars that other programs read.
+// Writing the indexes of tars: our own, and those that other programs read.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -18,9 +19,48 @@
 namespace shardkit {
 namespace {
 
+constexpr uint64_t kWindowBytes = uint64_t{4} << 20;
 constexpr uint64_t kHashPiece = uint64_t{4} << 20;
 constexpr uint64_t kMaxReplacedBytes = uint64_t{1} << 30;
 constexpr size_t kReportedProblems = 100;
+
+// Reads a file from front to back in large pieces, whatever the sizes of the values.
+class Window {
+ public:
+  explicit Window(const RandomAccessFile& file) : file_(file) {}
+
+  // Returns between one and `length` bytes from `offset` on.
+  absl::StatusOr<std::string_view> At(uint64_t offset, uint64_t length) {
+    if (offset < begin_ || offset >= begin_ + bytes_.size()) {
+      begin_ = offset;
+      bytes_.resize(std::min(kWindowBytes, file_.size() - offset));
+      SHARDKIT_RETURN_IF_ERROR(file_.ReadAt(offset, bytes_));
+    }
+    return std::string_view(bytes_).substr(offset - begin_, length);
+  }
+
+ private:
+  const RandomAccessFile& file_;
+  uint64_t begin_ = 0;
+  std::string bytes_;
+};
+
+absl::Status HashValues(const RandomAccessFile& file, const Cancellation* cancellation, format::TarIndex* index) {
+  Window window(file);
+  StreamingHash64 hash;
+  index->checksums.reserve(index->values.size());
+  for (const format::TarValue& value : index->values) {
+    if (cancellation != nullptr) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("indexing"));
+    hash.Reset();
+    for (uint64_t done = 0; done < value.length;) {
+      SHARDKIT_ASSIGN_OR_RETURN(const std::string_view piece, window.At(value.offset + done, value.length - done));
+      hash.Update(piece);
+      done += piece.size();
+    }
+    index->checksums.push_back(hash.Digest());
+  }
+  return absl::OkStatus();
+}
 
 std::string Where(const std::string& path, const TarProblem& problem) {
   return StrCat(path, ": member '", problem.member, "' at byte ", problem.offset, ": ", problem.message);
@@ -90,7 +130,35 @@ absl::StatusOr<format::WidsShard> DescribeForWids(FileSystem& file_system, const
   return shard;
 }
 
+// More problems, behind those that the report has already.
+void AddProblems(std::vector<TarProblem> problems, TarIndexReport* report) {
+  report->problems.insert(report->problems.end(), std::make_move_iterator(problems.begin()),
+                          std::make_move_iterator(problems.end()));
+  report->problem_count = report->problems.size();
+  if (report->problems.size() > kReportedProblems) report->problems.resize(kReportedProblems);
+}
+
 }  // namespace
+
+absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std::string& path,
+                                             const Cancellation* cancellation) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  TarIndexReport report;
+  SHARDKIT_ASSIGN_OR_RETURN(TarContents contents, ScanTar(*file, kDefaultMaxDecompression, &report.problems));
+  if (contents.compression != TarCompression::kNone) {
+    return InvalidArgument(path,
+                           ": is compressed, so that no index can say where a value lies in it: decompress it first");
+  }
+  SHARDKIT_RETURN_IF_ERROR(HashValues(*file, cancellation, &contents.index));
+  SHARDKIT_ASSIGN_OR_RETURN(contents.index.identity, ReadTarIdentity(*file));
+  report.index_path = StrCat(path, kTarIndexSuffix);
+  SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, report.index_path, format::EncodeTarIndex(contents.index)));
+  AddProblems(FindRepeatedKeys(contents.index), &report);
+  report.samples = contents.index.sample_count();
+  report.values = contents.index.values.size();
+  report.bytes = file->size();
+  return report;
+}
 
 absl::StatusOr<WidsReport> WriteWidsIndex(FileSystem& file_system, const std::vector<std::string>& tars,
                                           const std::string& output, const WidsOptions& options,
@@ -148,10 +216,7 @@ absl::StatusOr<TarIndexReport> BuildDaliIndex(FileSystem& file_system, const std
     report.values += sample.members.size();
   }
   SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, report.index_path, format::FormatDaliIndex(view.samples)));
-  report.problems.insert(report.problems.end(), std::make_move_iterator(view.additional.begin()),
-                         std::make_move_iterator(view.additional.end()));
-  report.problem_count = report.problems.size();
-  if (report.problems.size() > kReportedProblems) report.problems.resize(kReportedProblems);
+  AddProblems(std::move(view.additional), &report);
   report.samples = view.samples.size();
   report.bytes = file->size();
   return report;

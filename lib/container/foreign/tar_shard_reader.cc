@@ -19,9 +19,6 @@ using format::TarValue;
 
 constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 
-// Most places of a block: its view needs a place in memory for every sample of every column.
-constexpr uint64_t kMostPlaces = uint64_t{1} << 20;
-
 // Position 0 of the schema; the columns of the index follow.
 constexpr size_t kKeyColumn = 0;
 
@@ -56,31 +53,29 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
     if (reader->hash_) {
       SHARDKIT_ASSIGN_OR_RETURN(reader->compressed_, file_system.OpenForReading(path));
     }
-    const uint64_t end = index.values.empty() ? 0 : index.values.back().offset + index.values.back().length;
-    SHARDKIT_ASSIGN_OR_RETURN(reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, end));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        reader->file_, OpenDecompressed(std::move(reader->file_), contents->compression, index.blocks.back().offset));
     reader->fallback_reason_ =
         StrCat(path, ": is compressed, and is read from its beginning: decompress it for reading in any order");
   }
   SHARDKIT_ASSIGN_OR_RETURN(reader->schema_, TarSchema(index));
-  reader->sample_count_ = index.sample_count();
+  reader->sample_count_ = index.blocks.back().first_sample;
+  for (size_t i = 0; i + 1 < index.blocks.size(); ++i) {
+    const format::TarBlock& block = index.blocks[i];
+    const format::TarBlock& next = index.blocks[i + 1];
+    reader->blocks_.push_back({.offset = block.offset,
+                               .length = next.offset - block.offset,
+                               .first_sample = block.first_sample,
+                               .sample_count = static_cast<uint32_t>(next.first_sample - block.first_sample)});
+  }
+  if (contents->index_length > 0) {
+    SHARDKIT_ASSIGN_OR_RETURN(reader->pages_, TarPages::Open(file_system, path, contents));
+  }
   reader->contents_ = std::move(contents);
-  reader->FormBlocks();
   if (!reader->contents_->dali_index.empty()) {
     reader->checked_ = std::make_unique<std::atomic<bool>[]>(reader->blocks_.size());
   }
   return reader;
-}
-
-// Makes blocks of a few MiB. A sample reaches from its first value to the first value of the next sample.
-void TarShardReader::FormBlocks() {
-  const TarIndex& index = contents_->index;
-  if (sample_count_ == 0) return;
-  std::vector<uint64_t> offsets;
-  offsets.reserve(sample_count_ + 1);
-  for (uint64_t i = 0; i < sample_count_; ++i) offsets.push_back(index.values[index.value_ends[i]].offset);
-  offsets.push_back(index.values.back().offset + index.values.back().length);
-  const uint64_t most = std::max<uint64_t>(kMostPlaces / schema_.size(), 1);
-  SetBlocks(offsets, static_cast<uint32_t>(std::min<uint64_t>(most, kForeignBlockSamples)));
 }
 
 // Checks what must hold before bytes of a block are used. The hash listed for the file must match, unless only keys are
@@ -89,37 +84,34 @@ void TarShardReader::FormBlocks() {
 absl::Status TarShardReader::CheckBefore(size_t block, bool key_alone) const {
   if (hash_ && !key_alone) SHARDKIT_RETURN_IF_ERROR(hash_->Check(compressed_ ? *compressed_ : *file_));
   if (checked_ == nullptr || checked_[block].load(std::memory_order_relaxed)) return absl::OkStatus();
-  const std::vector<uint64_t>& ends = contents_->index.value_ends;
-  const uint64_t first = blocks_[block].first_sample;
+  const std::vector<format::TarBlock>& blocks = contents_->index.blocks;
   SHARDKIT_RETURN_IF_ERROR(
-      CheckTarMembers(*file_, *contents_, ends[first], ends[first + blocks_[block].sample_count], /*to_end=*/false));
+      CheckTarMembers(*file_, *contents_, blocks[block].first_value, blocks[block + 1].first_value, /*to_end=*/false));
   checked_[block].store(true, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
-std::span<const TarValue> TarShardReader::ValuesOf(uint64_t first_sample, uint64_t sample_count) const {
-  const TarIndex& index = contents_->index;
-  const uint64_t begin = index.value_ends[first_sample];
-  return std::span(index.values).subspan(begin, index.value_ends[first_sample + sample_count] - begin);
+absl::StatusOr<TarShardReader::Samples> TarShardReader::SamplesOf(size_t block) const {
+  Samples samples{.count = blocks_[block].sample_count};
+  if (pages_) {
+    SHARDKIT_ASSIGN_OR_RETURN(samples.all, pages_->Page(block));
+  } else {
+    samples.all = std::shared_ptr<const format::TarSamples>(contents_, &contents_->index);
+    samples.first = blocks_[block].first_sample;
+  }
+  return samples;
 }
 
-const TarValue* TarShardReader::FindValue(uint64_t ordinal, size_t column) const {
-  const auto values = ValuesOf(ordinal, 1);
-  const auto found = std::ranges::find(values, column - 1, &TarValue::column);
-  return found == values.end() ? nullptr : &*found;
+const TarValue* TarShardReader::Samples::Find(uint64_t i, size_t column) const {
+  const auto of_sample = values(i);
+  const auto found = std::ranges::find(of_sample, column - 1, &TarValue::column);
+  return found == of_sample.end() ? nullptr : &*found;
 }
 
-absl::Status TarShardReader::WrongChecksum(const TarValue& value, uint64_t sample) const {
-  return DataLoss(path_, ": sample ", sample, " '", contents_->index.key(sample), "', column \"",
-                  schema_[value.column + 1].name, "\", ", value.length, " bytes at byte ", value.offset,
+absl::Status TarShardReader::WrongChecksum(const TarValue& value, uint64_t sample, std::string_view key) const {
+  return DataLoss(path_, ": sample ", sample, " '", key, "', column \"", schema_[value.column + 1].name, "\", ",
+                  value.length, " bytes at byte ", value.offset,
                   ": differ from what they were when the tar was indexed; get the tar again");
-}
-
-absl::Status TarShardReader::CheckValue(const TarValue& value, std::string_view bytes, uint64_t sample) const {
-  const TarIndex& index = contents_->index;
-  if (!options_.verify_checksums || index.checksums.empty()) return absl::OkStatus();
-  const auto position = static_cast<size_t>(&value - index.values.data());
-  return Hash64(bytes) == index.checksums[position] ? absl::OkStatus() : WrongChecksum(value, sample);
 }
 
 // The stretches of the tar that hold the wanted values, in the order of the tar.
@@ -164,21 +156,22 @@ absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buff
 }
 
 // `base` holds the stretches, each at its position. Without stretches, `base` is the start of the tar.
-absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
-                                      BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const {
-  const TarIndex& index = contents_->index;
+absl::Status TarShardReader::FillView(const BlockInfo& block, const Samples& samples,
+                                      std::span<const Stretch> stretches, const char* base, BlockBuffer::State& state,
+                                      BlockView* view, BlockDamage* damage) const {
   const uint64_t count = block.sample_count;
   BlockAssembler::Reset(view, block.first_sample, block.sample_count, schema_.size());
   if (state.wanted[kKeyColumn] != 0) {
-    const auto* const ends = reinterpret_cast<const char*>(index.key_ends.data() + block.first_sample);
+    const auto* const ends = reinterpret_cast<const char*>(samples.all->key_ends.data() + samples.first);
     BlockAssembler::Set(view, kKeyColumn,
-                        ColumnView::Scattered(block.sample_count, nullptr, ends, ends + 8, index.keys.data()));
+                        ColumnView::Scattered(block.sample_count, nullptr, ends, ends + 8, samples.all->keys.data()));
+    state.listed = samples.all;
   }
 
   // Columns that the block lacks share slot 0, which stays zero.
   std::vector<uint32_t> slots(schema_.size());
   uint32_t slot_count = 1;
-  for (const TarValue& value : ValuesOf(block.first_sample, count)) {
+  for (const TarValue& value : samples.values(0, count)) {
     uint32_t& slot = slots[value.column + 1];
     if (slot == 0 && state.wanted[value.column + 1] != 0) slot = slot_count++;
   }
@@ -194,15 +187,16 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, std::span<const St
 
   size_t stretch = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    for (const TarValue& value : ValuesOf(block.first_sample + i, 1)) {
+    for (const TarValue& value : samples.values(i)) {
       if (state.wanted[value.column + 1] == 0) continue;
       uint64_t position = value.length == 0 ? 0 : value.offset;
       if (value.length != 0 && !stretches.empty()) {
         while (value.offset >= stretches[stretch].end) ++stretch;
         position = value.offset - stretches[stretch].begin + stretches[stretch].position;
       }
-      absl::Status status = CheckValue(value, {base + position, value.length}, block.first_sample + i);
-      if (!status.ok()) {
+      const uint64_t* const checksum = options_.verify_checksums ? samples.checksum(value) : nullptr;
+      if (checksum != nullptr && Hash64(base + position, value.length) != *checksum) {
+        absl::Status status = WrongChecksum(value, block.first_sample + i, samples.key(i));
         if (damage == nullptr) return status;
         damage->values[{static_cast<uint32_t>(i), value.column + size_t{1}}] = std::move(status);
       }
@@ -230,97 +224,115 @@ absl::Status TarShardReader::Read(size_t index, std::span<const size_t> columns,
   }
   const bool key_alone = std::ranges::count(state.wanted, 1) == state.wanted[kKeyColumn];
   const BlockInfo& block = blocks_[index];
+  SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(index));
   // The keys are in the index, so damage of the tar does not lose them.
   const auto lost = [&](const absl::Status& status) {
     if (damage == nullptr || !absl::IsDataLoss(status)) return status;
     for (size_t column = 1; column < schema_.size(); ++column) {
       if (std::exchange(state.wanted[column], 0) != 0) damage->columns[column] = status;
     }
-    return FillView(block, {}, "", state, view, nullptr);
+    return FillView(block, samples, {}, "", state, view, nullptr);
   };
   if (absl::Status status = CheckBefore(index, key_alone); !status.ok()) return lost(status);
   if (const auto mapped = file_->Mapped()) {
     state.mapped = file_.get();
     state.file_offset = block.offset;
     state.read_length = block.length;
-    const absl::Status status = FillView(block, {}, mapped->data(), state, view, damage);
+    const absl::Status status = FillView(block, samples, {}, mapped->data(), state, view, damage);
     SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
     return status;
   }
-  std::vector<Stretch> stretches = FindStretches(ValuesOf(block.first_sample, block.sample_count), state.wanted);
+  std::vector<Stretch> stretches = FindStretches(samples.values(0, samples.count), state.wanted);
   if (absl::Status status = ReadStretches(stretches, &state.stored); !status.ok()) {
     if (!absl::IsResourceExhausted(status)) return lost(status);
     return Annotate(status, StrCat(path_, ": block ", index, " (samples ", block.first_sample, " to ",
                                    block.first_sample + block.sample_count - 1, ") at byte ", block.offset));
   }
-  return FillView(block, stretches, state.stored.data(), state, view, damage);
+  return FillView(block, samples, stretches, state.stored.data(), state, view, damage);
 }
 
 absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64_t ordinal, size_t column,
                                                                           BlockBuffer* buffer) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  SHARDKIT_RETURN_IF_ERROR(CheckBefore(BlockOfSample(ordinal), column == kKeyColumn));
-  if (column == kKeyColumn) return std::optional(contents_->index.key(ordinal));
-  const TarValue* const value = FindValue(ordinal, column);
+  const size_t block = BlockOfSample(ordinal);
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(block, column == kKeyColumn));
+  SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
+  const uint64_t i = ordinal - blocks_[block].first_sample;
+  BlockBuffer::State& state = buffer->state();
+  state.listed = samples.all;
+  if (column == kKeyColumn) return std::optional(samples.key(i));
+  const TarValue* const value = samples.Find(i, column);
   if (value == nullptr) return std::optional<std::string_view>();
   std::string_view bytes("");
-  buffer->state().shown = file_.get();
+  state.shown = file_.get();
   if (const auto mapped = file_->Mapped()) {
     bytes = mapped->substr(value->offset, value->length);
   } else if (value->length > 0) {
     if (const absl::Status status = CheckMemory(value->length, "has"); !status.ok()) {
       return Annotate(status, StrCat(path_, ": sample ", ordinal, ", column \"", schema_[column].name, "\""));
     }
-    Buffer& memory = buffer->state().record;
-    memory.resize_discard(value->length);
-    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset, {memory.data(), memory.size()}));
-    bytes = memory.view();
+    state.record.resize_discard(value->length);
+    SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset, {state.record.data(), state.record.size()}));
+    bytes = state.record.view();
   }
-  const absl::Status status = CheckValue(*value, bytes, ordinal);
+  const uint64_t* const checksum = options_.verify_checksums ? samples.checksum(*value) : nullptr;
+  const bool right = checksum == nullptr || Hash64(bytes) == *checksum;
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
-  SHARDKIT_RETURN_IF_ERROR(status);
+  if (!right) return WrongChecksum(*value, ordinal, samples.key(i));
   return std::optional(bytes);
 }
 
 absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const {
   SHARDKIT_RETURN_IF_ERROR(CheckPlace(ordinal, column));
-  SHARDKIT_RETURN_IF_ERROR(CheckBefore(BlockOfSample(ordinal), column == kKeyColumn));
+  const size_t block = BlockOfSample(ordinal);
+  SHARDKIT_RETURN_IF_ERROR(CheckBefore(block, column == kKeyColumn));
+  SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
+  const uint64_t i = ordinal - blocks_[block].first_sample;
   if (column == kKeyColumn) {
-    SHARDKIT_RETURN_IF_ERROR(sink(contents_->index.key(ordinal)));
+    SHARDKIT_RETURN_IF_ERROR(sink(samples.key(i)));
     return true;
   }
-  const TarValue* const value = FindValue(ordinal, column);
+  const TarValue* const value = samples.Find(i, column);
   if (value == nullptr) return false;
-  const TarIndex& index = contents_->index;
-  const bool verify = options_.verify_checksums && !index.checksums.empty();
+  const uint64_t* const checksum = options_.verify_checksums ? samples.checksum(*value) : nullptr;
   StreamingHash64 hash;
   Buffer memory;
   for (uint64_t done = 0; done < value->length; done += memory.size()) {
     memory.resize_discard(std::min(kCopyPiece, value->length - done));
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset + done, {memory.data(), memory.size()}));
-    if (verify) hash.Update(memory.view());
+    if (checksum != nullptr) hash.Update(memory.view());
     SHARDKIT_RETURN_IF_ERROR(sink(memory.view()));
   }
-  if (verify && hash.Digest() != index.checksums[static_cast<size_t>(value - index.values.data())]) {
-    return WrongChecksum(*value, ordinal);
-  }
+  if (checksum != nullptr && hash.Digest() != *checksum) return WrongChecksum(*value, ordinal, samples.key(i));
   return true;
 }
 
 absl::StatusOr<std::optional<uint64_t>> TarShardReader::FindKey(std::string_view key, BlockBuffer* /*buffer*/) const {
-  for (uint64_t i = 0; i < sample_count_; ++i) {
-    if (contents_->index.key(i) == key) return std::optional(i);
+  if (pages_) {
+    SHARDKIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> found, pages_->FindKey(key));
+    // A key with a percent sign may stand in the tar as no escaping makes it, and so at another place of the table.
+    if (found || !contents_->escaped_keys || key.find('%') == key.npos) return found;
+  }
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
+    for (uint64_t i = 0; i < samples.count; ++i) {
+      if (samples.key(i) == key) return std::optional(blocks_[block].first_sample + i);
+    }
   }
   return std::optional<uint64_t>();
 }
 
 absl::StatusOr<std::vector<ColumnStatistics>> TarShardReader::ReadStatistics() const {
-  const TarIndex& index = contents_->index;
   std::vector<ColumnStatistics> statistics(schema_.size());
-  for (uint64_t i = 0; i < sample_count_; ++i)
-    statistics[kKeyColumn].Add(schema_[kKeyColumn], nullptr, index.key(i).size());
-  for (const TarValue& value : index.values)
-    statistics[value.column + 1].Add(schema_[value.column + 1], nullptr, value.length);
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Samples samples, SamplesOf(block));
+    for (uint64_t i = 0; i < samples.count; ++i) {
+      statistics[kKeyColumn].Add(schema_[kKeyColumn], nullptr, samples.key(i).size());
+    }
+    for (const TarValue& value : samples.values(0, samples.count)) {
+      statistics[value.column + 1].Add(schema_[value.column + 1], nullptr, value.length);
+    }
+  }
   for (ColumnStatistics& column : statistics) column.stored_bytes = column.value_bytes;
   return statistics;
 }

@@ -10,6 +10,7 @@
 #include "container/foreign/foreign_shard_reader.h"
 #include "container/foreign/listed_hash.h"
 #include "container/foreign/tar_index.h"
+#include "container/foreign/tar_sidecar.h"
 
 namespace shardkit {
 
@@ -22,10 +23,10 @@ class TarShardReader : public ForeignShardReader {
                                                               std::shared_ptr<const TarContents> contents = nullptr,
                                                               std::shared_ptr<ListedHash> hash = nullptr);
 
-  // From the index; nothing is read.
+  // Without the values: of a tar with an index of its own, its pages are read.
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override;
 
-  // One read. In kMapped mode there is no copy.
+  // One read, and one of the index where the sample's page is not in memory. In kMapped mode there is no copy.
   absl::StatusOr<std::optional<std::string_view>> ReadValue(uint64_t ordinal, size_t column,
                                                             BlockBuffer* buffer) const override;
   absl::StatusOr<bool> CopyValue(uint64_t ordinal, size_t column, const ByteSink& sink) const override;
@@ -47,21 +48,37 @@ class TarShardReader : public ForeignShardReader {
   };
   using Wanted = std::vector<uint8_t>;  // per column
 
+  // The samples of a block, counted within it.
+  struct Samples {
+    std::shared_ptr<const format::TarSamples> all;  // the block's are those from `first` on
+    uint64_t first = 0;
+    uint64_t count = 0;
+
+    std::string_view key(uint64_t i) const { return all->key(first + i); }
+    std::span<const format::TarValue> values(uint64_t i, uint64_t samples = 1) const {
+      const uint64_t begin = all->value_ends[first + i];
+      return std::span(all->values).subspan(begin, all->value_ends[first + i + samples] - begin);
+    }
+    const format::TarValue* Find(uint64_t i, size_t column) const;
+    // Null where checksums are not known.
+    const uint64_t* checksum(const format::TarValue& value) const {
+      return all->checksums.empty() ? nullptr : &all->checksums[static_cast<size_t>(&value - all->values.data())];
+    }
+  };
+
   TarShardReader() = default;
-  void FormBlocks();
   absl::Status CheckBefore(size_t block, bool key_alone) const;
-  std::span<const format::TarValue> ValuesOf(uint64_t first_sample, uint64_t sample_count) const;
-  const format::TarValue* FindValue(uint64_t ordinal, size_t column) const;
+  absl::StatusOr<Samples> SamplesOf(size_t block) const;
   std::vector<Stretch> FindStretches(std::span<const format::TarValue> values, const Wanted& wanted) const;
   absl::Status CheckMemory(uint64_t bytes, std::string_view what) const;
   absl::Status ReadStretches(std::vector<Stretch>& stretches, Buffer* memory) const;
-  absl::Status FillView(const BlockInfo& block, std::span<const Stretch> stretches, const char* base,
-                        BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const;
-  absl::Status CheckValue(const format::TarValue& value, std::string_view bytes, uint64_t sample) const;
-  absl::Status WrongChecksum(const format::TarValue& value, uint64_t sample) const;
+  absl::Status FillView(const BlockInfo& block, const Samples& samples, std::span<const Stretch> stretches,
+                        const char* base, BlockBuffer::State& state, BlockView* view, BlockDamage* damage) const;
+  absl::Status WrongChecksum(const format::TarValue& value, uint64_t sample, std::string_view key) const;
 
   ReadOptions options_;
   std::shared_ptr<const TarContents> contents_;
+  std::unique_ptr<TarPages> pages_;               // null where the contents have all samples
   std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: its decompressed bytes
   std::unique_ptr<RandomAccessFile> compressed_;  // the compressed file itself, to be hashed
   std::shared_ptr<ListedHash> hash_;

@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "container/foreign/tar_dali_index.h"
 #include "container/foreign/tar_shard_reader.h"
+#include "container/foreign/tar_sidecar.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/wids_dataset.h"
 #include "format/foreign/webdataset_names.h"
@@ -19,7 +20,7 @@
 namespace shardkit {
 namespace {
 
-// So many bytes of tar indexes are kept, so that opening a tar again need not scan it.
+// So many bytes of what is known of tars are kept, so that opening one again need not scan it.
 constexpr uint64_t kKeptBytes = uint64_t{256} << 20;
 
 // Scanning headers waits for the device more than it computes.
@@ -70,7 +71,7 @@ class WebDataset final : public ForeignDataset {
     const std::string& path = tars_[shard].path;
     SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system_.OpenForReading(path));
     std::vector<TarProblem> problems;
-    SHARDKIT_ASSIGN_OR_RETURN(const TarContents contents, ScanTar(*file, options.max_decompression, &problems));
+    SHARDKIT_ASSIGN_OR_RETURN(TarContents contents, ScanTar(*file, options.max_decompression, &problems));
     const std::vector<TarProblem> repeated = FindRepeatedKeys(contents.index);
     problems.insert(problems.end(), repeated.begin(), repeated.end());
     for (const TarProblem& problem : problems) {
@@ -79,6 +80,7 @@ class WebDataset final : public ForeignDataset {
     }
     if (contents.compression == TarCompression::kNone) {
       SHARDKIT_RETURN_IF_ERROR(CheckDaliIndex(file_system_, *file, report));
+      SHARDKIT_RETURN_IF_ERROR(CheckTarIndex(file_system_, path, std::move(contents.index), report));
     }
     return CheckTarMd5(*file, tars_[shard], report);
   }
@@ -91,9 +93,8 @@ class WebDataset final : public ForeignDataset {
     if (!size.ok() && !(keep_cut_ && absl::IsDataLoss(size))) return size;
     std::shared_ptr<const TarContents> contents = contents_[shard];
     if (contents == nullptr) {
-      auto loaded = LoadTarContents(file_system_, tar.path, options.max_decompression, keep_cut_);
+      auto loaded = LoadTarContents(file_system_, tar.path, options.max_decompression, keep_cut_, escaped_keys_);
       if (!loaded.ok()) return DescribeMissing(tar, loaded.status());
-      if (escaped_keys_) UnescapeKeys(&(*loaded)->index);
       contents = *std::move(loaded);
     }
     // The hash is of the whole tar, so it cannot be compared for a cut one.
@@ -104,17 +105,6 @@ class WebDataset final : public ForeignDataset {
     SHARDKIT_RETURN_IF_ERROR(size);
     SHARDKIT_RETURN_IF_ERROR(CheckTarSamples(file_system_, tar, (*opened)->sample_count()));
     return opened;
-  }
-
-  static void UnescapeKeys(format::TarIndex* index) {
-    std::string keys;
-    std::vector<uint64_t> ends{0};
-    for (uint64_t i = 0; i < index->sample_count(); ++i) {
-      keys += format::UnescapeWebDatasetKey(index->key(i));
-      ends.push_back(keys.size());
-    }
-    index->keys = std::move(keys);
-    index->key_ends = std::move(ends);
   }
 
   absl::Status Take(size_t shard, absl::StatusOr<std::unique_ptr<TarShardReader>> opened) {

@@ -1,5 +1,5 @@
-// Indexes of WebDataset tars. An index is a file beside the tar. It lists where the tar's values are and their
-// checksums.
+// Indexes of WebDataset tars. An index is a file beside the tar. It lists where the tar's values are, their checksums,
+// and the keys, in pages that are read one at a time.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct TarIndexReport {
 };
 
 // Reads the whole tar and writes its index. An existing index is replaced atomically. InvalidArgument for a compressed
-// tar: its values have no offsets in the file. DataLoss when the tar is damaged. Takes as much memory as the index has
-// bytes.
+// tar: its values have no offsets in the file. DataLoss when the tar is damaged. Takes up to three times as much
+// memory as the index has bytes.
 absl::StatusOr<TarIndexReport> BuildTarIndex(FileSystem& file_system, const std::string& path,
                                              const Cancellation* cancellation = nullptr);
 

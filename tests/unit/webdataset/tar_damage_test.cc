@@ -37,6 +37,12 @@ class TarDamageTest : public testing::Test {
         status.Update((*reader)->ReadValue(sample, c, &buffer).status());
         status.Update((*reader)->CopyValue(sample, c, [](std::string_view) { return absl::OkStatus(); }).status());
       }
+      const auto key = (*reader)->ReadValue(sample, 0, &buffer);
+      if (!key.ok()) continue;
+      const std::string wanted(**key);
+      const auto found = (*reader)->FindKey(wanted, &buffer);
+      status.Update(found.status());
+      EXPECT_TRUE(!found.ok() || *found == sample) << wanted;
     }
     return status;
   }
@@ -127,11 +133,16 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
   EXPECT_TRUE((*reader)->ReadValue(1, 3, &buffer).ok());
 
   WriteFile(*files_, "/x.tar", tar);
+  const size_t magic_of_keys = sidecar.find("\x89TBL");
   for (size_t bit = 0; bit < 8 * sidecar.size(); ++bit) {
     std::string damaged = sidecar;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     WriteFile(*files_, "/x.tar.shardidx", damaged);
     const absl::Status status = ReadEverything("/x.tar");
+    if (bit / 8 >= magic_of_keys && bit / 8 < magic_of_keys + 8) {
+      EXPECT_TRUE(status.ok()) << status;  // nothing but validation reads it: see TarSidecarTest.ExactLoss
+      continue;
+    }
     ExpectDataLoss(status, std::to_string(bit));
     EXPECT_TRUE(Message(status).ends_with("; run shardctl index /x.tar")) << status;
   }

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "container/foreign/tar_index.h"
 #include "container/foreign/tar_shard_reader.h"
+#include "container/foreign/tar_sidecar.h"
 #include "dataset/dataset_support.h"
 #include "support/fault_filesystem.h"
 #include "webdataset/tar_maker.h"
@@ -179,11 +180,17 @@ TEST_F(TarIndexTest, SidecarIsUsedAndChecked) {
   EXPECT_EQ(report->index_path, "/x.tar.shardidx");
   const auto loaded = LoadTarContents(*files_, "/x.tar", kDefaultMaxDecompression);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->index.checksums.size(), 3u);
+  EXPECT_EQ((*loaded)->index_length, ReadAll(*files_, "/x.tar.shardidx").size());
+  EXPECT_EQ((*loaded)->index.sample_count(), 0u);  // they are in the pages
+  const auto pages = TarPages::Open(*files_, "/x.tar", *loaded);
+  ASSERT_TRUE(pages.ok()) << pages.status();
+  const auto page = (*pages)->Page(0);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ((*page)->checksums.size(), 3u);
   auto scanned = Scan(tar);
-  scanned->index.checksums = (*loaded)->index.checksums;
-  scanned->index.identity = (*loaded)->index.identity;
-  EXPECT_EQ(scanned->index, (*loaded)->index);
+  scanned->index.checksums = (*page)->checksums;
+  EXPECT_EQ(static_cast<const format::TarSamples&>(scanned->index), **page);
+  EXPECT_EQ(scanned->index.columns, (*loaded)->index.columns);
 
   // A tar with another length, another content, and an empty one.
   WriteFile(*files_, "/x.tar", tar + std::string(512, '\0'));

@@ -206,7 +206,9 @@ TEST_F(TarShardTest, ThreadsDoNotDisturbEachOther) {
   const std::vector<Row> expected = Expected(members);
   WriteFile(*files_, "/x.tar", MakeTar(members));
   WriteFile(*files_, "/x.tar.zst", WriteTar(members, "ustar", "zstd"));
-  for (const std::string path : {"/x.tar", "/x.tar.zst"}) {
+  WriteFile(*files_, "/indexed.tar", MakeTar(members));
+  ASSERT_TRUE(BuildTarIndex(*files_, "/indexed.tar").ok());
+  for (const std::string path : {"/x.tar", "/x.tar.zst", "/indexed.tar"}) {
     const auto dataset = Open({}, path);
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 4; ++t) {
@@ -217,6 +219,10 @@ TEST_F(TarShardTest, ThreadsDoNotDisturbEachOther) {
           const uint64_t sample = random() % expected.size();
           const auto value = dataset->ReadValue(sample, 1, &buffer);
           EXPECT_TRUE(value.ok() && **value == expected[sample].at("jpg"));
+          if (path != "/x.tar.zst") {
+            const auto found = dataset->FindKey(expected[sample].at("key"), &buffer);
+            EXPECT_TRUE(found.ok() && *found == sample);
+          }
         }
       });
     }

@@ -1,0 +1,65 @@
+// The index beside a tar (format-spec/interop.md): its front when the tar is opened, its pages and keys when they are
+// asked for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "container/foreign/tar_index.h"
+#include "container/key_table_reader.h"
+
+namespace shardkit {
+
+// False when the tar has no index of its own. Otherwise fills in *contents, but leaves the samples in the pages. One
+// read of the index where its front has at most 64 KiB, else two; and two of the tar. DataLoss when the front is
+// damaged or the index belongs to another tar.
+absl::StatusOr<bool> LoadTarIndex(ReadableFileSystem& file_system, const RandomAccessFile& file, TarContents* contents);
+
+// Pages and keys of the index of one tar. Thread-safe. Errors name the index; DataLoss where the page or the keys that
+// are asked for are damaged.
+class TarPages {
+ public:
+  // Reads nothing. DataLoss when the index has changed since `contents` were loaded from it.
+  static absl::StatusOr<std::unique_ptr<TarPages>> Open(ReadableFileSystem& file_system, const std::string& tar,
+                                                        std::shared_ptr<const TarContents> contents);
+
+  // The samples of a block, their keys without escapes. One read, which also brings the pages behind it that are
+  // cheaper read along (ReadHints::bridge_gap_bytes), or none of a page that was used lately.
+  absl::StatusOr<std::shared_ptr<const format::TarSamples>> Page(size_t block) const;
+
+  // The first sample with this key. Two reads, and one for the page of each sample whose key has the same hash; the
+  // first of them only once.
+  absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key) const;
+
+ private:
+  TarPages() = default;
+  absl::StatusOr<std::shared_ptr<const KeyTable>> OpenKeys() const;
+  // Adds path and advice to an error of the index.
+  absl::Status Describe(const absl::Status& status) const;
+
+  std::string tar_;
+  std::shared_ptr<const TarContents> contents_;
+  std::shared_ptr<const RandomAccessFile> file_;
+  mutable std::mutex keys_mutex_;
+  mutable std::shared_ptr<const KeyTable> keys_;
+  mutable std::mutex mutex_;                                                                 // of what follows
+  mutable std::deque<std::pair<size_t, std::shared_ptr<const format::TarSamples>>> recent_;  // oldest first
+  mutable uint64_t recent_bytes_ = 0;
+};
+
+// Compares the index, if there is one, with `scanned`, the samples that the tar has. The checksums of values are not
+// compared, and an index with damaged pages is passed over: reading the blocks tells of both. Returns an error only
+// when the check could not be done.
+absl::Status CheckTarIndex(ReadableFileSystem& file_system, const std::string& tar, format::TarIndex scanned,
+                           const std::function<void(std::string message)>& report);
+
+}  // namespace shardkit
