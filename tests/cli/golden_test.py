@@ -107,6 +107,16 @@ class GoldenTest(CliTest):
         shutil.copy(self.path("tars", "two.tar"), self.path("cut.tar"))
         os.truncate(self.path("cut.tar"), 1500)
         runs += [self.shardctl("ls", "cut.tar", code=1), self.shardctl("index", "cut.tar", code=1)]
+        # A bit of the only page: the tar opens, but nothing in it can be read.
+        with open(self.path("tars", "two.tar.shardidx"), "r+b") as index:
+            index.seek(200)
+            byte = index.read(1)[0]
+            index.seek(200)
+            index.write(bytes([byte ^ 1]))
+        runs += [self.shardctl("ls", "tars/two.tar", code=1),
+                 self.shardctl("cat", "tars", "--sample", "0", "--column", "txt"),
+                 self.shardctl("cat", "tars", "--sample", "3", "--column", "txt", code=1),
+                 self.shardctl("validate", "tars", code=1)]
         self.golden("index_tars", runs)
 
     def test_unpack(self):
