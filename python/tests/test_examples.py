@@ -102,3 +102,29 @@ def test_the_model_sees_earlier_tokens_of_its_document_only(pack_tokens: SimpleN
         other[0, changed] = 200
         difference = (model(tokens, positions, documents) - model(other, positions, documents)).abs().sum(dim=2)[0]
         assert difference.nonzero()[:, 0].tolist() == list(unlike)
+
+
+def draw_stripes(folder: Path, count: int, seed: int) -> None:
+    """Images in three class folders: stripes across, along, and both, of any color."""
+    image = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(seed)
+    for i in range(count):
+        wave = np.sin(np.arange(48) * random.uniform(0.6, 1.2) + random.uniform(0, 6))
+        planes = {"across": wave[:, None] + 0 * wave, "along": wave + 0 * wave[:, None], "both": wave[:, None] * wave}
+        name = list(planes)[i % 3]
+        pixels = 128 + planes[name][..., None] * random.uniform(-100, 100, 3) + random.normal(0, 10, (48, 48, 3))
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / name / f"{i}.jpg")
+
+
+def test_classes_are_learnt_and_lightning_resumes_within_an_epoch(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    draw_stripes(tmp_path / "train", 150, 1)
+    draw_stripes(tmp_path / "val", 60, 2)
+    whole = lines("train_lightning.py", tmp_path, tmp_path / "whole", "--epochs", 5)
+    accuracies = [float(line.split()[-1]) for line in whole if line.startswith("epoch")]
+    assert accuracies[-1] > accuracies[0] + 0.2
+    # An epoch has 9 steps.
+    options = (tmp_path, tmp_path / "parts", "--epochs", 5)
+    assert lines("train_lightning.py", *options, "--stop-after", 20) == whole[: 20 + 2]
+    assert lines("train_lightning.py", *options) == whole[20 + 2 :]
