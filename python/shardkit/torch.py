@@ -85,6 +85,7 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         self.pin_memory = pin_memory
         self.device = None if device is None else torch.device(device)
         self.sampler = _Sampler(self)
+        self.batch_sampler = None
 
         class DeviceBatch(Batch):
             """A batch for this loader's device."""

@@ -1,15 +1,39 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import shardkit as sk
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def lines(name: str, *arguments: object) -> list[str]:
+    """What an example prints."""
+    command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def check_training(folder: Path, name: str, *arguments: object, steps: int, fall: float) -> None:
+    """The losses fall to a part of what they were, and are the same when the run is stopped twice."""
+    whole = lines(name, *arguments, "--steps", steps)
+    losses = [float(line.split()[-1]) for line in whole]
+    assert len(losses) == steps
+    assert sum(losses[-6:]) < fall * sum(losses[:6])
+    parts = []
+    for count in (5, 7, 100):
+        parts += lines(name, *arguments, "--steps", steps, "--checkpoint", folder / "checkpoint", "--stop-after", count)
+    assert parts == whole
 
 
 def test_masks_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
@@ -21,18 +45,86 @@ def test_masks_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
         capture_output=True,
     )
     sk.pack(pairs, tmp_path / "dataset")
+    check_training(tmp_path, "train_masks.py", tmp_path / "dataset", steps=24, fall=0.97)
 
-    def train(*options: object) -> list[str]:
-        command = [sys.executable, EXAMPLES / "train_masks.py", tmp_path / "dataset", *map(str, options)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100, env=environment)
-        return done.stdout.splitlines()
 
-    whole = train("--steps", 24)
-    losses = [float(line.split()[-1]) for line in whole]
-    assert len(losses) == 24
-    assert sum(losses[-6:]) < 0.97 * sum(losses[:6])
-    parts = []
-    for steps in (5, 7, 100):
-        parts += train("--steps", 24, "--checkpoint", tmp_path / "checkpoint", "--stop-after", steps)
-    assert parts == whole
+@pytest.fixture
+def pack_tokens() -> SimpleNamespace:
+    """The example as a module."""
+    pytest.importorskip("torch")
+    return SimpleNamespace(**runpy.run_path(str(EXAMPLES / "pack_tokens.py")))
+
+
+def test_texts_are_learnt_and_training_resumes_exactly(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    check_training(tmp_path, "pack_tokens.py", EXAMPLES, tmp_path / "dataset", steps=24, fall=0.75)
+    assert len(sk.Loader(tmp_path / "dataset", batch_size=16)) < 24  # the second epoch is reached
+
+
+def test_rows_have_all_documents_and_their_ends(pack_tokens: SimpleNamespace, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    texts = [random.bytes(size) for size in (300, 0, 1, pack_tokens.CONTEXT - 1, 90, 700)]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}").write_bytes(text)
+    expected = [token for text in texts for token in (*text, pack_tokens.END)]
+    rows = list(pack_tokens.rows(tmp_path))
+    assert len(rows) == len(expected) // pack_tokens.CONTEXT
+    assert [token for row in rows for token in row["tokens"]] == expected[: len(rows) * pack_tokens.CONTEXT]
+    for row in rows:
+        ends = row["document_ends"].tolist()
+        # Where a document ends stands its token, but for the one that goes on in the next row.
+        inner = [at + 1 for at, token in enumerate(row["tokens"]) if token == pack_tokens.END]
+        assert ends == sorted({*inner, pack_tokens.CONTEXT})
+
+
+def test_boundaries_say_where_tokens_stand(pack_tokens: SimpleNamespace) -> None:
+    context = pack_tokens.CONTEXT
+    ends = sk.Ragged(np.array([3, context, context, 1, 2, context], np.int32), np.array([0, 2, 3, 6]), None, None)
+    positions, documents, edges = (tensor.numpy() for tensor in pack_tokens.boundaries(ends))
+    assert edges.tolist() == [0, 3, context, 2 * context, 2 * context + 1, 2 * context + 2, 3 * context]
+    assert positions[0].tolist() == [0, 1, 2, *range(context - 3)]
+    assert positions[1].tolist() == list(range(context))
+    assert positions[2].tolist() == [0, 0, *range(context - 2)]
+    assert documents[0].tolist() == [0, 0, 0] + [1] * (context - 3)
+    assert documents[2].tolist() == [3, 4] + [5] * (context - 2)
+
+
+def test_the_model_sees_earlier_tokens_of_its_document_only(pack_tokens: SimpleNamespace) -> None:
+    import torch
+
+    context, end = pack_tokens.CONTEXT, 40
+    ends = sk.Ragged(np.array([end, context], np.int32), np.array([0, 2]), None, None)
+    positions, documents, _ = pack_tokens.boundaries(ends)
+    tokens = torch.arange(context)[None]
+    model = pack_tokens.Model()
+    for changed, unlike in ((10, range(10, end)), (end, range(end, context)), (50, range(50, context))):
+        other = tokens.clone()
+        other[0, changed] = 200
+        difference = (model(tokens, positions, documents) - model(other, positions, documents)).abs().sum(dim=2)[0]
+        assert difference.nonzero()[:, 0].tolist() == list(unlike)
+
+
+def draw_stripes(folder: Path, count: int, seed: int) -> None:
+    """Images in three class folders: stripes across, along, and both, of any color."""
+    image = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(seed)
+    for i in range(count):
+        wave = np.sin(np.arange(48) * random.uniform(0.6, 1.2) + random.uniform(0, 6))
+        planes = {"across": wave[:, None] + 0 * wave, "along": wave + 0 * wave[:, None], "both": wave[:, None] * wave}
+        name = list(planes)[i % 3]
+        pixels = 128 + planes[name][..., None] * random.uniform(-100, 100, 3) + random.normal(0, 10, (48, 48, 3))
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / name / f"{i}.jpg")
+
+
+def test_classes_are_learnt_and_lightning_resumes_within_an_epoch(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    draw_stripes(tmp_path / "train", 150, 1)
+    draw_stripes(tmp_path / "val", 60, 2)
+    whole = lines("train_lightning.py", tmp_path, tmp_path / "whole", "--epochs", 5)
+    accuracies = [float(line.split()[-1]) for line in whole if line.startswith("epoch")]
+    assert accuracies[-1] > accuracies[0] + 0.2
+    # An epoch has 9 steps.
+    options = (tmp_path, tmp_path / "parts", "--epochs", 5)
+    assert lines("train_lightning.py", *options, "--stop-after", 20) == whole[: 20 + 2]
+    assert lines("train_lightning.py", *options) == whole[20 + 2 :]

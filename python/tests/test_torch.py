@@ -106,6 +106,8 @@ def test_sampler_and_epochs(dataset: str) -> None:
     loader.load_state_dict(state)
     loader.sampler.set_epoch(2)
     assert len(list(loader)) == 4
+    # What has a sampler is asked for this as well, by Lightning of what it validates with.
+    assert loader.batch_sampler is None
 
 
 @pytest.mark.parametrize("workers", [0, 2])
