@@ -19,8 +19,8 @@ import shardkit as sk
 
 TESTS = Path(__file__).resolve().parent
 DOCS = TESTS.parents[1] / "docs"
-# The peers are in an environment of their own when tests/run --interop made one.
-PEERS = os.environ.get("SHARDKIT_INTEROP_PYTHON", sys.executable)
+# The peers are in an environment of their own when tests/run --interop made one. The programs run in other folders.
+PEERS = os.path.abspath(os.environ.get("SHARDKIT_INTEROP_PYTHON", sys.executable))
 GUIDES = {
     "from-dataloader.md": ["torch", "torchvision", "PIL"],
     "from-mosaicml-streaming.md": ["torch", "torchvision", "streaming"],
