@@ -143,9 +143,11 @@ class LatencyFile final : public ForwardingFile {
     return ForwardingFile::ReadBatch(requests);
   }
   void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
-    network_->Start(requests, cancelled_,
-                    [this, copy = std::vector(requests.begin(), requests.end()), done = std::move(done)](
-                        const absl::Status& status) { done(status.ok() ? ForwardingFile::ReadBatch(copy) : status); });
+    network_->Start(
+        requests, cancelled_,
+        [this, copy = std::vector(requests.begin(), requests.end()), done = std::move(done)](absl::Status status) {
+          done(status.ok() ? ForwardingFile::ReadBatch(copy) : std::move(status));
+        });
   }
   void CancelReads() const override { cancelled_->store(true); }
   void WillNeed(uint64_t /*offset*/, uint64_t /*length*/) const override {}

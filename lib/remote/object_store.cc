@@ -172,7 +172,7 @@ ObjectStore::Id ObjectStore::StartRead(const ObjectUrl& url, const ObjectVersion
   pattern.deadline = options_.request_deadline;
   absl::StatusOr<RetryableRequest> request = NewRequest(url, pattern, {});
   if (!request.ok()) {
-    done(request.status());
+    done(std::move(request).status());
     return 0;
   }
   request->description = DescribeRange(url, offset, buffer.size());
@@ -190,7 +190,7 @@ ObjectStore::Id ObjectStore::StartRead(const ObjectUrl& url, const ObjectVersion
                              ": the server sends the whole object in place of a range; copy it to a server that "
                              "knows ranges, or to a disk"));
     }
-    if (!response.ok()) return done(response.status());
+    if (!response.ok()) return done(std::move(response).status());
     if (!response->partial()) std::memcpy(buffer.data(), response->body.data() + offset, buffer.size());
     done(VersionOf(*response));
   });

@@ -95,12 +95,12 @@ absl::StatusOr<HttpResponse> RetryingClient::Send(RetryableRequest request) {
 }
 
 void RetryingClient::GuardedBegin(const OperationPointer& operation) {
-  const absl::Status begun = Guarded(operation->request.description, [&]() -> absl::Status {
+  absl::Status begun = Guarded(operation->request.description, [&]() -> absl::Status {
     Begin(operation);
     return absl::OkStatus();
   });
   // Without an end, who waits for it would wait for ever.
-  if (!begun.ok() && operation->done) Finish(operation, begun);
+  if (!begun.ok() && operation->done) Finish(operation, std::move(begun));
 }
 
 void RetryingClient::Begin(const OperationPointer& operation) {
@@ -110,7 +110,7 @@ void RetryingClient::Begin(const OperationPointer& operation) {
   operation->error = absl::OkStatus();
   operation->retry_after = milliseconds(0);
   absl::StatusOr<HttpRequest> request = operation->request.make();
-  if (!request.ok()) return Finish(operation, request.status());
+  if (!request.ok()) return Finish(operation, std::move(request).status());
   operation->buffer = request->buffer;
   if (operation->attempt > 1) {
     request->fresh_connection = true;

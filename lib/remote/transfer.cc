@@ -184,7 +184,7 @@ bool Transfer::Redirected(const HttpClient::Options& options) {
 }
 
 absl::StatusOr<HttpResponse> Transfer::Result(CURLcode code) {
-  if (!refused_.ok()) return refused_;
+  if (!refused_.ok()) return std::move(refused_);
   if (code != CURLE_OK) return ErrorOf(code, request_.url);
   long status = 0;
   curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);

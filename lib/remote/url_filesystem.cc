@@ -72,7 +72,7 @@ class UrlFile : public RandomAccessFile {
     for (const ReadRequest& piece : pieces) {
       const ObjectStore::Id id =
           store_.StartRead(url_, {size_, etag()}, piece.offset, piece.buffer,
-                           [this, read](const absl::StatusOr<ObjectVersion>& version) { End(read, version); });
+                           [this, read](absl::StatusOr<ObjectVersion> version) { End(read, std::move(version)); });
       const std::lock_guard lock(mutex_);
       read->requests.push_back(id);
       if (cancelled_) store_.Cancel(id);
@@ -96,15 +96,15 @@ class UrlFile : public RandomAccessFile {
     std::function<void(absl::Status)> done;
   };
 
-  void End(const std::shared_ptr<Read>& read, const absl::StatusOr<ObjectVersion>& version) const {
-    absl::Status status = version.ok() ? Learn(version->etag) : version.status();
+  void End(const std::shared_ptr<Read>& read, absl::StatusOr<ObjectVersion> version) const {
+    absl::Status status = version.ok() ? Learn(version->etag) : std::move(version).status();
     {
       const std::lock_guard lock(mutex_);
       read->error.Update(std::move(status));
       if (--read->left > 0) return;
       reads_.erase(read);
     }
-    read->done(read->error);
+    read->done(std::move(read->error));
   }
 
   std::string etag() const {
