@@ -402,10 +402,8 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
   // alone they would be one more request.
   const bool projected = std::ranges::find(state.wanted, static_cast<uint8_t>(Part::kNothing)) != state.wanted.end();
   if (projected && damage == nullptr && !file_->Mapped()) SHARDKIT_RETURN_IF_ERROR(LoadHeaderCopies());
-  const std::vector<uint8_t> wanted = state.wanted;
   absl::Status status = Load(index, state, damage);
   if (absl::IsDataLoss(status) && damage == nullptr && file_->hints().worth_reading_again) {
-    state.wanted = wanted;
     status = Load(index, state, damage);
   }
   SHARDKIT_RETURN_IF_ERROR(status);

@@ -91,11 +91,9 @@ absl::StatusOr<std::unique_ptr<RecordsRead>> RecordsRead::Start(const RandomAcce
 absl::Status RecordsRead::Finish(std::span<std::string_view> values) {
   if (read_) SHARDKIT_RETURN_IF_ERROR(ReadOfListed(read_->Wait()));
   for (size_t i = 0; i < places_.size(); ++i) {
-    const auto& [begin, end] = places_[i];
+    const uint64_t begin = places_[i].first, end = places_[i].second;
     if (read_) {
-      const auto open = [&, this, i = i] {
-        return OpenRecord(file_, options_, {records_[i], places_[i].second - places_[i].first}, places_[i].first);
-      };
+      const auto open = [&] { return OpenRecord(file_, options_, {records_[i], end - begin}, begin); };
       auto value = open();
       if (absl::IsDataLoss(value.status()) && file_.hints().worth_reading_again) {
         SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_.ReadAt(requests_[i].offset, requests_[i].buffer)));

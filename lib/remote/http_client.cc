@@ -1,7 +1,6 @@
 #include "remote/http_client.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
+#include "remote/await.h"
 #include "remote/transfer.h"
 
 namespace shardkit::remote {
@@ -266,18 +266,7 @@ void HttpClient::After(std::chrono::milliseconds delay, std::function<void()> fu
 }
 
 absl::StatusOr<HttpResponse> HttpClient::Send(HttpRequest request) {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<absl::StatusOr<HttpResponse>> result;
-  Start(std::move(request), [&](absl::StatusOr<HttpResponse> response) {
-    // Notified under the lock: afterwards this frame may be gone.
-    std::lock_guard lock(mutex);
-    result = std::move(response);
-    ended.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return result.has_value(); });
-  return *std::move(result);
+  return Await<absl::StatusOr<HttpResponse>>([&](Done done) { Start(std::move(request), std::move(done)); });
 }
 
 }  // namespace shardkit::remote

@@ -1,12 +1,12 @@
 #include "remote/object_store.h"
 
-#include <condition_variable>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "remote/await.h"
 #include "remote/object_error.h"
 #include "remote/profile_files.h"
 #include "remote/range_answer.h"
@@ -198,17 +198,9 @@ ObjectStore::Id ObjectStore::StartRead(const ObjectUrl& url, const ObjectVersion
 
 absl::StatusOr<ObjectVersion> ObjectStore::Read(const ObjectUrl& url, const ObjectVersion& expected, uint64_t offset,
                                                 std::span<char> buffer) {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<absl::StatusOr<ObjectVersion>> result;
-  StartRead(url, expected, offset, buffer, [&](absl::StatusOr<ObjectVersion> version) {
-    std::lock_guard lock(mutex);
-    result = std::move(version);
-    ended.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return result.has_value(); });
-  return *std::move(result);
+  using Version = absl::StatusOr<ObjectVersion>;
+  return Await<Version>(
+      [&](std::function<void(Version)> done) { StartRead(url, expected, offset, buffer, std::move(done)); });
 }
 
 absl::Status ObjectStore::List(const ObjectUrl& url, bool recursive,

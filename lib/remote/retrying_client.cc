@@ -1,15 +1,14 @@
 #include "remote/retrying_client.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
+#include "remote/await.h"
 
 namespace shardkit::remote {
 namespace {
@@ -81,17 +80,7 @@ void RetryingClient::Cancel(Id id) {
 }
 
 absl::StatusOr<HttpResponse> RetryingClient::Send(RetryableRequest request) {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::optional<absl::StatusOr<HttpResponse>> result;
-  Start(std::move(request), [&](absl::StatusOr<HttpResponse> response) {
-    std::lock_guard lock(mutex);
-    result = std::move(response);
-    ended.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return result.has_value(); });
-  return *std::move(result);
+  return Await<absl::StatusOr<HttpResponse>>([&](Done done) { Start(std::move(request), std::move(done)); });
 }
 
 void RetryingClient::GuardedBegin(const OperationPointer& operation) {

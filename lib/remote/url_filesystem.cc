@@ -187,7 +187,10 @@ class UrlFileSystem : public ForwardingFileSystem {
   UrlFileSystem(FileSystem& local, const ObjectStore::Options& options)
       : ForwardingFileSystem(local), options_(options) {}
 
-  ~UrlFileSystem() override { delete process_.load(); }
+  ~UrlFileSystem() override {
+    const Process* const process = process_.load();
+    if (process != nullptr && process->id == getpid()) delete process;
+  }
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {

@@ -160,8 +160,12 @@ void BindLoader(nb::module_& module) {
       .def_prop_ro("lanes", [](const PythonLoader& self) { return self.loader().plan().lanes(); })
       .def(
           "cursor_at",
-          [](const PythonLoader& self, uint64_t epoch) { return FormatCursor(self.loader().plan().Begin(epoch)); },
-          nb::arg("epoch"))
+          [](const PythonLoader& self, uint64_t epoch, uint64_t position) {
+            Cursor cursor = self.loader().plan().Begin(epoch);
+            cursor.position = position;
+            return FormatCursor(cursor);
+          },
+          nb::arg("epoch"), nb::arg("position") = 0)
       .def("report", &Report)
       .def("trace", [](const PythonLoader& self) { return self.loader().Trace(); });
   nb::class_<PythonPlan>(module, "Plan")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -227,8 +226,7 @@ class Loader:
         """Begin at this step of `epoch` at the next `iter`; what comes before it is not read."""
         if not 0 <= step < len(self):
             raise ValueError(f"step {step}: an epoch has steps 0 to {len(self) - 1}")
-        cursor = json.loads(self._library.cursor_at(self.epoch))
-        self._start(json.dumps(cursor | {"position": step * self.batch_size}))
+        self._start(self._library.cursor_at(self.epoch, step * self.batch_size))
 
     def state_dict(self) -> dict[str, Any]:
         """Return where a run goes on after the batches that it has got; under 1 KB, for any world size."""

@@ -1,6 +1,5 @@
 // shardctl convert
 #include "shardkit/convert.h"
-#include "shardkit/remote.h"
 
 #include "convert_options.h"
 #include "dataset_access.h"
@@ -11,6 +10,7 @@
 #include "output.h"
 #include "progress.h"
 #include "report.h"
+#include "shardkit/remote.h"
 #include "verbs.h"
 
 namespace shardctl {

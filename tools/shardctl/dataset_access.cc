@@ -1,11 +1,11 @@
 #include "dataset_access.h"
-#include "shardkit/remote.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <thread>
 
 #include "report.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 

@@ -1,6 +1,5 @@
 // shardctl plan
 #include "shardkit/plan.h"
-#include "shardkit/remote.h"
 
 #include <algorithm>
 
@@ -12,6 +11,7 @@
 #include "output.h"
 #include "plan_scores.h"
 #include "report.h"
+#include "shardkit/remote.h"
 #include "verbs.h"
 
 namespace shardctl {

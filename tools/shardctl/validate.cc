@@ -1,6 +1,5 @@
 // shardctl validate
 #include "shardkit/validate.h"
-#include "shardkit/remote.h"
 
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "output.h"
 #include "progress.h"
 #include "report.h"
+#include "shardkit/remote.h"
 #include "verbs.h"
 
 namespace shardctl {

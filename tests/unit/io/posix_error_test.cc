@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/errors.h"
 #include "unit/io/backend.h"
 
 namespace shardkit {
@@ -189,6 +190,21 @@ TEST(PosixLimitsTest, FilesAreClosedInProgramsStartedLater) {
   }
   if (found == 0) GTEST_SKIP() << "no /proc";
   EXPECT_EQ(found, 2u);
+}
+
+// Names that look like the text around them.
+TEST(ErrorPlace, IsKeptAndNeverReplaced) {
+  const ErrorPlace place = {"/a, path b", 3, std::nullopt, 12, "x, path 4:y"};
+  const absl::Status status = At(Annotate(At(DataLoss("bad"), place), "where"), {"/c", 4, 5, 6, "z"});
+  const ErrorPlace found = PlaceOf(status);
+  EXPECT_EQ(found.path, place.path);
+  EXPECT_EQ(found.shard, 3u);
+  EXPECT_EQ(found.block, 5u);
+  EXPECT_EQ(found.sample, 12u);
+  EXPECT_EQ(found.column, place.column);
+  EXPECT_EQ(status.message(), "where: bad");
+  EXPECT_EQ(PlaceOf(absl::OkStatus()).path, "");
+  EXPECT_EQ(At(DataLoss("bad"), {}).ToString(), "DATA_LOSS: bad");
 }
 
 }  // namespace
