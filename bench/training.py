@@ -10,6 +10,7 @@ from harness import lines
 from peers.client import Peer
 
 STEP_MS = 94.6  # from the published experiment
+VERIFY_FIRST = "--verify first"
 
 
 def run(bench, *arguments):
@@ -44,16 +45,20 @@ def sweep(bench, dataset, rounds=3):
         settings[f"--threads {threads} --read-threads {readers}"] = ["--threads", str(threads), "--read-threads", str(readers)]
     for label, order in (("in order", ["--order", "sequential"]),
                          ("shuffled in 8 MiB", ["--order", "shuffled", "--shuffle-buffer", "8MiB"])):
-        rates, memory = {}, 0
+        rates, memory, copies = {}, 0, []
         for _ in range(rounds):
-            for name, setting in settings.items():
+            for name, setting in (settings | {VERIFY_FIRST: ["--verify", "first"]}).items():
                 report = run(bench, dataset, "--batch-size", "256", "--epochs", "8", *order, *setting)
                 rates.setdefault(name, []).append(report["samples_per_second"])
+                copies.append(report["ceilings"]["memory_copy"]["bytes_per_second"])
                 if name == "defaults":
                     memory = max(memory, report["memory"]["peak_blocks"])
         best = max((name for name in settings if name != "defaults"), key=lambda name: statistics.median(rates[name]))
         ratio = statistics.median(rates["defaults"]) / statistics.median(rates[best])
+        verified = statistics.median(rates[VERIFY_FIRST]) / statistics.median(rates["defaults"])
+        bench.row(f"small4k, {label}: memcpy on this machine meanwhile", f"{statistics.median(copies) / 1e9:.1f} GB/s")
         bench.row(f"small4k, {label}: default options / the best fixed ones ({best})", f"{ratio:.2f} x", "0.9")
+        bench.row(f"small4k, {label}: 8 epochs with {VERIFY_FIRST} / with every", f"{verified:.2f} x")
         bench.row(f"small4k, {label}: memory of blocks at the default options", f"{memory / 2**20:.0f} MiB", "64")
 
 

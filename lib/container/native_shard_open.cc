@@ -92,6 +92,9 @@ absl::Status NativeShardReader::Initialise() {
   SHARDKIT_ASSIGN_OR_RETURN(
       blocks_, format::DecodeBlockDirectory(std::string_view(directory_bytes).substr(0, directory.length), trailer_,
                                             RoundUp(header_.length, header_.alignment), header_.alignment));
+  if (options_.verify == Verify::kFirst) {
+    verified_ = VerifiedChunks::Of(file_->identity(), 2 * blocks_.size() * header_.schema.size());
+  }
   return absl::OkStatus();
 }
 

@@ -26,12 +26,7 @@ absl::StatusOr<ColumnView> NativeShardReader::PlacePages(size_t i, const char* b
   const auto damaged = [&](const absl::Status& status) {
     return Annotate(status, StrCat("column ", i, " \"", header_.schema[i].name, "\""));
   };
-  uint64_t checksum = entry.values_checksum;
-  if (options_.verify_checksums) {
-    SHARDKIT_ASSIGN_OR_RETURN(checksum, HashValues(base, entry, state));
-  }
-  SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + padded_length, state));
-  const bool whole = checksum == entry.values_checksum;
+  SHARDKIT_ASSIGN_OR_RETURN(const bool whole, CheckValues(i, base, state, damage));
   const std::string_view padding(base + entry.values_offset + entry.values_length, padded_length - entry.values_length);
   if (whole && !format::AllZero(padding)) return damaged(DataLoss("padding after the values chunk is not zero"));
 
@@ -78,7 +73,7 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadPage(uint64_t begin, uin
     }
     page = state.page.view();
   }
-  if (!known && options_.verify_checksums) SHARDKIT_RETURN_IF_ERROR(format::CheckPageChecksum(page));
+  if (!known && options_.verify != Verify::kNever) SHARDKIT_RETURN_IF_ERROR(format::CheckPageChecksum(page));
   state.page_owner = identity_;
   state.page_begin = begin;
   return page;

@@ -86,18 +86,22 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
     SHARDKIT_RETURN_IF_ERROR(CheckHeader(info, state.stored.view(), state));
   }
 
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  struct Range {
+    uint64_t begin, end, bridged;
+  };
+  std::vector<Range> ranges;
   uint64_t total = first;
   const ReadHints hints = file_->hints();
   const auto want = [&](uint64_t begin, uint64_t length) {
     const uint64_t end = begin + Padded(length);
     if (end <= first || length == 0) return;
-    if (!ranges.empty() && begin - ranges.back().second <= hints.bridge_gap_bytes) {
-      total += end - ranges.back().second;
-      ranges.back().second = end;
+    if (!ranges.empty() && begin - ranges.back().end <= hints.bridge_gap_bytes) {
+      total += end - ranges.back().end;
+      ranges.back().bridged += begin - ranges.back().end;
+      ranges.back().end = end;
     } else {
       total += end - begin;
-      ranges.emplace_back(begin, end);
+      ranges.push_back({begin, end, 0});
     }
   };
   for (size_t i = 0; i < state.wanted.size(); ++i) {
@@ -110,10 +114,11 @@ absl::Status NativeShardReader::ReadWantedParts(size_t index, bool with_copy, Bl
   }
   if (ranges.empty()) return absl::OkStatus();
   SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, total, "the columns wanted have"));
-  state.stored.resize(ranges.back().second);
+  state.stored.resize(ranges.back().end);
   std::vector<ReadRequest> requests;
-  for (const auto& [begin, end] : ranges) {
-    requests.push_back({info.offset + begin, {state.stored.data() + begin, end - begin}});
+  for (const Range& range : ranges) {
+    requests.push_back(
+        {info.offset + range.begin, {state.stored.data() + range.begin, range.end - range.begin}, range.bridged});
   }
   return file_->ReadBatch(requests);
 }
@@ -165,10 +170,26 @@ absl::Status NativeShardReader::ReadUpTo(uint64_t end, BlockBuffer::State& state
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> NativeShardReader::HashValues(const char* base, const format::ColumnEntry& entry,
-                                                       BlockBuffer::State& state) const {
+// What is damaged is looked at again: another part of the block may have failed.
+bool NativeShardReader::ToVerify(Chunk chunk, size_t column, const BlockBuffer::State& state,
+                                 const BlockDamage* damage) const {
+  if (options_.verify == Verify::kNever) return false;
+  return verified_ == nullptr || damage != nullptr || !verified_->Contains(NumberOf(chunk, column, state));
+}
+
+absl::StatusOr<bool> NativeShardReader::CheckValues(size_t column, const char* base, BlockBuffer::State& state,
+                                                    const BlockDamage* damage) const {
+  const ColumnEntry& entry = state.header.columns[column];
   const uint64_t begin = entry.values_offset, end = begin + Padded(entry.values_length);
-  if (state.read_length >= end) return Hash64(base + begin, end - begin);
+  if (!ToVerify(Chunk::kValues, column, state, damage)) {
+    SHARDKIT_RETURN_IF_ERROR(ReadUpTo(end, state));
+    return true;
+  }
+  const auto compare = [&](uint64_t checksum) {
+    if (checksum == entry.values_checksum) SetVerified(Chunk::kValues, column, state);
+    return checksum == entry.values_checksum;
+  };
+  if (state.read_length >= end) return compare(Hash64(base + begin, end - begin));
   state.hash.Reset();
   for (uint64_t position = begin; position < end;) {
     const uint64_t next = std::min(end, position + kCachePiece);
@@ -176,7 +197,7 @@ absl::StatusOr<uint64_t> NativeShardReader::HashValues(const char* base, const f
     state.hash.Update({base + position, next - position});
     position = next;
   }
-  return state.hash.Digest();
+  return compare(state.hash.Digest());
 }
 
 // Finds the values for which the checksum of a values chunk is wrong. With `damage`, records them and ignores damage
@@ -243,8 +264,9 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     return At(Annotate(status, StrCat("column ", i, " \"", column.name, "\"")), {.column = column.name});
   };
   const std::string_view chunk(base + entry.offset, Padded(entry.stored_length));
-  if (options_.verify_checksums && Hash64(chunk) != entry.checksum) {
-    return damaged(DataLoss("chunk checksum is wrong"));
+  if (ToVerify(Chunk::kHead, i, state, damage)) {
+    if (Hash64(chunk) != entry.checksum) return damaged(DataLoss("chunk checksum is wrong"));
+    SetVerified(Chunk::kHead, i, state);
   }
   if (!format::AllZero(chunk.substr(entry.stored_length))) {
     return damaged(DataLoss("padding after the chunk is not zero"));
@@ -254,11 +276,8 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
       with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
   if (!IsKnownCodec(column.codec)) {
     if (!with_values) return absl::OkStatus();
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t checksum, HashValues(base, entry, state));
-    SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + values.size(), state));
-    if (options_.verify_checksums && checksum != entry.values_checksum) {
-      return damaged(DataLoss("values chunk checksum is wrong"));
-    }
+    SHARDKIT_ASSIGN_OR_RETURN(const bool right, CheckValues(i, base, state, damage));
+    if (!right) return damaged(DataLoss("values chunk checksum is wrong"));
     return format::AllZero(values.substr(entry.values_length))
                ? absl::OkStatus()
                : damaged(DataLoss("padding after the values chunk is not zero"));
@@ -290,12 +309,8 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   auto view = format::ParseColumn(column, state.header.sample_count, head, values, entry.values_length, structure);
   if (!view.ok()) return damaged(view.status());
   if (with_values) {
-    uint64_t checksum = entry.values_checksum;
-    if (options_.verify_checksums) {
-      SHARDKIT_ASSIGN_OR_RETURN(checksum, HashValues(base, entry, state));
-    }
-    SHARDKIT_RETURN_IF_ERROR(ReadUpTo(entry.values_offset + values.size(), state));
-    if (checksum != entry.values_checksum) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool right, CheckValues(i, base, state, damage));
+    if (!right) {
       SHARDKIT_RETURN_IF_ERROR(LocateDamage(i, *view, damage));
     } else if (!format::AllZero(values.substr(entry.values_length))) {
       return damaged(DataLoss("padding after the values chunk is not zero"));
@@ -305,8 +320,8 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
     SHARDKIT_ASSIGN_OR_RETURN(const bool zero,
                               ZerosInFile(begin + entry.values_length, begin + Padded(entry.values_length)));
     if (!zero) {
-      return damaged(options_.verify_checksums ? DataLoss("values chunk checksum is wrong")
-                                               : DataLoss("padding after the values chunk is not zero"));
+      return damaged(options_.verify == Verify::kNever ? DataLoss("padding after the values chunk is not zero")
+                                                       : DataLoss("values chunk checksum is wrong"));
     }
     *view = view->InFile(begin);
     state.left_bytes += entry.values_length;
@@ -353,6 +368,7 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
   state.owner = 0;
+  state.block = index;
   state.shown = file_.get();
   // What is damaged is read with as few other parts of the file as possible.
   absl::StatusOr<const char*> base = ReadStored(index, /*with_copy=*/damage == nullptr, state);
@@ -370,7 +386,6 @@ absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, Bl
     return absl::OkStatus();
   }
   state.owner = identity_;
-  state.block = index;
   return absl::OkStatus();
 }
 
@@ -393,6 +408,13 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
   state.leave_cached = state.leave_cached && damage == nullptr && !file_->Mapped() &&
                        RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory &&
                        Cached(blocks_[index]);
+  // With Verify::kFirst, what was left in the file is not compared when it is copied.
+  state.owner = 0;
+  state.block = index;
+  for (size_t i = 0; options_.verify == Verify::kFirst && i < state.wanted.size(); ++i) {
+    const bool left = header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll;
+    if (left && ToVerify(Chunk::kValues, i, state, damage)) state.leave_cached = false;
+  }
   for (size_t i = 0; state.leave_cached && i < state.wanted.size(); ++i) {
     if (header_.schema[i].is_blob() && static_cast<Part>(state.wanted[i]) == Part::kAll) {
       state.wanted[i] = static_cast<uint8_t>(Part::kHead);
@@ -531,7 +553,7 @@ absl::StatusOr<bool> NativeShardReader::CopyValue(uint64_t ordinal, size_t colum
   }
   char checksum[format::kValueChecksumBytes];
   SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(end, checksum));
-  if (options_.verify_checksums && hash.Digest() != LoadLittle<uint64_t>(checksum)) {
+  if (options_.verify != Verify::kNever && hash.Digest() != LoadLittle<uint64_t>(checksum)) {
     return DataLoss(DescribeBlock(block), ": sample ", ordinal, ", column \"", schema()[column].name,
                     "\": value checksum is wrong");
   }

@@ -9,6 +9,7 @@
 
 #include "container/block_buffer.h"
 #include "container/key_table_reader.h"
+#include "container/verified_chunks.h"
 #include "format/file_header.h"
 #include "format/footer.h"
 #include "shardkit/shard_reader.h"
@@ -100,8 +101,19 @@ class NativeShardReader : public ShardReader {
   // `with_copy`: the block's header may be taken from the copies, if they are loaded.
   absl::StatusOr<const char*> ReadStored(size_t index, bool with_copy, BlockBuffer::State& state) const;
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;
-  absl::StatusOr<uint64_t> HashValues(const char* base, const format::ColumnEntry& entry,
-                                      BlockBuffer::State& state) const;
+  // A chunk of the block that `state` is being read into: the head of a column, or its values.
+  enum class Chunk : uint8_t { kHead, kValues };
+  uint64_t NumberOf(Chunk chunk, size_t column, const BlockBuffer::State& state) const {
+    return 2 * (state.block * header_.schema.size() + column) + static_cast<uint64_t>(chunk);
+  }
+  // Whether its checksum is to be compared, and that it was and is right. `damage` as in Load.
+  bool ToVerify(Chunk chunk, size_t column, const BlockBuffer::State& state, const BlockDamage* damage) const;
+  void SetVerified(Chunk chunk, size_t column, const BlockBuffer::State& state) const {
+    if (verified_) verified_->Add(NumberOf(chunk, column, state));
+  }
+  // Whether the checksum of a values chunk is right, or not to be compared. Reads the chunk as far as it was not.
+  absl::StatusOr<bool> CheckValues(size_t column, const char* base, BlockBuffer::State& state,
+                                   const BlockDamage* damage) const;
   absl::StatusOr<bool> ZerosInFile(uint64_t begin, uint64_t end) const;
   bool Cached(const BlockInfo& info) const;
   absl::Status CheckPadding(size_t index, const char* base, BlockBuffer::State& state) const;
@@ -126,6 +138,7 @@ class NativeShardReader : public ShardReader {
   format::Trailer trailer_;
   std::vector<format::Section> sections_;
   std::vector<BlockInfo> blocks_;
+  std::shared_ptr<VerifiedChunks> verified_;  // with Verify::kFirst, of a file that has an identity
 
   // Sections that are read when they are first needed.
   mutable std::mutex sections_mutex_;

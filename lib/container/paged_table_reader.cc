@@ -18,7 +18,7 @@ using format::kTableTailBytes;
 namespace {
 
 constexpr uint64_t kTailRead = 65536;
-constexpr size_t kRecentPages = 8;
+constexpr size_t kKeptPages = 256;
 constexpr uint64_t kPagesRead = uint64_t{16} << 20;
 
 }  // namespace
@@ -162,18 +162,59 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
   }
   {
     std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(recent_, number, &TablePage::number);
-    if (found != recent_.end()) return *found;
+    if (const auto found = kept_.find(number); found != kept_.end()) return found->second;
   }
   SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(fence.offset, length));
   if (Hash64(bytes) != fence.checksum) return WrongChecksum(number);
   page.memory = std::make_shared<const std::string>(std::move(bytes));
   page.bytes = *page.memory;
-  if (!keep) return page;
-  std::lock_guard lock(mutex_);
-  if (recent_.size() == kRecentPages) recent_.pop_front();
-  recent_.push_back(page);
+  if (keep) Keep(page);
   return page;
+}
+
+void PagedTable::Keep(const TablePage& page) const {
+  std::lock_guard lock(mutex_);
+  if (!kept_.try_emplace(page.number, page).second) return;
+  kept_numbers_.push_back(page.number);
+  if (kept_numbers_.size() <= kKeptPages) return;
+  kept_.erase(kept_numbers_.front());
+  kept_numbers_.pop_front();
+}
+
+absl::StatusOr<std::unique_ptr<PagedTable::Reading>> PagedTable::StartPages(std::span<const uint64_t> keys) const {
+  if (file_->Mapped() || tail_.page_count == 0) return nullptr;
+  auto reading = std::make_unique<Reading>();
+  for (const uint64_t key : keys) {
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t number, FindPage(key));
+    std::lock_guard lock(mutex_);
+    if (!kept_.contains(number)) reading->numbers.push_back(number);
+  }
+  std::vector<uint64_t>& numbers = reading->numbers;
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  if (numbers.size() > kKeptPages) numbers.resize(kKeptPages);
+  if (numbers.empty()) return nullptr;
+  std::vector<ReadRequest> requests;
+  reading->pages.resize(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(const PagePlace place, PlaceOf(numbers[i]));
+    reading->fences.push_back(place.fence);
+    reading->pages[i].resize(place.end - place.fence.offset);
+    requests.push_back({place_.offset + place.fence.offset, reading->pages[i]});
+  }
+  reading->read.emplace(*file_, requests);
+  return reading;
+}
+
+absl::Status PagedTable::FinishPages(std::unique_ptr<Reading> reading) const {
+  if (reading == nullptr) return absl::OkStatus();
+  SHARDKIT_RETURN_IF_ERROR(reading->read->Wait());
+  for (size_t i = 0; i < reading->numbers.size(); ++i) {
+    if (Hash64(reading->pages[i]) != reading->fences[i].checksum) continue;
+    auto memory = std::make_shared<const std::string>(std::move(reading->pages[i]));
+    Keep({.number = reading->numbers[i], .first = reading->fences[i].first, .bytes = *memory, .memory = memory});
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const TablePage&)>& take) const {

@@ -7,14 +7,18 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/table_place.h"
 #include "format/paged_table.h"
+#include "io/started_read.h"
 #include "shardkit/filesystem.h"
 
 namespace shardkit {
@@ -30,7 +34,7 @@ struct TablePage {
 // Thread-safe. Errors name the file. DataLoss on damage; of a page, only when it is asked for.
 //
 // Where the file is mapped, pages are views of it. Call CheckMapped after their bytes were used. Else a page costs one
-// read, and the last few are kept in memory.
+// read, and the last 256, of 64 KiB each at most, are kept in memory.
 class PagedTable {
  public:
   // Reads the root: one request where its length is known or at most 64 KiB less the tail, else two.
@@ -48,6 +52,19 @@ class PagedTable {
 
   // `number` is below page_count(). `keep`: the page stays in memory for further calls, where the file is not mapped.
   absl::StatusOr<TablePage> Page(uint64_t number, bool keep = true) const;
+
+  // Pages that are being read. The table must outlive it.
+  struct Reading {
+    std::vector<uint64_t> numbers;
+    std::vector<format::Fence> fences;
+    std::vector<std::string> pages;
+    std::optional<StartedRead> read;  // last: it writes to the pages until it ends
+  };
+  // Starts to read the pages where FindPage would look for `keys`, at once: as many as are kept, of those that are not
+  // in memory. Null when there is nothing to read.
+  absl::StatusOr<std::unique_ptr<Reading>> StartPages(std::span<const uint64_t> keys) const;
+  // Waits for them, and keeps those that are right; of the others Page says what is wrong. `reading` may be null.
+  absl::Status FinishPages(std::unique_ptr<Reading> reading) const;
 
   // Checks the table's first bytes, and calls `take` with each page in order. Where the file is not mapped, a request
   // brings pages of up to 16 MiB. Stops at the first error and returns it.
@@ -77,6 +94,7 @@ class PagedTable {
   };
   absl::StatusOr<PagePlace> PlaceOf(uint64_t number) const;
   absl::Status WrongChecksum(uint64_t number) const;
+  void Keep(const TablePage& page) const;
 
   std::shared_ptr<const RandomAccessFile> file_;
   TablePlace place_;
@@ -86,7 +104,8 @@ class PagedTable {
   mutable std::vector<std::atomic<uint8_t>> checked_;  // pages of a mapped file
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<const std::vector<format::Fence>>> fence_pages_;  // null until they are read
-  mutable std::deque<TablePage> recent_;                                                // of a file that is not mapped
+  mutable absl::flat_hash_map<uint64_t, TablePage> kept_;                               // of a file that is not mapped
+  mutable std::deque<uint64_t> kept_numbers_;                                           // the oldest first
 };
 
 }  // namespace shardkit

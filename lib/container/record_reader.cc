@@ -16,7 +16,7 @@ namespace {
 // `begin` is the record's place in the file.
 absl::StatusOr<std::string_view> OpenRecord(const RandomAccessFile& file, const ReadOptions& options,
                                             std::string_view record, uint64_t begin) {
-  if (!options.verify_checksums) {
+  if (options.verify == Verify::kNever) {
     if (record.size() < format::kValueChecksumBytes)
       return DataLoss(file.path(), ": record at byte ", begin, " is too short");
     return record.substr(0, record.size() - format::kValueChecksumBytes);

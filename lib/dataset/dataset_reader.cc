@@ -44,14 +44,18 @@ class AnyDatasetReader : public DatasetReader {
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text.emplace()));
     }
+    // Lists and index are read at once.
+    const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
+    absl::StatusOr<IndexReader::Files> index_files;
+    if (ours) index_files = IndexReader::OpenFiles(file_system, path, text->summary.segments);
     SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &*text));
     summary_ = std::move(text->summary);
     if (foreign_ != nullptr) {
       index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
-    } else if (info.type != FileType::kDirectory) {
+    } else if (!ours) {
       index_problem_ = "a single shard has no offset index";
     } else {
-      OpenIndex(file_system);
+      OpenIndex(std::move(index_files));
       if (!summary_.segments.empty()) keys_ = std::make_unique<KeyTables>(file_system, path_, summary_.segments);
     }
     SHARDKIT_RETURN_IF_ERROR(ChooseColumns(options));
@@ -121,7 +125,10 @@ class AnyDatasetReader : public DatasetReader {
   absl::StatusOr<std::optional<std::string_view>> FindValue(uint64_t sample, size_t column, BlockBuffer* buffer) const {
     SHARDKIT_RETURN_IF_ERROR(CheckColumn(column));
     if (index_ && columns_[column].is_blob() && sample < sample_count()) {
+      // The pages of the list of shards and of the index are read at once.
+      SHARDKIT_ASSIGN_OR_RETURN(auto shard_page, list_->StartReading({&sample, 1}));
       SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
+      SHARDKIT_RETURN_IF_ERROR(list_->FinishReading(std::move(shard_page)));
       if (place.kind == Place::kAbsent) return std::optional<std::string_view>();
       if (place.kind == Place::kRecord) {
         SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
@@ -312,12 +319,13 @@ class AnyDatasetReader : public DatasetReader {
     return shards_->GetForRecords(place.shard);
   }
 
-  void OpenIndex(ReadableFileSystem& file_system) {
+  void OpenIndex(absl::StatusOr<IndexReader::Files> files) {
     if (summary_.segments.empty() && shard_count() > 0) {
       index_problem_ = StrCat(path_, ": ", kManifestName, " names no offset index; run shardctl index ", path_);
       return;
     }
-    auto index = IndexReader::Open(file_system, path_, summary_.schema, summary_.segments);
+    auto index = files.ok() ? IndexReader::Open(*std::move(files), summary_.schema, summary_.segments)
+                            : absl::StatusOr<std::unique_ptr<IndexReader>>(files.status());
     if (index.ok()) {
       index_ = *std::move(index);
     } else {
@@ -441,9 +449,14 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
         path_, ": reading many values at once needs the offset index and a column of codec none; ", index_problem_);
   }
   if (values.size() != samples.size()) return InvalidArgument(path_, ": as many views as samples are needed");
+  for (const uint64_t sample : samples) {
+    if (sample >= sample_count()) return Locate(sample).status();
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(auto shard_pages, list_->StartReading(samples));
+  SHARDKIT_RETURN_IF_ERROR(index_->Prefetch(samples));
+  SHARDKIT_RETURN_IF_ERROR(list_->FinishReading(std::move(shard_pages)));
   std::vector<Place> places(samples.size());
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (samples[i] >= sample_count()) return Locate(samples[i]).status();
     SHARDKIT_ASSIGN_OR_RETURN(places[i], FindRecord(samples[i], column));
     values[i] = {};
   }

@@ -18,6 +18,10 @@ namespace {
 
 constexpr uint32_t kMissing = UINT32_MAX;
 
+// An index up to this size, of some thousand blocks, is read whole with its root, which takes no longer than the root
+// alone and saves who needs its pages a round trip.
+constexpr uint64_t kSmallIndex = uint64_t{128} << 10;
+
 }  // namespace
 
 template <typename... Parts>
@@ -31,18 +35,30 @@ T IndexReader::Checked(size_t segment, T found) const {
   return found;
 }
 
+absl::StatusOr<IndexReader::Files> IndexReader::OpenFiles(ReadableFileSystem& file_system, const std::string& directory,
+                                                          std::span<const Segment> segments) {
+  Files files;
+  for (const Segment& segment : segments) {
+    const TableReference& index = segment.index;
+    SHARDKIT_ASSIGN_OR_RETURN(files.emplace_back(),
+                              OpenFromEnd(file_system, JoinPath(directory, index.name), index.bytes,
+                                          index.bytes <= kSmallIndex ? index.bytes : index.root));
+  }
+  return files;
+}
+
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(ReadableFileSystem& file_system,
                                                                const std::string& directory, const Schema& schema,
+                                                               std::span<const Segment> segments) {
+  SHARDKIT_ASSIGN_OR_RETURN(Files files, OpenFiles(file_system, directory, segments));
+  return Open(std::move(files), schema, segments);
+}
+
+absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(Files files, const Schema& schema,
                                                                std::span<const Segment> segments) {
   std::unique_ptr<IndexReader> reader(new IndexReader(schema));
   size_t shard = 0;
   uint64_t sample = 0;
-  // The roots are read all at once.
-  std::vector<std::unique_ptr<RandomAccessFile>> files;
-  for (const Segment& segment : segments) {
-    SHARDKIT_ASSIGN_OR_RETURN(files.emplace_back(), OpenFromEnd(file_system, JoinPath(directory, segment.index.name),
-                                                                segment.index.bytes, segment.index.root));
-  }
   for (size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     SHARDKIT_ASSIGN_OR_RETURN(Part part, reader->OpenPart(std::move(files[i]), segment));
@@ -96,10 +112,30 @@ absl::StatusOr<IndexedBlock> IndexReader::Load(size_t segment, const TablePage& 
   return block;
 }
 
-absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
+absl::StatusOr<size_t> IndexReader::SegmentOf(uint64_t sample) const {
   const auto behind = std::ranges::upper_bound(parts_, sample, {}, &Part::first_sample);
   if (behind == parts_.begin()) return DataLoss("offset index: no segment holds sample ", sample);
-  const size_t segment = static_cast<size_t>(behind - parts_.begin()) - 1;
+  return static_cast<size_t>(behind - parts_.begin()) - 1;
+}
+
+absl::Status IndexReader::Prefetch(std::span<const uint64_t> samples) const {
+  std::vector<std::vector<uint64_t>> locals(parts_.size());
+  for (const uint64_t sample : samples) {
+    SHARDKIT_ASSIGN_OR_RETURN(const size_t segment, SegmentOf(sample));
+    locals[segment].push_back(sample - parts_[segment].first_sample);
+  }
+  std::vector<std::unique_ptr<PagedTable::Reading>> readings(parts_.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(readings[i], parts_[i].table->StartPages(locals[i]));
+  }
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    SHARDKIT_RETURN_IF_ERROR(parts_[i].table->FinishPages(std::move(readings[i])));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
+  SHARDKIT_ASSIGN_OR_RETURN(const size_t segment, SegmentOf(sample));
   const Part& part = parts_[segment];
   const uint64_t local = sample - part.first_sample;
   const auto missing = [&] { return Damage(segment, "no block holds sample ", sample); };

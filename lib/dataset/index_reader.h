@@ -31,11 +31,21 @@ struct IndexedBlock {
 // while it is open. The files stay open, so another index may be published meanwhile.
 class IndexReader {
  public:
+  // Opens the file of every segment's index, of which what is needed first is on its way then.
+  using Files = std::vector<std::unique_ptr<RandomAccessFile>>;
+  static absl::StatusOr<Files> OpenFiles(ReadableFileSystem& file_system, const std::string& directory,
+                                         std::span<const Segment> segments);
+
   // Opens the index of every segment of a dataset with these columns. DataLoss, too, when a file is not the one that
   // its segment names. `schema` must outlive the reader.
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(Files files, const Schema& schema,
+                                                           std::span<const Segment> segments);
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(ReadableFileSystem& file_system,
                                                            const std::string& directory, const Schema& schema,
                                                            std::span<const Segment> segments);
+
+  // Reads the pages for these samples at once, so that BlockOfSample need not wait for each of them.
+  absl::Status Prefetch(std::span<const uint64_t> samples) const;
 
   // The block that holds `sample`, which must be below the dataset's number of samples.
   absl::StatusOr<IndexedBlock> BlockOfSample(uint64_t sample) const;
@@ -67,6 +77,7 @@ class IndexReader {
   absl::Status CheckAll(std::span<const ManifestShard> shards) const;
 
  private:
+  absl::StatusOr<size_t> SegmentOf(uint64_t sample) const;
   struct Part {
     std::string path;
     std::unique_ptr<PagedTable> table;

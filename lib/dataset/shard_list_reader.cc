@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "io/prefetched_file.h"
 
 namespace shardkit {
 
@@ -36,8 +37,19 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
   reader->segments_ = text->summary.segments;
   uint64_t bytes = 0;
   bool fits = true;
-  for (const Segment& segment : text->summary.segments) {
-    SHARDKIT_RETURN_IF_ERROR(reader->OpenPart(file_system, directory, segment));
+  std::vector<std::unique_ptr<RandomAccessFile>> files;
+  for (const Segment& segment : reader->segments_) {
+    const std::string list = JoinPath(directory, segment.list->name);
+    auto file = OpenFromEnd(file_system, list, segment.list->bytes, segment.list->root);
+    if (absl::IsNotFound(file.status())) {
+      return NotFound(list, ": the list of shards is missing; copy it again, or run shardctl index ", directory,
+                      " to make it anew");
+    }
+    if (!file.ok()) return file.status();
+    files.push_back(*std::move(file));
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    SHARDKIT_RETURN_IF_ERROR(reader->OpenPart(std::move(files[i]), reader->segments_[i]));
     fits = fits && CheckedAdd(bytes, reader->parts_.back().totals.bytes, &bytes);
   }
   if (!fits || bytes != text->summary.bytes) {
@@ -47,19 +59,10 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
   return reader;
 }
 
-absl::Status ShardListReader::OpenPart(ReadableFileSystem& file_system, const std::string& directory,
-                                       const Segment& segment) {
-  Part part{
-      .path = JoinPath(directory, segment.list->name), .first_shard = shard_count_, .first_sample = sample_count_};
-  absl::StatusOr<std::shared_ptr<const RandomAccessFile>> file =
-      file_system.OpenForReading(part.path, ReadMode::kMapped);
-  if (absl::IsNotFound(file.status())) {
-    return NotFound(part.path, ": the list of shards is missing; copy it again, or run shardctl index ", directory,
-                    " to make it anew");
-  }
-  if (!file.ok()) return file.status();
-  const TablePlace place{.length = (*file)->size(), .root = segment.list->root};
-  auto table = PagedTable::Open(*std::move(file), place, format::TableKind::kShardList);
+absl::Status ShardListReader::OpenPart(std::unique_ptr<RandomAccessFile> file, const Segment& segment) {
+  Part part{.path = file->path(), .first_shard = shard_count_, .first_sample = sample_count_};
+  const TablePlace place{.length = file->size(), .root = segment.list->root};
+  auto table = PagedTable::Open(std::move(file), place, format::TableKind::kShardList);
   if (!table.ok()) return Advise(part, table.status());
   part.table = *std::move(table);
   const format::TableTail& tail = part.table->tail();
@@ -157,12 +160,9 @@ absl::StatusOr<std::shared_ptr<const ShardListReader::Page>> ShardListReader::Pa
 
 absl::StatusOr<std::shared_ptr<const ShardListReader::Page>> ShardListReader::PageOfSample(uint64_t sample) const {
   if (all_) return all_;
-  const auto holds = [sample](const Page& page) {
-    return sample >= page.first_samples.front() && sample < page.first_samples.back();
-  };
+  const auto holds = [sample](const Page& page) { return page.HoldsSample(sample); };
   if (auto kept = FindKept(holds)) return kept;
-  // The last segment that begins with the sample or before: those without samples lie before it.
-  const Part& part = *std::prev(std::ranges::upper_bound(parts_, sample, {}, &Part::first_sample));
+  const Part& part = PartOfSample(sample);
   // Of pages that begin with the sample all but the last hold shards without samples.
   auto number = part.table->FindPage(sample - part.first_sample);
   for (; number.ok() && *number < part.table->page_count(); ++*number) {
@@ -172,6 +172,32 @@ absl::StatusOr<std::shared_ptr<const ShardListReader::Page>> ShardListReader::Pa
   }
   if (!number.ok()) return Advise(part, number.status());
   return Advise(part, part.table->Damage(StrCat("no shard holds sample ", sample)));
+}
+
+// The last segment that begins with the sample or before: those without samples lie before it.
+const ShardListReader::Part& ShardListReader::PartOfSample(uint64_t sample) const {
+  return *std::prev(std::ranges::upper_bound(parts_, sample, {}, &Part::first_sample));
+}
+
+absl::StatusOr<ShardListReader::Readings> ShardListReader::StartReading(std::span<const uint64_t> samples) const {
+  std::vector<std::vector<uint64_t>> locals(parts_.size());
+  for (const uint64_t sample : samples) {
+    if (all_ || FindKept([sample](const Page& page) { return page.HoldsSample(sample); })) continue;
+    const Part& part = PartOfSample(sample);
+    locals[static_cast<size_t>(&part - parts_.data())].push_back(sample - part.first_sample);
+  }
+  Readings readings(parts_.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(readings[i], parts_[i].table->StartPages(locals[i]));
+  }
+  return readings;
+}
+
+absl::Status ShardListReader::FinishReading(Readings readings) const {
+  for (size_t i = 0; i < readings.size(); ++i) {
+    SHARDKIT_RETURN_IF_ERROR(parts_[i].table->FinishPages(std::move(readings[i])));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PlacedShard> ShardListReader::Get(size_t number) const {

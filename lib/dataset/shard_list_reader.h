@@ -31,8 +31,8 @@ struct PlacedShard {
 // most 64 of 256 shards each. Errors name the file: DataLoss of a page when it is asked for.
 class ShardListReader {
  public:
-  // Opens the lists of the segments, if the text names some: reads their roots, one request each. NotFound when one is
-  // missing, DataLoss when one is not the one that is named. Keeps the shards of `text`.
+  // Opens the lists of the segments, if the text names some: reads their roots at once, one request each. NotFound when
+  // one is missing, DataLoss when one is not the one that is named. Keeps the shards of `text`.
   static absl::StatusOr<std::unique_ptr<ShardListReader>> Open(ReadableFileSystem& file_system,
                                                                const std::string& directory, ManifestText* text);
 
@@ -52,6 +52,11 @@ class ShardListReader {
   };
   absl::StatusOr<Place> Locate(uint64_t sample) const;
 
+  // Starts to read what Locate and Get need for these samples, where it is not in memory; FinishReading waits for it.
+  using Readings = std::vector<std::unique_ptr<PagedTable::Reading>>;  // one for each list
+  absl::StatusOr<Readings> StartReading(std::span<const uint64_t> samples) const;
+  absl::Status FinishReading(Readings readings) const;
+
   // All shards in order, each list read in few requests. Checks all that can be checked without the shards themselves,
   // among it that no two files have one name.
   absl::StatusOr<std::vector<ManifestShard>> ReadAll() const;
@@ -62,6 +67,8 @@ class ShardListReader {
     size_t first_shard = 0;
     std::vector<ManifestShard> shards;
     std::vector<uint64_t> first_samples;  // in the dataset; behind the last shard, its end
+
+    bool HoldsSample(uint64_t sample) const { return sample >= first_samples.front() && sample < first_samples.back(); }
   };
   struct Part {
     std::string path;
@@ -72,13 +79,14 @@ class ShardListReader {
   };
 
   ShardListReader() = default;
-  absl::Status OpenPart(ReadableFileSystem& file_system, const std::string& directory, const Segment& segment);
+  absl::Status OpenPart(std::unique_ptr<RandomAccessFile> file, const Segment& segment);
   absl::Status Advise(const Part& part, const absl::Status& status) const;
   absl::StatusOr<Page> Decode(const Part& part, const TablePage& bytes) const;
   std::shared_ptr<const Page> FindKept(const std::function<bool(const Page&)>& wanted) const;
   absl::StatusOr<std::shared_ptr<const Page>> Load(const Part& part, uint64_t number) const;
   absl::StatusOr<std::shared_ptr<const Page>> PageOfShard(size_t number) const;
   absl::StatusOr<std::shared_ptr<const Page>> PageOfSample(uint64_t sample) const;
+  const Part& PartOfSample(uint64_t sample) const;
 
   std::string directory_;
   uint64_t shard_count_ = 0;

@@ -26,6 +26,7 @@ class DirectFile final : public RandomAccessFile {
 
   const std::string& path() const override { return file_.path(); }
   uint64_t size() const override { return file_.size(); }
+  std::string identity() const override { return file_.identity(); }
   // A long read is split here, and its parts are in flight together.
   ReadHints hints() const override { return {.preferred_bytes = uint64_t{64} << 20, .requests_in_flight = 32}; }
   uint64_t alignment() const override { return kDirectAlignment; }

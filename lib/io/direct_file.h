@@ -31,6 +31,7 @@ class DirectDescriptor {
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return file_.size; }
+  const std::string& identity() const { return file_.identity; }
   int descriptor() const { return file_.descriptor.get(); }
   std::string fallback_reason() const;
 

@@ -23,8 +23,8 @@ namespace {
 class MappedFile final : public RandomAccessFile {
  public:
   // Takes ownership of the mapping `bytes`; an empty file has none.
-  MappedFile(std::string path, FileDescriptor descriptor, std::string_view bytes)
-      : path_(std::move(path)), descriptor_(std::move(descriptor)), bytes_(bytes) {
+  MappedFile(std::string path, OpenedFile file, std::string_view bytes)
+      : path_(std::move(path)), file_(std::move(file)), bytes_(bytes) {
     if (!bytes_.empty()) watch_.emplace(bytes_.data(), bytes_.size());
   }
 
@@ -35,6 +35,7 @@ class MappedFile final : public RandomAccessFile {
 
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return bytes_.size(); }
+  std::string identity() const override { return file_.identity; }
   std::optional<std::string_view> Mapped() const override { return bytes_; }
 
   // Also compares the current length: in the last page of a cut file, the system delivers zeros without a signal.
@@ -42,7 +43,7 @@ class MappedFile final : public RandomAccessFile {
     if (bytes_.empty()) return absl::OkStatus();
     const std::optional<uint64_t> lost = watch_->lost();
     struct stat info;
-    if (fstat(descriptor_.get(), &info) != 0) return PosixError(path_, "stat", errno);
+    if (fstat(file_.descriptor.get(), &info) != 0) return PosixError(path_, "stat", errno);
     const uint64_t now = static_cast<uint64_t>(info.st_size);
     if (now < bytes_.size()) {
       return DataLoss(path_, ": the file was cut while it was mapped: it had ", bytes_.size(), " bytes, now it has ",
@@ -83,7 +84,7 @@ class MappedFile final : public RandomAccessFile {
   }
 
   const std::string path_;
-  const FileDescriptor descriptor_;
+  const OpenedFile file_;
   const std::string_view bytes_;
   std::optional<MapWatch> watch_;
 };
@@ -92,7 +93,7 @@ class MappedFile final : public RandomAccessFile {
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::string& path) {
   SHARDKIT_ASSIGN_OR_RETURN(OpenedFile file, OpenRegularFile(path, /*extra_flags=*/0));
-  if (file.size == 0) return std::make_unique<MappedFile>(path, FileDescriptor(), std::string_view(""));
+  if (file.size == 0) return std::make_unique<MappedFile>(path, std::move(file), std::string_view(""));
   void* address = mmap(nullptr, file.size, PROT_READ, MAP_SHARED, file.descriptor.get(), 0);
   if (address == MAP_FAILED) {
     const int error = errno;
@@ -100,8 +101,8 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenMappedFile(const std::stri
     return NewPosixRandomAccessFile(path, std::move(file),
                                     StrCat("memory map refused (", ErrorText(error), "): buffered reads"));
   }
-  return std::make_unique<MappedFile>(path, std::move(file.descriptor),
-                                      std::string_view(static_cast<const char*>(address), file.size));
+  const std::string_view bytes(static_cast<const char*>(address), file.size);
+  return std::make_unique<MappedFile>(path, std::move(file), bytes);
 }
 
 }  // namespace shardkit

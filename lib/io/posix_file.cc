@@ -33,6 +33,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
 
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return file_.size; }
+  std::string identity() const override { return file_.identity; }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     if (!RangeWithin(offset, buffer.size(), file_.size)) {
@@ -261,6 +262,20 @@ absl::Status CheckPath(const std::string& path, std::string_view operation) {
   return InvalidArgument(path.c_str(), ": cannot ", operation, ": the path holds a NUL byte");
 }
 
+namespace {
+
+std::string IdentityOf(const struct stat& info) {
+#ifdef __APPLE__
+  const timespec &modified = info.st_mtimespec, &changed = info.st_ctimespec;
+#else
+  const timespec &modified = info.st_mtim, &changed = info.st_ctim;
+#endif
+  return StrCat(info.st_dev, ":", info.st_ino, ":", info.st_size, ":", modified.tv_sec, ".", modified.tv_nsec, ":",
+                changed.tv_sec, ".", changed.tv_nsec);
+}
+
+}  // namespace
+
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_flags) {
   constexpr std::string_view kOperation = "open for reading";
   SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
@@ -271,6 +286,7 @@ absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_fl
   if (S_ISDIR(info.st_mode)) return PosixError(path, kOperation, EISDIR);
   if (!S_ISREG(info.st_mode)) return FailedPrecondition(path, ": cannot ", kOperation, ": not a regular file");
   file.size = static_cast<uint64_t>(info.st_size);
+  file.identity = IdentityOf(info);
   return file;
 }
 

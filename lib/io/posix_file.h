@@ -48,6 +48,7 @@ absl::Status CheckPath(const std::string& path, std::string_view operation);
 struct OpenedFile {
   FileDescriptor descriptor;
   uint64_t size = 0;
+  std::string identity;  // as of RandomAccessFile
 };
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path, int extra_flags);
 

@@ -25,14 +25,29 @@ class PrefetchedFile final : public ForwardingFile {
   }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
-    const bool within = offset >= offset_ && offset <= size() && buffer.size() <= size() - offset;
-    if (!within) return ForwardingFile::ReadAt(offset, buffer);
+    if (!Within({offset, buffer})) return ForwardingFile::ReadAt(offset, buffer);
     SHARDKIT_RETURN_IF_ERROR(read_->Wait());
     std::memcpy(buffer.data(), bytes_.data() + (offset - offset_), buffer.size());
     return absl::OkStatus();
   }
 
+  absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+    return Within(requests) ? RandomAccessFile::ReadBatch(requests) : ForwardingFile::ReadBatch(requests);
+  }
+
+  void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
+    Within(requests) ? RandomAccessFile::StartRead(requests, std::move(done))
+                     : base().StartRead(requests, std::move(done));
+  }
+
  private:
+  bool Within(const ReadRequest& request) const {
+    return request.offset >= offset_ && request.offset <= size() && request.buffer.size() <= size() - request.offset;
+  }
+  bool Within(std::span<const ReadRequest> requests) const {
+    return std::ranges::all_of(requests, [this](const ReadRequest& request) { return Within(request); });
+  }
+
   std::string bytes_;
   const uint64_t offset_;
   std::optional<StartedRead> read_;  // last: it writes to the bytes until it ends

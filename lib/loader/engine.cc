@@ -225,6 +225,7 @@ LoaderReport Engine::Report() const {
   report.file_seconds = datasets_.file_system->read_seconds();
   report.requests = datasets_.file_system->requests().requests();
   report.bytes_requested = datasets_.file_system->requests().bytes();
+  report.bytes_bridged = datasets_.file_system->bridged_bytes();
   report.round_trips = datasets_.file_system->requests().round_trips();
   report.read = read_counter_.times(tuner_.threads());
   report.decode = decode_counter_.times(decode_threads_);

@@ -25,7 +25,7 @@ constexpr uint64_t kLeastAlone = uint64_t{4} << 10;
 
 LeftValues::LeftValues(const LoaderOptions& options, const OpenDatasets& datasets,
                        std::span<const std::unique_ptr<ColumnAssembler>> columns)
-    : verify_(options.read.verify_checksums),
+    : verify_(options.read.verify == Verify::kEvery),
       neighbours_(options.plan.order == SampleOrder::kSequential && options.world_size == 1),
       taken_(datasets.columns.size()) {
   for (const auto& column : columns) taken_[column->position()] = column->takes_left();

@@ -14,20 +14,19 @@ using Clock = std::chrono::steady_clock;
 class Measurement {
  public:
   Measurement(TimedFileSystem::Figures& figures, uint64_t requests, uint64_t bytes)
-      : figures_(figures), scope_(std::in_place, figures.requests, requests, bytes) {}
+      : figures_(figures), scope_(figures.requests, requests, bytes) {}
 
-  void End() {
+  ~Measurement() {
     const int64_t ticks = (Clock::now() - begin_).count();
     figures_.read_ticks += ticks;
     for (int64_t least = figures_.least_ticks;
          ticks < least && !figures_.least_ticks.compare_exchange_weak(least, ticks);) {
     }
-    scope_.reset();
   }
 
  private:
   TimedFileSystem::Figures& figures_;
-  std::optional<RequestCounter::Scope> scope_;
+  const RequestCounter::Scope scope_;
   const Clock::time_point begin_ = Clock::now();
 };
 
@@ -48,16 +47,13 @@ class TimedFile final : public ForwardingFile {
     return Measure(1, buffer.size(), [&] { return ForwardingFile::ReadAt(offset, buffer); });
   }
   absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
-    uint64_t bytes = 0;
-    for (const ReadRequest& request : requests) bytes += request.buffer.size();
-    return Measure(requests.size(), bytes, [&] { return ForwardingFile::ReadBatch(requests); });
+    return Measure(requests.size(), BytesOf(requests), [&] { return ForwardingFile::ReadBatch(requests); });
   }
   void StartRead(std::span<const ReadRequest> requests, std::function<void(absl::Status)> done) const override {
-    uint64_t bytes = 0;
-    for (const ReadRequest& request : requests) bytes += request.buffer.size();
-    const auto measurement = std::make_shared<Measurement>(*figures_, requests.size(), bytes);
+    const auto measurement =
+        std::make_shared<std::optional<Measurement>>(std::in_place, *figures_, requests.size(), BytesOf(requests));
     base().StartRead(requests, [measurement, done = std::move(done)](absl::Status status) mutable {
-      measurement->End();
+      measurement->reset();
       done(std::move(status));
     });
   }
@@ -67,12 +63,19 @@ class TimedFile final : public ForwardingFile {
   }
 
  private:
+  uint64_t BytesOf(std::span<const ReadRequest> requests) const {
+    uint64_t bytes = 0;
+    for (const ReadRequest& request : requests) {
+      bytes += request.buffer.size();
+      figures_->bridged_bytes += request.bridged_bytes;
+    }
+    return bytes;
+  }
+
   template <typename Read>
   absl::Status Measure(uint64_t requests, uint64_t bytes, const Read& read) const {
-    Measurement measurement(*figures_, requests, bytes);
-    absl::Status status = read();
-    measurement.End();
-    return status;
+    const Measurement measurement(*figures_, requests, bytes);
+    return read();
   }
 
   const std::shared_ptr<TimedFileSystem::Figures> figures_;

@@ -1,5 +1,6 @@
 #include "remote/object_store.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -191,7 +192,9 @@ ObjectStore::Id ObjectStore::StartRead(const ObjectUrl& url, const ObjectVersion
                              "knows ranges, or to a disk"));
     }
     if (!response.ok()) return done(std::move(response).status());
-    if (!response->partial()) std::memcpy(buffer.data(), response->body.data() + offset, buffer.size());
+    if (!response->partial())
+      std::memcpy(buffer.data(), response->body.data() + offset,
+                  std::min<uint64_t>(buffer.size(), response->body.size() - offset));
     done(VersionOf(*response));
   });
 }

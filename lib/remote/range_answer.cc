@@ -1,5 +1,6 @@
 #include "remote/range_answer.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -40,6 +41,7 @@ absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t
   if (!expected.etag.empty() && etag != expected.etag) return Changed("its ETag differs", response);
   if (response.partial() || response.status == 206) {
     const std::optional<ContentRange> range = ParseContentRange(response.Header("content-range"));
+    if (range && expected.size == 0 && offset == 0) length = std::min(length, range->size);
     if (!range || range->first != offset || range->last != offset + length - 1 || range->last >= range->size) {
       return DataLoss("the server answers with another range (", RequestIdOf(response), "); ask who runs it");
     }
@@ -52,6 +54,7 @@ absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t
     return InvalidArgument("status ", response.status, " is no answer to a request for a range");
   if (expected.size != 0 && response.body.size() != expected.size)
     return Changed(StrCat("it has ", response.body.size(), " bytes, not ", expected.size), response);
+  if (expected.size == 0 && offset == 0 && !response.body.empty()) return absl::OkStatus();
   if (!RangeWithin(offset, length, response.body.size()))
     return OutOfRange("the object has only ", response.body.size(), " bytes");
   return absl::OkStatus();

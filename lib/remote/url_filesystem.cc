@@ -25,6 +25,9 @@ constexpr ReadHints kHints = {.preferred_bytes = uint64_t{8} << 20,
                               .requests_in_flight = 32,
                               .worth_reading_again = true};
 
+// Of a file that is read as a whole: more than a manifest of ten thousand shards has.
+constexpr uint64_t kFirstBytes = uint64_t{1} << 20;
+
 class UrlFile : public RandomAccessFile {
  public:
   UrlFile(ObjectStore& store, std::string path, ObjectUrl url, ObjectVersion version)
@@ -36,6 +39,10 @@ class UrlFile : public RandomAccessFile {
 
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return size_; }
+  std::string identity() const override {
+    const std::string version = etag();
+    return version.empty() || version.starts_with("W/") ? std::string() : StrCat(path_, " ", version);
+  }
   ReadHints hints() const override { return kHints; }
 
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
@@ -144,6 +151,27 @@ class ObjectFileSystem : public ReadableFileSystem {
     return std::make_unique<UrlFile>(*store_, path, url, version);
   }
 
+  // One request, for most files.
+  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
+    SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
+    std::string bytes(std::min(limit, kFirstBytes), '\0');
+    if (bytes.empty()) return ReadableFileSystem::ReadFile(path, limit);
+    const absl::StatusOr<ObjectVersion> version = store_->Read(url, {}, 0, bytes);
+    if (absl::IsOutOfRange(version.status())) return std::string();  // it is empty
+    SHARDKIT_RETURN_IF_ERROR(version.status());
+    if (version->size > limit) {
+      return ResourceExhausted(Describe(url), ": cannot read as a whole: it has ", version->size,
+                               " bytes, more than the ", limit, " expected here");
+    }
+    const size_t first = bytes.size();
+    bytes.resize(version->size);
+    if (version->size > first) {
+      const UrlFile file(*store_, path, url, *version);
+      SHARDKIT_RETURN_IF_ERROR(file.ReadAt(first, std::span(bytes).subspan(first)));
+    }
+    return bytes;
+  }
+
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool /*follow*/) override {
     SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
     const bool listed = url.scheme == Scheme::kS3 || url.scheme == Scheme::kGoogle;
@@ -196,6 +224,10 @@ class UrlFileSystem : public ForwardingFileSystem {
                                                                    std::optional<uint64_t> size) override {
     SHARDKIT_ASSIGN_OR_RETURN(ReadableFileSystem* const source, SourceOf(path));
     return source->OpenForReading(path, mode, size);
+  }
+  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override {
+    SHARDKIT_ASSIGN_OR_RETURN(ReadableFileSystem* const source, SourceOf(path));
+    return source->ReadFile(path, limit);
   }
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
     SHARDKIT_ASSIGN_OR_RETURN(ReadableFileSystem* const source, SourceOf(path));

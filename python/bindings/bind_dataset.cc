@@ -20,12 +20,12 @@ namespace {
 namespace nb = nanobind;
 
 std::shared_ptr<Dataset> Open(const std::string& path, std::vector<std::string> columns, const std::string& mode,
-                              bool verify_checksums, bool verify_listed_hashes, uint64_t max_decompression,
+                              const std::string& verify, bool verify_listed_hashes, uint64_t max_decompression,
                               size_t max_open_shards, bool keep_cut_tars) {
   DatasetOptions options;
   options.columns = std::move(columns);
   options.mode = ModeNamed(mode);
-  options.verify_checksums = verify_checksums;
+  options.verify = VerifyNamed(verify);
   options.verify_listed_hashes = verify_listed_hashes;
   options.max_decompression = max_decompression;
   options.max_open_shards = max_open_shards;
@@ -52,9 +52,9 @@ std::optional<uint64_t> FindKey(const Dataset& dataset, const std::string& key) 
 
 void BindDataset(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset", nb::is_weak_referenceable())
-      .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"),
-           nb::arg("verify_checksums"), nb::arg("verify_listed_hashes"), nb::arg("max_decompression"),
-           nb::arg("max_open_shards"), nb::arg("keep_cut_tars"))
+      .def(nb::new_(&Open), nb::arg("path"), nb::kw_only(), nb::arg("columns"), nb::arg("mode"), nb::arg("verify"),
+           nb::arg("verify_listed_hashes"), nb::arg("max_decompression"), nb::arg("max_open_shards"),
+           nb::arg("keep_cut_tars"))
       .def_prop_ro("sample_count", [](const Dataset& dataset) { return dataset.reader().sample_count(); })
       .def_prop_ro("shard_count", [](const Dataset& dataset) { return dataset.reader().shard_count(); })
       .def_prop_ro("container", [](const Dataset& dataset) { return std::string(dataset.reader().container()); })

@@ -88,6 +88,7 @@ nb::dict Report(const PythonLoader& self) {
   result["blocks_read_again"] = report.blocks_read_again;
   result["requests"] = report.requests;
   result["bytes_requested"] = report.bytes_requested;
+  result["bytes_bridged"] = report.bytes_bridged;
   result["round_trips"] = report.round_trips;
   result["skipped"] = report.skipped;
   result["block_memory"] = report.block_memory;

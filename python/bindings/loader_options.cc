@@ -106,7 +106,9 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   std::string mode = "auto";
   reader.Take("mode", mode);
   options.read.mode = ModeNamed(mode);
-  reader.Take("verify_checksums", options.read.verify_checksums);
+  std::string verify = "every";
+  reader.Take("verify", verify);
+  options.read.verify = VerifyNamed(verify);
   reader.Take("verify_listed_hashes", options.read.verify_listed_hashes);
   reader.Take("max_decompression", options.read.max_decompression);
   std::string cursor;

@@ -31,6 +31,11 @@ ReadMode ModeNamed(const std::string& name) {
                            {"direct", ReadMode::kDirect}});
 }
 
+Verify VerifyNamed(const std::string& name) {
+  return Choose<Verify>("verify", name,
+                        {{"every", Verify::kEvery}, {"first", Verify::kFirst}, {"never", Verify::kNever}});
+}
+
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
   reader.Take("block_size", options.shard.block_size);
   reader.Take("max_block_samples", options.shard.max_block_samples);

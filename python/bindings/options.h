@@ -73,6 +73,8 @@ Codec CodecNamed(const std::string& name);
 Type TypeNamed(const std::string& name);
 // "auto", "buffered", "mapped" or "direct"; ValueError for others.
 ReadMode ModeNamed(const std::string& name);
+// "every", "first" or "never"; ValueError for others.
+Verify VerifyNamed(const std::string& name);
 
 // The options of DatasetWriterOptions and of its ShardOptions.
 void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options);

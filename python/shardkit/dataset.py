@@ -189,7 +189,7 @@ def open(
     columns: Sequence[str] | None = None,
     *,
     mode: str = "auto",
-    verify_checksums: bool = True,
+    verify: str = "every",
     verify_listed_hashes: bool = True,
     max_decompression: int = 128 << 20,
     max_open_shards: int = 256,
@@ -205,8 +205,9 @@ def open(
         Columns to read, in this order; all by default.
     mode : str
         ``"auto"``, ``"buffered"``, ``"mapped"`` (memory maps) or ``"direct"`` (past the page cache).
-    verify_checksums : bool
-        Compare the checksums of all that is read.
+    verify : str
+        Which checksums are compared: ``"every"``, of all that is read; ``"first"``, of each block when this process
+        reads it for the first time; ``"never"``.
     verify_listed_hashes : bool
         For MDS and wids: compare the hash that an index lists for a file before its first value is returned.
     max_decompression : int
@@ -230,7 +231,7 @@ def open(
         {
             "columns": list(columns or []),
             "mode": mode,
-            "verify_checksums": verify_checksums,
+            "verify": verify,
             "verify_listed_hashes": verify_listed_hashes,
             "max_decompression": max_decompression,
             "max_open_shards": max_open_shards,

@@ -37,6 +37,7 @@ class LoaderReport:
     blocks_read_again: int
     requests: int
     bytes_requested: int
+    bytes_bridged: int
     round_trips: int
     skipped: int
     block_memory: int

@@ -21,7 +21,7 @@ _shardctl_options() {
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
-                --no-verify-hashes --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
+                --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
     "synth files") echo "--output --count --seed --jobs --overwrite --json --size --jitter --extension
@@ -60,6 +60,7 @@ _shardctl() {
     --group-by) mapfile -t COMPREPLY < <(compgen -W "first-dot last-dot none" -- "$current"); return ;;
     --to) mapfile -t COMPREPLY < <(compgen -W "shard webdataset mds" -- "$current"); return ;;
     --on-error) mapfile -t COMPREPLY < <(compgen -W "fail skip" -- "$current"); return ;;
+    --verify) mapfile -t COMPREPLY < <(compgen -W "every first never" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "sequential shuffled window" -- "$current"); return ;;
     --remainder) mapfile -t COMPREPLY < <(compgen -W "keep drop pad" -- "$current"); return ;;
     --decode) mapfile -t COMPREPLY < <(compgen -W "none image masks tokens" -- "$current"); return ;;

@@ -149,6 +149,7 @@ complete -c shardctl -n '__shardctl_verb bench' -l cold -d 'Drop the dataset fro
 complete -c shardctl -n '__shardctl_verb bench' -l memory -x -d 'Budget of the loader'
 complete -c shardctl -n '__shardctl_verb bench' -l threads -x -d 'Decoding threads'
 complete -c shardctl -n '__shardctl_verb bench' -l read-threads -x -d 'Reading threads'
+complete -c shardctl -n '__shardctl_verb bench' -l verify -x -a 'every first never' -d 'Checksums compared'
 complete -c shardctl -n '__shardctl_verb bench' -l on-error -x -a 'fail skip' -d 'When a sample is bad'
 complete -c shardctl -n '__shardctl_verb bench' -l trace -r -d 'Write what each thread did when'
 complete -c shardctl -n '__shardctl_verb bench' -l device -x -a 'cuda cuda:0 host' -d 'Measure it, and read onto it'

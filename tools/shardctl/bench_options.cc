@@ -52,7 +52,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   std::optional<std::string> decode;
   std::vector<std::string> columns;
   double step_milliseconds = 0;
-  size_t on_error = 0;
+  size_t on_error = 0, verify = 0;
   IoOption io;
   DecompressionOption decompression;
   HashOption hashes;
@@ -78,6 +78,8 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   io.AddTo(&line);
   decompression.AddTo(&line);
   hashes.AddTo(&line);
+  line.Choice("--verify", "WHICH", {"every", "first", "never"}, &verify,
+              "compare the checksums of every read, of the first of each block, or none [every]");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a bad sample: fail, or skip it and exit with 4 [fail]");
   line.Text("--trace", "FILE", &arguments->trace, "write what each thread did when, for Perfetto or chrome://tracing");
@@ -129,6 +131,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   arguments->step_seconds = step_milliseconds / 1000;
   arguments->skip_errors = on_error == 1;
   arguments->read.mode = io.mode();
+  arguments->read.verify = static_cast<shardkit::Verify>(verify);
   arguments->read.max_decompression = decompression.bytes();
   arguments->read.verify_listed_hashes = hashes.verify();
   return std::nullopt;

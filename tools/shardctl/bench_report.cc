@@ -113,8 +113,9 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
           " ms, of which opening took " + FormatFixed(1000 * result.run.open_seconds, 1) + " ms\n";
   text += "consumer waits " + FormatFixed(100 * report.wait_share(), 2) + " % of step time, " +
           FormatFixed(1000 * ratios.wait_per_step, 3) + " ms per step\n";
-  text += Counted(report.requests, "request") + " for " + FormatBytes(report.bytes_requested) + ", " +
-          Counted(report.round_trips, "round trip") + " one after the other\n";
+  text += Counted(report.requests, "request") + " for " + FormatBytes(report.bytes_requested) +
+          (report.bytes_bridged == 0 ? "" : " (" + FormatBytes(report.bytes_bridged) + " between wanted ranges)") +
+          ", " + Counted(report.round_trips, "round trip") + " one after the other\n";
   if (arguments.order.world_size > 1) {
     text += "all " + std::to_string(arguments.order.world_size) + " ranks read " +
             FormatFixed(result.run.read_amplification, 3) + " bytes for each that they need\n";
@@ -163,8 +164,10 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
   document["bytes_from_cache"] = report.bytes_from_cache;
   document["blocks_read"] = report.blocks_read;
   document["blocks_read_again"] = report.blocks_read_again;
-  document["requests"] = {
-      {"count", report.requests}, {"bytes", report.bytes_requested}, {"round_trips", report.round_trips}};
+  document["requests"] = {{"count", report.requests},
+                          {"bytes", report.bytes_requested},
+                          {"bridged_bytes", report.bytes_bridged},
+                          {"round_trips", report.round_trips}};
   document["read_amplification"] = result.run.read_amplification;
   document["seconds"] = report.seconds;
   document["samples_per_second"] = ratios.samples_per_second;

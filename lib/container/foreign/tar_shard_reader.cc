@@ -72,6 +72,10 @@ absl::StatusOr<std::unique_ptr<TarShardReader>> TarShardReader::Open(ReadableFil
     SHARDKIT_ASSIGN_OR_RETURN(reader->pages_, TarPages::Open(file_system, path, contents));
   }
   reader->contents_ = std::move(contents);
+  if (options.verify == Verify::kFirst) {
+    const uint64_t chunks = reader->blocks_.size() * reader->schema_.size();
+    reader->verified_ = VerifiedChunks::Of(reader->file_->identity(), chunks);
+  }
   if (!reader->contents_->dali_index.empty()) {
     reader->checked_ = std::make_unique<std::atomic<bool>[]>(reader->blocks_.size());
   }
@@ -125,9 +129,10 @@ std::vector<TarShardReader::Stretch> TarShardReader::FindStretches(std::span<con
     if (wanted[value.column + 1] == 0 || value.length == 0) continue;
     const uint64_t end = value.offset + value.length;
     if (!stretches.empty() && value.offset - std::min(value.offset, stretches.back().end) <= gap) {
+      stretches.back().bridged += value.offset - std::min(value.offset, stretches.back().end);
       stretches.back().end = std::max(end, stretches.back().end);
     } else {
-      stretches.push_back({value.offset / alignment * alignment, end, 0});
+      stretches.push_back({value.offset / alignment * alignment, end});
     }
   }
   for (Stretch& stretch : stretches) {
@@ -149,9 +154,9 @@ absl::Status TarShardReader::ReadStretches(std::vector<Stretch>& stretches, Buff
   memory->resize_discard(total);
   std::vector<ReadRequest> requests;
   for (const Stretch& stretch : stretches) {
-    requests.push_back({stretch.begin, {memory->data() + stretch.position, stretch.end - stretch.begin}});
+    requests.push_back(
+        {stretch.begin, {memory->data() + stretch.position, stretch.end - stretch.begin}, stretch.bridged});
   }
-  if (requests.size() == 1) return file_->ReadAt(requests[0].offset, requests[0].buffer);
   return requests.empty() ? absl::OkStatus() : file_->ReadBatch(requests);
 }
 
@@ -185,6 +190,13 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, const Samples& sam
         view, column, ColumnView::Scattered(block.sample_count, begins + 16 * count, begins, begins + 8 * count, base));
   }
 
+  const auto number = [&](size_t column) {
+    return static_cast<uint64_t>(&block - blocks_.data()) * schema_.size() + column;
+  };
+  std::vector<uint8_t> to_verify(schema_.size(), options_.verify != Verify::kNever);
+  for (size_t column = 0; verified_ && damage == nullptr && column < schema_.size(); ++column) {
+    to_verify[column] = !verified_->Contains(number(column));
+  }
   size_t stretch = 0;
   for (uint64_t i = 0; i < count; ++i) {
     for (const TarValue& value : samples.values(i)) {
@@ -194,7 +206,7 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, const Samples& sam
         while (value.offset >= stretches[stretch].end) ++stretch;
         position = value.offset - stretches[stretch].begin + stretches[stretch].position;
       }
-      const uint64_t* const checksum = options_.verify_checksums ? samples.checksum(value) : nullptr;
+      const uint64_t* const checksum = to_verify[value.column + 1] != 0 ? samples.checksum(value) : nullptr;
       if (checksum != nullptr && Hash64(base + position, value.length) != *checksum) {
         absl::Status status = WrongChecksum(value, block.first_sample + i, samples.key(i));
         if (damage == nullptr) return status;
@@ -206,6 +218,9 @@ absl::Status TarShardReader::FillView(const BlockInfo& block, const Samples& sam
       std::memcpy(begins + 8 * (count + i), &end, 8);
       begins[16 * count + i / 8] = static_cast<char>(begins[16 * count + i / 8] | (1 << (i % 8)));
     }
+  }
+  for (size_t column = 0; verified_ && damage == nullptr && column < schema_.size(); ++column) {
+    if (state.wanted[column] != 0) verified_->Add(number(column));
   }
   return absl::OkStatus();
 }
@@ -275,7 +290,7 @@ absl::StatusOr<std::optional<std::string_view>> TarShardReader::ReadValue(uint64
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(value->offset, {state.record.data(), state.record.size()}));
     bytes = state.record.view();
   }
-  const uint64_t* const checksum = options_.verify_checksums ? samples.checksum(*value) : nullptr;
+  const uint64_t* const checksum = options_.verify != Verify::kNever ? samples.checksum(*value) : nullptr;
   const bool right = checksum == nullptr || Hash64(bytes) == *checksum;
   SHARDKIT_RETURN_IF_ERROR(file_->CheckMapped());
   if (!right) return WrongChecksum(*value, ordinal, samples.key(i));
@@ -294,7 +309,7 @@ absl::StatusOr<bool> TarShardReader::CopyValue(uint64_t ordinal, size_t column, 
   }
   const TarValue* const value = samples.Find(i, column);
   if (value == nullptr) return false;
-  const uint64_t* const checksum = options_.verify_checksums ? samples.checksum(*value) : nullptr;
+  const uint64_t* const checksum = options_.verify != Verify::kNever ? samples.checksum(*value) : nullptr;
   StreamingHash64 hash;
   Buffer memory;
   for (uint64_t done = 0; done < value->length; done += memory.size()) {

@@ -11,6 +11,7 @@
 #include "container/foreign/listed_hash.h"
 #include "container/foreign/tar_index.h"
 #include "container/foreign/tar_sidecar.h"
+#include "container/verified_chunks.h"
 
 namespace shardkit {
 
@@ -45,6 +46,7 @@ class TarShardReader : public ForeignShardReader {
     uint64_t begin = 0;
     uint64_t end = 0;
     uint64_t position = 0;
+    uint64_t bridged = 0;  // bytes of it that are not wanted
   };
   using Wanted = std::vector<uint8_t>;  // per column
 
@@ -82,6 +84,7 @@ class TarShardReader : public ForeignShardReader {
   std::unique_ptr<RandomAccessFile> file_;        // of a compressed tar: its decompressed bytes
   std::unique_ptr<RandomAccessFile> compressed_;  // the compressed file itself, to be hashed
   std::shared_ptr<ListedHash> hash_;
+  std::shared_ptr<VerifiedChunks> verified_;      // columns of blocks; with Verify::kFirst, of a file with an identity
   std::unique_ptr<std::atomic<bool>[]> checked_;  // blocks whose headers match the DALI index; null without one
 };
 

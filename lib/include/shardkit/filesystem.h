@@ -39,6 +39,9 @@ enum class ReadMode {
 struct ReadRequest {
   uint64_t offset = 0;     // bytes from the start of the file
   std::span<char> buffer;  // filled entirely
+
+  // How many of these bytes are read only because leaving them out would cost a request more. For statistics.
+  uint64_t bridged_bytes = 0;
 };
 
 // What makes reading a file fast. The defaults are those of a local disk read through the page cache.
@@ -66,6 +69,10 @@ class RandomAccessFile {
 
   // Bytes in the file when it was opened.
   virtual uint64_t size() const = 0;
+
+  // Names this content: in one process, files with the same identity have the same bytes, as far as the system can tell
+  // (device, inode, length, and the times of the last changes; of an object its URL and ETag). Empty where it cannot.
+  virtual std::string identity() const { return {}; }
 
   // Fills `buffer` entirely from `offset`. OutOfRange when the file is too short. In kDirect mode any offset and buffer
   // are accepted; those aligned to alignment() avoid a copy.

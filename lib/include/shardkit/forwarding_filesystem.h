@@ -23,6 +23,7 @@ class ForwardingFile : public RandomAccessFile {
 
   const std::string& path() const override { return base_->path(); }
   uint64_t size() const override { return base_->size(); }
+  std::string identity() const override { return base_->identity(); }
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override { return base_->ReadAt(offset, buffer); }
   absl::Status ReadBatch(std::span<const ReadRequest> requests) const override { return base_->ReadBatch(requests); }
   void CancelReads() const override { base_->CancelReads(); }

@@ -43,7 +43,8 @@ struct LoaderReport {
   // What was asked of the file system, opening included. Reads through memory maps are not counted.
   uint64_t requests = 0;
   uint64_t bytes_requested = 0;
-  uint64_t round_trips = 0;  // the longest chain of requests of which each began after the one before it had ended
+  uint64_t bytes_bridged = 0;  // of these, what lay between wanted ranges and was read to save a request
+  uint64_t round_trips = 0;    // the longest chain of requests of which each began after the one before it had ended
 
   uint64_t blocks_read_again = 0;  // dropped for lack of memory and read again
   uint64_t skipped = 0;

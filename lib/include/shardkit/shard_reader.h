@@ -25,10 +25,20 @@ namespace shardkit {
 // accepts them.
 inline constexpr uint64_t kDefaultMaxDecompression = uint64_t{128} << 20;
 
+// Which checksums of our own shards, and of a tar's index, are compared. Whatever it is, offsets and sizes are checked:
+// damaged data cannot cause reads outside its buffer.
+enum class Verify {
+  kEvery,  // of all that is read, each time (the default)
+  // Of the columns of each block when this process reads them for the first time: what was right then is believed
+  // afterwards, in every reader of the process, until the file's identity changes (RandomAccessFile::identity). Damage
+  // done meanwhile to memory, to the page cache or to the device goes unnoticed. For files without an identity, and for
+  // values that are read one by one, as kEvery.
+  kFirst,
+  kNever,
+};
+
 struct ReadOptions {
-  // Compare the checksums of all that is read. False trades safety for speed. Offsets and sizes are still checked, so
-  // damaged data cannot cause reads outside its buffer.
-  bool verify_checksums = true;
+  Verify verify = Verify::kEvery;
 
   // For other containers: compare a hash that an index lists for a whole file (index.json of MDS, md5sum of wids)
   // before the first value of the file is returned. This reads the whole file, once for each DatasetReader. One hash is

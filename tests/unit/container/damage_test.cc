@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/strings.h"
 #include "container/native_shard_reader.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"
 #include "unit/container/shard_maker.h"
@@ -56,6 +57,80 @@ uint64_t Touch(const ShardReader& shard) {
   (void)shard.ReadMetadata();
   (void)shard.ReadStatistics();
   return sum;
+}
+
+// Gives all files one identity.
+class NamingFileSystem final : public ForwardingReadableFileSystem {
+ public:
+  NamingFileSystem(ReadableFileSystem& base, std::string identity)
+      : ForwardingReads(base), identity_(std::move(identity)) {}
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    auto file = ForwardingReads::OpenForReading(path, mode, size);
+    if (!file.ok()) return file.status();
+    return std::make_unique<File>(*std::move(file), identity_);
+  }
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(std::unique_ptr<RandomAccessFile> base, std::string identity)
+        : ForwardingFile(std::move(base)), identity_(std::move(identity)) {}
+    std::string identity() const override { return identity_; }
+
+   private:
+    const std::string identity_;
+  };
+
+  const std::string identity_;
+};
+
+TEST(Damage, IsComparedOnceForEachIdentity) {
+  Random random(301);
+  const auto file_system = NewMemoryFileSystem();
+  std::vector<Row> rows;
+  for (int i = 0; i < 10; ++i)
+    rows.push_back({StrCat("sample/", i), StrCat("the value ", i), StrCat("text ", i), random.Bytes(4)});
+  const std::string good = MakeShard(*file_system, rows);
+  std::string bad = good;
+  bad[bad.find("the value 5") + 4] = 'w';
+
+  const auto read = [&](const std::string& identity, Verify verify, const std::vector<size_t>& columns, ReadMode mode) {
+    NamingFileSystem named(*file_system, identity);
+    const auto shard = ShardReader::Open(named, kPath, {.verify = verify, .mode = mode});
+    if (!shard.ok()) return shard.status();
+    BlockBuffer buffer;
+    BlockView view;
+    for (size_t k = 0; k < (*shard)->blocks().size(); ++k) {
+      if (absl::Status status = (*shard)->ReadBlock(k, columns, &buffer, &view); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  };
+  for (const ReadMode mode : kModes) {
+    const std::string first = StrCat("first ", static_cast<int>(mode)),
+                      second = StrCat("second ", static_cast<int>(mode));
+    WriteWhole(*file_system, kPath, good);
+    EXPECT_TRUE(read(first, Verify::kFirst, {}, mode).ok());
+    EXPECT_TRUE(read(second, Verify::kFirst, {0, 2, 3}, mode).ok());
+    WriteWhole(*file_system, kPath, bad);
+    EXPECT_TRUE(read(first, Verify::kFirst, {}, mode).ok()) << "was right the first time";
+    EXPECT_TRUE(absl::IsDataLoss(read(first, Verify::kEvery, {}, mode)));
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_TRUE(absl::IsDataLoss(read(second, Verify::kFirst, {}, mode))) << "another column was";
+      EXPECT_TRUE(absl::IsDataLoss(read("", Verify::kFirst, {}, mode)));
+    }
+
+    NamingFileSystem named(*file_system, first);
+    const auto shard = ShardReader::Open(named, kPath, {.verify = Verify::kFirst, .mode = mode});
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    BlockBuffer buffer;
+    EXPECT_TRUE(absl::IsDataLoss((*shard)->ReadValue(5, 1, &buffer).status())) << "single values are always compared";
+    BlockView view;
+    BlockDamage damage;
+    ASSERT_TRUE((*shard)->SalvageBlock(1, {}, &buffer, &view, &damage).ok());
+    EXPECT_TRUE(damage.Has(1, 1)) << "and what is looked at for damage";
+  }
 }
 
 TEST(Damage, OfAValueIsLocated) {
@@ -208,7 +283,7 @@ TEST(Damage, StaysInTheBufferWithoutChecksums) {
       }
       WriteWhole(*file_system, kPath, bad);
       for (const ReadMode mode : kModes) {
-        const auto shard = ShardReader::Open(*file_system, kPath, {.verify_checksums = false, .mode = mode});
+        const auto shard = ShardReader::Open(*file_system, kPath, {.verify = Verify::kNever, .mode = mode});
         ASSERT_TRUE(shard.ok()) << shard.status();
         sum += Touch(**shard);
       }

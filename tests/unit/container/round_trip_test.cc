@@ -95,7 +95,7 @@ void CheckSingles(const ShardReader& shard, const std::vector<Row>& rows, Random
 void CheckShard(FileSystem& file_system, const std::vector<Row>& rows, Random& random) {
   for (const ReadMode mode : kModes) {
     for (const bool verify : {true, false}) {
-      const auto shard = OpenShard(file_system, {.verify_checksums = verify, .mode = mode});
+      const auto shard = OpenShard(file_system, {.verify = verify ? Verify::kEvery : Verify::kNever, .mode = mode});
       ASSERT_NE(shard, nullptr);
       ASSERT_EQ(shard->sample_count(), rows.size());
       CheckBlocks(*shard, rows, random);
@@ -325,7 +325,7 @@ TEST(RoundTrip, RecordsByTheirPlace) {
   ASSERT_TRUE(WriteShard(*file_system, std::string(kPath), schema, rows, options).ok());
   for (const ReadMode mode : kModes) {
     for (const bool verify : {true, false}) {
-      const ReadOptions options = {.verify_checksums = verify, .mode = mode};
+      const ReadOptions options = {.verify = verify ? Verify::kEvery : Verify::kNever, .mode = mode};
       const auto shard = OpenShard(*file_system, options);
       std::vector<std::pair<uint64_t, uint64_t>> places;
       for (const BlockInfo& block : shard->blocks()) {

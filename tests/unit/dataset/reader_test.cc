@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
+#include "shardkit/latency_filesystem.h"
 #include "support/counting_filesystem.h"
 #include "support/fault_filesystem.h"
 
@@ -254,36 +255,53 @@ TEST_F(DatasetReaderTest, FindsKeysInTheShardsWhereTheTableIsMissingOrDamaged) {
   EXPECT_EQ(problem(), "");
 }
 
-// Requests that wait for each other, at any number of shards.
+// Requests that wait for each other, at any number of shards: of an index that is read with its root, and of a larger.
 TEST_F(DatasetReaderTest, RoundTrips) {
-  const auto samples = MakeSamples(300);
-  ASSERT_TRUE(WriteDataset(*files_, "/many", samples, SmallShards(1, 1)).ok());
-  CountingFileSystem counting(files_.get());
-  const auto dataset = DatasetReader::Open(counting, "/many");
-  ASSERT_TRUE(dataset.ok()) << dataset.status();
-  EXPECT_EQ(counting.requests(), 2u) << "the manifest, and the root of the index";
-  EXPECT_EQ(counting.round_trips(), 2u);
+  for (const size_t shards : {300u, 6000u}) {
+    const bool large = shards == 6000;
+    const auto samples = MakeSamples(shards);
+    const std::string path = "/many" + std::to_string(shards);
+    ASSERT_TRUE(WriteDataset(*files_, path, samples, SmallShards(1, 1)).ok());
+    EXPECT_EQ(files_->Stat(path + "/dataset.idx")->size > (128 << 10), large);
+    const auto slow = NewLatencyFileSystem(*files_, {.latency = std::chrono::milliseconds(10)});
+    CountingFileSystem counting(slow.get());
+    const auto dataset = DatasetReader::Open(counting, path);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ(counting.requests(), large ? 3u : 2u) << "the manifest, the roots of the index and of the list of shards";
+    EXPECT_EQ(counting.round_trips(), 2u);
 
-  const size_t image = *(*dataset)->FindColumn("image");
-  BlockBuffer buffer;
-  counting.Reset();
-  ASSERT_TRUE((*dataset)->ReadValue(200, image, &buffer).ok());
-  EXPECT_EQ(counting.round_trips(), 2u) << "a page of the index, and the record";
-
-  // The page of the table of the keys, the shard's ends, the front of the block, whose key is compared, and the record;
-  // at first the root of the table, and where no value was read yet the page of the index, too.
-  for (const size_t sample : {250, 100}) {
+    const size_t image = *(*dataset)->FindColumn("image");
+    BlockBuffer buffer;
     counting.Reset();
-    EXPECT_EQ(*(*dataset)->FindKey(samples[sample].key, &buffer), sample);
-    ASSERT_TRUE((*dataset)->ReadValue(sample, image, &buffer).ok());
-    EXPECT_EQ(counting.round_trips(), sample == 250 ? 5u : 3u) << sample;
+    ASSERT_TRUE((*dataset)->ReadValue(200, image, &buffer).ok());
+    EXPECT_EQ(counting.round_trips(), large ? 2u : 1u) << "a page of the index, and the record";
+
+    // The page of the table of the keys, the shard's ends, the front of the block, whose key is compared, and the
+    // record; at first the root of the table, of a large list of shards its page, and where no value was read yet that
+    // of the index, too.
+    for (const size_t sample : {250, 100}) {
+      counting.Reset();
+      EXPECT_EQ(*(*dataset)->FindKey(samples[sample].key, &buffer), sample);
+      ASSERT_TRUE((*dataset)->ReadValue(sample, image, &buffer).ok());
+      EXPECT_EQ(counting.round_trips(), sample == 250 ? 5u : large ? 4u : 3u) << sample;
+    }
+    const auto another = DatasetReader::Open(counting, path);
+    ASSERT_TRUE(another.ok()) << another.status();
+    counting.Reset();
+    EXPECT_EQ(*(*another)->FindKey(samples[250].key, &buffer), 250u);
+    ASSERT_TRUE((*another)->ReadValue(250, image, &buffer).ok());
+    EXPECT_EQ(counting.round_trips(), large ? 7u : 5u) << "the most";
+
+    // Many values at once: their pages, and they.
+    const auto third = DatasetReader::Open(counting, path);
+    ASSERT_TRUE(third.ok()) << third.status();
+    counting.Reset();
+    const std::vector<uint64_t> wanted = {shards - 1, 0, shards / 2, 7};
+    std::vector<std::string_view> values(wanted.size());
+    ASSERT_TRUE((*third)->ReadValues(wanted, image, &buffer, values).ok());
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(values[i], RowOf(samples[wanted[i]]).at("image"));
+    EXPECT_EQ(counting.round_trips(), large ? 2u : 1u);
   }
-  const auto another = DatasetReader::Open(counting, "/many");
-  ASSERT_TRUE(another.ok()) << another.status();
-  counting.Reset();
-  EXPECT_EQ(*(*another)->FindKey(samples[250].key, &buffer), 250u);
-  ASSERT_TRUE((*another)->ReadValue(250, image, &buffer).ok());
-  EXPECT_EQ(counting.round_trips(), 6u) << "the most";
 }
 
 // Each thread asks for a sample of the same shard.

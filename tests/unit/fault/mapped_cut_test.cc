@@ -25,7 +25,7 @@ class MappedCutTest : public testing::TestWithParam<Case> {
   std::unique_ptr<DatasetReader> Open() {
     DatasetOptions options;
     options.mode = ReadMode::kMapped;
-    options.verify_checksums = GetParam().verify;
+    options.verify = GetParam().verify ? Verify::kEvery : Verify::kNever;
     auto opened = DatasetReader::Open(*PosixFileSystem(), path_, options);
     EXPECT_TRUE(opened.ok()) << opened.status();
     return opened.ok() ? *std::move(opened) : nullptr;

@@ -78,8 +78,9 @@ TEST_P(GoldenTest, ShardsEqualTheirTwins) {
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
     for (const bool verify : {true, false}) {
-      const auto shard = NativeShardReader::Open(*PosixFileSystem(), Valid(name + ".shard"),
-                                                 {.verify_checksums = verify, .mode = GetParam()});
+      const auto shard =
+          NativeShardReader::Open(*PosixFileSystem(), Valid(name + ".shard"),
+                                  {.verify = verify ? Verify::kEvery : Verify::kNever, .mode = GetParam()});
       ASSERT_TRUE(shard.ok()) << shard.status();
       const auto twin = ShardTwin(**shard);
       ASSERT_TRUE(twin.ok()) << twin.status();

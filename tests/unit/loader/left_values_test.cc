@@ -30,6 +30,8 @@ class PatchyFile final : public ForwardingFile {
   PatchyFile(std::unique_ptr<RandomAccessFile> base, Cache cache, std::shared_ptr<Device> device)
       : ForwardingFile(std::move(base)), cache_(cache), device_(std::move(device)) {}
 
+  std::string identity() const override { return path(); }
+
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     if (device_->gone) return absl::UnavailableError(path() + ": the device is gone");
     return ForwardingFile::ReadAt(offset, buffer);
@@ -187,10 +189,27 @@ TEST_F(LeftValuesTest, TheSameDamageOutsideOfValues) {
 TEST_F(LeftValuesTest, WithoutChecksumsDamagePasses) {
   Damage(0, *rows_[40][1], 0);
   LoaderOptions options = Options(SampleOrder::kSequential, 2);
-  options.read.verify_checksums = false;
+  options.read.verify = Verify::kNever;
   const auto loader = OpenLoader(*files_, options);
   EXPECT_EQ(Deliver(*loader).size(), 2 * kSamples / 16);
   EXPECT_GT(loader->Report().bytes_from_cache, 0u);
+}
+
+// Files in memory have no identity: no block is known to be right, so none is left where it would not be compared.
+TEST_F(LeftValuesTest, WhatIsNotComparedAgainIsComparedFirst) {
+  LoaderOptions options = Options(SampleOrder::kSequential, 2);
+  options.read.verify = Verify::kFirst;
+  const auto loader = OpenLoader(*files_, options);
+  EXPECT_EQ(Deliver(*loader).size(), 2 * kSamples / 16);
+  EXPECT_EQ(loader->Report().bytes_from_cache, 0u);
+
+  PatchyFileSystem named(*files_, Cache::kEverything);
+  options.epochs = 1;
+  for (const bool known : {false, true}) {
+    const auto reader = OpenLoader(named, options);
+    EXPECT_EQ(Deliver(*reader).size(), kSamples / 16);
+    EXPECT_EQ(reader->Report().bytes_from_cache > 0, known);
+  }
 }
 
 TEST_F(LeftValuesTest, TheShuffleBufferHoldsNoValues) {

@@ -79,6 +79,23 @@ TEST_F(UrlFileSystemTest, OpeningWithASizeSendsNoRequest) {
   EXPECT_EQ(server_.requests().back().headers.at("if-match"), "\"/b/k\"") << "the first answer decides on the version";
 }
 
+TEST_F(UrlFileSystemTest, AWholeFileIsOneRequestUpToAMegabyte) {
+  for (const size_t size : {size_t{1}, size_t{1000}, size_t{1} << 20, (size_t{1} << 20) + 1, size_t{3} << 20}) {
+    std::string content(size, '?');
+    for (size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * 31 >> 3);
+    const std::string name = "k" + std::to_string(size);
+    test::WriteFile(*memory_, "/" + name, content);
+    const size_t before = server_.requests().size();
+    const auto read = files_->ReadFile(Url(name), 4 << 20);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(*read == content) << size;
+    EXPECT_EQ(server_.requests().size() - before, size <= (1 << 20) ? 1u : 2u);
+    EXPECT_EQ(files_->ReadFile(Url(name), size).status(), absl::OkStatus());
+    EXPECT_TRUE(absl::IsResourceExhausted(files_->ReadFile(Url(name), size - 1).status())) << size;
+  }
+  EXPECT_TRUE(absl::IsNotFound(files_->ReadFile(Url("other"), 10).status()));
+}
+
 TEST_F(UrlFileSystemTest, ReadsAreCancelled) {
   test::WriteFile(*memory_, "/k", std::string(20 << 20, 'x'));
   latency_ = milliseconds(60'000);

@@ -119,7 +119,7 @@ TEST_F(TarDamageTest, EveryFlippedBitWithASidecar) {
       ExpectDataLoss(status, std::to_string(bit));
       EXPECT_EQ(Message(status), StrCat("/x.tar: sample 1 'a', column \"txt\", 11 bytes at byte ", value,
                                         ": differ from what they were when the tar was indexed; get the tar again"));
-      EXPECT_TRUE(ReadEverything("/x.tar", {.verify_checksums = false, .mode = mode}).ok());
+      EXPECT_TRUE(ReadEverything("/x.tar", {.verify = Verify::kNever, .mode = mode}).ok());
     }
   }
   // One way of reading after another.
