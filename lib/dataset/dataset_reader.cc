@@ -184,7 +184,7 @@ class AnyDatasetReader : public DatasetReader {
     return std::optional<uint64_t>();
   }
 
-  absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const override;
+  absl::Status ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const override;
 
   absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const override {
     SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
@@ -378,8 +378,7 @@ class AnyDatasetReader : public DatasetReader {
   const std::shared_ptr<BufferReserve> reserve_ = std::make_shared<BufferReserve>();
 };
 
-absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory() const {
-  std::vector<DatasetBlock> blocks;
+absl::Status AnyDatasetReader::ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const {
   uint64_t next = 0;
   if (index_) {
     const auto contradiction = [this] {
@@ -399,23 +398,21 @@ absl::StatusOr<std::vector<DatasetBlock>> AnyDatasetReader::ReadBlockDirectory()
           block.entry.sample_count > end - std::min(end, next)) {
         return contradiction();
       }
-      blocks.push_back({static_cast<uint32_t>(shard), number++, next, block.entry.sample_count, block.entry.length});
-      next += block.entry.sample_count;
-      return absl::OkStatus();
+      const uint64_t first = std::exchange(next, next + block.entry.sample_count);
+      return take({static_cast<uint32_t>(shard), number++, first, block.entry.sample_count, block.entry.length});
     }));
-    if (next != sample_count()) return contradiction();
-    return blocks;
+    return next == sample_count() ? absl::OkStatus() : contradiction();
   }
   for (uint32_t shard = 0; shard < shard_count(); ++shard) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
     SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(shard));
     for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
       const BlockInfo& block = open->reader->blocks()[i];
-      blocks.push_back({shard, i, listed.first_sample + block.first_sample, block.sample_count, block.length,
-                        open->reader->forward_only()});
+      SHARDKIT_RETURN_IF_ERROR(take({shard, i, listed.first_sample + block.first_sample, block.sample_count,
+                                     block.length, open->reader->forward_only()}));
     }
   }
-  return blocks;
+  return absl::OkStatus();
 }
 
 // Reads the values of `order`, positions in `samples` in ascending order of samples, all of one shard that has the
@@ -522,6 +519,15 @@ absl::StatusOr<size_t> DatasetReader::FindColumn(std::string_view name) const {
     if (columns()[i].name == name) return i;
   }
   return Annotate(NoSuchColumn(name, columns()), path());
+}
+
+absl::StatusOr<std::vector<DatasetBlock>> DatasetReader::ReadBlockDirectory() const {
+  std::vector<DatasetBlock> blocks;
+  SHARDKIT_RETURN_IF_ERROR(ForEachBlock([&](const DatasetBlock& block) {
+    blocks.push_back(block);
+    return absl::OkStatus();
+  }));
+  return blocks;
 }
 
 absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(ReadableFileSystem& file_system,

@@ -15,7 +15,6 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
     SampleReference reference;
     reference.in_block = sample.in_block;
     reference.identity.dataset = sample.dataset;
-    reference.identity.shard = datasets_.blocks[sample.dataset][sample.block].shard;
     reference.identity.ordinal = sample.ordinal;
     reference.identity.position = position;
     task->references.push_back(reference);
@@ -27,7 +26,8 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
 std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
                                                    bool exact, BlockTable& blocks) {
   const BlockKey key{sample.dataset, sample.block};
-  auto entry = blocks.Get(key, datasets_.blocks[sample.dataset][sample.block]);
+  auto entry = blocks.Get(
+      key, [&] { return datasets_.places[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block); });
   const auto find = [&] {
     return std::ranges::find_if(
         entry->claims, [&](const WindowClaim& claim) { return claim.epoch == epoch && claim.window == sample.window; });
@@ -73,6 +73,7 @@ void BatchPlanner::Claim(BatchTask& task, const EpochOrder& order, const std::ve
       blocks.Need(*entry, task);
     }
     task.references[i].block = entry->index_in_batch;
+    task.references[i].identity.shard = entry->place.shard;
   }
 }
 

@@ -38,12 +38,12 @@ uint64_t BlockTable::Estimate(const BlockEntry& entry) const {
   return static_cast<uint64_t>(static_cast<double>(length) * expansion);
 }
 
-std::shared_ptr<BlockEntry> BlockTable::Get(const BlockKey& key, const DatasetBlock& place) {
+std::shared_ptr<BlockEntry> BlockTable::Get(const BlockKey& key, absl::FunctionRef<DatasetBlock()> place) {
   std::shared_ptr<BlockEntry>& entry = entries_[key];
   if (entry == nullptr) {
     entry = std::make_shared<BlockEntry>();
     entry->key = key;
-    entry->place = place;
+    entry->place = place();
     entry->id = next_id_++;
     by_id_[entry->id] = entry.get();
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "container/block_buffer.h"
@@ -94,7 +95,7 @@ class BlockTable {
   void Lend(uint64_t bytes, uint64_t oldest);
 
   // The entry of a block. Makes one when there is none.
-  std::shared_ptr<BlockEntry> Get(const BlockKey& key, const DatasetBlock& place);
+  std::shared_ptr<BlockEntry> Get(const BlockKey& key, absl::FunctionRef<DatasetBlock()> place);
 
   // Adds the batch, which is the last one planned so far, to those that need the entry. Counts its missing blocks.
   void Need(BlockEntry& entry, BatchTask& task);

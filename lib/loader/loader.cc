@@ -120,8 +120,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& fil
   for (size_t i = 0; i < datasets.size(); ++i) {
     const auto reader = DatasetReader::Open(file_system, datasets[i].path);
     if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
-    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, (*reader)->ReadBlockDirectory());
-    shapes.push_back(loader::ShapeOf(datasets[i], &blocks));
+    SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(**reader, datasets[i], nullptr));
   }
   return Plan::Create(std::move(shapes), options);
 }

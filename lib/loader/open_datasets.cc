@@ -15,12 +15,28 @@ std::string OpenDatasets::fallback_reason() const {
   return {};
 }
 
-PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blocks) {
-  std::erase_if(*blocks, [](const DatasetBlock& block) { return block.sample_count == 0; });
+void BlockPlaces::Add(const DatasetBlock& block) {
+  if (shards_.empty() || shards_.back().number != block.shard) {
+    shards_.push_back({block.shard, blocks_, block.forward_only});
+  }
+  ++blocks_;
+}
+
+DatasetBlock BlockPlaces::At(const PlanDataset& shape, uint32_t number) const {
+  const Shard& shard = *std::prev(std::ranges::upper_bound(shards_, number, {}, &Shard::first_block));
+  const PlanBlock& block = shape.blocks[number];
+  return {shard.number, number - shard.first_block, block.first_sample, block.sample_count,
+          block.bytes,  shard.forward_only};
+}
+
+absl::StatusOr<PlanDataset> ReadShape(const DatasetReader& reader, const LoaderDataset& dataset, BlockPlaces* places) {
   PlanDataset shape{{}, dataset.proportion, dataset.repeat, dataset.choose};
-  shape.blocks.reserve(blocks->size());
-  for (const DatasetBlock& block : *blocks)
+  SHARDKIT_RETURN_IF_ERROR(reader.ForEachBlock([&](const DatasetBlock& block) {
     shape.blocks.push_back({block.first_sample, block.sample_count, block.length});
+    if (places != nullptr) places->Add(block);
+    return absl::OkStatus();
+  }));
+  shape.blocks.shrink_to_fit();
   return shape;
 }
 
@@ -92,9 +108,7 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
       if (column.nullable) open.columns[c].nullable = true;
     }
     if (i == 0) open.columns = reader->columns();
-    SHARDKIT_ASSIGN_OR_RETURN(std::vector<DatasetBlock> blocks, reader->ReadBlockDirectory());
-    open.shapes.push_back(ShapeOf(datasets[i], &blocks));
-    open.blocks.push_back(std::move(blocks));
+    SHARDKIT_ASSIGN_OR_RETURN(open.shapes.emplace_back(), ReadShape(*reader, datasets[i], &open.places.emplace_back()));
     open.readers.push_back(std::move(reader));
   }
   return open;

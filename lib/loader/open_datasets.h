@@ -14,10 +14,30 @@
 
 namespace shardkit::loader {
 
+// The blocks of a dataset, which the plan numbers from 0, as its shards divide them. Takes memory for each shard, none
+// for each block.
+class BlockPlaces {
+ public:
+  // The next block of the dataset.
+  void Add(const DatasetBlock& block);
+
+  // Block `number` of `shape`, the dataset as the plan sees it.
+  DatasetBlock At(const PlanDataset& shape, uint32_t number) const;
+
+ private:
+  struct Shard {
+    uint32_t number = 0;
+    uint32_t first_block = 0;  // the plan's number
+    bool forward_only = false;
+  };
+  std::vector<Shard> shards_;  // those that have blocks
+  uint32_t blocks_ = 0;
+};
+
 struct OpenDatasets {
   std::unique_ptr<TimedFileSystem> file_system;  // the readers read through it
   std::vector<std::unique_ptr<DatasetReader>> readers;
-  std::vector<std::vector<DatasetBlock>> blocks;  // of each, as in its shape
+  std::vector<BlockPlaces> places;  // of the blocks of each
   std::vector<PlanDataset> shapes;
   std::vector<Column> columns;       // read from all of them, in this order
   std::optional<size_t> key_column;  // index in `columns`
@@ -25,9 +45,8 @@ struct OpenDatasets {
   std::string fallback_reason() const;
 };
 
-// The plan's view of a dataset: its blocks without the empty ones. Removes empty blocks from *blocks too, so that the
-// plan's block numbers fit it.
-PlanDataset ShapeOf(const LoaderDataset& dataset, std::vector<DatasetBlock>* blocks);
+// The plan's view of a dataset. Adds its blocks to `places`, unless that is null.
+absl::StatusOr<PlanDataset> ReadShape(const DatasetReader& reader, const LoaderDataset& dataset, BlockPlaces* places);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.

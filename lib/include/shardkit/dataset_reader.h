@@ -158,8 +158,12 @@ class DatasetReader {
   // containers. FailedPrecondition when no column is the key.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
-  // All blocks in order, from the offset index when it is used; otherwise opens every shard.
-  virtual absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const = 0;
+  // Calls `take` for each block in order, from the offset index when it is used; otherwise opens every shard. Stops at
+  // the first error of `take` and returns it.
+  virtual absl::Status ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const = 0;
+
+  // All of them.
+  absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const;
 
   // Block `block` of shard `shard` with columns(). The view borrows *buffer (or the memory map, which *buffer keeps
   // open) until its next use. OutOfRange when there is no such block.
