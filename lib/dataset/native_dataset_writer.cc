@@ -170,7 +170,7 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status PublishIndexes() override {
     if (update() != nullptr) return PublishAppended();
     SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation));
-    return PublishManifest(file_system_, directory_, manifest_);
+    return PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
   }
 
   absl::Status DiscardOpen() override {
