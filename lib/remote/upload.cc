@@ -64,10 +64,15 @@ absl::Status Upload::SendPart() {
     const std::lock_guard lock(mutex_);
     parts_.push_back(std::make_unique<Part>());
     part = parts_.back().get();
+    if (!spare_.empty()) {
+      part->bytes = std::move(spare_.back());
+      part->bytes.clear();
+      spare_.pop_back();
+    }
     number = parts_.size();
     ++under_way_;
   }
-  part->bytes = std::exchange(buffer_, {});
+  part->bytes.swap(buffer_);
   HttpRequest request;
   request.method = "PUT";
   request.body = part->bytes;
@@ -75,7 +80,7 @@ absl::Status Upload::SendPart() {
       store_.Start(url_, std::move(request), {{"partNumber", StrCat(number)}, {"uploadId", id_}}, {},
                    [this, part](absl::StatusOr<HttpResponse> response) {
                      const std::lock_guard lock(mutex_);
-                     part->bytes = std::string();
+                     spare_.push_back(std::exchange(part->bytes, {}));
                      if (response.ok()) {
                        part->etag = response->Header("etag");
                        if (part->etag.empty())

@@ -62,6 +62,7 @@ class Upload {
   std::mutex mutex_;  // guards all below
   std::condition_variable part_ended_;
   std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<std::string> spare_;  // buffers of parts that have ended, to be filled again
   size_t under_way_ = 0;
   absl::Status error_;
 };
