@@ -9,6 +9,7 @@
 #include "remote/credential_sources.h"
 #include "remote/listing.h"
 #include "remote/object_error.h"
+#include "remote/object_writes.h"
 #include "remote/profile_files.h"
 #include "remote/range_answer.h"
 #include "remote/signature.h"
@@ -60,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (const auto page = ParseListing(input.rest()); page.ok()) {
         for (const ListedObject& object : page->objects) Require(!object.name.empty(), "an object has a name");
       }
+      (void)ParseUploads(input.rest());
       break;
     case 1: {
       Input numbers = input;

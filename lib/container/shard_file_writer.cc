@@ -1,6 +1,7 @@
 #include "container/shard_file_writer.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/checked.h"
@@ -146,44 +147,52 @@ absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
   return file_->AppendPieces(pieces);
 }
 
-// The checksums of a value that does not fit in memory are known only after it has been copied, so the block's header
-// is written last. A hash of the file in the order of its bytes then takes reading it again.
+// The checksums of a value that does not fit in memory stand before it, and a file may be an upload, which only goes
+// forward. So the value is read twice.
 absl::Status ShardFileWriter::WriteWithFile(EncodedBlock& block, const Cancellation* cancellation) {
-  if (sha256_) hash_again_ = true;
-  sha256_.reset();
-  const std::string blank(format::BlockHeaderLength(schema_.size()), '\0');
-  SHARDKIT_RETURN_IF_ERROR(Append(blank));
-  SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
-  for (size_t k = 0; k < block.values.size(); ++k) {
-    const size_t column = schema_.values_columns()[k];
-    if (column != block.file_column) {
-      SHARDKIT_RETURN_IF_ERROR(Append(block.values[k]));
-      continue;
-    }
-    StreamingHash64 value_hash, chunk_hash;
+  const auto for_each_piece = [&](const std::function<absl::Status(std::string_view)>& take) -> absl::Status {
     Buffer piece;
     const uint64_t size = block.file->size();
-    for (uint64_t done = 0; done < size;) {
+    for (uint64_t done = 0; done < size; done += piece.size()) {
       if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a large value"));
       piece.resize_discard(std::min(kCopyPiece, size - done));
       SHARDKIT_RETURN_IF_ERROR(block.file->ReadAt(done, {piece.data(), piece.size()}));
-      value_hash.Update(piece.view());
-      chunk_hash.Update(piece.view());
-      SHARDKIT_RETURN_IF_ERROR(Append(piece.view()));
-      done += piece.size();
+      SHARDKIT_RETURN_IF_ERROR(take(piece.view()));
     }
-    format::ColumnEntry& entry = block.header.columns[column];
-    std::string tail;
-    AppendLittle(tail, value_hash.Digest());
-    tail.resize(tail.size() + RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length, '\0');
-    chunk_hash.Update(tail);
-    entry.values_checksum = chunk_hash.Digest();
-    SHARDKIT_RETURN_IF_ERROR(Append(tail));
-  }
-  SHARDKIT_RETURN_IF_ERROR(Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0')));
+    return absl::OkStatus();
+  };
+  StreamingHash64 value_hash, chunk_hash;
+  SHARDKIT_RETURN_IF_ERROR(for_each_piece([&](std::string_view piece) {
+    value_hash.Update(piece);
+    chunk_hash.Update(piece);
+    return absl::OkStatus();
+  }));
+  format::ColumnEntry& entry = block.header.columns[block.file_column];
+  std::string tail;
+  AppendLittle(tail, value_hash.Digest());
+  tail.resize(tail.size() + RoundUp(entry.values_length, format::kChunkAlignment) - entry.values_length, '\0');
+  chunk_hash.Update(tail);
+  entry.values_checksum = chunk_hash.Digest();
   header_bytes_.clear();
   format::EncodeBlockHeader(block.header, &header_bytes_);
-  return file_->WriteAt(position_, header_bytes_);
+  SHARDKIT_RETURN_IF_ERROR(Append(header_bytes_));
+  SHARDKIT_RETURN_IF_ERROR(Append(block.heads.view()));
+  for (size_t k = 0; k < block.values.size(); ++k) {
+    if (schema_.values_columns()[k] != block.file_column) {
+      SHARDKIT_RETURN_IF_ERROR(Append(block.values[k]));
+      continue;
+    }
+    StreamingHash64 written_hash;
+    SHARDKIT_RETURN_IF_ERROR(for_each_piece([&](std::string_view piece) {
+      written_hash.Update(piece);
+      return Append(piece);
+    }));
+    if (written_hash.Digest() != value_hash.Digest()) {
+      return FailedPrecondition(block.file->path(), ": changed while it was copied; pack it again");
+    }
+    SHARDKIT_RETURN_IF_ERROR(Append(tail));
+  }
+  return Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
 }
 
 void ShardFileWriter::Remember(const EncodedBlock& block) {
@@ -211,7 +220,7 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
   since_writeback_ += length;
 }
 
-absl::StatusOr<ShardSummary> ShardFileWriter::Finish(const Cancellation* cancellation) {
+absl::StatusOr<ShardSummary> ShardFileWriter::Finish() {
   format::FooterBuilder footer(position_);
   const bool ranged = std::ranges::any_of(
       schema_.columns(), [](const Column& column) { return RangeKindOf(column.type) != RangeKind::kNone; });
@@ -233,12 +242,7 @@ absl::StatusOr<ShardSummary> ShardFileWriter::Finish(const Cancellation* cancell
   SHARDKIT_RETURN_IF_ERROR(Append(bytes));
   if (options_.sync) SHARDKIT_RETURN_IF_ERROR(file_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_->Close());
-  if (hash_again_) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto written, file_system_->OpenForReading(temporary_path_));
-    SHARDKIT_ASSIGN_OR_RETURN(digest_, FileSha256(*written, [&] {
-                                return cancellation ? cancellation->Check("hashing a shard") : absl::OkStatus();
-                              }));
-  } else if (sha256_) {
+  if (sha256_) {
     SHARDKIT_ASSIGN_OR_RETURN(digest_, DigestOf(*sha256_));
   }
   SHARDKIT_RETURN_IF_ERROR(file_system_->Rename(temporary_path_, path_));

@@ -59,8 +59,7 @@ class ShardFileWriter {
   // Where the next block would begin.
   uint64_t position() const { return position_; }
 
-  // `cancellation` may be null. It is checked while a file is read again for its hash.
-  absl::StatusOr<ShardSummary> Finish(const Cancellation* cancellation = nullptr);
+  absl::StatusOr<ShardSummary> Finish();
   absl::Status Abort();
 
   // Of the finished file, if it was asked for.
@@ -91,7 +90,6 @@ class ShardFileWriter {
   uint64_t since_writeback_ = 0;
   StreamingHash128 content_hash_;
   std::unique_ptr<NamedHash> sha256_;
-  bool hash_again_ = false;  // the bytes were not written in their order
   std::optional<Sha256> digest_;
   ShardIndexPart index_;
   std::vector<ColumnStatistics> statistics_;

@@ -118,7 +118,10 @@ absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   if (!complete()) {
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
     if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
-    SHARDKIT_RETURN_IF_ERROR(Broken(PublishIndexes()));
+    const absl::Status published = PublishIndexes();
+    // Another run has taken the directory, although this one had locked it: its files are not to be removed.
+    if (absl::IsAlreadyExists(published) && job_) job_->Suspend();
+    SHARDKIT_RETURN_IF_ERROR(Broken(published));
     // From here on the dataset is complete. Only cleaning up is left, which a later run can do.
     if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Finish());
   }

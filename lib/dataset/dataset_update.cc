@@ -166,7 +166,7 @@ absl::Status DatasetUpdate::CheckUnchanged() const {
 absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
   SHARDKIT_RETURN_IF_ERROR(CheckAppended(manifest));
   SHARDKIT_RETURN_IF_ERROR(CheckUnchanged());
-  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest));
+  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest, /*must_be_new=*/false));
   ended_ = true;
   const Manifest* const manifests[] = {&manifest, &before_};
   // Old tables that stay now are removed after the next publication.

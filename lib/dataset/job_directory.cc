@@ -185,8 +185,9 @@ absl::StatusOr<bool> HasJournal(ReadableFileSystem& file_system, const std::stri
   return Exists(file_system, JoinPath(directory, kJournalName));
 }
 
-absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest) {
-  return PublishFile(file_system, JoinPath(directory, kManifestName), FormatManifest(manifest));
+absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest,
+                             bool must_be_new) {
+  return PublishFile(file_system, JoinPath(directory, kManifestName), FormatManifest(manifest), must_be_new);
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& file_system, const std::string& directory,
@@ -295,7 +296,7 @@ absl::Status JobDirectory::Prepare(bool resume) {
   SHARDKIT_RETURN_IF_ERROR(RemoveLeftovers(entries));
   // Writes the journal again, without a last line that was cut short. The rename ensures that shards never exist
   // without a journal.
-  const std::string temporary = Path(StrCat(kJournalName, ".new"));
+  const std::string temporary = Path(StrCat(kJournalName, ".tmp"));
   SHARDKIT_ASSIGN_OR_RETURN(journal_, file_system.Create(temporary));
   SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, identity_.Text(), "\n", kept)));
   SHARDKIT_RETURN_IF_ERROR(journal_->Sync());

@@ -131,8 +131,9 @@ class JobDirectory {
   std::vector<JournalEntry> finished_;
 };
 
-// Writes dataset.json atomically.
-absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest);
+// Writes dataset.json atomically. AlreadyExists when it must be new and there is one.
+absl::Status PublishManifest(FileSystem& file_system, const std::string& directory, const Manifest& manifest,
+                             bool must_be_new);
 
 // Whether a file or directory of this name exists. An error when this cannot be found out.
 absl::StatusOr<bool> Exists(ReadableFileSystem& file_system, const std::string& path);

@@ -170,7 +170,7 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status PublishIndexes() override {
     if (update() != nullptr) return PublishAppended();
     SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation));
-    return PublishManifest(file_system_, directory_, manifest_);
+    return PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
   }
 
   absl::Status DiscardOpen() override {
@@ -369,7 +369,7 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status FinishShard() {
     if (!file_) return absl::OkStatus();
-    SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish(options_.cancellation));
+    SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish());
     JournalEntry entry;
     entry.shard = {file_name_,          summary.file_length,  summary.sample_count,
                    summary.block_count, summary.content_hash, file_->sha256()};

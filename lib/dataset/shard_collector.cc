@@ -16,7 +16,7 @@ constexpr uint64_t kCopyPiece = uint64_t{4} << 20;
 absl::Status CopyFile(FileSystem& file_system, const std::string& from, const std::string& to,
                       const Cancellation* cancellation) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, file_system.OpenForReading(from));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto target, file_system.Create(to));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto target, file_system.CreateForStreaming(to));
   std::string piece;
   for (uint64_t done = 0; done < source->size(); done += piece.size()) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying shards"));
@@ -72,7 +72,7 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
     manifest_.generation = before->generation + (same ? 0 : 1);
   }
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
-  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_));
+  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/false));
   return std::move(manifest_);
 }
 

@@ -72,6 +72,12 @@ absl::StatusOr<std::string> ReadableFileSystem::ReadFile(const std::string& path
   return content;
 }
 
+absl::Status FileSystem::RenameIfAbsent(const std::string& from, const std::string& to) {
+  const absl::Status status = Stat(to, /*follow=*/false).status();
+  if (status.ok()) return absl::AlreadyExistsError(StrCat(to, ": cannot rename ", from, " to it: it exists"));
+  return absl::IsNotFound(status) ? Rename(from, to) : status;
+}
+
 absl::Status CreateDirectories(FileSystem& file_system, const std::string& path) {
   // From the end towards the root, because existing parents may be neither readable nor writable.
   std::vector<std::string> missing;

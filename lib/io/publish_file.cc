@@ -7,7 +7,7 @@ namespace shardkit {
 
 namespace {
 
-absl::Status Publish(FileSystem& file_system, const std::string& path, bool large,
+absl::Status Publish(FileSystem& file_system, const std::string& path, bool large, bool must_be_new,
                      std::span<const std::string_view> pieces) {
   const std::string temporary = StrCat(path, ".tmp");
   const std::string directory = ParentDirectory(path);
@@ -22,7 +22,7 @@ absl::Status Publish(FileSystem& file_system, const std::string& path, bool larg
     SHARDKIT_RETURN_IF_ERROR(file->Close());
     // Files that this file refers to must be durable first.
     SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory));
-    return file_system.Rename(temporary, path);
+    return must_be_new ? file_system.RenameIfAbsent(temporary, path) : file_system.Rename(temporary, path);
   };
   if (absl::Status status = publish(); !status.ok()) {
     (void)file_system.RemoveFile(temporary);
@@ -33,12 +33,12 @@ absl::Status Publish(FileSystem& file_system, const std::string& path, bool larg
 
 }  // namespace
 
-absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes) {
-  return Publish(file_system, path, /*large=*/false, {&bytes, 1});
+absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes, bool must_be_new) {
+  return Publish(file_system, path, /*large=*/false, must_be_new, {&bytes, 1});
 }
 
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::span<const std::string_view> pieces) {
-  return Publish(file_system, path, /*large=*/true, pieces);
+  return Publish(file_system, path, /*large=*/true, /*must_be_new=*/false, pieces);
 }
 
 std::string ParentDirectory(const std::string& path) {

@@ -11,10 +11,11 @@
 namespace shardkit {
 
 // Writes PATH.tmp, flushes it, makes earlier changes of its directory durable, renames it, and makes the rename
-// durable. Replaces an existing file. On failure removes the temporary file.
-absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes);
+// durable. Replaces an existing file, unless it must be new: then AlreadyExists. On failure removes the temporary file.
+absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes,
+                         bool must_be_new = false);
 
-// The same for a file that is too large for the page cache, given in pieces.
+// The same, replacing, for a file that is too large for the page cache, given in pieces.
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::span<const std::string_view> pieces);
 
 // The directory of a path: "." without a slash, "/" for the root's entries.

@@ -24,7 +24,7 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;  // of http or https, percent-encoded, without a user name
   std::vector<HttpHeader> headers;
-  std::string body;
+  std::string_view body;  // must stay until the request is done
 
   // The body of a partial answer (HttpResponse::partial) goes here, and of one that is longer, DataLoss. Valid until
   // the request is done. All other bodies go into HttpResponse::body.

@@ -16,8 +16,9 @@ int DigitOf(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Stores encode keys as forms do: a space is a plus sign.
-absl::StatusOr<std::string> Decode(std::string_view text) {
+}  // namespace
+
+absl::StatusOr<std::string> DecodeListed(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
@@ -32,8 +33,6 @@ absl::StatusOr<std::string> Decode(std::string_view text) {
   }
   return decoded;
 }
-
-}  // namespace
 
 absl::StatusOr<ListingPage> ParseListing(std::string_view document) {
   ListingPage page;
@@ -63,7 +62,7 @@ absl::StatusOr<ListingPage> ParseListing(std::string_view document) {
   // Where the store says so; its word may stand behind the keys.
   for (ListedObject& listed : page.objects) {
     if (!encoded) break;
-    SHARDKIT_ASSIGN_OR_RETURN(listed.name, Decode(listed.name));
+    SHARDKIT_ASSIGN_OR_RETURN(listed.name, DecodeListed(listed.name));
   }
   return page;
 }

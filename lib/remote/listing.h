@@ -23,4 +23,8 @@ struct ListingPage {
 // The answer to ListObjectsV2 with encoding-type=url. DataLoss when it is malformed. Pure and thread-safe.
 absl::StatusOr<ListingPage> ParseListing(std::string_view document);
 
+// A key in an answer with encoding-type=url, which encodes as forms do: a space is a plus sign. DataLoss when it is
+// malformed. Pure and thread-safe.
+absl::StatusOr<std::string> DecodeListed(std::string_view text);
+
 }  // namespace shardkit::remote

@@ -68,11 +68,12 @@ Found FetchWebIdentity(const CredentialContext& context) {
   request.method = "POST";
   request.url = environment("AWS_ENDPOINT_URL_STS").value_or(StrCat("https://sts.", region, ".amazonaws.com")) + "/";
   request.headers = {{"content-type", "application/x-www-form-urlencoded"}};
-  request.body = EncodeQuery({{"Action", "AssumeRoleWithWebIdentity"},
-                              {"Version", "2011-06-15"},
-                              {"RoleArn", *role},
-                              {"RoleSessionName", environment("AWS_ROLE_SESSION_NAME").value_or("shardkit")},
-                              {"WebIdentityToken", token}});
+  const std::string form = EncodeQuery({{"Action", "AssumeRoleWithWebIdentity"},
+                                        {"Version", "2011-06-15"},
+                                        {"RoleArn", *role},
+                                        {"RoleSessionName", environment("AWS_ROLE_SESSION_NAME").value_or("shardkit")},
+                                        {"WebIdentityToken", token}});
+  request.body = form;
   request.deadline = std::chrono::seconds(10);
   SHARDKIT_ASSIGN_OR_RETURN(const std::string answer, Ask(context, request));
   Credentials credentials;

@@ -53,7 +53,8 @@ absl::Status StatusOfAnswer(const HttpResponse& response) {
   if (!error.message.empty()) what += StrCat(" \"", error.message, "\"");
   what += StrCat(" (", RequestIdOf(response), "): ");
   const std::string_view code = error.code;
-  if (IsAny(code, {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Busy"})) {
+  if (IsAny(code, {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Busy", "OperationAborted",
+                   "ConditionalRequestConflict"})) {
     return Unavailable(what, "the store is busy; read less at once or try later");
   }
   if (code == "RequestTimeTooSkewed")

@@ -39,6 +39,7 @@ ObjectStore::~ObjectStore() = default;
 
 absl::Status ObjectStore::Configure() {
   const Environment& environment = options_.environment;
+  conditional_ = !internal::IsSet(environment, "SHARDKIT_NO_CONDITIONAL");
   const auto first = [&environment](std::initializer_list<const char*> names) -> std::optional<std::string> {
     for (const char* name : names) {
       std::optional<std::string> value = environment(name);
@@ -94,8 +95,8 @@ std::string ObjectStore::RegionOf(const Provider& provider, const std::string& b
   return found == regions_.end() ? provider.endpoint.region : found->second;
 }
 
-absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(
-    const ObjectUrl& url, const HttpRequest& pattern, const std::vector<std::pair<std::string, std::string>>& query) {
+absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(const ObjectUrl& url, const HttpRequest& pattern,
+                                                         const Query& query) {
   RetryableRequest request;
   request.description = Describe(url);
   if (url.scheme == Scheme::kHttp) {
@@ -115,7 +116,9 @@ absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(
   request.check = [this, url, anonymous = credentials->anonymous()](const HttpResponse& response) {
     return CheckAnswer(url, anonymous, response);
   };
-  request.make = [this, url, pattern, query, &provider,
+  // Here and not on the client's thread, which drives all other requests.
+  std::string payload_hash = credentials->keys.key_id.empty() ? "" : Sha256Hex(pattern.body);
+  request.make = [this, url, pattern, query, &provider, payload_hash = std::move(payload_hash),
                   credentials = *std::move(credentials)]() -> absl::StatusOr<HttpRequest> {
     HttpRequest made = pattern;
     Endpoint endpoint = provider.endpoint;
@@ -131,7 +134,7 @@ absl::StatusOr<RetryableRequest> ObjectStore::NewRequest(
       made.headers.push_back({"authorization", "Bearer " + credentials.bearer_token, /*secret=*/true});
     } else if (!credentials.anonymous()) {
       const SigningScope scope = {endpoint.region, "s3", std::chrono::system_clock::now()};
-      SHARDKIT_RETURN_IF_ERROR(Sign(scope, credentials.keys, made.method, target, Sha256Hex(made.body), &made.headers));
+      SHARDKIT_RETURN_IF_ERROR(Sign(scope, credentials.keys, made.method, target, payload_hash, &made.headers));
     }
     return made;
   };
@@ -206,6 +209,33 @@ absl::StatusOr<ObjectVersion> ObjectStore::Read(const ObjectUrl& url, const Obje
       [&](std::function<void(Version)> done) { StartRead(url, expected, offset, buffer, std::move(done)); });
 }
 
+ObjectStore::Id ObjectStore::Start(const ObjectUrl& url, HttpRequest pattern, const Query& query, Check check,
+                                   HttpClient::Done done) {
+  pattern.deadline = options_.write_deadline;
+  // libcurl would call it a form, and stores keep the type.
+  if (pattern.method == "PUT" || pattern.method == "POST") {
+    pattern.headers.push_back({"content-type", "application/octet-stream"});
+  }
+  absl::StatusOr<RetryableRequest> request = NewRequest(url, pattern, query);
+  if (!request.ok()) {
+    done(std::move(request).status());
+    return 0;
+  }
+  if (check) {
+    request->check = [first = std::move(check), then = std::move(request->check)](const HttpResponse& response) {
+      SHARDKIT_RETURN_IF_ERROR(first(response));
+      return then(response);
+    };
+  }
+  return client_->Start(*std::move(request), std::move(done));
+}
+
+absl::StatusOr<HttpResponse> ObjectStore::Send(const ObjectUrl& url, HttpRequest pattern, const Query& query,
+                                               Check check) {
+  return Await<absl::StatusOr<HttpResponse>>(
+      [&](HttpClient::Done done) { Start(url, std::move(pattern), query, std::move(check), std::move(done)); });
+}
+
 absl::Status ObjectStore::List(const ObjectUrl& url, bool recursive,
                                const std::function<absl::Status(const ListedObject&)>& take) {
   if (url.scheme != Scheme::kS3 && url.scheme != Scheme::kGoogle) {
@@ -218,8 +248,7 @@ absl::Status ObjectStore::List(const ObjectUrl& url, bool recursive,
   bucket.key.clear();
   std::string continuation;
   do {
-    std::vector<std::pair<std::string, std::string>> query = {
-        {"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}};
+    Query query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", prefix}};
     if (!recursive) query.emplace_back("delimiter", "/");
     if (!continuation.empty()) query.emplace_back("continuation-token", continuation);
     HttpRequest pattern;

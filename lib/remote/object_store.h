@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "remote/credential_sources.h"
@@ -30,7 +32,8 @@ class ObjectStore {
     ReadableFileSystem* files = PosixFileSystem();  // for profiles and tokens; must outlive the store
     HttpClient::Options http;
     RetryOptions retry;
-    std::chrono::milliseconds request_deadline{60'000};  // of one attempt
+    std::chrono::milliseconds request_deadline{60'000};  // of one attempt to read
+    std::chrono::milliseconds write_deadline{300'000};   // of one attempt to write or to copy
   };
 
   using Id = RetryingClient::Id;
@@ -53,7 +56,21 @@ class ObjectStore {
   absl::StatusOr<ObjectVersion> Read(const ObjectUrl& url, const ObjectVersion& expected, uint64_t offset,
                                      std::span<char> buffer);
 
-  // The read ends with Cancelled soon, unless it is done before.
+  using Query = std::vector<std::pair<std::string, std::string>>;
+  using Check = std::function<absl::Status(const HttpResponse&)>;
+
+  // Starts any other request for an object of s3:// or gs:// (or a bucket, without a key): method, headers and body of
+  // `pattern`, whose body must stay until `done`. `check`, which may be empty, may refuse an answer before
+  // StatusOfAnswer sees it, as RetryableRequest::check does.
+  Id Start(const ObjectUrl& url, HttpRequest pattern, const Query& query, Check check, HttpClient::Done done);
+
+  // Waits for it.
+  absl::StatusOr<HttpResponse> Send(const ObjectUrl& url, HttpRequest pattern, const Query& query, Check check = {});
+
+  // Whether writers may rely on the conditions of requests: not with SHARDKIT_NO_CONDITIONAL in the environment.
+  bool conditional() const { return conditional_; }
+
+  // The request ends with Cancelled soon, unless it is done before.
   void Cancel(Id id) { client_->Cancel(id); }
 
   // Calls `take` for what lies in the folder `url`, page by page, in the store's order; with `recursive` for all
@@ -75,10 +92,9 @@ class ObjectStore {
 
   absl::Status Configure();
 
-  // A request for an object, without a body; each call of `make` signs it anew. Not with a query
+  // A request for an object; each call of `make` signs it anew. Not with a query
   // for http:// and https://.
-  absl::StatusOr<RetryableRequest> NewRequest(const ObjectUrl& url, const HttpRequest& pattern,
-                                              const std::vector<std::pair<std::string, std::string>>& query);
+  absl::StatusOr<RetryableRequest> NewRequest(const ObjectUrl& url, const HttpRequest& pattern, const Query& query);
 
   // Where the bucket is, as far as answers have told.
   std::string RegionOf(const Provider& provider, const std::string& bucket);
@@ -87,6 +103,7 @@ class ObjectStore {
   absl::Status CheckAnswer(const ObjectUrl& url, bool anonymous, const HttpResponse& response);
 
   const Options options_;
+  bool conditional_ = true;
   std::map<Scheme, Provider> providers_;        // not for kHttp
   std::mutex mutex_;                            // guards regions_
   std::map<std::string, std::string> regions_;  // by bucket

@@ -62,7 +62,8 @@ absl::Status CheckRange(const ObjectVersion& expected, uint64_t offset, uint64_t
 
 ObjectVersion VersionOf(const HttpResponse& response) {
   const std::optional<ContentRange> range = ParseContentRange(response.Header("content-range"));
-  return {range ? range->size : response.body.size(), std::string(response.Header("etag"))};
+  return {range ? range->size : response.body.size(), std::string(response.Header("etag")),
+          std::string(response.Header("x-goog-generation"))};
 }
 
 }  // namespace shardkit::remote

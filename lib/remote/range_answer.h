@@ -11,8 +11,9 @@ namespace shardkit::remote {
 
 // What tells one content of an object from another.
 struct ObjectVersion {
-  uint64_t size = 0;  // bytes
-  std::string etag;   // as the server writes it, with its quotes; empty when it has none
+  uint64_t size = 0;            // bytes
+  std::string etag;             // as the server writes it, with its quotes; empty when it has none
+  std::string generation = {};  // Google's number of it; empty elsewhere
 };
 
 // Whether an answer of status 200 to 299 has the bytes, all of them, of the expected object: in HttpRequest::buffer, or

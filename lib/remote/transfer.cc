@@ -97,7 +97,7 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
     curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
   } else if (request_.method != "GET") {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request_.body.c_str());
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request_.body.empty() ? "" : request_.body.data());
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   }
   return absl::OkStatus();

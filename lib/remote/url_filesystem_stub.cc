@@ -6,6 +6,11 @@
 namespace shardkit {
 namespace {
 
+absl::Status NoUrls(const std::string& path) {
+  return Unimplemented(path.substr(0, path.find('?')),
+                       ": this build of Shardkit knows no URLs; build it with libcurl, expat and OpenSSL's libcrypto");
+}
+
 class LocalFileSystem : public ForwardingFileSystem {
  public:
   LocalFileSystem() : ForwardingFileSystem(*PosixFileSystem()) {}
@@ -13,9 +18,7 @@ class LocalFileSystem : public ForwardingFileSystem {
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override {
     if (path.find("://") == path.npos) return ForwardingFileSystem::OpenForReading(path, mode, size);
-    return Unimplemented(
-        path.substr(0, path.find('?')),
-        ": this build of Shardkit reads no URLs; build it with libcurl, expat and OpenSSL's libcrypto");
+    return NoUrls(path);
   }
 };
 
@@ -25,5 +28,9 @@ FileSystem* DefaultFileSystem() {
   static FileSystem* const file_system = new LocalFileSystem;
   return file_system;
 }
+
+absl::StatusOr<std::vector<Leftover>> ListLeftovers(const std::string& url) { return NoUrls(url); }
+
+absl::Status RemoveLeftover(const Leftover& leftover) { return NoUrls(leftover.url); }
 
 }  // namespace shardkit

@@ -81,7 +81,7 @@ nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& o
         auto source = OpenSource(kind, inputs, source_options);
         if (!source.ok()) return source.status();
         if (dry_run) return DryRunPack(**source, options);
-        return Pack(*PosixFileSystem(), **source, output, options);
+        return Pack(*DefaultFileSystem(), **source, output, options);
       }));
 }
 
@@ -227,13 +227,13 @@ using IndexFunction = absl::StatusOr<Manifest> (*)(FileSystem&, const std::strin
 template <IndexFunction function>
 nb::dict RunIndex(const std::string& path) {
   return ManifestDict(RunJob<Manifest>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
-    return function(*PosixFileSystem(), path, &cancellation);
+    return function(*DefaultFileSystem(), path, &cancellation);
   }));
 }
 
 nb::dict Merge(const std::vector<std::string>& parts, const std::string& output) {
   return ManifestDict(RunJob<Manifest>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
-    return MergeDatasets(*PosixFileSystem(), parts, output, &cancellation);
+    return MergeDatasets(*DefaultFileSystem(), parts, output, &cancellation);
   }));
 }
 

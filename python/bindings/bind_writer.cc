@@ -11,6 +11,7 @@
 #include "options.h"
 #include "report.h"
 #include "shardkit/dataset_writer.h"
+#include "shardkit/remote.h"
 #include "status.h"
 
 namespace shardkit::bindings {
@@ -26,7 +27,7 @@ class Writer {
     TakeWriterOptions(reader, options);
     reader.Finish();
     const Schema schema = ValueOrRaise(Schema::Create(std::move(columns)));
-    writer_ = WithoutGil([&] { return DatasetWriter::Create(*PosixFileSystem(), directory, schema, options); });
+    writer_ = WithoutGil([&] { return DatasetWriter::Create(*DefaultFileSystem(), directory, schema, options); });
   }
 
   ~Writer() {

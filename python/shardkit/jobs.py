@@ -74,7 +74,7 @@ def pack(
         Directories or tars, taken in this order. Or dicts from column to value: any iterable, or a map-style dataset,
         whose rows are then fetched by ``threads`` threads.
     output : path
-        The directory of the dataset; must not hold one.
+        The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one.
     kind : str
         ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"webdataset"`` or ``"mds"``.
     types : mapping of str to str
@@ -133,7 +133,7 @@ def convert(
     Parameters
     ----------
     input, output : path
-        The dataset, and the directory of the new one.
+        The dataset, and the directory of the new one; URLs, too.
     to : str
         ``"shard"``, ``"mds"`` or ``"webdataset"``.
     columns : sequence of str
@@ -242,7 +242,7 @@ def index(path: str | os.PathLike[str], *, compact: bool = False) -> reports.Pub
     Parameters
     ----------
     path : path
-        The dataset's directory.
+        The dataset's directory, or its URL.
     compact : bool
         Only make its segments one, which reads no shards.
     """
@@ -250,7 +250,7 @@ def index(path: str | os.PathLike[str], *, compact: bool = False) -> reports.Pub
 
 
 def merge(parts: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> reports.Published:
-    """Make one dataset of the samples of several, in this order, by linking their shards.
+    """Make one dataset of the samples of several, in this order, by linking their shards, or in a store copying them.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ class Writer:
     Parameters
     ----------
     path : str
-        The directory of the dataset; must not hold one.
+        The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one.
     columns : mapping
         From name to type, as `column` takes it (``"jpeg"``, ``"i64"``, ``"f32[512]"``, ``"rle?"``), or to a `Column`.
     key : str

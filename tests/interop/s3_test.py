@@ -69,7 +69,7 @@ class S3Test(InteropTest):
         url = f"s3://bucket/{self.FOLDER}"
         self.assertIn("SignatureDoesNotMatch", self.remote("inspect", url, code=3, AWS_SECRET_ACCESS_KEY="OTHER"))
         self.remote("inspect", "s3://bucket/missing", code=3)
-        self.assertIn("URLs can only be read", self.remote("convert", url, "-o", "s3://bucket/new", "--to", "mds", code=3))
+        self.assertIn("--no-conditional", self.remote("convert", url, "-o", "s3://bucket/new", "--to", "mds", code=3))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "numbers.h"
@@ -167,6 +168,27 @@ void CommandLine::Choice(const std::string& names, const std::string& placeholde
       list += (i == 0 ? "" : ", ") + words[i];
     }
     return absl::InvalidArgumentError(Quote(given) + " is not one of " + list);
+  });
+}
+
+void CommandLine::StoreOptions(bool written) {
+  rows_.push_back(
+      {RowName("--endpoint", "URL"), "where s3:// leads, as http://127.0.0.1:9000 [AWS_ENDPOINT_URL, or Amazon]"});
+  parser_->Add("--endpoint", false, false, [](const std::string& given) -> absl::Status {
+    if (!given.starts_with("http://") && !given.starts_with("https://")) {
+      return absl::InvalidArgumentError(Quote(given) + " is not http://HOST[:PORT] or https://HOST[:PORT]");
+    }
+    setenv("AWS_ENDPOINT_URL_S3", given.c_str(), 1);
+    return absl::OkStatus();
+  });
+  if (!written) return;
+  rows_.push_back(
+      {RowName("--no-conditional", ""),
+       "write to a store that does not honour If-None-Match; the user sees to it that nobody else writes there"});
+  parser_->Add("--no-conditional", true, false, [](const std::string& given) -> absl::Status {
+    if (given != "true") return absl::InvalidArgumentError("takes no value");
+    setenv("SHARDKIT_NO_CONDITIONAL", "1", 1);
+    return absl::OkStatus();
   });
 }
 

@@ -38,6 +38,10 @@ class CommandLine {
   void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
               size_t* index, const std::string& description);
 
+  // The options of commands that take URLs: --endpoint, and --no-conditional where they are `written` to. Parse puts
+  // them into the environment, where the library looks for them.
+  void StoreOptions(bool written);
+
   // The arguments that are not options, at least `minimum` and at most `maximum` of them.
   void Arguments(const std::string& placeholder, size_t minimum, size_t maximum, std::vector<std::string>* values);
 

@@ -12,6 +12,7 @@
 #include "report.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/remote.h"
 #include "shardkit/tar_index.h"
 #include "verbs.h"
 
@@ -49,7 +50,7 @@ bool HasShards(const std::vector<shardkit::DirectoryEntry>& entries) {
 }
 
 absl::StatusOr<Target> FindTarget(const std::string& path) {
-  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   const absl::StatusOr<shardkit::FileInfo> info = file_system.Stat(path);
   if (!info.ok()) return info.status();
   Target target;
@@ -83,7 +84,7 @@ void PrintInterrupted() { PrintError("shardctl: interrupted; nothing was left be
 
 int Merge(const std::vector<std::string>& parts, const std::string& output, bool json) {
   const absl::StatusOr<shardkit::Manifest> manifest =
-      shardkit::MergeDatasets(*shardkit::PosixFileSystem(), parts, output, CancelOnSignal());
+      shardkit::MergeDatasets(*shardkit::DefaultFileSystem(), parts, output, CancelOnSignal());
   if (absl::IsCancelled(manifest.status())) {
     PrintInterrupted();
     return kExitEnvironment;
@@ -101,7 +102,7 @@ int Merge(const std::vector<std::string>& parts, const std::string& output, bool
 
 absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
   const absl::StatusOr<shardkit::Manifest> manifest =
-      shardkit::RebuildIndex(*shardkit::PosixFileSystem(), path, CancelOnSignal());
+      shardkit::RebuildIndex(*shardkit::DefaultFileSystem(), path, CancelOnSignal());
   if (!manifest.ok()) return manifest.status();
   datasets->push_back(ManifestJson(path, *manifest));
   if (!json) Stdout().Write("indexed " + ManifestText(path, *manifest));
@@ -113,7 +114,7 @@ int Compact(const std::vector<std::string>& paths, bool json) {
   int code = kExitSuccess;
   for (const std::string& path : paths) {
     const absl::StatusOr<shardkit::Manifest> manifest =
-        shardkit::CompactDataset(*shardkit::PosixFileSystem(), path, CancelOnSignal());
+        shardkit::CompactDataset(*shardkit::DefaultFileSystem(), path, CancelOnSignal());
     if (absl::IsCancelled(manifest.status())) {
       PrintInterrupted();
       code = kExitEnvironment;
@@ -187,6 +188,7 @@ int RunIndex(int argc, char** argv) {
   line.Text("--wids", "OUT.json", &wids, "write an index for wids that lists the tars in the order given");
   line.Text("--name", "NAME", &name, "what the index for wids calls the dataset");
   line.Flag("--no-md5", &no_md5, "leave the MD5 of the tars out of the index for wids: it takes reading all of them");
+  line.StoreOptions(/*written=*/true);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost.\n"

@@ -11,6 +11,7 @@
 #include "pack_options.h"
 #include "progress.h"
 #include "report.h"
+#include "shardkit/remote.h"
 #include "shardkit/source.h"
 #include "verbs.h"
 
@@ -78,7 +79,7 @@ int RunPack(int argc, char** argv) {
   }
 
   const shardkit::Cancellation* cancellation = CancelOnSignal();
-  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   shardkit::SourceOptions source_options;
   source_options.max_decompression = arguments.max_decompression;
   source_options.group_by = arguments.group_by;

@@ -49,7 +49,8 @@ struct TarShardWriter::State {
   std::string path;
   std::string temporary_path;
   std::unique_ptr<WritableFile> file;
-  absl::Status error;  // of the file; libarchive does not pass it on
+  absl::Status error;       // of the file; libarchive does not pass it on
+  std::string first, last;  // up to kTarIdentityBytes of what was written
   uint64_t since_writeback = 0;
   std::unique_ptr<archive_entry, EntryDeleter> entry;
   format::TarIndex index;
@@ -67,12 +68,19 @@ struct TarShardWriter::State {
       archive_set_error(writer, EIO, "write error");
       return -1;
     }
+    self->KeepEnds({static_cast<const char*>(bytes), length});
     self->since_writeback += length;
     if (self->since_writeback >= kWritebackInterval) {
       self->file->StartWriteback();
       self->since_writeback = 0;
     }
     return static_cast<la_ssize_t>(length);
+  }
+
+  void KeepEnds(std::string_view bytes) {
+    first += bytes.substr(0, format::kTarIdentityBytes - first.size());
+    last += bytes.substr(bytes.size() - std::min<size_t>(bytes.size(), format::kTarIdentityBytes));
+    last.erase(0, last.size() - std::min<size_t>(last.size(), format::kTarIdentityBytes));
   }
 
   absl::Status Error() const {
@@ -231,9 +239,8 @@ absl::StatusOr<TarSummary> TarShardWriter::Finish(bool index) {
   SHARDKIT_RETURN_IF_ERROR(state.file->Sync());
   SHARDKIT_RETURN_IF_ERROR(state.file->Close());
   if (index) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto file, state.file_system->OpenForReading(state.temporary_path));
     state.index.tar_length = summary.bytes;
-    SHARDKIT_ASSIGN_OR_RETURN(state.index.identity, ReadTarIdentity(*file));
+    state.index.identity = format::TarIdentity(state.first, state.last);
     // The index is published before the tar, so that a finished tar always has its index.
     SHARDKIT_RETURN_IF_ERROR(
         PublishFile(*state.file_system, StrCat(state.path, kTarIndexSuffix), format::EncodeTarIndex(state.index)));

@@ -36,11 +36,11 @@ class ForeignJob : public DatasetJob {
                     common_, files);
   }
 
-  absl::Status PublishOrigin() const {
+  absl::Status PublishOrigin(bool must_be_new) const {
     Manifest origin = common_.origin;
     origin.shards.clear();
     if (origin.schema.size() == 0) origin.schema = manifest_.schema;
-    return PublishFile(file_system_, Path(kOriginName), FormatManifest(origin));
+    return PublishFile(file_system_, Path(kOriginName), FormatManifest(origin), must_be_new);
   }
 
  private:

@@ -152,8 +152,9 @@ class MdsDatasetWriter final : public ForeignJob {
   }
 
   absl::Status PublishIndexes() override {
-    SHARDKIT_RETURN_IF_ERROR(PublishOrigin());
-    return PublishFile(file_system_, Path(kIndexJson), format::FormatMdsIndex(settings_, shards_));
+    SHARDKIT_RETURN_IF_ERROR(PublishOrigin(/*must_be_new=*/false));
+    return PublishFile(file_system_, Path(kIndexJson), format::FormatMdsIndex(settings_, shards_),
+                       /*must_be_new=*/true);
   }
 
   absl::Status DiscardOpen() override {

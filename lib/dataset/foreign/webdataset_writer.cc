@@ -93,7 +93,7 @@ class WebDatasetWriter final : public ForeignJob {
 
   absl::Status PublishIndexes() override {
     SHARDKIT_RETURN_IF_ERROR(PublishWids());
-    return PublishOrigin();
+    return PublishOrigin(/*must_be_new=*/true);
   }
 
   absl::Status DiscardOpen() override {

@@ -212,7 +212,12 @@ class FileSystem : public ReadableFileSystem {
   // Atomically replaces `to`.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
 
-  // Hard link. Unimplemented or FailedPrecondition when the two paths are on different file systems.
+  // Like Rename, but AlreadyExists when `to` exists. The default looks first, for callers that hold a lock; object
+  // stores decide it atomically.
+  virtual absl::Status RenameIfAbsent(const std::string& from, const std::string& to);
+
+  // Hard link, or a copy where a store makes it by itself. Unimplemented or FailedPrecondition when the two paths are
+  // on different file systems.
   virtual absl::Status Link(const std::string& from, const std::string& to) = 0;
 
   virtual absl::Status RemoveFile(const std::string& path) = 0;

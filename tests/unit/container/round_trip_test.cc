@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "container/record_reader.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/validate.h"
 #include "support/effort.h"
@@ -229,6 +230,34 @@ void CheckLargeValues(Storage storage) {
 TEST(RoundTrip, SamplesLargerThanABlockAndFiles) {
   CheckLargeValues(Storage::kBlob);
   CheckLargeValues(Storage::kInline);
+}
+
+// The checksum of such a value is written before it.
+TEST(RoundTrip, AFileThatChangesWhileItIsCopiedIsAnError) {
+  class ChangingFile final : public ForwardingFile {
+   public:
+    using ForwardingFile::ForwardingFile;
+    absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+      const absl::Status status = ForwardingFile::ReadAt(offset, buffer);
+      if (offset + buffer.size() == size()) buffer.back() = static_cast<char>(ends_read_++);
+      return status;
+    }
+
+   private:
+    mutable int ends_read_ = 0;
+  };
+  const auto file_system = NewMemoryFileSystem();
+  WriteWhole(*file_system, "/value", std::string(size_t{5} << 20, 'v'));
+  const Schema schema = *Schema::Create({{.name = "large", .type = Type::kBytes}});
+  auto writer = ShardWriter::Create(*file_system, std::string(kPath), schema, {.block_size = 1000});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  Value value;
+  value.file = std::make_shared<ChangingFile>(*file_system->OpenForReading("/value"));
+  const std::optional<Value> values[] = {value};
+  absl::Status status = (*writer)->Append(values);
+  if (status.ok()) status = (*writer)->Finish().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(status.message().find("/value: changed"), status.message().npos) << status;
 }
 
 TEST(RoundTrip, StorageIsThatOfTheFirstBlock) {

@@ -97,7 +97,7 @@ TEST_F(Sha256Test, IsThatOfTheFileForAnyNumberOfThreads) {
   EXPECT_EQ(with, plain);
 }
 
-// The header of such a block is written after its values.
+// Such a value is read twice, and hashed as it is written.
 TEST_F(Sha256Test, OfAShardWithAValueThatIsAFile) {
   const Column blob = {.name = "blob", .type = Type::kBytes, .nullable = true};
   WriteFile(*files_, "/value", std::string((5 << 20) + 3, 'v'));

