@@ -23,7 +23,10 @@ std::optional<HedgePolicy::Duration> HedgePolicy::HedgeAfter(uint64_t bytes) con
   if (durations.size() < kEnough) return std::nullopt;
   const auto slowest = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 100);
   std::nth_element(durations.begin(), slowest, durations.end(), std::greater<>());
-  return *slowest;
+  const Duration slowest_of_100 = *slowest;
+  const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return std::min(slowest_of_100, std::max<Duration>(4 * *middle, *middle + kLeastAboveMedian));
 }
 
 bool HedgePolicy::Spend() {

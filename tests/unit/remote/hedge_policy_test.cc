@@ -24,6 +24,14 @@ TEST(HedgePolicyTest, TakesTheSlowestOfAHundred) {
   EXPECT_EQ(policy.HedgeAfter(1000), milliseconds(998));
 }
 
+TEST(HedgePolicyTest, DoesNotTakeStallsForUsualWhenTheyAreMany) {
+  HedgePolicy policy;
+  for (int i = 0; i < 200; ++i) policy.Record(1000, milliseconds(i % 20 == 0 ? 2000 : 20));
+  EXPECT_EQ(policy.HedgeAfter(1000), milliseconds(120));
+  for (int i = 0; i < 200; ++i) policy.Record(1000, milliseconds(i % 20 == 0 ? 2000 : 100));
+  EXPECT_EQ(policy.HedgeAfter(1000), milliseconds(400));
+}
+
 TEST(HedgePolicyTest, SpendsOneInTwenty) {
   HedgePolicy policy;
   EXPECT_FALSE(policy.Spend());
