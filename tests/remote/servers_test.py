@@ -4,6 +4,7 @@
 SHARDCTL names the command. The servers come from tests/interop/requirements.txt, nginx from the distribution.
 """
 import contextlib
+import importlib.util
 import os
 import unittest
 import urllib.request
@@ -45,7 +46,7 @@ class ServersTest(RemoteTest):
             message = self.run_command("inspect", "s3://bucket/data", code=3, **{**environment, "AWS_SECRET_ACCESS_KEY": "OTHER"})
             self.assertRegex(message, r"status 403 SignatureDoesNotMatch \(request id ")
 
-    @unittest.skipIf(servers.MOTO is None, "needs the package moto")
+    @unittest.skipIf(servers.MOTO is None or importlib.util.find_spec("boto3") is None, "needs the package moto")
     def test_moto(self):
         import boto3
 

@@ -8,8 +8,10 @@ using std::chrono::milliseconds;
 
 TEST(HedgePolicyTest, WaitsForEnoughRequestsOfTheSize) {
   HedgePolicy policy;
-  for (int i = 0; i < 99; ++i) policy.Record(8 << 20, milliseconds(10));
+  for (int i = 0; i < 19; ++i) policy.Record(8 << 20, milliseconds(10));
   EXPECT_FALSE(policy.HedgeAfter(8 << 20));
+  for (int i = 19; i < 99; ++i) policy.Record(8 << 20, milliseconds(10));
+  EXPECT_EQ(policy.HedgeAfter(8 << 20), milliseconds(110)) << "too few to know the slowest of a hundred";
   policy.Record(8 << 20, milliseconds(10));
   EXPECT_EQ(policy.HedgeAfter(8 << 20), milliseconds(10));
   EXPECT_FALSE(policy.HedgeAfter(4096)) << "another size";
