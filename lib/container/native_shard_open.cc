@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
 #include "format/chunk.h"
+#include "io/read_again.h"
 
 namespace shardkit {
 namespace {
@@ -43,7 +44,8 @@ absl::StatusOr<std::unique_ptr<NativeShardReader>> NativeShardReader::Open(Reada
   std::unique_ptr<NativeShardReader> reader(new NativeShardReader());
   reader->options_ = options;
   SHARDKIT_ASSIGN_OR_RETURN(reader->file_, file_system.OpenForReading(path, options.mode, size));
-  if (absl::Status status = reader->Initialise(); !status.ok()) {
+  const absl::Status status = ReadAgainIfDamaged(*reader->file_, [&] { return reader->Initialise(); });
+  if (!status.ok()) {
     // Errors of the file itself name the path already.
     return absl::StartsWith(status.message(), ToAbsl(path)) ? status : Annotate(status, path);
   }
@@ -147,25 +149,29 @@ absl::StatusOr<std::string> NativeShardReader::ReadSection(format::SectionKind k
   if (kind == format::SectionKind::kBlockHeaders && section->length != header_length * trailer_.block_count) {
     return DataLoss(path(), ": block headers: their length does not fit ", trailer_.block_count, " blocks");
   }
-  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadRange(*file_, section->offset, format::PaddedLength(*section)));
-  if (absl::Status status = format::CheckSection(*section, bytes); !status.ok()) {
-    return Annotate(status, StrCat(path(), ": byte ", section->offset));
-  }
+  std::string bytes;
+  const absl::Status status = ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadRange(*file_, section->offset, format::PaddedLength(*section)));
+    return Annotate(format::CheckSection(*section, bytes), StrCat(path(), ": byte ", section->offset));
+  });
+  SHARDKIT_RETURN_IF_ERROR(status);
   bytes.resize(section->length);
   return bytes;
 }
 
 absl::Status NativeShardReader::CheckSection(const format::Section& section) const {
-  StreamingHash64 hash;
-  std::string piece;
-  const uint64_t length = format::PaddedLength(section);
-  for (uint64_t done = 0; done < length; done += piece.size()) {
-    SHARDKIT_ASSIGN_OR_RETURN(piece, ReadRange(*file_, section.offset + done, std::min(kCheckedPiece, length - done)));
-    hash.Update(piece);
-  }
-  const std::string_view padding = std::string_view(piece).substr(piece.size() - (length - section.length));
-  const absl::Status status = format::CheckSection(section, hash.Digest(), padding);
-  return status.ok() ? status : Annotate(status, StrCat(path(), ": byte ", section.offset));
+  return ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+    StreamingHash64 hash;
+    std::string piece;
+    const uint64_t length = format::PaddedLength(section);
+    for (uint64_t done = 0; done < length; done += piece.size()) {
+      SHARDKIT_ASSIGN_OR_RETURN(piece,
+                                ReadRange(*file_, section.offset + done, std::min(kCheckedPiece, length - done)));
+      hash.Update(piece);
+    }
+    const std::string_view padding = std::string_view(piece).substr(piece.size() - (length - section.length));
+    return Annotate(format::CheckSection(section, hash.Digest(), padding), StrCat(path(), ": byte ", section.offset));
+  });
 }
 
 absl::StatusOr<Metadata> NativeShardReader::ReadMetadata() const {

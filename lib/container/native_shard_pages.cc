@@ -8,6 +8,7 @@
 #include "container/native_shard_reader.h"
 #include "container/record_reader.h"
 #include "format/chunk.h"
+#include "io/read_again.h"
 
 namespace shardkit {
 
@@ -63,17 +64,20 @@ absl::StatusOr<std::string_view> NativeShardReader::ReadPage(uint64_t begin, uin
   const bool known = state.page_owner == identity_ && state.page_begin == begin;
   state.page_owner = 0;
   std::string_view page;
-  if (const auto mapped = file_->Mapped()) {
-    page = mapped->substr(begin, end - begin);
-  } else {
-    if (!known) {
-      SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, end - begin, "the page has"));
-      state.page.resize_discard(end - begin);
-      SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_->ReadAt(begin, {state.page.data(), state.page.size()})));
+  const auto read = [&]() -> absl::Status {
+    if (const auto mapped = file_->Mapped()) {
+      page = mapped->substr(begin, end - begin);
+    } else {
+      if (!known) {
+        SHARDKIT_RETURN_IF_ERROR(CheckBlockMemory(options_, end - begin, "the page has"));
+        state.page.resize_discard(end - begin);
+        SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file_->ReadAt(begin, {state.page.data(), state.page.size()})));
+      }
+      page = state.page.view();
     }
-    page = state.page.view();
-  }
-  if (!known && options_.verify != Verify::kNever) SHARDKIT_RETURN_IF_ERROR(format::CheckPageChecksum(page));
+    return known || options_.verify == Verify::kNever ? absl::OkStatus() : format::CheckPageChecksum(page);
+  };
+  SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, read));
   state.page_owner = identity_;
   state.page_begin = begin;
   return page;

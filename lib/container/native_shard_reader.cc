@@ -13,6 +13,7 @@
 #include "container/decompression_limit.h"
 #include "container/record_reader.h"
 #include "format/chunk.h"
+#include "io/read_again.h"
 
 namespace shardkit {
 namespace {
@@ -367,6 +368,11 @@ absl::Status NativeShardReader::CheckPadding(size_t index, const char* base, Blo
 }
 
 absl::Status NativeShardReader::Load(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
+  const auto load = [&] { return LoadOnce(index, state, damage); };
+  return damage == nullptr ? ReadAgainIfDamaged(*file_, load) : load();
+}
+
+absl::Status NativeShardReader::LoadOnce(size_t index, BlockBuffer::State& state, BlockDamage* damage) const {
   state.owner = 0;
   state.block = index;
   state.shown = file_.get();
@@ -424,11 +430,7 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
   // alone they would be one more request.
   const bool projected = std::ranges::find(state.wanted, static_cast<uint8_t>(Part::kNothing)) != state.wanted.end();
   if (projected && damage == nullptr && !file_->Mapped()) SHARDKIT_RETURN_IF_ERROR(LoadHeaderCopies());
-  absl::Status status = Load(index, state, damage);
-  if (absl::IsDataLoss(status) && damage == nullptr && file_->hints().worth_reading_again) {
-    status = Load(index, state, damage);
-  }
-  SHARDKIT_RETURN_IF_ERROR(status);
+  SHARDKIT_RETURN_IF_ERROR(Load(index, state, damage));
   *view = state.view;
   return absl::OkStatus();
 }

@@ -98,6 +98,7 @@ class NativeShardReader : public ShardReader {
                     BlockDamage* damage) const;
   // Loads what state.wanted asks for. With `damage`, damaged columns and values are recorded there and are no error.
   absl::Status Load(size_t index, BlockBuffer::State& state, BlockDamage* damage = nullptr) const;
+  absl::Status LoadOnce(size_t index, BlockBuffer::State& state, BlockDamage* damage) const;
   // `with_copy`: the block's header may be taken from the copies, if they are loaded.
   absl::StatusOr<const char*> ReadStored(size_t index, bool with_copy, BlockBuffer::State& state) const;
   absl::Status ReadUpTo(uint64_t end, BlockBuffer::State& state) const;

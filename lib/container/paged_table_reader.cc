@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "format/constants.h"
+#include "io/read_again.h"
 
 namespace shardkit {
 
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<PagedTable>> PagedTable::Open(std::shared_ptr<con
   table->file_ = std::move(file);
   table->place_ = place;
   table->tail_.kind = kind;
-  SHARDKIT_RETURN_IF_ERROR(table->ReadRoot());
+  SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*table->file_, [&] { return table->ReadRoot(); }));
   return table;
 }
 
@@ -96,7 +97,7 @@ absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(
     std::lock_guard lock(mutex_);
     if (fence_pages_[number]) return fence_pages_[number];
   }
-  SHARDKIT_RETURN_IF_ERROR(LoadFencePages(number, number + 1));
+  SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number, number + 1); }));
   std::lock_guard lock(mutex_);
   return fence_pages_[number];
 }
@@ -112,7 +113,9 @@ absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
   if (tail_.fence_page_count() == 0) return number;
   // A run of pages that begin with `key` may start within the fence page before the one that begins with it. Both are
   // read at once.
-  if (number > 0 && root_[number].first == key) SHARDKIT_RETURN_IF_ERROR(LoadFencePages(number - 1, number + 1));
+  if (number > 0 && root_[number].first == key) {
+    SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number - 1, number + 1); }));
+  }
   while (number > 0 && root_[number].first == key) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto before, FencePage(number - 1));
     if (before->back().first != key) break;
@@ -164,8 +167,12 @@ absl::StatusOr<TablePage> PagedTable::Page(uint64_t number, bool keep) const {
     std::lock_guard lock(mutex_);
     if (const auto found = kept_.find(number); found != kept_.end()) return found->second;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadBytes(fence.offset, length));
-  if (Hash64(bytes) != fence.checksum) return WrongChecksum(number);
+  std::string bytes;
+  const absl::Status read = ReadAgainIfDamaged(*file_, [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadBytes(fence.offset, length));
+    return Hash64(bytes) == fence.checksum ? absl::OkStatus() : WrongChecksum(number);
+  });
+  SHARDKIT_RETURN_IF_ERROR(read);
   page.memory = std::make_shared<const std::string>(std::move(bytes));
   page.bytes = *page.memory;
   if (keep) Keep(page);
@@ -245,7 +252,9 @@ absl::Status PagedTable::ForEachPage(const std::function<absl::Status(const Tabl
     for (const PagePlace& place : places) {
       TablePage page{.number = number, .first = place.fence.first, .memory = memory};
       page.bytes = std::string_view(*memory).substr(place.fence.offset - begin, place.end - place.fence.offset);
-      if (Hash64(page.bytes) != place.fence.checksum) return WrongChecksum(number);
+      if (Hash64(page.bytes) != place.fence.checksum) {
+        SHARDKIT_ASSIGN_OR_RETURN(page, Page(number, /*keep=*/false));  // it may have been damaged on its way
+      }
       SHARDKIT_RETURN_IF_ERROR(take(page));
       ++number;
     }

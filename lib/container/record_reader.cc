@@ -9,6 +9,7 @@
 #include "container/block_buffer.h"
 #include "container/decompression_limit.h"
 #include "format/chunk.h"
+#include "io/read_again.h"
 
 namespace shardkit {
 namespace {
@@ -52,9 +53,7 @@ absl::StatusOr<std::string_view> ReadRecordAt(const RandomAccessFile& file, cons
     SHARDKIT_RETURN_IF_ERROR(ReadOfListed(file.ReadAt(begin, {memory.data(), memory.size()})));
     return OpenRecord(file, options, memory.view(), begin);
   };
-  auto value = read();
-  if (absl::IsDataLoss(value.status()) && file.hints().worth_reading_again) value = read();
-  return value;
+  return ReadAgainIfDamaged(file, read);
 }
 
 absl::StatusOr<std::unique_ptr<RecordsRead>> RecordsRead::Start(const RandomAccessFile& file,

@@ -578,8 +578,13 @@ absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, c
 }
 
 absl::StatusOr<ManifestText> ReadManifestText(ReadableFileSystem& file_system, const std::string& directory) {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system, directory));
+  SHARDKIT_ASSIGN_OR_RETURN(std::string bytes, ReadManifestBytes(file_system, directory));
   absl::StatusOr<ManifestText> text = ParseManifestText(bytes);
+  if (absl::IsDataLoss(text.status())) {
+    // It may have been damaged on its way, or read while another took its place.
+    SHARDKIT_ASSIGN_OR_RETURN(bytes, ReadManifestBytes(file_system, directory));
+    text = ParseManifestText(bytes);
+  }
   if (!text.ok()) return Annotate(text.status(), JoinPath(directory, kManifestName));
   return text;
 }

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -27,7 +29,13 @@ class PrefetchedFile final : public ForwardingFile {
   absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
     if (!Within({offset, buffer})) return ForwardingFile::ReadAt(offset, buffer);
     SHARDKIT_RETURN_IF_ERROR(read_->Wait());
-    std::memcpy(buffer.data(), bytes_.data() + (offset - offset_), buffer.size());
+    std::string again;
+    if (!FirstAt(offset)) {
+      again.resize(bytes_.size());
+      SHARDKIT_RETURN_IF_ERROR(ForwardingFile::ReadAt(offset_, again));
+    }
+    const std::string& bytes = again.empty() ? bytes_ : again;
+    std::memcpy(buffer.data(), bytes.data() + (offset - offset_), buffer.size());
     return absl::OkStatus();
   }
 
@@ -48,6 +56,14 @@ class PrefetchedFile final : public ForwardingFile {
     return std::ranges::all_of(requests, [this](const ReadRequest& request) { return Within(request); });
   }
 
+  // What is read a second time may have arrived damaged, and is fetched again as it was fetched.
+  bool FirstAt(uint64_t offset) const {
+    const std::lock_guard lock(mutex_);
+    return served_.insert(offset).second;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::set<uint64_t> served_;  // offsets
   std::string bytes_;
   const uint64_t offset_;
   std::optional<StartedRead> read_;  // last: it writes to the bytes until it ends

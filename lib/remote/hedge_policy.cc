@@ -20,10 +20,13 @@ void HedgePolicy::Record(uint64_t bytes, Duration duration) {
 
 std::optional<HedgePolicy::Duration> HedgePolicy::HedgeAfter(uint64_t bytes) const {
   std::vector<Duration> durations = classes_[ClassOf(bytes)].durations;
-  if (durations.size() < kEnough) return std::nullopt;
+  if (durations.size() < kEnoughForMedian) return std::nullopt;
   const auto slowest = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 100);
   std::nth_element(durations.begin(), slowest, durations.end(), std::greater<>());
-  return *slowest;
+  const Duration slowest_of_100 = durations.size() < kEnoughForSlowest ? Duration::max() : *slowest;
+  const auto middle = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return std::min(slowest_of_100, std::max<Duration>(4 * *middle, *middle + kLeastAboveMedian));
 }
 
 bool HedgePolicy::Spend() {

@@ -20,7 +20,9 @@ class HedgePolicy {
   // A request for so many bytes took so long.
   void Record(uint64_t bytes, Duration duration);
 
-  // The time that 1 % of the latest requests of about this size took longer than. nullopt while there are too few.
+  // Four times the median of the latest requests of about this size, or 0.1 s more than it, whichever is later; once a
+  // hundred are known also the time that 1 % of them took longer than, if that is sooner. nullopt while there are too
+  // few.
   std::optional<Duration> HedgeAfter(uint64_t bytes) const;
 
   // Whether the budget allows another second request; then it is spent.
@@ -28,7 +30,10 @@ class HedgePolicy {
 
  private:
   static constexpr size_t kRemembered = 200;  // of each size; 1 % are two
-  static constexpr size_t kEnough = 100;
+  static constexpr size_t kEnoughForMedian = 20;
+  static constexpr size_t kEnoughForSlowest = 100;
+  // Below this a wait is more likely due to this machine's own work than to a server or connection that stalls.
+  static constexpr std::chrono::milliseconds kLeastAboveMedian{100};
   static constexpr uint64_t kCost = 20;  // requests that pay for one hedge
   static constexpr uint64_t kMostBudget = 10 * kCost;
 

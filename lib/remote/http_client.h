@@ -65,7 +65,8 @@ class HttpClient {
   struct Options {
     int requests_in_flight = 64;  // more wait
     std::chrono::milliseconds connect_timeout{5'000};
-    std::string certificates;  // file of trusted certificates (PEM); empty: the system's
+    std::chrono::seconds stall_timeout{20};  // of a GET, without a single byte, the first included; at least 1
+    std::string certificates;                // file of trusted certificates (PEM); empty: the system's
   };
 
   // Called once, on the client's thread, where it must not wait.

@@ -198,7 +198,9 @@ absl::StatusOr<FileInfo> ObjectFileSystem::Stat(const std::string& path, bool /*
     const absl::StatusOr<ObjectVersion> version = store_->Stat(url);
     if (version.ok()) return FileInfo{FileType::kRegular, version->size};
     missing = version.status();
-    if (!absl::IsNotFound(missing)) return missing;
+    // Of a folder that they do not list, web servers also say that it is forbidden.
+    const bool perhaps_folder = absl::IsNotFound(missing) || (!listed && absl::IsPermissionDenied(missing));
+    if (!perhaps_folder) return missing;
   }
   if (!listed) {
     for (const char* manifest : {"dataset.json", "index.json"}) {

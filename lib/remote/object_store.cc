@@ -211,7 +211,7 @@ absl::StatusOr<ObjectVersion> ObjectStore::Read(const ObjectUrl& url, const Obje
 
 ObjectStore::Id ObjectStore::Start(const ObjectUrl& url, HttpRequest pattern, const Query& query, Check check,
                                    HttpClient::Done done) {
-  pattern.deadline = options_.write_deadline;
+  pattern.deadline = options_.request_deadline;
   // libcurl would call it a form, and stores keep the type.
   if (pattern.method == "PUT" || pattern.method == "POST") {
     pattern.headers.push_back({"content-type", "application/octet-stream"});

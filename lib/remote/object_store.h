@@ -32,8 +32,9 @@ class ObjectStore {
     ReadableFileSystem* files = PosixFileSystem();  // for profiles and tokens; must outlive the store
     HttpClient::Options http;
     RetryOptions retry;
-    std::chrono::milliseconds request_deadline{60'000};  // of one attempt to read
-    std::chrono::milliseconds write_deadline{300'000};   // of one attempt to write or to copy
+    // Of one attempt to read, to write or to copy. Long, because 64 requests of 8 MiB may share a slow line;
+    // HttpClient::Options::stall_timeout ends those that get nothing.
+    std::chrono::milliseconds request_deadline{300'000};
   };
 
   using Id = RetryingClient::Id;

@@ -83,6 +83,11 @@ absl::Status Transfer::Prepare(EasyHandle handle, const HttpClient::Options& opt
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<int64_t>(request_.deadline.count(), 1)));
+  // A store may be busy for long before it says that it has what was written.
+  if (request_.method == "GET") {
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
+  }
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &TakeHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &TakeBody);

@@ -10,6 +10,7 @@
 #include "bench_loop.h"
 #include "page_cache.h"
 #include "progress.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 namespace {
@@ -43,11 +44,11 @@ void ForgetPeakResident() {
 
 shardkit::ReadableFileSystem& FilesToRead(const BenchArguments& arguments, const shardkit::Cancellation& cancellation,
                                           std::unique_ptr<shardkit::ReadableFileSystem>* slow) {
-  shardkit::FileSystem& local = *shardkit::PosixFileSystem();
-  if (!arguments.latency.has_value()) return local;
+  shardkit::FileSystem& fast = *shardkit::DefaultFileSystem();
+  if (!arguments.latency.has_value()) return fast;
   shardkit::LatencyOptions options = *arguments.latency;
   options.cancellation = &cancellation;
-  *slow = shardkit::NewLatencyFileSystem(local, options);
+  *slow = shardkit::NewLatencyFileSystem(fast, options);
   return **slow;
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "dataset_access.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 namespace {
@@ -43,6 +44,9 @@ void RunThreads(int count, const std::function<void(int)>& work) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Behind a network, where a range is best asked for whole, and many of them at once.
+bool IsFarAway(const shardkit::RandomAccessFile& file) { return file.hints().worth_reading_again; }
+
 struct Piece {
   size_t file = 0;
   uint64_t begin = 0;
@@ -60,7 +64,7 @@ absl::Status ReadPiece(const shardkit::RandomAccessFile& file, const Piece& piec
     unused_result = sum;
     return absl::OkStatus();
   }
-  const uint64_t step = file.alignment() > 1 ? kPiece : kBufferedRead;
+  const uint64_t step = file.alignment() > 1 || IsFarAway(file) ? kPiece : kBufferedRead;
   const uintptr_t address = reinterpret_cast<uintptr_t>(aligned->data());
   char* const to = aligned->data() + (4096 - address % 4096) % 4096;
   for (uint64_t at = piece.begin; at < piece.end; at += step) {
@@ -142,7 +146,7 @@ absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& pa
   // Opens files one by one, because a dataset may have more files than a process may open.
   std::vector<Piece> pieces;
   for (size_t i = 0; i < paths.size(); ++i) {
-    const auto info = shardkit::PosixFileSystem()->Stat(paths[i]);
+    const auto info = shardkit::DefaultFileSystem()->Stat(paths[i]);
     if (!info.ok()) return info.status();
     for (uint64_t at = 0; at < info->size; at += kPiece) pieces.push_back({i, at, std::min(info->size, at + kPiece)});
   }
@@ -151,6 +155,11 @@ absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& pa
   size_t next = 0;
   size_t open_file = SIZE_MAX;
   std::shared_ptr<const shardkit::RandomAccessFile> file;
+  if (!pieces.empty()) {
+    auto opened = shardkit::DefaultFileSystem()->OpenForReading(paths[0], mode);
+    if (!opened.ok()) return opened.status();
+    if (IsFarAway(**opened)) threads = std::max(threads, (*opened)->hints().requests_in_flight);
+  }
   std::atomic<uint64_t> bytes = 0;
   std::vector<std::vector<char>> memory(static_cast<size_t>(std::max(1, threads)), std::vector<char>(kPiece + 4096));
   const auto begin = Clock::now();
@@ -164,7 +173,7 @@ absl::StatusOr<StorageCeiling> MeasureStorage(const std::vector<std::string>& pa
         if (!failure.ok() || next >= pieces.size()) return;
         piece = pieces[next++];
         if (piece.file != open_file) {
-          auto opened = shardkit::PosixFileSystem()->OpenForReading(paths[piece.file], mode);
+          auto opened = shardkit::DefaultFileSystem()->OpenForReading(paths[piece.file], mode);
           if (!opened.ok()) {
             failure = opened.status();
             return;

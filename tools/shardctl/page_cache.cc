@@ -13,6 +13,7 @@
 #include "numbers.h"
 #include "report.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 namespace {
@@ -70,7 +71,7 @@ bool DropAllCaches() {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, const shardkit::ReadOptions& read) {
-  shardkit::FileSystem& file_system = *shardkit::PosixFileSystem();
+  shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   const absl::StatusOr<shardkit::FileInfo> info = file_system.Stat(path);
   if (!info.ok()) return info.status();
   if (info->type != shardkit::FileType::kDirectory) return std::vector{path};

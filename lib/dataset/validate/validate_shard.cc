@@ -10,6 +10,7 @@
 #include "container/shard_index_part.h"
 #include "dataset/validate/deep_check.h"
 #include "format/chunk.h"
+#include "io/read_again.h"
 
 namespace shardkit {
 namespace {
@@ -264,7 +265,10 @@ class BlockCheck {
 
 absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
                                          BlockBuffer* buffer) {
-  return BlockCheck(shard, index, options, buffer).Run();
+  auto findings = BlockCheck(shard, index, options, buffer).Run();
+  // What only arrived damaged is right the next time.
+  const bool again = findings.ok() && !findings->problems.empty() && shard.file().hints().worth_reading_again;
+  return again ? BlockCheck(shard, index, options, buffer).Run() : std::move(findings);
 }
 
 ShardAccount::ShardAccount(const NativeShardReader& shard)
@@ -370,11 +374,16 @@ absl::Status ShardAccount::CheckBlockRanges(const std::vector<ColumnStatistics>*
 absl::Status ShardAccount::Finish(const ProblemSink& report) {
   const format::FileHeader& header = shard_.header();
   std::string front(RoundUp(header.length, header.alignment), '\0');
-  SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(0, {front.data(), front.size()}));
-  if (!format::AllZero(std::string_view(front).substr(header.length))) {
-    report(StrCat(shard_.path(), ": padding between the header and ",
-                  shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero"));
-  }
+  bool read = false;
+  const absl::Status padding = ReadAgainIfDamaged(shard_.file(), [&]() -> absl::Status {
+    SHARDKIT_RETURN_IF_ERROR(shard_.file().ReadAt(0, {front.data(), front.size()}));
+    read = true;
+    if (format::AllZero(std::string_view(front).substr(header.length))) return absl::OkStatus();
+    return DataLoss(shard_.path(), ": padding between the header and ",
+                    shard_.blocks().empty() ? "the footer" : "block 0", ", from byte ", header.length, ", is not zero");
+  });
+  if (!read) return padding;
+  if (!padding.ok()) report(std::string(ToStd(padding.message())));
   for (const auto& [column, status] : shard_.damaged_dictionaries()) {
     report(StrCat(shard_.path(), ": header: column ", column, " \"", shard_.schema()[column].name,
                   "\": ", ToStd(status.message())));
@@ -384,7 +393,7 @@ absl::Status ShardAccount::Finish(const ProblemSink& report) {
     const bool keys = section.kind == static_cast<uint32_t>(format::SectionKind::kKeyIndex);
     if (!keys && format::IsKnownSection(section.kind)) continue;
     absl::Status status = shard_.CheckSection(section);
-    if (status.ok() && keys) status = CheckKeyIndex();
+    if (status.ok() && keys) status = ReadAgainIfDamaged(shard_.file(), [this] { return CheckKeyIndex(); });
     if (!status.ok() && !IsDamage(status)) return status;
     if (!status.ok()) report(std::string(ToStd(status.message())));
   }

@@ -8,8 +8,10 @@ using std::chrono::milliseconds;
 
 TEST(HedgePolicyTest, WaitsForEnoughRequestsOfTheSize) {
   HedgePolicy policy;
-  for (int i = 0; i < 99; ++i) policy.Record(8 << 20, milliseconds(10));
+  for (int i = 0; i < 19; ++i) policy.Record(8 << 20, milliseconds(10));
   EXPECT_FALSE(policy.HedgeAfter(8 << 20));
+  for (int i = 19; i < 99; ++i) policy.Record(8 << 20, milliseconds(10));
+  EXPECT_EQ(policy.HedgeAfter(8 << 20), milliseconds(110)) << "too few to know the slowest of a hundred";
   policy.Record(8 << 20, milliseconds(10));
   EXPECT_EQ(policy.HedgeAfter(8 << 20), milliseconds(10));
   EXPECT_FALSE(policy.HedgeAfter(4096)) << "another size";
@@ -22,6 +24,14 @@ TEST(HedgePolicyTest, TakesTheSlowestOfAHundred) {
   for (int i = 1; i <= 1000; ++i) policy.Record(1000, milliseconds(i));
   // Of the latest 200, which are 801 to 1000, two are slower than 998.
   EXPECT_EQ(policy.HedgeAfter(1000), milliseconds(998));
+}
+
+TEST(HedgePolicyTest, DoesNotTakeStallsForUsualWhenTheyAreMany) {
+  HedgePolicy policy;
+  for (int i = 0; i < 200; ++i) policy.Record(1000, milliseconds(i % 20 == 0 ? 2000 : 20));
+  EXPECT_EQ(policy.HedgeAfter(1000), milliseconds(120));
+  for (int i = 0; i < 200; ++i) policy.Record(1000, milliseconds(i % 20 == 0 ? 2000 : 100));
+  EXPECT_EQ(policy.HedgeAfter(1000), milliseconds(400));
 }
 
 TEST(HedgePolicyTest, SpendsOneInTwenty) {

@@ -120,6 +120,17 @@ TEST(HttpClientTest, SaysWhatHappenedToTheConnection) {
   EXPECT_TRUE(absl::IsInvalidArgument(client->Send(broken).status()));
 }
 
+TEST(HttpClientTest, EndsWhatStallsLongBeforeTheDeadline) {
+  TestServer server([](const ServedRequest&) { return ServedAnswer{200, {}, "", milliseconds(60'000), {}, false}; });
+  HttpClient::Options options;
+  options.stall_timeout = std::chrono::seconds(1);
+  auto client = HttpClient::Create(options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  HttpRequest request = Get(server.origin() + "/");
+  request.deadline = std::chrono::hours(1);  // which the test's own limit would not wait for
+  EXPECT_TRUE(absl::IsDeadlineExceeded((*client)->Send(request).status()));
+}
+
 TEST(HttpClientTest, CancelsWhatWaitsAndWhatRuns) {
   TestServer server([](const ServedRequest&) { return ServedAnswer{200, {}, "", milliseconds(60'000), {}, false}; });
   auto client = NewClient(1);

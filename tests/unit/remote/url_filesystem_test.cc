@@ -2,6 +2,8 @@
 #include "remote/url_filesystem.h"
 
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "dataset/dataset_support.h"
@@ -35,6 +37,10 @@ class UrlFileSystemTest : public testing::Test {
     if (flip_every_ != 0 && request.target.ends_with(".shard") && ++served_ % flip_every_ == 0) {
       answer.body[answer.body.size() / 2] ^= 1;
     }
+    if (flip_first_) {
+      const std::lock_guard lock(mutex_);
+      if (asked_.insert(request.target + request.headers.at("range")).second) answer.body[answer.body.size() / 2] ^= 1;
+    }
     const int fault = fault_every_ == 0 || ++served_ % fault_every_ != 0 ? -1 : served_ / fault_every_ % 5;
     if (fault == 0) return {503, {}, "<Error><Code>SlowDown</Code></Error>", {}, {}, false};
     if (fault == 1) answer.cut_after = answer.body.size() / 2;
@@ -47,6 +53,9 @@ class UrlFileSystemTest : public testing::Test {
   std::string Url(const std::string& path) const { return "s3://b/" + path; }
 
   std::atomic<int> fault_every_ = 0, flip_every_ = 0, served_ = 0;
+  std::atomic<bool> flip_first_ = false;  // a bit of each range, when it is asked for the first time
+  std::mutex mutex_;
+  std::set<std::string> asked_;  // guarded by mutex_
   std::atomic<milliseconds> latency_ = milliseconds(0);
   std::unique_ptr<FileSystem> memory_ = NewMemoryFileSystem();
   TestServer server_{[this](const ServedRequest& request) { return Serve(request); }};
@@ -149,7 +158,6 @@ TEST_F(UrlFileSystemTest, BitsThatFlipOnTheWayAreReadAgain) {
   ASSERT_TRUE(test::WriteDataset(*memory_, "/data", samples, test::SmallShards(60, 4)).ok());
   const auto dataset = DatasetReader::Open(*files_, Url("data"));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  ASSERT_TRUE((*dataset)->OpenShard(0).ok());  // the ends of a shard have no such second try
   flip_every_ = 2;
   BlockBuffer buffer;
   BlockView view;
@@ -171,6 +179,30 @@ TEST_F(UrlFileSystemTest, BitsThatFlipOnTheWayAreReadAgain) {
   ASSERT_TRUE((*dataset)->ReadValues(all, image, &buffer, values).ok());
   flip_every_ = 1;
   EXPECT_TRUE(absl::IsDataLoss((*dataset)->ReadBlock(0, 0, &buffer, &view)));
+}
+
+TEST_F(UrlFileSystemTest, WhateverFlipsOnTheWayIsReadAgain) {
+  const std::vector<test::OwnedSample> samples = test::MakeSamples(60);
+  ASSERT_TRUE(test::WriteDataset(*memory_, "/data", samples, test::SmallShards(60, 4)).ok());
+  flip_first_ = true;
+  const auto dataset = DatasetReader::Open(*files_, Url("data"));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_TRUE((*dataset)->ReadManifest().ok());
+  BlockBuffer buffer;
+  const size_t image = *(*dataset)->FindColumn("image");
+  for (uint64_t i = 0; i < samples.size(); ++i) {
+    const auto value = (*dataset)->ReadValue(i, image, &buffer);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(*value, samples[i].fields[0].second);
+    const auto found = (*dataset)->FindKey(samples[i].key, &buffer);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, i);
+  }
+  BlockView view;
+  for (size_t block = 0; block < 15; ++block) {
+    const absl::Status status = (*dataset)->ReadBlock(0, block, &buffer, &view);
+    EXPECT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST_F(UrlFileSystemTest, AnObjectThatIsReplacedIsAnErrorOfTheReader) {

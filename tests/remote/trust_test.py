@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""TLS, redirects and credentials: whom the command believes, and what it tells to whom.
+
+SHARDCTL names the command.
+"""
+import http.server
+import os
+import ssl
+import unittest
+
+import servers
+from support import RemoteTest
+
+KEYS = {"AWS_ACCESS_KEY_ID": servers.ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": servers.SECRET_KEY}
+
+
+@unittest.skipIf(servers.OPENSSL is None, "there is no openssl to make certificates with")
+class TlsTest(RemoteTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.authority = servers.Authority(cls.folder)
+
+    def serving(self, name):
+        """A server with a certificate for the name, on the address 127.0.0.1."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.authority.issue(name))
+        return servers.plain(self.bucket, context)
+
+    def test_the_system_does_not_know_the_authority(self):
+        with self.serving("IP:127.0.0.1") as origin:
+            message = self.run_command("inspect", origin + "/data", code=3)
+            self.assertIn("the server's certificate is not trusted", message)
+            self.assertIn("AWS_CA_BUNDLE or SSL_CERT_FILE", message)
+            for variable in ("AWS_CA_BUNDLE", "SSL_CERT_FILE"):
+                self.run_command("inspect", origin + "/data", **{variable: self.authority.path})
+
+    def test_reads_as_from_disk(self):
+        with self.serving("IP:127.0.0.1") as origin:
+            self.assertEqual(self.run_command("ls", "--values-xxh3", origin + "/data", SSL_CERT_FILE=self.authority.path), self.local)
+
+    def test_a_certificate_for_another_host(self):
+        with self.serving("DNS:elsewhere.test") as origin:
+            message = self.run_command("inspect", origin + "/data", code=3, SSL_CERT_FILE=self.authority.path)
+            self.assertIn("the server's certificate is not trusted", message)
+
+    def test_an_authority_that_is_no_file(self):
+        with self.serving("IP:127.0.0.1") as origin:
+            message = self.run_command("inspect", origin + "/data", code=3, SSL_CERT_FILE=os.path.join(self.folder, "missing.pem"))
+            self.assertIn("AWS_CA_BUNDLE or SSL_CERT_FILE", message)
+
+    def test_a_redirect_that_is_less_safe(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.authority.issue("IP:127.0.0.1"))
+        with servers.plain(self.bucket) as there, servers.http_server(Redirecting, context, to=there, seen=[]) as here:
+            message = self.run_command("inspect", here + "/data", code=2, SSL_CERT_FILE=self.authority.path)
+            self.assertIn("which is less safe; it was not followed", message)
+
+    @unittest.skipIf(servers.NGINX is None, "nginx is not installed")
+    def test_nginx_over_http2(self):
+        with servers.nginx(self.bucket, *self.authority.issue("IP:127.0.0.1")) as origin:
+            trusted = {"SSL_CERT_FILE": self.authority.path}
+            self.assertEqual(self.run_command("ls", "--values-xxh3", origin + "/data", **trusted), self.local)
+            self.assert_unpacks(origin + "/data", **trusted)
+            self.assertIn("not trusted", self.run_command("inspect", origin + "/data", code=3))
+
+
+class Redirecting(http.server.BaseHTTPRequestHandler):
+    """Sends everybody to `server.to`, and notes the headers in `server.seen`."""
+
+    def do_GET(self):
+        self.server.seen.append(dict(self.headers.items()))
+        self.send_response(302)
+        self.send_header("location", self.server.to + self.path)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+class Listening(servers.FileHandler):
+    """A web server that notes the headers in `server.seen`, and knows the hub's paths."""
+
+    def do_GET(self):
+        self.server.seen.append(dict(self.headers.items()))
+        self.path = self.path.replace("/datasets/owner/name/resolve/main", "/data")
+        super().do_GET()
+
+
+class RedirectsTest(RemoteTest):
+    def setUp(self):
+        self.here, self.there = [], []  # the headers that each server sees
+        elsewhere = servers.http_server(Listening, folder=self.bucket, seen=self.there)
+        self.target = self.enterContext(elsewhere)
+        self.origin = self.enterContext(servers.http_server(Redirecting, to=self.target, seen=self.here))
+
+    def enterContext(self, manager):  # unittest's own comes with Python 3.11
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def names(self, requests):
+        return {name.lower() for headers in requests for name in headers}
+
+    def test_the_hub_s_token_stays_with_the_hub(self):
+        listed = self.run_command("ls", "--values-xxh3", "hf://datasets/owner/name", HF_ENDPOINT=self.origin, HF_TOKEN="hf_SECRETKEY")
+        self.assertEqual(listed, self.local)
+        self.assertIn("Bearer hf_SECRETKEY", {headers.get("authorization") for headers in self.here})
+        self.assertNotIn("authorization", self.names(self.there))
+        self.assertIn("range", self.names(self.there))
+
+    def test_a_store_s_signature_goes_nowhere_else(self):
+        message = self.run_command("inspect", "s3://bucket/data/dataset.json", code=2, AWS_ENDPOINT_URL=self.origin, **KEYS)
+        self.assertIn("status 302", message)
+        self.assertIn("authorization", self.names(self.here))
+        self.assertEqual(self.there, [])
+
+    def test_web_servers_get_no_credentials(self):
+        self.assertEqual(self.run_command("ls", "--values-xxh3", self.origin + "/data", HF_TOKEN="hf_SECRETKEY", **KEYS), self.local)
+        self.assertFalse({"authorization", "x-amz-security-token", "cookie"} & (self.names(self.here) | self.names(self.there)))
+
+
+if __name__ == "__main__":
+    unittest.main()
