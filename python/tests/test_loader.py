@@ -278,6 +278,30 @@ def test_real_images_and_masks(data: Path, tmp_path: Path) -> None:
         sk.Loader(path, 2, columns={"image": sk.Image(crop="center", size=(3, 4))})
 
 
+def test_deferred_columns_say_what_is_to_be_done(data: Path, tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "pairs")
+    sk.pack(data / "sa1b", path)
+    stored = next(iter(sk.Loader(path, 1, order="sequential", columns={"image": sk.Image()})))["image"]
+    height, width, _ = stored.shape[1:] if isinstance(stored, np.ndarray) else stored[0].shape
+
+    def first(deferred: bool, spec: type[sk.DenseMasks] | type[sk.PackedMasks]) -> sk.Batch:
+        image = sk.Image(crop="resize", size=(height, width), flip=1.0, deferred=deferred)
+        columns = {"image": image, "masks": spec(deferred=deferred)}
+        batch: sk.Batch = next(iter(sk.Loader(path, 1, order="sequential", columns=columns)))
+        return batch
+
+    now = first(False, sk.DenseMasks)
+    assert len(now.geometries("image")) == 0
+    for spec in (sk.DenseMasks, sk.PackedMasks):
+        later = first(True, spec)
+        np.testing.assert_array_equal(later["image"][0][:, ::-1], now["image"][0])
+        np.testing.assert_array_equal(later["masks"][0].dense()[:, :, ::-1], now["masks"][0])
+        geometry = later.geometries("image")[0]
+        sizes = (width, height, 1, 0, 0, width, height, width, height, width, height, 1)
+        assert geometry.item() == sizes
+        assert later.geometries("masks").tolist() == [sizes] * len(now["masks"][0])
+
+
 def test_a_loader_of_the_parent_says_so_in_the_child(dataset: str) -> None:
     loader = sk.Loader(dataset, 8)
     batches = iter(loader)
