@@ -87,6 +87,31 @@ nb::tuple Describe(nb::handle_t<PythonBatch> self, size_t i) {
                         Numbers(column.item_offsets, self), shapes, present);
 }
 
+// The geometries of a deferred column: [images or masks, 12], in the order of Python's GEOMETRY; none of other columns.
+nb::object Geometries(const PythonBatch& self, size_t i) {
+  if (i >= self.batch->column_count()) throw nb::index_error("no such column");
+  const auto geometries = self.batch->column(i).geometries;
+  const uint64_t shape[] = {geometries.size(), 12};
+  void* data = nullptr;
+  nb::object array = NewArray(Type::kF64, shape, &data);
+  auto* out = static_cast<double*>(data);
+  for (const Geometry& geometry : geometries) {
+    *out++ = geometry.stored_width;
+    *out++ = geometry.stored_height;
+    *out++ = geometry.orientation;
+    *out++ = geometry.source.x;
+    *out++ = geometry.source.y;
+    *out++ = geometry.source.width;
+    *out++ = geometry.source.height;
+    *out++ = geometry.content_width;
+    *out++ = geometry.content_height;
+    *out++ = geometry.output_width;
+    *out++ = geometry.output_height;
+    *out++ = geometry.flip ? 1 : 0;
+  }
+  return array;
+}
+
 // (dataset, shard, ordinal, position) of each sample: [samples, 4].
 nb::object Samples(const PythonBatch& self) {
   const auto samples = self.batch->samples();
@@ -129,6 +154,7 @@ void BindBatch(nb::module_& module) {
       .def_prop_ro("memory", [](const PythonBatch& self) { return self.batch->memory(); })
       .def("__len__", [](const PythonBatch& self) { return self.batch->size(); })
       .def("column", &Describe, nb::arg("index"))
+      .def("geometries", &Geometries, nb::arg("index"))
       .def("samples", &Samples)
       .def("keys", &Keys)
       .def("skipped", &Skipped);

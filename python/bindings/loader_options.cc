@@ -46,6 +46,7 @@ LoaderColumn TakeColumn(const nb::dict& given) {
                                    {"masks", ColumnDecode::kMasks},
                                    {"packed_masks", ColumnDecode::kPackedMasks},
                                    {"tokens", ColumnDecode::kTokens}});
+  reader.Take("deferred", column.deferred);
   reader.Take("channels", column.channels);
   reader.Take("scaled_decode", column.image.scaled_decode);
   reader.Take("fill", column.image.fill);

@@ -138,6 +138,18 @@ class TokenRows:
     offsets: Array
 
 
+GEOMETRY = np.dtype(
+    [
+        (name, np.float64)
+        for name in (
+            *("stored_width", "stored_height", "orientation"),
+            *("source_x", "source_y", "source_width", "source_height"),
+            *("content_width", "content_height", "output_width", "output_height", "flip"),
+        )
+    ]
+)
+
+
 class Batch:
     """The samples of a step that belong to this rank, column by column.
 
@@ -212,6 +224,17 @@ class Batch:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""
         present = self._batch.column(self._names.index(name))[6]
         return np.ones(len(self._batch), bool) if present is None else present
+
+    def geometries(self, name: str) -> Array:
+        """Return what is still to be done with each image, or with each mask, of a column with ``deferred``.
+
+        Structured, float64: the image of ``stored_width`` x ``stored_height`` is turned upright as ``orientation``
+        (EXIF) says. The box at ``source_x``, ``source_y`` of ``source_width`` x ``source_height`` is resized to
+        ``content_width`` x ``content_height``, mirrored where ``flip`` is 1, and lies in the upper left corner of
+        ``output_width`` x ``output_height``. Sizes are in pixels; all are 0 for a sample without an image. Empty for
+        a column that is not deferred.
+        """
+        return self._batch.geometries(self._names.index(name)).view(GEOMETRY)[:, 0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all columns by name."""

@@ -106,6 +106,9 @@ class Image:
         The value of padding.
     max_memory : int
         Bytes that decoding one image may take; an image that needs more is a bad sample.
+    deferred : bool
+        Images come whole and as stored, and `Batch.geometries` says what is to be done with each: for those who crop
+        and resize on a GPU.
     """
 
     crop: str | None = None
@@ -119,6 +122,7 @@ class Image:
     scaled_decode: bool = True
     fill: tuple[int, int, int] = (0, 0, 0)
     max_memory: int = 224 << 20
+    deferred: bool = False
 
     decode = "image"
 
@@ -158,6 +162,7 @@ class Image:
             "scaled_decode": self.scaled_decode,
             "fill": list(self.fill),
             "max_memory": self.max_memory,
+            "deferred": self.deferred,
         }
 
 
@@ -170,9 +175,12 @@ class DenseMasks:
     pad_masks : bool
         One array [samples, most masks, height, width], zeros where a sample has fewer; else the masks of all samples
         after one another.
+    deferred : bool
+        Masks come as runs and as stored, and `Batch.geometries` says what is to be done with each.
     """
 
     pad_masks: bool = False
+    deferred: bool = False
 
     decode = "masks"
 
@@ -182,6 +190,7 @@ class PackedMasks:
     """As `DenseMasks`, one bit per pixel, the lowest first; rows are whole bytes."""
 
     pad_masks: bool = False
+    deferred: bool = False
 
     decode = "packed_masks"
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardkit import _core, _process
 from shardkit._options import parsed
@@ -35,6 +35,18 @@ def ranks(rank: int | str, world_size: int | str) -> tuple[int, int]:
     if world_size == "auto":
         world_size = distributed.get_world_size() if in_use and distributed else os.environ.get("WORLD_SIZE", "1")
     return int(rank), int(world_size)
+
+
+class _Place(NamedTuple):
+    """Where a loader stands."""
+
+    cursor: str
+    epoch: int
+    steps_left: int
+
+    @classmethod
+    def of(cls, loader: _core.Loader) -> _Place:
+        return cls(loader.cursor, loader.epoch, loader.steps_left)
 
 
 class Loader:
@@ -153,8 +165,11 @@ class Loader:
         self._start("")
 
     def _start(self, cursor: str) -> None:
-        self._loader = _core.Loader(self._datasets, {**self._options, "cursor": cursor})
-        _process.belongs_here(self._loader)
+        loader = _core.Loader(self._datasets, {**self._options, "cursor": cursor})
+        _process.belongs_here(loader)
+        # The place counts the batches that were yielded. The library's own is ahead of it when an exception, such as
+        # that of Ctrl-C, took a batch that the library had given out.
+        self._loader, self._place = loader, _Place.of(loader)
         self._generation = _process.generation
         # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
         self._goes_on = True
@@ -166,14 +181,19 @@ class Loader:
         return self._loader
 
     @property
+    def _delivered(self) -> _Place:
+        self._library  # noqa: B018 (which refuses the child of a fork)
+        return self._place
+
+    @property
     def epoch(self) -> int:
         """The epoch that the next batch belongs to."""
-        return self._library.epoch
+        return self._delivered.epoch
 
     @property
     def steps_left(self) -> int:
         """Steps left in `epoch`."""
-        return self._library.steps_left
+        return self._delivered.steps_left
 
     @property
     def samples_per_epoch(self) -> int:
@@ -190,10 +210,12 @@ class Loader:
         After a ``break`` the epoch begins anew.
         """
         if not self._goes_on:
-            self._start(self._library.cursor_at(self._library.epoch))
+            self._start(self._library.cursor_at(self.epoch))
         return self._rest_of_epoch()
 
     def _rest_of_epoch(self) -> Iterator[Any]:
+        if self._library.cursor != self._place.cursor:
+            self._start(self._place.cursor)
         self._goes_on = False
         loader = self._library
         for _ in range(loader.steps_left):
@@ -201,9 +223,13 @@ class Loader:
                 raise RuntimeError("the loader was started anew while this epoch was iterated")
             batch = loader.next()
             _process.belongs_here(batch)
-            if loader.steps_left == loader.steps and loader.position == 0:
-                self._goes_on = True  # the epoch is complete
-            yield self._deliver(batch)
+            made = self._deliver(batch)
+            place = _Place.of(loader)
+            ended = place.epoch != self._place.epoch
+            # Nothing is called from here to `yield`, because Python runs the handlers of signals after calls.
+            self._place = place
+            self._goes_on = ended
+            yield made
 
     def _deliver(self, batch: _core.Batch) -> Any:
         made = self._batch_class(batch, self._names, self._functions)
@@ -229,8 +255,11 @@ class Loader:
         self._start(self._library.cursor_at(self.epoch, step * self.batch_size))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where a run goes on after the batches that it has got; under 1 KB, for any world size."""
-        return {"version": STATE_VERSION, "cursor": self._library.cursor}
+        """Return where a run goes on after the batches that it has got; under 1 KB, for any world size.
+
+        A batch counts when the loop over the loader has it. One that ``batch_function`` or Ctrl-C ends before does not.
+        """
+        return {"version": STATE_VERSION, "cursor": self._delivered.cursor}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where the state was taken: the next `iter` yields the rest of its epoch.

@@ -10,6 +10,8 @@ from shardkit._core import Column
 __all__ = ["Column", "Schema", "column"]
 
 _ARRAY = re.compile(r"(\w+)\[([\d, ]*)\]")
+# As `shardctl pack` stores them: mostly compressed already, or best read where they lie.
+_STORED_AS_IS = {"bytes", "jpeg", "png", "image"}
 
 
 class Schema(Sequence[Column]):
@@ -54,7 +56,7 @@ def describe(column: Column) -> str:
     return text + ("?" if column.nullable else "")
 
 
-def column(name: str, kind: str, *, codec: str = "none", metadata: Mapping[str, str] | None = None) -> Column:
+def column(name: str, kind: str, *, codec: str | None = None, metadata: Mapping[str, str] | None = None) -> Column:
     """Make a column from a short description of its type.
 
     Parameters
@@ -66,7 +68,8 @@ def column(name: str, kind: str, *, codec: str = "none", metadata: Mapping[str, 
         ``"u8[3, 4]"`` for arrays of one shape, ``"f32[]"`` for arrays that have their own. ``"?"`` at the end: samples
         may lack the value.
     codec : str
-        ``"none"`` or ``"zstd"``.
+        ``"none"`` or ``"zstd"``; by default ``"none"`` for bytes, images and arrays, and ``"zstd"`` for all others, as
+        `pack` stores files.
     metadata : mapping of str to str
         What the values mean: ``media_type``, ``class_names``, ``unit``, ``description``.
 
@@ -80,6 +83,7 @@ def column(name: str, kind: str, *, codec: str = "none", metadata: Mapping[str, 
     metadata = dict(metadata or {})
     array = _ARRAY.fullmatch(kind)
     if array is None:
+        codec = codec or ("none" if kind in _STORED_AS_IS else "zstd")
         return Column(name, kind, nullable=nullable, codec=codec, metadata=metadata)
     sizes = [int(size) for size in array[2].split(",") if size.strip()]
     return Column(
@@ -88,6 +92,6 @@ def column(name: str, kind: str, *, codec: str = "none", metadata: Mapping[str, 
         nullable=nullable,
         dtype=array[1],
         shape=sizes if array[2].strip() else None,
-        codec=codec,
+        codec=codec or "none",
         metadata=metadata,
     )

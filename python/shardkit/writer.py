@@ -38,7 +38,7 @@ class Writer:
     """
 
     def __init__(self, path: str, columns: Mapping[str, str | Column], *, key: str = "key", **options: Any) -> None:
-        made = [Column(key, "utf8", is_key=True)]
+        made = [Column(key, "utf8", is_key=True, codec="zstd")]
         made += [column(name, kind) if isinstance(kind, str) else kind for name, kind in columns.items()]
         self._key = key
         self._writer: _core.Writer | None = _core.Writer(str(path), made, parsed(options))

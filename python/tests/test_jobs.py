@@ -59,8 +59,8 @@ def test_skipped_samples_are_reported(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_index_merge_repair(tmp_path: Path, dataset: str) -> None:
-    sk.convert(dataset, tmp_path / "a", shard_samples=50)
-    sk.convert(dataset, tmp_path / "b", columns=["key", "label"], shard_samples=64)
+    sk.convert(dataset, tmp_path / "a", codecs={"key": "none"}, shard_samples=50)
+    sk.convert(dataset, tmp_path / "b", columns=["key", "label"], codecs={"key": "none"}, shard_samples=64)
     (tmp_path / "a" / "dataset.idx").unlink()
     assert sk.index(tmp_path / "a").samples == 200
     assert sk.index(tmp_path / "a", compact=True).samples == 200

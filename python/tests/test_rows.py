@@ -36,6 +36,24 @@ def test_any_iterable_with_inferred_columns(tmp_path: Path) -> None:
         np.testing.assert_array_equal(samples[i]["masks"], value(i)["masks"])
 
 
+def test_rows_are_compressed_as_files_are(tmp_path: Path, data: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    for name, content in (("a.bin", b"\0"), ("a.json", b"{}"), ("a.txt", b"text")):
+        (files / name).write_bytes(content)
+    sk.pack(files, tmp_path / "files.packed", types={"txt": "utf8"})
+    sk.pack(data / "sa1b", tmp_path / "pairs.packed")
+    packed = [*sk.open(tmp_path / "files.packed").schema, *sk.open(tmp_path / "pairs.packed").schema]
+    expected = {column.type: column.codec for column in packed if column.type != "ndarray"}
+    assert {"bytes", "utf8", "json", "jpeg", "i64", "rle"} <= expected.keys()
+    assert {kind: sk.column("name", kind).codec for kind in expected} == expected
+    sk.pack(({"key": str(i), "text": "the same " * 9} for i in range(500)), tmp_path / "rows")
+    assert {column.codec for column in sk.open(tmp_path / "rows").schema} == {"zstd"}
+    sk.pack([{"text": "a"}], tmp_path / "given", codecs={"text": "none"})
+    assert sk.open(tmp_path / "given").schema["text"].codec == "none"
+    assert sk.column("pixels", "u8[3]").codec == "none"
+
+
 class MapStyle:
     def __len__(self) -> int:
         return 100
