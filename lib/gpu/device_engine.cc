@@ -57,13 +57,13 @@ void DeviceEngine::Cancel() {
 
 absl::StatusOr<std::shared_ptr<const DeviceBatch>> DeviceEngine::Next() {
   if (!finished_.ok()) return finished_;
-  const auto begin = Clock::now();
+  const auto begin = std::exchange(waits_since_, std::nullopt).value_or(Clock::now());
   std::optional<Ready> ready;
   {
     Lock lock(mutex_);
     consumer_waiting_ = true;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return stopped_.cancelled() || !failure_.ok() || !ready_.empty(); });
+    changed_.wait(lock, [&] { return AnythingToDeliver(); });
     consumer_waiting_ = false;
     if (!failure_.ok()) return finished_ = failure_;
     if (stopped_.cancelled()) return finished_ = stopped_.Check("waiting for a batch on the device");
@@ -92,6 +92,17 @@ absl::StatusOr<std::shared_ptr<const DeviceBatch>> DeviceEngine::Next() {
   cursor_ = ready->cursor_after;
   steps_left_ = ready->steps_left_after;
   return std::shared_ptr<const DeviceBatch>(*std::move(ready->batch));
+}
+
+bool DeviceEngine::WaitFor(Clock::duration timeout) {
+  if (!finished_.ok()) return true;
+  if (!waits_since_) waits_since_ = Clock::now();
+  Lock lock(mutex_);
+  consumer_waiting_ = true;
+  changed_.notify_all();
+  const bool ready = changed_.wait_for(lock, timeout, [&] { return AnythingToDeliver(); });
+  consumer_waiting_ = false;
+  return ready;
 }
 
 // True when there is room for another batch, false when the loader is being stopped.

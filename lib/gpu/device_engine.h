@@ -57,12 +57,15 @@ struct DeviceParts {
 
 class DeviceEngine : public DeviceLoader {
  public:
+  using Clock = loader::Clock;
+
   explicit DeviceEngine(DeviceParts parts);
   ~DeviceEngine() override;
 
   absl::Status Start();
 
   absl::StatusOr<std::shared_ptr<const DeviceBatch>> Next() override;
+  bool WaitFor(Clock::duration timeout) override;
   void Cancel() override;
   Cursor cursor() const override { return cursor_; }
   const Plan& plan() const override { return parts_.loader->plan(); }
@@ -73,7 +76,6 @@ class DeviceEngine : public DeviceLoader {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  using Clock = loader::Clock;
 
   // A batch queued to the device, or why there is none; null at the end.
   struct Ready {
@@ -86,6 +88,7 @@ class DeviceEngine : public DeviceLoader {
   void UploadAll();
   void Fail(const absl::Status& failure);
   bool WaitForConsumer(Lock& lock);
+  bool AnythingToDeliver() const { return stopped_.cancelled() || !failure_.ok() || !ready_.empty(); }
   absl::StatusOr<std::shared_ptr<LoadedBatch>> Upload(std::shared_ptr<const Batch> batch);
   absl::Status WaitForDeviceMemory(uint64_t bytes);
   // Null where values stay as the loader delivers them.
@@ -118,6 +121,7 @@ class DeviceEngine : public DeviceLoader {
   Cursor cursor_;
   uint64_t steps_left_ = 0;
   absl::Status finished_;
+  std::optional<Clock::time_point> waits_since_;  // the consumer, in WaitFor()
 
   uint64_t next_number_ = 0;  // used by the upload thread only
 

@@ -116,6 +116,8 @@ absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> bat
   return &made.release()->unversioned;
 }
 
+void DeleteDlpack(DLManagedTensor* tensor) { tensor->deleter(tensor); }
+
 absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
                                                             DeviceArray array, Stream stream) {
   SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<Export> made, Describe(std::move(batch), column, array));

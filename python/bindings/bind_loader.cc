@@ -4,12 +4,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "any_loader.h"
 #include "arrays.h"
 #include "batch.h"
 #include "bind.h"
@@ -22,41 +22,13 @@ namespace {
 
 namespace nb = nanobind;
 
-constexpr std::chrono::milliseconds kLook(50);  // for signals
+using PythonLoader = PythonLoaderOf<Loader, PythonBatch>;
 
-class PythonLoader {
- public:
-  PythonLoader(const nb::list& datasets, const nb::dict& given) {
-    const LoaderOptions options = TakeLoaderOptions(given);
-    std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
-    loader_ = WithoutGil([&] { return Loader::Open(*DefaultFileSystem(), std::move(parts), options); });
-  }
-
-  ~PythonLoader() {
-    nb::gil_scoped_release release;  // its threads end first
-    loader_.reset();
-  }
-
-  // None at the end. A signal's exception leaves the batch for the next call.
-  nb::object Next() {
-    while (true) {
-      const bool ready = [&] {
-        nb::gil_scoped_release release;
-        return loader_->WaitFor(kLook);
-      }();
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (ready) break;
-    }
-    auto batch = WithoutGil([&] { return loader_->Next(); });
-    if (batch == nullptr) return nb::none();
-    return nb::cast(PythonBatch{std::move(batch)});
-  }
-
-  Loader& loader() const { return *loader_; }
-
- private:
-  std::unique_ptr<Loader> loader_;
-};
+PythonLoader OpenLoader(const nb::list& datasets, const nb::dict& given) {
+  const LoaderOptions options = TakeLoaderOptions(given);
+  std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
+  return PythonLoader(WithoutGil([&] { return Loader::Open(*DefaultFileSystem(), std::move(parts), options); }));
+}
 
 nb::dict Stage(const StageTimes& times) {
   nb::dict stage;
@@ -69,37 +41,7 @@ nb::dict Stage(const StageTimes& times) {
 
 nb::dict Report(const PythonLoader& self) {
   const LoaderReport report = WithoutGil([&]() -> absl::StatusOr<LoaderReport> { return self.loader().Report(); });
-  const Diagnosis diagnosis = Diagnose(report);
-  nb::dict result;
-  result["read"] = Stage(report.read);
-  result["decode"] = Stage(report.decode);
-  result["file_seconds"] = report.file_seconds;
-  result["seconds"] = report.seconds;
-  result["consumer_wait_seconds"] = report.consumer_wait_seconds;
-  result["first_batch_seconds"] = report.first_batch_seconds;
-  result["step_seconds"] = report.step_seconds;
-  result["wait_share"] = report.wait_share();
-  result["batches"] = report.batches;
-  result["samples"] = report.samples;
-  result["bytes"] = report.bytes;
-  result["bytes_read"] = report.bytes_read;
-  result["bytes_from_cache"] = report.bytes_from_cache;
-  result["blocks_read"] = report.blocks_read;
-  result["blocks_read_again"] = report.blocks_read_again;
-  result["requests"] = report.requests;
-  result["bytes_requested"] = report.bytes_requested;
-  result["bytes_bridged"] = report.bytes_bridged;
-  result["round_trips"] = report.round_trips;
-  result["skipped"] = report.skipped;
-  result["block_memory"] = report.block_memory;
-  result["batch_memory"] = report.batch_memory;
-  result["peak_block_memory"] = report.peak_block_memory;
-  result["peak_batch_memory"] = report.peak_batch_memory;
-  result["threads_note"] = report.threads_note;
-  result["stage"] = diagnosis.stage;
-  result["reason"] = diagnosis.reason;
-  result["advice"] = diagnosis.advice;
-  return result;
+  return ReportDict(report, Diagnose(report));
 }
 
 using SharedPlan = std::shared_ptr<const Plan>;
@@ -147,28 +89,43 @@ class PythonEpoch {
 
 }  // namespace
 
+nb::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis) {
+  nb::dict result;
+  result["read"] = Stage(report.read);
+  result["decode"] = Stage(report.decode);
+  result["file_seconds"] = report.file_seconds;
+  result["seconds"] = report.seconds;
+  result["consumer_wait_seconds"] = report.consumer_wait_seconds;
+  result["first_batch_seconds"] = report.first_batch_seconds;
+  result["step_seconds"] = report.step_seconds;
+  result["wait_share"] = report.wait_share();
+  result["batches"] = report.batches;
+  result["samples"] = report.samples;
+  result["bytes"] = report.bytes;
+  result["bytes_read"] = report.bytes_read;
+  result["bytes_from_cache"] = report.bytes_from_cache;
+  result["blocks_read"] = report.blocks_read;
+  result["blocks_read_again"] = report.blocks_read_again;
+  result["requests"] = report.requests;
+  result["bytes_requested"] = report.bytes_requested;
+  result["bytes_bridged"] = report.bytes_bridged;
+  result["round_trips"] = report.round_trips;
+  result["skipped"] = report.skipped;
+  result["block_memory"] = report.block_memory;
+  result["batch_memory"] = report.batch_memory;
+  result["peak_block_memory"] = report.peak_block_memory;
+  result["peak_batch_memory"] = report.peak_batch_memory;
+  result["threads_note"] = report.threads_note;
+  result["stage"] = diagnosis.stage;
+  result["reason"] = diagnosis.reason;
+  result["advice"] = diagnosis.advice;
+  return result;
+}
+
 void BindLoader(nb::module_& module) {
-  nb::class_<PythonLoader>(module, "Loader", nb::is_weak_referenceable())
-      .def(nb::init<const nb::list&, const nb::dict&>(), nb::arg("datasets"), nb::arg("options"))
-      .def("next", &PythonLoader::Next)
-      .def("cancel", [](const PythonLoader& self) { self.loader().Cancel(); })
-      .def_prop_ro("cursor", [](const PythonLoader& self) { return FormatCursor(self.loader().cursor()); })
-      .def_prop_ro("epoch", [](const PythonLoader& self) { return self.loader().cursor().epoch; })
-      .def_prop_ro("position", [](const PythonLoader& self) { return self.loader().cursor().position; })
-      .def_prop_ro("steps_left", [](const PythonLoader& self) { return self.loader().steps_left(); })
-      .def_prop_ro("steps", [](const PythonLoader& self) { return self.loader().plan().StepsFrom(0); })
-      .def_prop_ro("samples", [](const PythonLoader& self) { return self.loader().plan().samples_per_epoch(); })
-      .def_prop_ro("lanes", [](const PythonLoader& self) { return self.loader().plan().lanes(); })
-      .def(
-          "cursor_at",
-          [](const PythonLoader& self, uint64_t epoch, uint64_t position) {
-            Cursor cursor = self.loader().plan().Begin(epoch);
-            cursor.position = position;
-            return FormatCursor(cursor);
-          },
-          nb::arg("epoch"), nb::arg("position") = 0)
-      .def("report", &Report)
-      .def("trace", [](const PythonLoader& self) { return self.loader().Trace(); });
+  nb::class_<PythonLoader> loader(module, "Loader", nb::is_weak_referenceable());
+  loader.def(nb::new_(&OpenLoader), nb::arg("datasets"), nb::arg("options")).def("report", &Report);
+  PythonLoader::Bind(loader);
   nb::class_<PythonPlan>(module, "Plan")
       .def(nb::new_(&MakePlan), nb::arg("datasets"), nb::arg("options"))
       .def_prop_ro("steps", [](const PythonPlan& self) { return self.plan->StepsFrom(0); })

@@ -19,4 +19,5 @@ NB_MODULE(_core, module) {
   BindJobs(module);
   BindBatch(module);
   BindLoader(module);
+  BindDevice(module);
 }

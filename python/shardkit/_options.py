@@ -17,6 +17,8 @@ _SIZES = {
     "max_decompression",
     "max_image_memory",
     "pending_pair_bytes",
+    "pinned_bytes",
+    "device_bytes",
 }
 
 

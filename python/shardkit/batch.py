@@ -64,8 +64,8 @@ class Ragged(Sequence[Any]):
         """Return a jagged nested tensor of torch over the same elements; for values without a shape."""
         import torch
 
-        values = torch.from_numpy(self.values)
-        offsets = torch.from_numpy(self.offsets.copy())
+        values = torch.as_tensor(self.values)
+        offsets = torch.from_numpy(self.offsets.copy()).to(values.device)
         return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
@@ -210,15 +210,9 @@ class Batch:
 
     def _column(self, position: int, name: str) -> Any:
         layout, _, values, offsets, items, shapes, present = self._batch.column(position)
-        if layout == "tensor":
-            return values
         if layout == "views":
             return _apply(self._functions[name], values) if name in self._functions else values
-        if layout == "ragged":
-            return Ragged(values, offsets, shapes, present)
-        if layout == "tokens":
-            return TokenRows(values, shapes, offsets)
-        return BatchMasks(values, offsets, items, shapes, present, layout == "mask_runs")
+        return laid_out(layout, values, offsets, items, shapes, present)
 
     def present(self, name: str) -> Array:
         """Return for each sample whether it has the value; its elements are zeros where it has not."""
@@ -249,6 +243,17 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<batch of {len(self)} samples: {', '.join(self._names)}>"
+
+
+def laid_out(layout: str, values: Any, offsets: Any, items: Any, shapes: Any, present: Any) -> Any:
+    """Return the column that these arrays are."""
+    if layout == "tensor":
+        return values
+    if layout == "ragged":
+        return Ragged(values, offsets, shapes, present)
+    if layout == "tokens":
+        return TokenRows(values, shapes, offsets)
+    return BatchMasks(values, offsets, items, shapes, present, layout == "mask_runs")
 
 
 def _apply(function: Callable[[Any], Any], values: Sequence[Array | None]) -> Any:

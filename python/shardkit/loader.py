@@ -165,7 +165,7 @@ class Loader:
         self._start("")
 
     def _start(self, cursor: str) -> None:
-        loader = _core.Loader(self._datasets, {**self._options, "cursor": cursor})
+        loader = self._open({**self._options, "cursor": cursor})
         _process.belongs_here(loader)
         # The place counts the batches that were yielded. The library's own is ahead of it when an exception, such as
         # that of Ctrl-C, took a batch that the library had given out.
@@ -173,6 +173,9 @@ class Loader:
         self._generation = _process.generation
         # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
         self._goes_on = True
+
+    def _open(self, options: dict[str, Any]) -> _core.Loader:
+        return _core.Loader(self._datasets, options)
 
     @property
     def _library(self) -> _core.Loader:

@@ -49,6 +49,16 @@ class LoaderReport:
     reason: str
     advice: str
 
+    # Of the GPU stage; 0 without one.
+    uploaded_bytes: int = 0
+    staged_bytes: int = 0  # part of them: copied once more for want of page-locked memory
+    copy_seconds: float = 0.0  # of the device
+    kernel_seconds: float = 0.0
+    pinned_memory: int = 0
+    peak_pinned_memory: int = 0
+    device_memory: int = 0
+    peak_device_memory: int = 0
+
     @classmethod
     def of(cls, numbers: dict[str, Any]) -> LoaderReport:
         """Make it of the library's numbers."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.utils.data
+import torch.utils.dlpack
 
+from shardkit import _core
 from shardkit import batch as _batch
 from shardkit import loader as _loader
+from shardkit._options import parsed
 from shardkit.columns import Spec
 from shardkit.dataset import open as open_dataset
 
@@ -49,6 +53,43 @@ class Batch(_batch.Batch):
         return tensor if self.device is None else tensor.to(self.device, non_blocking=self.pin_memory)
 
 
+@dataclass(frozen=True)
+class Pixels:
+    """What the GPU stage makes of the pixels of an image column.
+
+    Parameters
+    ----------
+    type : str
+        ``"u8"``, ``"f32"``, ``"f16"`` or ``"bf16"``.
+    planar : bool
+        [channels, height, width] in place of [height, width, channels]; always so for the float types.
+    mean, deviation : tuple of float
+        Of pixels from 0 to 1, for each channel, as for torchvision's Normalize; for the float types.
+    """
+
+    type: str = "u8"
+    planar: bool = False
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+
+class DeviceBatch(Batch):
+    """A batch that the GPU stage has brought to the device.
+
+    Its tensors are on the device, in the batch's memory, which is used again after the work that is in the current
+    stream when the last of them is gone. Offsets and shapes are arrays on the host.
+    """
+
+    _batch: _core.DeviceBatch
+    stage: torch.device | None = None  # None: the host stands in for a device
+
+    def _column(self, position: int, name: str) -> Any:
+        layout, _, _, offsets, items, shapes, present = self._batch.column(position)
+        stream = 0 if self.stage is None else torch.cuda.current_stream(self.stage).cuda_stream
+        values = torch.utils.dlpack.from_dlpack(self._batch.dlpack(position, stream))
+        return _batch.laid_out(layout, values, offsets, items, shapes, present)
+
+
 class _Sampler:
     """What trainers call to say which epoch begins."""
 
@@ -71,7 +112,18 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
     pin_memory : bool
         Copy the tensors to page-locked memory.
     device : str or torch.device
-        Copy the tensors to this device when they are asked for, on the current stream.
+        Where the tensors are wanted. A CUDA device is reached by the GPU stage where this build has CUDA: batches are
+        decoded into page-locked memory, copied and converted while the step before computes, and their tensors are
+        ordered with the current stream. Where it has not, and for other devices, torch copies the tensors when they are
+        asked for, on the current stream. ``"host"``: the GPU stage with the host in place of a device, for tests.
+    images : mapping of str to Pixels
+        For the GPU stage: what becomes of the pixels of these image columns.
+    device_geometry : bool
+        For the GPU stage: resize and crop on the device. Images are decoded whole.
+    pinned_bytes, device_bytes : int or str
+        For the GPU stage: the most page-locked memory (512 MiB), and the most device memory of batches (0: as needed).
+    depth : int
+        For the GPU stage: batches queued ahead of the loop, 2 or more.
     """
 
     def __init__(
@@ -79,21 +131,58 @@ class Loader(_loader.Loader, torch.utils.data.IterableDataset[Any]):
         *args: Any,
         pin_memory: bool = False,
         device: str | torch.device | None = None,
+        images: Mapping[str, Pixels] | None = None,
+        device_geometry: bool = False,
+        pinned_bytes: int | str = 512 << 20,
+        device_bytes: int | str = 0,
+        depth: int = 2,
         **options: Any,
     ) -> None:
+        self._stage: dict[str, Any] | None = None
+        self.device = None if device is None or device == "host" else torch.device(device)
+        on_cuda = self.device is not None and self.device.type == "cuda" and _core.has_cuda()
+        if on_cuda and self.device == torch.device("cuda"):
+            self.device = torch.device("cuda", torch.cuda.current_device())
+        if device == "host" or on_cuda:
+            self._stage = parsed(
+                {
+                    "device": "host" if device == "host" else str(self.device),
+                    "images": [{"name": name, **asdict(pixels)} for name, pixels in (images or {}).items()],
+                    "device_geometry": device_geometry,
+                    "pinned_bytes": pinned_bytes,
+                    "device_bytes": device_bytes,
+                    "depth": depth,
+                }
+            )
+        elif images or device_geometry:
+            raise ValueError("images and device_geometry are for the GPU stage, which this build or machine has not")
         super().__init__(*args, **options)
         self.pin_memory = pin_memory
-        self.device = None if device is None else torch.device(device)
         self.sampler = _Sampler(self)
         self.batch_sampler = None
-
-        class DeviceBatch(Batch):
-            """A batch for this loader's device."""
-
-        DeviceBatch.device = self.device
-        DeviceBatch.pin_memory = pin_memory
-        self._batch_class = DeviceBatch
+        self._batch_class = self._make_batch_class()
         self._epoch_ended = False
+
+    def _open(self, options: dict[str, Any]) -> _core.Loader:
+        if self._stage is None:
+            return super()._open(options)
+        if self._functions:
+            raise ValueError(f"the GPU stage has no bytes for Python's functions: columns {sorted(self._functions)}")
+        return _core.DeviceLoader(self._datasets, options, self._stage)
+
+    def _make_batch_class(self) -> type[Batch]:
+        class OnDevice(DeviceBatch):
+            """A batch of this loader's GPU stage."""
+
+            stage = self.device
+
+        class Copied(Batch):
+            """A batch that is copied to this loader's device."""
+
+            device = self.device
+            pin_memory = self.pin_memory
+
+        return Copied if self._stage is None else OnDevice
 
     def __iter__(self) -> Iterator[Any]:
         ended, self._epoch_ended = self._epoch_ended, False

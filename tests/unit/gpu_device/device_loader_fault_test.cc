@@ -6,6 +6,7 @@
 
 #include "gpu_device/device_loader_support.h"
 #include "loader/geometry_support.h"
+#include "shardkit/cancellation.h"
 #include "support/effort.h"
 #include "support/fault_backend.h"
 #include "support/fault_filesystem.h"
@@ -174,6 +175,28 @@ TEST_F(DeviceLoaderFaultTest, CancelWakesAWaitingConsumer) {
   while (status.ok()) status = loader->Next().status();
   canceller.join();
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
+TEST_F(DeviceLoaderFaultTest, WaitForSaysWhenNextWouldNotWait) {
+  const auto device = std::make_shared<FaultBackend>();
+  Cancellation delivered;
+  gpu::DeviceLoaderOptions options = Options();
+  options.loader.batch_function = [&](Batch&) {
+    while (!delivered.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return absl::OkStatus();
+  };
+  const auto loader = OpenDeviceLoader(device, *files_, options);
+  EXPECT_FALSE(loader->WaitFor(std::chrono::milliseconds(1)));
+  delivered.Cancel();
+  while (true) {
+    EXPECT_TRUE(loader->WaitFor(std::chrono::hours(1)));
+    const auto batch = loader->Next();
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    if (*batch == nullptr) break;
+  }
+  EXPECT_TRUE(loader->WaitFor(std::chrono::hours(1))) << "the end stays";
+  loader->Cancel();
+  EXPECT_TRUE(loader->WaitFor(std::chrono::hours(1)));
 }
 
 // The consumer reads late, in its own stream. The memory is not used again before that.

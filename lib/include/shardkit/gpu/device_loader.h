@@ -19,6 +19,7 @@
 // u8, masks as run lengths.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -112,6 +113,9 @@ class DeviceLoader {
   // only when no batch has been queued yet. Returns the error of this batch, or one that the device found in an earlier
   // batch. The loader is then finished and returns that error again.
   virtual absl::StatusOr<std::shared_ptr<const DeviceBatch>> Next() = 0;
+
+  // As Loader::WaitFor.
+  virtual bool WaitFor(std::chrono::steady_clock::duration timeout) = 0;
 
   // As for Loader. The cursor is where a later run continues after all batches that Next has returned.
   virtual void Cancel() = 0;

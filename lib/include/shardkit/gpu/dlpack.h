@@ -28,6 +28,9 @@ enum class DeviceArray { kValues, kOffsets, kItemOffsets, kShapes, kPresent };
 // has no numbers.
 absl::StatusOr<DLManagedTensor*> ToDlpack(std::shared_ptr<const DeviceBatch> batch, size_t column, DeviceArray array,
                                           Stream stream);
+// Calls the tensor's deleter: for a tensor that nobody has taken.
+void DeleteDlpack(DLManagedTensor* tensor);
+
 absl::StatusOr<DLManagedTensorVersioned*> ToDlpackVersioned(std::shared_ptr<const DeviceBatch> batch, size_t column,
                                                             DeviceArray array, Stream stream);
 

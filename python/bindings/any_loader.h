@@ -1,0 +1,76 @@
+// What loaders for the host's memory and for a device have in common.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "shardkit/loader.h"
+#include "status.h"
+
+namespace shardkit::bindings {
+
+inline constexpr std::chrono::milliseconds kLookForSignals(50);
+
+// AnyLoader is Loader or gpu::DeviceLoader. PythonBatch has its batches as `batch`.
+template <typename AnyLoader, typename PythonBatch>
+class PythonLoaderOf {
+ public:
+  explicit PythonLoaderOf(std::unique_ptr<AnyLoader> loader) : loader_(std::move(loader)) {}
+
+  PythonLoaderOf(PythonLoaderOf&&) noexcept = default;
+
+  ~PythonLoaderOf() {
+    nanobind::gil_scoped_release release;  // its threads end first
+    loader_.reset();
+  }
+
+  // None at the end. A signal's exception leaves the batch for the next call.
+  nanobind::object Next() {
+    while (true) {
+      const bool ready = [&] {
+        nanobind::gil_scoped_release release;
+        return loader_->WaitFor(kLookForSignals);
+      }();
+      if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+      if (ready) break;
+    }
+    auto batch = WithoutGil([&] { return loader_->Next(); });
+    if (batch == nullptr) return nanobind::none();
+    return nanobind::cast(PythonBatch{std::move(batch)});
+  }
+
+  AnyLoader& loader() const { return *loader_; }
+
+  // Adds all but the constructor and the report.
+  static void Bind(nanobind::class_<PythonLoaderOf>& bound) {
+    bound.def("next", &PythonLoaderOf::Next)
+        .def("cancel", [](const PythonLoaderOf& self) { self.loader().Cancel(); })
+        .def_prop_ro("cursor", [](const PythonLoaderOf& self) { return FormatCursor(self.loader().cursor()); })
+        .def_prop_ro("epoch", [](const PythonLoaderOf& self) { return self.loader().cursor().epoch; })
+        .def_prop_ro("position", [](const PythonLoaderOf& self) { return self.loader().cursor().position; })
+        .def_prop_ro("steps_left", [](const PythonLoaderOf& self) { return self.loader().steps_left(); })
+        .def_prop_ro("steps", [](const PythonLoaderOf& self) { return self.loader().plan().StepsFrom(0); })
+        .def_prop_ro("samples", [](const PythonLoaderOf& self) { return self.loader().plan().samples_per_epoch(); })
+        .def_prop_ro("lanes", [](const PythonLoaderOf& self) { return self.loader().plan().lanes(); })
+        .def(
+            "cursor_at",
+            [](const PythonLoaderOf& self, uint64_t epoch, uint64_t position) {
+              Cursor cursor = self.loader().plan().Begin(epoch);
+              cursor.position = position;
+              return FormatCursor(cursor);
+            },
+            nanobind::arg("epoch"), nanobind::arg("position") = 0)
+        .def("trace", [](const PythonLoaderOf& self) { return self.loader().Trace(); });
+  }
+
+ private:
+  std::unique_ptr<AnyLoader> loader_;
+};
+
+// The numbers of a report, with what limits the loader's speed.
+nanobind::dict ReportDict(const LoaderReport& report, const Diagnosis& diagnosis);
+
+}  // namespace shardkit::bindings

@@ -1,0 +1,125 @@
+"""The GPU stage, with the host in place of a device."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardkit as sk
+
+torch = pytest.importorskip("torch")
+skt = pytest.importorskip("shardkit.torch")
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Pairs of images and masks."""
+    folder = tmp_path_factory.mktemp("pairs")
+    source, packed = os.fspath(folder / "source"), os.fspath(folder / "packed")
+    shardctl = os.environ["SHARDCTL"]
+    subprocess.run(
+        [shardctl, "synth", "sa1b", "-o", source, "--count", "24", "--width", "96", "--height", "80"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    sk.pack(source, packed)
+    return packed
+
+
+def test_it_delivers_what_a_loader_without_it_delivers(dataset: str) -> None:
+    options: dict[str, Any] = {"batch_size": 8, "columns": ["vector", "label", "blob"], "seed": 3}
+    plain, staged = skt.Loader(dataset, **options), skt.Loader(dataset, device="host", **options)
+    assert len(plain) == len(staged)
+    for expected, batch in zip(plain, staged, strict=True):
+        assert isinstance(batch, skt.DeviceBatch)
+        assert (batch.epoch, batch.step, batch.keys) == (expected.epoch, expected.step, expected.keys)
+        np.testing.assert_array_equal(batch.samples, expected.samples)
+        assert torch.equal(batch["vector"], expected["vector"])
+        assert torch.equal(batch["label"], expected["label"])
+        assert batch["label"] is batch["label"]
+        assert isinstance(batch["blob"].values, torch.Tensor)
+        np.testing.assert_array_equal(batch["blob"].values.numpy(), expected["blob"].values)
+        np.testing.assert_array_equal(batch["blob"].offsets, expected["blob"].offsets)
+        np.testing.assert_array_equal(batch.present("vector"), expected.present("vector"))
+    assert staged.epoch == 1
+    report = staged.report()
+    assert report.batches == len(staged)
+    assert report.uploaded_bytes > 0
+    assert report.peak_device_memory > 0
+
+
+@pytest.mark.parametrize("device_geometry", [False, True])
+def test_images_and_masks_are_made_on_the_device(pairs: str, device_geometry: bool) -> None:
+    image = sk.Image(crop="random", size=48, flip=0.5, scaled_decode=False)
+    columns = {"image": image, "masks": sk.DenseMasks()}
+    mean, deviation = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
+    pixels = skt.Pixels("f32", mean=mean, deviation=deviation)
+    plain = skt.Loader(pairs, 4, seed=5, columns=columns)
+    staged = skt.Loader(
+        pairs,
+        4,
+        seed=5,
+        columns=columns,
+        device="host",
+        images={"image": pixels},
+        device_geometry=device_geometry,
+        pinned_bytes="8MiB",
+        depth=3,
+    )
+    for expected, batch in zip(plain, staged, strict=True):
+        assert batch["image"].shape == (len(batch), 3, 48, 48)
+        reference = (expected["image"].float() / 255 - torch.tensor(mean)) / torch.tensor(deviation)
+        assert torch.allclose(batch["image"], reference.permute(0, 3, 1, 2), atol=1e-5)
+        np.testing.assert_array_equal(batch["masks"].values.numpy(), expected["masks"].values)
+        np.testing.assert_array_equal(batch["masks"].offsets, expected["masks"].offsets)
+
+
+def test_its_state_is_that_of_any_loader(dataset: str) -> None:
+    def ordinals(batches: Any) -> list[list[int]]:
+        return [batch["label"].tolist() for batch in batches]
+
+    options: dict[str, Any] = {"batch_size": 8, "columns": ["label"], "seed": 3}
+    whole = ordinals(skt.Loader(dataset, **options))
+    loader = skt.Loader(dataset, device="host", **options)
+    begun = ordinals(itertools.islice(loader, 5))
+    other = skt.Loader(dataset, device="host", **options)
+    other.load_state_dict(loader.state_dict())
+    assert begun + ordinals(other) == whole
+    loader.seek(3)
+    assert ordinals(loader) == whole[3:]
+
+
+def test_tensors_keep_their_memory(dataset: str) -> None:
+    loader = skt.Loader(dataset, 8, columns=["vector"], device="host", device_bytes="1MiB")
+    kept = [(batch["vector"], batch["vector"].clone()) for batch in loader]
+    del loader
+    gc.collect()
+    assert all(torch.equal(tensor, copy) for tensor, copy in kept)
+
+
+def test_a_capsule_that_nobody_takes_frees_its_batch(dataset: str) -> None:
+    loader = skt.Loader(dataset, 8, columns=["vector"], device="host")
+    batch = next(iter(loader))
+    for _ in range(3):
+        batch._batch.dlpack(0, 0)
+    with pytest.raises(IndexError):
+        batch._batch.dlpack(1, 0)
+    batch._batch.synchronize()
+
+
+def test_what_it_cannot_do_is_refused(dataset: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="functions"):
+        skt.Loader(dataset, 8, columns={"blob": len}, device="host")
+    with pytest.raises(ValueError, match="image"):
+        skt.Loader(dataset, 8, columns=["label"], device="host", images={"image": skt.Pixels()})
+    with pytest.raises(ValueError, match="GPU stage"):
+        skt.Loader(dataset, 8, columns=["label"], device="cpu", device_geometry=True)
+    with pytest.raises(ValueError, match="depth"):
+        skt.Loader(dataset, 8, columns=["label"], device="host", depth=1)
