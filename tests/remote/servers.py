@@ -2,6 +2,7 @@
 import contextlib
 import email.utils
 import http.server
+import importlib.util
 import os
 import shutil
 import socket
@@ -15,8 +16,9 @@ from fault_proxy import range_of
 
 ACCESS_KEY, SECRET_KEY = "ACCESSKEY", "SECRETKEY"
 _PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", ""), "/usr/sbin"])
-RCLONE, MOTO, NGINX, GOOGLE, OPENSSL = (shutil.which(name, path=_PATH) for name in
-                                        ("rclone", "moto_server", "nginx", "gcp-storage-emulator", "openssl"))
+RCLONE, NGINX, OPENSSL = (shutil.which(name, path=_PATH) for name in ("rclone", "nginx", "openssl"))
+MOTO = importlib.util.find_spec("moto") is not None
+GOOGLE = importlib.util.find_spec("gcp_storage_emulator") is not None
 
 
 def rclone_serves_s3():
@@ -128,13 +130,14 @@ def rclone(folder):
 def moto():
     """Empty, in memory."""
     port = free_port()
-    return program([MOTO, "-H", "127.0.0.1", "-p", str(port)], port)
+    return program([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port)
 
 
 def google():
     """Empty, in memory, with a bucket "bucket"."""
     port = free_port()
-    return program([GOOGLE, "start", "--host=127.0.0.1", f"--port={port}", "--in-memory", "--default-bucket=bucket"], port)
+    return program([sys.executable, "-m", "gcp_storage_emulator", "start", "--host=127.0.0.1", f"--port={port}", "--in-memory",
+                    "--default-bucket=bucket"], port)
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ class ServersTest(RemoteTest):
             message = self.run_command("inspect", "s3://bucket/data", code=3, **{**environment, "AWS_SECRET_ACCESS_KEY": "OTHER"})
             self.assertRegex(message, r"status 403 SignatureDoesNotMatch \(request id ")
 
-    @unittest.skipIf(servers.MOTO is None or importlib.util.find_spec("boto3") is None, "needs the package moto")
+    @unittest.skipIf(not servers.MOTO or importlib.util.find_spec("boto3") is None, "needs the package moto")
     def test_moto(self):
         import boto3
 
@@ -62,7 +62,7 @@ class ServersTest(RemoteTest):
             self.assert_reads("s3://bucket/data", **environment)
             self.run_command("validate", "s3://bucket/data", **environment)
 
-    @unittest.skipIf(servers.GOOGLE is None, "needs the package gcp-storage-emulator")
+    @unittest.skipIf(not servers.GOOGLE, "needs the package gcp-storage-emulator")
     def test_google(self):
         def upload(origin):
             for key, path in self.dataset_files():
