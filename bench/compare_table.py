@@ -4,7 +4,7 @@ import importlib
 import statistics
 
 import compare_ours as ours
-from compare_workloads import COLD, MEMORY, STEPS, Step
+from compare_workloads import COLD, MEMORY, STEPS, WORKLOADS, Step
 from harness import machine
 from peers import client, ffcv_loader, streaming_dataset, web_dataset
 
@@ -133,14 +133,24 @@ def _cold(comparison):
 def _settings(comparison, settings):
     out = ["## Settings", ""]
     everyone = [("Shardkit", settings)]
-    everyone += [(module.NAME, module.SETTINGS) for module in _modules() if module.NAME not in comparison.left_out]
+    everyone += [(module.NAME, module.SETTINGS) for module in _modules(comparison) if module.NAME not in comparison.left_out]
     for name, lines in everyone:
         out += [f"- **{name}**"] + [f"  - {workload}: {text}" for workload, text in lines.items()]
     return out
 
 
-def _modules():
-    return [importlib.import_module("peers." + name) for name in client.MODULES]
+def _modules(comparison):
+    return [importlib.import_module("peers." + name) for name in comparison.modules_chosen]
+
+
+def _command(options):
+    command = "bench/compare"
+    if (options.small, options.photos) != (50000, 2000):
+        command += f" --small {options.small} --photos {options.photos}"
+    for name, chosen, everything in (("only", options.only, WORKLOADS), ("peers", options.peers, client.MODULES)):
+        if chosen != everything:
+            command += f" --{name} {','.join(chosen)}"
+    return command
 
 
 def _left_out(comparison):
@@ -151,8 +161,7 @@ def _left_out(comparison):
 def document(comparison, settings):
     options = comparison.options
     versions = ", ".join(f"{name} {version}" for name, version in sorted(comparison.versions.items()))
-    out = ["# Beside MDS, WebDataset and FFCV", "", f"{machine()} {versions}.", "", "Command: `bench/compare`" + (f" --small {options.small} --photos {options.photos}"
-                                                                           if (options.small, options.photos) != (50000, 2000) else ""),
+    out = ["# Beside MDS, WebDataset and FFCV", "", f"{machine()} {versions}.", "", f"Command: `{_command(options)}`",
            "", f"Medians of {options.rounds} rounds, in which everybody is measured in turn; what takes longer than 5 s is in two of "
            "them, longer than 15 s in one. The page cache is warm but where it says otherwise. One sample is a file: small4k has "
            f"{options.small:,} of 4 KiB random bytes, jpeg500 {options.photos:,} photographs of 500 x 375. CPU s: of all processes and "

@@ -21,7 +21,7 @@ STEPS = [Step("pack", "small4k", 1), Step("pack", "small4k", 2), Step("pack", "j
          Step("decode", "jpeg500", 1), Step("decode", "jpeg500", 2)]
 COLD = [Step("sequential", "small4k", 1), Step("shuffled", "small4k", 1)]
 MEMORY = [Step("sequential", "small4k", 1), Step("sequential", "small4k", 2)]
-
+WORKLOADS = [*dict.fromkeys(step.workload for step in STEPS), "cold", "memory"]
 
 
 def what(step):
@@ -46,6 +46,7 @@ class Comparison(Harness):
         self.versions = {}
         self.sources = {}
         self.datasets = {}
+        self.modules_chosen = options.peers
         self._begin = time.monotonic()
         self._counts = {}
         self._payloads = {}
@@ -129,7 +130,7 @@ class Comparison(Harness):
             sys.exit(f"bench/compare: {name} delivered {figure} of {step}")
 
     def modules(self):
-        for name in client.MODULES:
+        for name in self.modules_chosen:
             module = importlib.import_module("peers." + name)
             if module.NAME not in self.left_out:
                 yield name, module

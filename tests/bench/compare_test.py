@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench"))
 import compare_ours as ours
 import compare_plot
 import compare_table
-from compare_workloads import COLD, MEMORY, Comparison, Step
+from compare_workloads import COLD, MEMORY, WORKLOADS, Comparison, Step
 from peers import client
 
 
@@ -23,7 +23,8 @@ class CompareTest(unittest.TestCase):
         os.mkdir(os.path.join(work.name, "files"))
         with open(os.path.join(work.name, "files", "0.bin"), "wb") as file:
             file.write(bytes(4096))
-        options = argparse.Namespace(work=work.name, build_dir="build", small=1, photos=1, rounds=3)
+        options = argparse.Namespace(work=work.name, build_dir="build", small=1, photos=1, rounds=3, only=WORKLOADS,
+                                     peers=client.MODULES)
         self.comparison = Comparison(options)
         self.comparison.sources = dict.fromkeys(("small4k", "jpeg500"), os.path.join(work.name, "files"))
         self.comparison._counts = {"small4k": 1, "jpeg500": 1}
@@ -86,6 +87,15 @@ class CompareTest(unittest.TestCase):
         self.assertIn("| Shardkit, loader | 50 |  |", text)
         for setting in ours.SETTINGS.values():
             self.assertIn(setting, text)
+
+    def test_a_part(self):
+        self.comparison.options.only = ["shuffled"]
+        self.comparison.modules_chosen = self.comparison.options.peers = ["lit_data"]
+        text = compare_table.document(self.comparison, ours.SETTINGS)
+        self.assertIn("`bench/compare --small 1 --photos 1 --only shuffled --peers lit_data`", text)
+        self.assertIn("- **litData**", text)
+        self.assertNotIn("- **FFCV**", text)
+        self.assertEqual([name for name, _ in self.comparison.modules()], ["lit_data"])
 
     def test_a_failure_leaves_out_one_figure(self):
         calls = []
