@@ -6,9 +6,9 @@ import statistics
 import compare_ours as ours
 from compare_workloads import COLD, MEMORY, STEPS, WORKLOADS, Step
 from harness import machine
-from peers import client, ffcv_loader, streaming_dataset, web_dataset
+from peers import client, ffcv_loader, lit_data, shardkit_python, spdl_loader, streaming_dataset, web_dataset
 
-# A larger `measured` is better, except for memory.
+# A larger `measured` is better, unless `less`.
 TargetRow = collections.namedtuple("TargetRow", ["what", "peer", "target", "measured", "less"])
 
 MDS, TARS, FFCV = streaming_dataset.NAME, web_dataset.NAME, ffcv_loader.NAME
@@ -35,6 +35,21 @@ TARGETS = [
     ("packing small4k, 2 threads", (_PACK, ours.PACK), (_PACK_ALONE, TARS), 15),
     ("packing small4k, 2 threads", (_PACK, ours.PACK), (_PACK, FFCV), 20),
 ]
+# The loops of Python side by side, with 2 workers.
+PYTHON, LIT, SPDL = shardkit_python.NAME, lit_data.NAME, spdl_loader.NAME
+_SHUFFLED_2 = Step("shuffled", "small4k", 2)
+TARGETS += [
+    ("Python: shuffled, small4k, 2 workers", (_SHUFFLED_2, PYTHON), (_SHUFFLED_2, ours.LOADER), 0.95),
+    ("Python: shuffled, small4k, 2 workers", (_SHUFFLED_2, PYTHON), (_SHUFFLED_2, MDS), 100),
+    ("Python: shuffled, small4k, 2 workers", (_SHUFFLED_2, PYTHON), (_SHUFFLED_2, LIT), 20),
+    ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, ours.LOADER), 0.98),
+    ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, MDS), 2),
+    ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, LIT), 2),
+    ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, SPDL), 1.5),
+    ("Python: the tars, small4k", (_SEQUENTIAL, shardkit_python.READER), (_SEQUENTIAL, spdl_loader.READER), 1),
+]
+FIRST = [_SHUFFLED_2, _DECODE]
+FIRST_TARGET = 0.2
 MEMORY_TARGETS = [(MDS, 0.3), (TARS, 0.3), (FFCV, 0.15)]
 
 
@@ -53,7 +68,34 @@ def target_rows(comparison):
         theirs = comparison.memory.get((MEMORY[0], peer))
         measured = comparison.memory[MEMORY[0], ours.LOADER]["memory"] / theirs["memory"] if theirs else None
         rows.append(TargetRow("peak memory of a reading process, small4k", peer, target, measured, True))
+    for step in FIRST:
+        found = _first_seconds(comparison, step)
+        mine = found.pop(PYTHON, None)
+        quickest = min(found, key=found.get, default=None)
+        measured = mine / found[quickest] if mine is not None and quickest else None
+        rows.append(TargetRow(f"Python: time to the first sample, {step.workload} {step.label}, 2 workers",
+                              f"the quickest: {quickest}" if quickest else "the quickest", FIRST_TARGET, measured, True))
     return rows
+
+
+def _first_seconds(comparison, step):
+    """Contender -> median of the seconds to the first sample."""
+    found = {}
+    for (other, name), figures in comparison.figures.items():
+        seconds = [figure["first"] for figure in figures if figure.get("first") is not None]
+        if other == step and seconds:
+            found[name] = statistics.median(seconds)
+    return found
+
+
+def _first(comparison):
+    out = ["### milliseconds to the first sample, opening included, 2 workers", "",
+           "| | " + " | ".join(f"{step.workload} {step.label}" for step in FIRST) + " |", "|---|" + "---|" * len(FIRST)]
+    found = [_first_seconds(comparison, step) for step in FIRST]
+    for name in dict.fromkeys(name for seconds in found for name in seconds):
+        cells = [f"{1e3 * seconds[name]:,.1f}" if name in seconds else "" for seconds in found]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
+    return out + [""]
 
 
 def number(value):
@@ -169,7 +211,7 @@ def document(comparison, settings):
            "", "## What was aimed at", "", *_targets(comparison), "", "## Figures", ""]
     for workload, label in dict.fromkeys((step.workload, step.label) for step in STEPS):
         out += _workload(comparison, workload, label)
-    out += _memory(comparison) + _cold(comparison)
+    out += _first(comparison) + _memory(comparison) + _cold(comparison)
     out += ["Memory is what a process and its workers have together at most, shared pages counted once; of ours, its resident set.", ""]
     out += ["## Not measured", "", *_left_out(comparison), ""]
     return "\n".join(out + _settings(comparison, settings)) + "\n"

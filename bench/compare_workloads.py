@@ -93,13 +93,11 @@ class Comparison(Harness):
         yield from compare_ours.contenders(self, step)
         for name, peer in peers.items():
             module = importlib.import_module("peers." + name)
+            ask = lambda workload, peer=peer: lambda: peer.run(workload, step.label, self.sources[step.label], step.workers)
             if step.workload in module.CANNOT:
                 self.missing[step.workload, module.NAME] = module.CANNOT[step.workload]
-                continue
-            if step.workload == "pack" and step.workers > 1 and not getattr(module, "PACKS_IN_PARALLEL", False):
-                continue
-            ask = lambda workload, peer=peer: lambda: peer.run(workload, step.label, self.sources[step.label], step.workers)
-            yield module.NAME, ask(step.workload)
+            elif step.workload != "pack" or step.workers == 1 or getattr(module, "PACKS_IN_PARALLEL", False):
+                yield module.NAME, ask(step.workload)
             if (f"{step.workload}_reader" in dir(module)) and step.workers == 1:
                 yield module.READER, ask(f"{step.workload}_reader")
 

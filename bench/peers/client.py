@@ -7,7 +7,8 @@ import threading
 from harness import ROOT
 
 # In the order of the tables.
-MODULES = ["streaming_dataset", "web_dataset", "lit_data", "ffcv_loader", "plain_files"]
+MODULES = ["shardkit_python", "streaming_dataset", "web_dataset", "lit_data", "ffcv_loader", "grain_loader", "lance_dataset", "spdl_loader",
+           "plain_files"]
 
 
 class NotMeasured(Exception):

@@ -4,16 +4,31 @@ A module has NAME, PACKAGES (whose versions are reported), SETTINGS (workload: i
 FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold), perhaps READER (the name of its bare reader),
 PACKS_IN_PARALLEL and COMPILES, and a
 function for each workload it can do: pack, sequential, shuffled, random, decode. They take Inputs and the number of workers and
-return what was delivered: samples and bytes.
+return what was delivered: samples and bytes, and when the first came.
 """
 import collections
 import io
 import os
 import random
 import shutil
+import time
 
 RANDOM_READS = 10000  # per measurement, or the number of samples if that is less
-Delivered = collections.namedtuple("Delivered", ["samples", "bytes"])
+# `first`: seconds from the beginning of the measurement to the first sample that was delivered, where that is known.
+Delivered = collections.namedtuple("Delivered", ["samples", "bytes", "first"], defaults=[None])
+
+
+class First:
+    """Remembers when the first sample came."""
+
+    begin = 0.0  # of the measurement under way
+
+    def __init__(self):
+        self.seconds = None
+
+    def seen(self):
+        if self.seconds is None:
+            self.seconds = time.perf_counter() - First.begin
 
 
 class Inputs:
@@ -73,10 +88,13 @@ def random_order(count):
 def total(values):
     """Samples and bytes of all values (bytes, or arrays)."""
     samples = size = 0
+    first = First()
     for value in values:
+        if samples == 0:
+            first.seen()
         samples += 1
         size += value.nbytes if hasattr(value, "nbytes") else len(value)
-    return Delivered(samples, size)
+    return Delivered(samples, size, first.seconds)
 
 
 def packed_from(paths):

@@ -7,7 +7,7 @@ import sys
 from harness import ROOT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LISTS = [os.path.join(HERE, name) for name in ("requirements.txt", "requirements-ffcv.txt")]
+LISTS = [os.path.join(HERE, name) for name in ("requirements.txt", "requirements-ffcv.txt", "requirements-more.txt")]
 
 
 def make(folder):
@@ -28,6 +28,9 @@ def make(folder):
     # FFCV is old and is compiled here. If that fails, the results say so, and the other peers are measured.
     with open(os.path.join(folder, "ffcv.log"), "wb") as log:
         subprocess.run([*pip, "-r", LISTS[1]], stdout=log, stderr=log, check=False)
+    for line in open(LISTS[2], encoding="utf-8"):
+        if not line.startswith("#"):
+            subprocess.run([*pip, line.strip()], stdout=sys.stderr, check=False)
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(wanted)
     return python

@@ -3,7 +3,7 @@
     python -m peers.serve MODULE WORK
 
 On stdin, one JSON object per line: {"workload", "label", "source", "workers"}. On stdout, one at the start and one per request:
-{"samples", "bytes", "seconds", "processor"} (wall and processor seconds, worker processes included), {"ready": versions},
+{"samples", "bytes", "first", "seconds", "processor"} (seconds to the first sample, wall and processor seconds, worker processes included), {"ready": versions},
 or {"missing": why}. What the packages print goes to stderr.
 """
 import importlib
@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 
-from peers.common import Inputs
+from peers.common import First, Inputs
 
 
 def processor_seconds():
@@ -32,9 +32,10 @@ def measure(module, request, work, warm):
     if request["workload"] == "pack":
         inputs.paths  # lists the files before the clock starts, because every peer gets the list as input
     processor, begin = processor_seconds(), time.perf_counter()
+    First.begin = begin
     delivered = function(inputs, request["workers"])
     seconds = time.perf_counter() - begin
-    return {"samples": delivered.samples, "bytes": delivered.bytes, "seconds": seconds,
+    return {"samples": delivered.samples, "bytes": delivered.bytes, "first": delivered.first, "seconds": seconds,
             "processor": processor_seconds() - processor}
 
 

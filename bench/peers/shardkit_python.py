@@ -1,0 +1,72 @@
+"""Shardkit's own loop in Python, beside the loops of the peers. Reads what shardctl has packed."""
+import glob
+import os
+import sys
+
+from peers.common import Delivered, First
+
+NAME = "Shardkit, Python"
+PACKAGES = ["nanobind-backend"]
+NOT_COLD = "its C++ loader is measured"
+READER = "Shardkit, Python, scan of the tars"
+EPOCHS = {"sequential": 20, "shuffled": 20, "decode": 2}
+SETTINGS = {
+    "sequential": "sk.Loader of the dataset, order=\"sequential\", memory_bytes=\"64MiB\", batches of 256, 20 epochs after another, 1 decoding and 1 "
+                  "reading thread, and 2 and 2; every batch's array is taken; scan of the tars: sk.open(TARS).scan(threads=1)",
+    "shuffled": "the same with order=\"shuffled\"",
+    "decode": "sk.Image(), batches of 64, 2 epochs, as many threads",
+}
+CANNOT = {"pack": "shardctl packs", "random": "read_bench measures it"}
+
+
+def load():
+    sys.path.insert(0, os.environ.get("SHARDKIT_PYTHON", ""))
+    import shardkit  # noqa: F401
+
+
+def _run(inputs, workload, batch_size, columns, **options):
+    import shardkit
+    path = os.path.join(inputs.work, os.path.basename(inputs.source) + "-dataset")
+    first = First()
+    loader = shardkit.Loader(path, batch_size, columns=columns, **options)
+    column = next(iter(columns))
+    samples = size = 0
+    for _ in range(EPOCHS[workload]):
+        for batch in loader:
+            first.seen()
+            values = batch[column]
+            samples += len(batch)
+            size += (values.values if isinstance(values, shardkit.Ragged) else values).nbytes
+    return Delivered(samples, size, first.seconds)
+
+
+def _values(inputs, workload, workers):
+    return _run(inputs, workload, 256, [inputs.column], order=workload, memory_bytes="64MiB", decode_threads=workers,
+                read_threads=workers)
+
+
+def sequential(inputs, workers):
+    return _values(inputs, "sequential", workers)
+
+
+def shuffled(inputs, workers):
+    return _values(inputs, "shuffled", workers)
+
+
+def decode(inputs, workers):
+    import shardkit
+    return _run(inputs, "decode", 64, {inputs.column: shardkit.Image()}, decode_threads=workers, read_threads=workers)
+
+
+def sequential_reader(inputs, workers):
+    """Every value of the tars that WebDataset's writer has written."""
+    import shardkit
+    first = First()
+    samples = size = 0
+    for path in sorted(glob.glob(os.path.join(inputs.packed("webdataset"), "*.tar"))):
+        for block in shardkit.open(path, [inputs.column]).scan(threads=workers):
+            first.seen()
+            for value in block[inputs.column]:
+                samples += 1
+                size += len(value)
+    return Delivered(samples, size, first.seconds)

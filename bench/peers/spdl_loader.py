@@ -1,0 +1,43 @@
+"""SPDL: threads that decode with FFmpeg, over the files themselves and over WebDataset's tars."""
+import glob
+import os
+
+from peers.common import read, total
+
+NAME = "SPDL"
+PACKAGES = ["spdl"]
+NOT_COLD = "it has no container of its own"
+READER = "SPDL, iter_tarfile"
+SETTINGS = {
+    "decode": "PipelineBuilder over shuffled paths, load_image and to_numpy in as many threads (concurrency, num_threads), batches of 64, "
+              "report_stats_interval off",
+    "sequential": "iter_tarfile over WebDataset's tars, each read whole before, 1 thread",
+}
+CANNOT = {"pack": "nothing is packed", "sequential": "it has no container: see iter_tarfile", "shuffled": "it has no container",
+          "random": "it has no container"}
+
+
+def load():
+    import spdl.io
+    import spdl.pipeline  # noqa: F401
+    spdl.io.load_image  # noqa: B018 (is imported late)
+
+
+def decode(inputs, workers):
+    import random as shuffling
+
+    import spdl.io
+    from spdl.pipeline import PipelineBuilder
+    paths = list(inputs.paths)
+    shuffling.Random(1).shuffle(paths)
+    pipeline = (PipelineBuilder().add_source(paths).pipe(lambda path: spdl.io.to_numpy(spdl.io.load_image(path)), concurrency=workers)
+                .aggregate(64).add_sink(2).build(num_threads=workers))
+    with pipeline.auto_stop():
+        return total(image for batch in pipeline for image in batch)
+
+
+def sequential_reader(inputs, workers):
+    import spdl.io
+    paths = sorted(glob.glob(os.path.join(inputs.packed("webdataset"), "*.tar")))
+    suffix = "." + inputs.column
+    return total(value for path in paths for name, value in spdl.io.iter_tarfile(read(path)) if name.endswith(suffix))
