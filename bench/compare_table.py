@@ -4,7 +4,7 @@ import importlib
 import statistics
 
 import compare_ours as ours
-from compare_workloads import COLD, MEMORY, STEPS, WORKLOADS, Step
+from compare_workloads import COLD, MEMORY, STEPS, WORKLOADS, Step, what
 from harness import machine
 from peers import client, ffcv_loader, lit_data, shardkit_python, spdl_loader, streaming_dataset, web_dataset
 
@@ -51,6 +51,8 @@ TARGETS += [
 FIRST = [_SHUFFLED_2, _DECODE]
 FIRST_TARGET = 0.2
 MEMORY_TARGETS = [(MDS, 0.3), (TARS, 0.3), (FFCV, 0.15)]
+PYTHON_MEMORY_TARGET = 0.3
+PER_BATCH = 20e-6  # seconds
 
 
 def rates(figures):
@@ -60,14 +62,19 @@ def rates(figures):
 def target_rows(comparison):
     """The target ratios. `measured` is the median over the rounds, None where one side is missing."""
     rows = []
-    for what, mine, theirs, target in TARGETS:
+    for title, mine, theirs, target in TARGETS:
         pairs = list(zip(rates(comparison.figures[mine]), rates(comparison.figures[theirs])))
         measured = statistics.median(a / b for a, b in pairs) if pairs else None
-        rows.append(TargetRow(what, theirs[1], target, measured, False))
+        rows.append(TargetRow(title, theirs[1], target, measured, False))
     for peer, target in MEMORY_TARGETS:
         theirs = comparison.memory.get((MEMORY[0], peer))
         measured = comparison.memory[MEMORY[0], ours.LOADER]["memory"] / theirs["memory"] if theirs else None
         rows.append(TargetRow("peak memory of a reading process, small4k", peer, target, measured, True))
+    for step in MEMORY[1:]:
+        rows.append(_python_memory(comparison, step))
+    seconds = [figure["per_batch"] for figure in comparison.figures[_SHUFFLED_2, PYTHON] if "per_batch" in figure]
+    rows.append(TargetRow(f"Python: the loop's thread for one batch, {what(_SHUFFLED_2)}", f"{1e6 * PER_BATCH:.0f} µs", 1,
+                          statistics.median(seconds) / PER_BATCH if seconds else None, True))
     for step in FIRST:
         found = _first_seconds(comparison, step)
         mine = found.pop(PYTHON, None)
@@ -76,6 +83,20 @@ def target_rows(comparison):
         rows.append(TargetRow(f"Python: time to the first sample, {step.workload} {step.label}, 2 workers",
                               f"the quickest: {quickest}" if quickest else "the quickest", FIRST_TARGET, measured, True))
     return rows
+
+
+def _python_memory(comparison, step):
+    """Beside the smallest of those whose workers are processes."""
+    theirs = {name: comparison.memory[step, name]["memory"] for name in _with_processes() if (step, name) in comparison.memory}
+    smallest = min(theirs, key=theirs.get, default=None)
+    mine = comparison.memory.get((step, PYTHON))
+    return TargetRow(f"Python: peak memory, {what(step)}", f"the smallest with processes: {smallest}" if smallest else "those with processes",
+                     PYTHON_MEMORY_TARGET, mine["memory"] / theirs[smallest] if mine and smallest else None, True)
+
+
+def _with_processes():
+    modules = [importlib.import_module("peers." + name) for name in client.MODULES]
+    return [module.NAME for module in modules if getattr(module, "WORKER_PROCESSES", False)]
 
 
 def _first_seconds(comparison, step):
@@ -146,12 +167,12 @@ def _workload(comparison, workload, label):
 
 
 def _memory(comparison):
-    out = ["### peak memory of a reading process, MiB", "", "| sequential, small4k | 1 worker | 2 workers | packages loaded |",
-           "|---|---|---|---|"]
+    out = ["### peak memory of a reading process, MiB", "", "| | " + " | ".join(map(what, MEMORY)) + " | packages loaded |",
+           "|---|" + "---|" * len(MEMORY) + "---|"]
     for name in dict.fromkeys(name for _, name in comparison.memory):
         found = [comparison.memory.get((step, name), {}) for step in MEMORY]
         cells = [f"{figures['memory']:.0f}" if figures else "" for figures in found]
-        cells.append(f"{found[0]['loaded']:.0f}" if "loaded" in found[0] else "")
+        cells.append(next((f"{figures['loaded']:.0f}" for figures in found if "loaded" in figures), ""))
         out.append(f"| {name} | {' | '.join(cells)} |")
     packers = []
     for figures in comparison.figures.items():
@@ -212,6 +233,6 @@ def document(comparison, settings):
     for workload, label in dict.fromkeys((step.workload, step.label) for step in STEPS):
         out += _workload(comparison, workload, label)
     out += _first(comparison) + _memory(comparison) + _cold(comparison)
-    out += ["Memory is what a process and its workers have together at most, shared pages counted once; of ours, its resident set.", ""]
+    out += ["Memory is what a process and its workers have together at most, shared pages counted once; of Shardkit's C++ loader, its resident set.", ""]
     out += ["## Not measured", "", *_left_out(comparison), ""]
     return "\n".join(out + _settings(comparison, settings)) + "\n"

@@ -20,7 +20,7 @@ STEPS = [Step("pack", "small4k", 1), Step("pack", "small4k", 2), Step("pack", "j
          Step("sequential", "jpeg500", 2), Step("shuffled", "small4k", 1), Step("shuffled", "small4k", 2), Step("random", "small4k", 1),
          Step("decode", "jpeg500", 1), Step("decode", "jpeg500", 2)]
 COLD = [Step("sequential", "small4k", 1), Step("shuffled", "small4k", 1)]
-MEMORY = [Step("sequential", "small4k", 1), Step("sequential", "small4k", 2)]
+MEMORY = [Step("sequential", "small4k", 1), Step("sequential", "small4k", 2), Step("decode", "jpeg500", 2)]
 WORKLOADS = [*dict.fromkeys(step.workload for step in STEPS), "cold", "memory"]
 
 
@@ -157,13 +157,17 @@ class Comparison(Harness):
 
     def measure_memory(self, python):
         for step in MEMORY:
-            self.memory[step, compare_ours.LOADER] = {"memory": compare_ours.loader(self, step)["memory"]}
+            ours = compare_ours.decode(self, step, "image") if step.workload == "decode" else compare_ours.loader(self, step)
+            self.memory[step, compare_ours.LOADER] = {"memory": ours["memory"]}
             for name, module in self.modules():
+                if step.workload in module.CANNOT:
+                    self.missing[step.workload, module.NAME] = module.CANNOT[step.workload]
+                    continue
                 try:
                     with client.Peer(python, name, self.work) as peer:
                         self.memory[step, module.NAME] = peer.run_watched(step.workload, step.label, self.sources[step.label],
                                                                           step.workers)
                 except NotMeasured as error:
-                    self.missing["memory", module.NAME] = str(error)
+                    self.missing[f"memory, {what(step)}", module.NAME] = str(error)
                     continue
                 self.say(f"memory: {what(step)}: {module.NAME}: {self.memory[step, module.NAME]['memory']:.0f} MiB")

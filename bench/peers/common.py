@@ -2,7 +2,7 @@
 
 A module has NAME, PACKAGES (whose versions are reported), SETTINGS (workload: its settings), CANNOT (workload: why not),
 FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold), perhaps READER (the name of its bare reader),
-PACKS_IN_PARALLEL and COMPILES, and a
+PACKS_IN_PARALLEL, COMPILES and WORKER_PROCESSES, and a
 function for each workload it can do: pack, sequential, shuffled, random, decode. They take Inputs and the number of workers and
 return what was delivered: samples and bytes, and when the first came.
 """
@@ -15,7 +15,8 @@ import time
 
 RANDOM_READS = 10000  # per measurement, or the number of samples if that is less
 # `first`: seconds from the beginning of the measurement to the first sample that was delivered, where that is known.
-Delivered = collections.namedtuple("Delivered", ["samples", "bytes", "first"], defaults=[None])
+# `per_batch`: processor seconds of the loop's own thread for one batch, where that is measured.
+Delivered = collections.namedtuple("Delivered", ["samples", "bytes", "first", "per_batch"], defaults=[None, None])
 
 
 class First:

@@ -6,6 +6,7 @@ from peers.common import decoded, fresh, packed_from, random_order, read, total
 
 NAME = "Grain, ArrayRecord"
 PACKAGES = ["grain", "array-record"]
+WORKER_PROCESSES = True
 FOLDER = "array_record"
 SETTINGS = {
     "pack": "ArrayRecordWriter, group_size:1, one file per 64 MB of values, not compressed",

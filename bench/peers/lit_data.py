@@ -5,6 +5,7 @@ from peers.common import decoded, fresh, packed_from, random_order, read, total
 
 NAME = "litData"
 PACKAGES = ["litdata", "torch"]
+WORKER_PROCESSES = True
 FOLDER = "litdata"
 PACKS_IN_PARALLEL = True
 SETTINGS = {

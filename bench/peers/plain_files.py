@@ -4,6 +4,7 @@ from peers.common import batches, decoded, random_order, read, total
 
 NAME = "plain files, torch DataLoader"
 PACKAGES = ["torch"]
+WORKER_PROCESSES = True
 NOT_COLD = "bench/run measures loose files from the device"
 SETTINGS = {
     "sequential": "a Dataset that reads one file per sample, batches of 256; 1 worker: num_workers=0; 2: 2 processes",

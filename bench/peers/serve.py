@@ -3,7 +3,7 @@
     python -m peers.serve MODULE WORK
 
 On stdin, one JSON object per line: {"workload", "label", "source", "workers"}. On stdout, one at the start and one per request:
-{"samples", "bytes", "first", "seconds", "processor"} (seconds to the first sample, wall and processor seconds, worker processes included), {"ready": versions},
+the members of common.Delivered with "seconds" and "processor" (wall and processor seconds, worker processes included), {"ready": versions},
 or {"missing": why}. What the packages print goes to stderr.
 """
 import importlib
@@ -35,8 +35,7 @@ def measure(module, request, work, warm):
     First.begin = begin
     delivered = function(inputs, request["workers"])
     seconds = time.perf_counter() - begin
-    return {"samples": delivered.samples, "bytes": delivered.bytes, "first": delivered.first, "seconds": seconds,
-            "processor": processor_seconds() - processor}
+    return {**delivered._asdict(), "seconds": seconds, "processor": processor_seconds() - processor}
 
 
 def main():

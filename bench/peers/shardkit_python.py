@@ -2,6 +2,7 @@
 import glob
 import os
 import sys
+import time
 
 from peers.common import Delivered, First
 
@@ -30,14 +31,16 @@ def _run(inputs, workload, batch_size, columns, **options):
     first = First()
     loader = shardkit.Loader(path, batch_size, columns=columns, **options)
     column = next(iter(columns))
-    samples = size = 0
+    samples = size = batches = 0
+    begin = time.thread_time()
     for _ in range(EPOCHS[workload]):
         for batch in loader:
             first.seen()
             values = batch[column]
+            batches += 1
             samples += len(batch)
             size += (values.values if isinstance(values, shardkit.Ragged) else values).nbytes
-    return Delivered(samples, size, first.seconds)
+    return Delivered(samples, size, first.seconds, (time.thread_time() - begin) / max(1, batches))
 
 
 def _values(inputs, workload, workers):

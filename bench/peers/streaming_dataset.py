@@ -6,6 +6,7 @@ from peers.common import batches, decoded, fresh, packed_from, random_order, rea
 
 NAME = "StreamingDataset (MDS)"
 PACKAGES = ["mosaicml-streaming", "torch"]
+WORKER_PROCESSES = True
 FOLDER = "mds"
 READER = "MDSReader alone"
 SETTINGS = {

@@ -5,6 +5,7 @@ from peers.common import decoded, fresh, packed_from, read, total
 
 NAME = "WebDataset"
 PACKAGES = ["webdataset", "torch"]
+WORKER_PROCESSES = True
 FOLDER = "webdataset"
 SHARDS = 8
 SETTINGS = {

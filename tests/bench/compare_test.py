@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -45,6 +46,52 @@ class CompareTest(unittest.TestCase):
         self.assertIsNone(rows["sequential, small4k", compare_table.TARS].measured)
         memory = rows["peak memory of a reading process, small4k", compare_table.MDS]
         self.assertEqual((memory.measured, memory.target, memory.less), (0.25, 0.3, True))
+
+    def test_python_beside_processes(self):
+        shuffled, decode = compare_table.FIRST
+        comparison = self.comparison
+        for seconds, per_batch in ((0.1, 30e-6), (0.1, 10e-6), (0.4, 15e-6)):
+            comparison.figures[shuffled, compare_table.PYTHON].append({"samples": 1, "seconds": 1, "first": seconds, "per_batch": per_batch})
+        comparison.figures[shuffled, compare_table.LIT] = [{"samples": 1, "seconds": 1, "first": 0.5}]
+        comparison.figures[shuffled, compare_table.MDS] = [{"samples": 1, "seconds": 1, "first": 2}]
+        # SPDL has threads, so that its memory is no yardstick.
+        for name, memory in ((ours.LOADER, 50), (compare_table.PYTHON, 100), (compare_table.LIT, 400), (compare_table.MDS, 800),
+                             (compare_table.SPDL, 150)):
+            comparison.memory[decode, name] = {"memory": float(memory)}
+        comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
+        rows = {row.what: row for row in compare_table.target_rows(comparison)}
+        memory = rows["Python: peak memory, decode jpeg500, 2 workers"]
+        self.assertEqual((memory.peer, memory.measured, memory.less), ("the smallest with processes: litData", 0.25, True))
+        self.assertIsNone(rows["Python: peak memory, sequential small4k, 2 workers"].measured)
+        per_batch = rows["Python: the loop's thread for one batch, shuffled small4k, 2 workers"]
+        self.assertEqual((per_batch.peer, per_batch.target, per_batch.less), ("20 µs", 1, True))
+        self.assertAlmostEqual(per_batch.measured, 0.75)
+        first = rows["Python: time to the first sample, shuffled small4k, 2 workers"]
+        self.assertEqual((first.peer, first.measured), ("the quickest: litData", 0.2))
+
+    def test_memory_leaves_out_what_a_peer_cannot_do(self):
+        self.comparison.modules_chosen = ["spdl_loader"]
+        asked = []
+
+        class Peer:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                pass
+
+            def run_watched(self, workload, *_):
+                asked.append(workload)
+                return {"memory": 100.0, "loaded": 60.0}
+
+        with unittest.mock.patch.object(client, "Peer", lambda *_: Peer()), \
+                unittest.mock.patch.object(ours, "loader", lambda *_: {"memory": 50.0}), \
+                unittest.mock.patch.object(ours, "decode", lambda *_: {"memory": 55.0}):
+            self.comparison.measure_memory("python")
+        self.assertEqual(asked, ["decode"])
+        text = compare_table.document(self.comparison, ours.SETTINGS)
+        self.assertIn("| Shardkit, loader | 50 | 50 | 55 |  |", text)
+        self.assertIn("| SPDL |  |  | 100 | 60 |", text)
 
     def test_plot(self):
         self.figures(Step("sequential", "small4k", 1), ours.SCAN, [200])
