@@ -46,8 +46,8 @@ TARGETS += [
     ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, MDS), 2),
     ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, LIT), 2),
     ("Python: images decoded, 2 workers", (_DECODE, PYTHON), (_DECODE, SPDL), 1.5),
-    ("Python: the tars, small4k", (_SEQUENTIAL, shardkit_python.READER), (_SEQUENTIAL, spdl_loader.READER), 1),
 ]
+TARGETS += [(f"Python: {what(step)}", (step, PYTHON), (step, SPDL), 1) for step in STEPS if step.workload == "tars"]
 FIRST = [_SHUFFLED_2, _DECODE]
 FIRST_TARGET = 0.2
 MEMORY_TARGETS = [(MDS, 0.3), (TARS, 0.3), (FFCV, 0.15)]

@@ -18,7 +18,8 @@ Step = collections.namedtuple("Step", ["workload", "label", "workers"])
 STEPS = [Step("pack", "small4k", 1), Step("pack", "small4k", 2), Step("pack", "jpeg500", 1),
          Step("sequential", "small4k", 1), Step("sequential", "small4k", 2), Step("sequential", "jpeg500", 1),
          Step("sequential", "jpeg500", 2), Step("shuffled", "small4k", 1), Step("shuffled", "small4k", 2), Step("random", "small4k", 1),
-         Step("decode", "jpeg500", 1), Step("decode", "jpeg500", 2)]
+         Step("decode", "jpeg500", 1), Step("decode", "jpeg500", 2), Step("tars", "small4k", 1), Step("tars", "small4k", 2),
+         Step("tars", "small4k", 4)]
 COLD = [Step("sequential", "small4k", 1), Step("shuffled", "small4k", 1)]
 MEMORY = [Step("sequential", "small4k", 1), Step("sequential", "small4k", 2), Step("decode", "jpeg500", 2)]
 WORKLOADS = [*dict.fromkeys(step.workload for step in STEPS), "cold", "memory"]
@@ -96,7 +97,7 @@ class Comparison(Harness):
             ask = lambda workload, peer=peer: lambda: peer.run(workload, step.label, self.sources[step.label], step.workers)
             if step.workload in module.CANNOT:
                 self.missing[step.workload, module.NAME] = module.CANNOT[step.workload]
-            elif step.workload != "pack" or step.workers == 1 or getattr(module, "PACKS_IN_PARALLEL", False):
+            elif hasattr(module, step.workload) and (step.workload != "pack" or step.workers == 1 or getattr(module, "PACKS_IN_PARALLEL", False)):
                 yield module.NAME, ask(step.workload)
             if (f"{step.workload}_reader" in dir(module)) and step.workers == 1:
                 yield module.READER, ask(f"{step.workload}_reader")

@@ -3,10 +3,11 @@
 A module has NAME, PACKAGES (whose versions are reported), SETTINGS (workload: its settings), CANNOT (workload: why not),
 FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold), perhaps READER (the name of its bare reader),
 PACKS_IN_PARALLEL, COMPILES and WORKER_PROCESSES, and a
-function for each workload it can do: pack, sequential, shuffled, random, decode. They take Inputs and the number of workers and
+function for each workload it can do: pack, sequential, shuffled, random, decode, tars. They take Inputs and the number of workers and
 return what was delivered: samples and bytes, and when the first came.
 """
 import collections
+import glob
 import io
 import os
 import random
@@ -58,6 +59,14 @@ class Inputs:
 
     def packed(self, peer):
         return os.path.join(self.work, self.label, peer)
+
+
+def tars(inputs):
+    """The tars that WebDataset's writer has written."""
+    paths = sorted(glob.glob(os.path.join(inputs.packed("webdataset"), "*.tar")))
+    if not paths:
+        raise FileNotFoundError("no tars: WebDataset has not packed")
+    return paths
 
 
 def read(path):

@@ -1,20 +1,20 @@
 """Shardkit's own loop in Python, beside the loops of the peers. Reads what shardctl has packed."""
-import glob
 import os
 import sys
 import time
 
+from peers import common
 from peers.common import Delivered, First
 
 NAME = "Shardkit, Python"
 PACKAGES = ["nanobind-backend"]
 NOT_COLD = "its C++ loader is measured"
-READER = "Shardkit, Python, scan of the tars"
 EPOCHS = {"sequential": 20, "shuffled": 20, "decode": 2}
 SETTINGS = {
     "sequential": "sk.Loader of the dataset, order=\"sequential\", memory_bytes=\"64MiB\", batches of 256, 20 epochs after another, 1 decoding and 1 "
-                  "reading thread, and 2 and 2; every batch's array is taken; scan of the tars: sk.open(TARS).scan(threads=1)",
+                  "reading thread, and 2 and 2; every batch's array is taken",
     "shuffled": "the same with order=\"shuffled\"",
+    "tars": "of WebDataset: sk.open(TAR).scan(threads=1, 2, 4), one tar after another; every value is taken",
     "decode": "sk.Image(), batches of 64, 2 epochs, as many threads",
 }
 CANNOT = {"pack": "shardctl packs", "random": "read_bench measures it"}
@@ -61,12 +61,11 @@ def decode(inputs, workers):
     return _run(inputs, "decode", 64, {inputs.column: shardkit.Image()}, decode_threads=workers, read_threads=workers)
 
 
-def sequential_reader(inputs, workers):
-    """Every value of the tars that WebDataset's writer has written."""
+def tars(inputs, workers):
     import shardkit
     first = First()
     samples = size = 0
-    for path in sorted(glob.glob(os.path.join(inputs.packed("webdataset"), "*.tar"))):
+    for path in common.tars(inputs):
         for block in shardkit.open(path, [inputs.column]).scan(threads=workers):
             first.seen()
             for value in block[inputs.column]:

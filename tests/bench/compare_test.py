@@ -93,6 +93,17 @@ class CompareTest(unittest.TestCase):
         self.assertIn("| Shardkit, loader | 50 | 50 | 55 |  |", text)
         self.assertIn("| SPDL |  |  | 100 | 60 |", text)
 
+    def test_tars_are_read_by_those_who_can(self):
+        step = Step("tars", "small4k", 4)
+        names = [name for name, _ in self.comparison.contenders(step, dict.fromkeys(client.MODULES))]
+        self.assertEqual(names, [compare_table.PYTHON, compare_table.SPDL])
+        self.figures(step, compare_table.PYTHON, [300])
+        self.figures(step, compare_table.SPDL, [200])
+        self.comparison.memory[MEMORY[0], ours.LOADER] = {"memory": 50.0}
+        rows = {row.what: row for row in compare_table.target_rows(self.comparison)}
+        self.assertAlmostEqual(rows["Python: tars small4k, 4 workers"].measured, 1.5)
+        self.assertIsNone(rows["Python: tars small4k, 1 worker"].measured)
+
     def test_plot(self):
         self.figures(Step("sequential", "small4k", 1), ours.SCAN, [200])
         self.figures(Step("sequential", "small4k", 1), compare_table.MDS, [100])
