@@ -31,7 +31,10 @@ class Values(Sequence[Any]):
         return _values.decode(self._column, self._block.stored_value(self._position, range(len(self))[index], writable))
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
+        # What is the same for every value is asked once: for small values that is most of the time.
+        stored, position, column = self._block.stored_value, self._position, self._column
+        writable = _values.wants_writable(column)
+        return (_values.decode(column, stored(position, i, writable)) for i in range(len(self)))
 
     def view(self, index: int) -> npt.NDArray[np.uint8] | None:
         """Return the stored bytes of a value where they lie, read-only; None when absent."""
