@@ -18,8 +18,9 @@ using format::kValueChecksumBytes;
 constexpr uint64_t kRunBytes = uint64_t{128} << 10;
 constexpr uint64_t kDirectBytes = uint64_t{16} << 10;
 
-// Bytes of a value from which a request for it alone costs less than copying it twice.
-constexpr uint64_t kLeastAlone = uint64_t{4} << 10;
+// Bytes of a value from which a request for it alone costs less than copying it twice, on machines whose system calls
+// are slow, too.
+constexpr uint64_t kLeastAlone = uint64_t{16} << 10;
 
 }  // namespace
 
