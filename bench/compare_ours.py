@@ -82,7 +82,7 @@ def contenders(comparison, step):
         yield MAPPED, lambda: loader(comparison, step, "--io", "mmap")
     if step.workload == "sequential" and step.label == "small4k":
         for name, folder in ((THEIR_MDS, "mds"), (THEIR_TARS, "webdataset")):
-            path = comparison.path(step.label, folder)
+            path = os.path.join(comparison.packed_by_peers, step.label, folder)
             if os.path.isdir(path):
                 yield name, lambda path=path: scan(comparison, path, step.label, step.workers)
     if step.workload == "random":

@@ -80,7 +80,7 @@ def target_rows(comparison):
         mine = found.pop(PYTHON, None)
         quickest = min(found, key=found.get, default=None)
         measured = mine / found[quickest] if mine is not None and quickest else None
-        rows.append(TargetRow(f"Python: time to the first sample, {step.workload} {step.label}, 2 workers",
+        rows.append(TargetRow(f"Python: time to the first batch, {step.workload} {step.label}, 2 workers",
                               f"the quickest: {quickest}" if quickest else "the quickest", FIRST_TARGET, measured, True))
     return rows
 
@@ -100,7 +100,7 @@ def _with_processes():
 
 
 def _first_seconds(comparison, step):
-    """Contender -> median of the seconds to the first sample."""
+    """Contender -> median of the seconds to the first batch."""
     found = {}
     for (other, name), figures in comparison.figures.items():
         seconds = [figure["first"] for figure in figures if figure.get("first") is not None]
@@ -110,7 +110,7 @@ def _first_seconds(comparison, step):
 
 
 def _first(comparison):
-    out = ["### milliseconds to the first sample, opening included, 2 workers", "",
+    out = ["### milliseconds to the first batch, opening included, 2 workers", "",
            "| | " + " | ".join(f"{step.workload} {step.label}" for step in FIRST) + " |", "|---|" + "---|" * len(FIRST)]
     found = [_first_seconds(comparison, step) for step in FIRST]
     for name in dict.fromkeys(name for seconds in found for name in seconds):

@@ -8,7 +8,7 @@ import time
 
 import cold
 import compare_ours
-from harness import Harness, lines
+from harness import Harness, lines, warm
 from peers import client
 from peers.client import NotMeasured
 from peers.common import RANDOM_READS
@@ -47,6 +47,8 @@ class Comparison(Harness):
         self.versions = {}
         self.sources = {}
         self.datasets = {}
+        # Apart from the inputs of the same names.
+        self.packed_by_peers = self.path("packed-by-peers")
         self.modules_chosen = options.peers
         self._begin = time.monotonic()
         self._counts = {}
@@ -102,12 +104,27 @@ class Comparison(Harness):
             if (f"{step.workload}_reader" in dir(module)) and step.workers == 1:
                 yield module.READER, ask(f"{step.workload}_reader")
 
+    def files(self, step, name):
+        """The folder of the files that a contender is going to read."""
+        theirs = os.path.join(self.packed_by_peers, step.label)
+        if step.workload == "tars" or name == compare_ours.THEIR_TARS:
+            return os.path.join(theirs, "webdataset")
+        if name == compare_ours.THEIR_MDS:
+            return os.path.join(theirs, "mds")
+        modules = {module.NAME: module for _, module in self.modules()} | {
+            module.READER: module for _, module in self.modules() if hasattr(module, "READER")}
+        folder = getattr(modules.get(name), "FOLDER", getattr(modules.get(name), "FILES", None))
+        if step.workload != "pack" and folder:
+            return os.path.join(theirs, folder)
+        return self.datasets[step.label] if step.workload != "pack" and name.startswith("Shardkit") else self.sources[step.label]
+
     def measure(self, step, peers, round_number):
         self._read_bench.clear()
         for name, run in self.contenders(step, peers):
             before = self.figures[step, name]
             if before and len(before) >= rounds_for(before[0]["wall"]) or (what(step), name) in self.missing:
                 continue
+            warm(self.files(step, name))
             begin = time.monotonic()
             try:
                 figure = run()
@@ -141,8 +158,9 @@ class Comparison(Harness):
             if not hasattr(module, "FOLDER"):
                 self.missing["with an empty page cache", module.NAME] = module.NOT_COLD
                 continue
-            with client.Peer(python, name, self.work) as peer:
-                self.measure_one_cold(step, module.NAME, self.path(step.label, module.FOLDER), lambda peer=peer: peer.run(
+            folder = os.path.join(self.packed_by_peers, step.label, module.FOLDER)
+            with client.Peer(python, name, self.packed_by_peers) as peer:
+                self.measure_one_cold(step, module.NAME, folder, lambda peer=peer: peer.run(
                     step.workload, step.label, self.sources[step.label], step.workers))
 
     def measure_one_cold(self, step, name, folder, run):
@@ -165,7 +183,7 @@ class Comparison(Harness):
                     self.missing[step.workload, module.NAME] = module.CANNOT[step.workload]
                     continue
                 try:
-                    with client.Peer(python, name, self.work) as peer:
+                    with client.Peer(python, name, self.packed_by_peers) as peer:
                         self.memory[step, module.NAME] = peer.run_watched(step.workload, step.label, self.sources[step.label],
                                                                           step.workers)
                 except NotMeasured as error:

@@ -1,10 +1,10 @@
 """Shared by the modules of the peers.
 
 A module has NAME, PACKAGES (whose versions are reported), SETTINGS (workload: its settings), CANNOT (workload: why not),
-FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold), perhaps READER (the name of its bare reader),
+FOLDER (where its files are, below the label) or NOT_COLD (why they cannot be read cold) and perhaps FILES (where they are), perhaps READER (the name of its bare reader),
 PACKS_IN_PARALLEL, COMPILES and WORKER_PROCESSES, and a
 function for each workload it can do: pack, sequential, shuffled, random, decode, tars. They take Inputs and the number of workers and
-return what was delivered: samples and bytes, and when the first came.
+return what was delivered: samples and bytes, and when the first batch had come.
 """
 import collections
 import glob
@@ -15,15 +15,17 @@ import shutil
 import time
 
 RANDOM_READS = 10000  # per measurement, or the number of samples if that is less
-# `first`: seconds from the beginning of the measurement to the first sample that was delivered, where that is known.
-# `per_batch`: processor seconds of the loop's own thread for one batch, where that is measured.
+# `first`: seconds from the beginning of the measurement to the last sample of the first batch, where that is known.
+# `per_batch`: processor seconds of the loop's own thread for one batch, what the library's call takes left out, where that is measured.
 Delivered = collections.namedtuple("Delivered", ["samples", "bytes", "first", "per_batch"], defaults=[None, None])
 
 
 class First:
-    """Remembers when the first sample came."""
+    """Remembers when the first batch was complete."""
 
-    begin = 0.0  # of the measurement under way
+    # Of the measurement under way.
+    begin = 0.0
+    batch_size = 1
 
     def __init__(self):
         self.seconds = None
@@ -100,9 +102,9 @@ def total(values):
     samples = size = 0
     first = First()
     for value in values:
-        if samples == 0:
-            first.seen()
         samples += 1
+        if samples == First.batch_size:
+            first.seen()
         size += value.nbytes if hasattr(value, "nbytes") else len(value)
     return Delivered(samples, size, first.seconds)
 

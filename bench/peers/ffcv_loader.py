@@ -5,6 +5,7 @@ from peers.common import Delivered, fresh, packed_from, read
 
 NAME = "FFCV"
 PACKAGES = ["ffcv", "torch"]
+FILES = "ffcv"
 NOT_COLD = "its loader keeps the file mapped, so that it cannot be taken out of the page cache"
 PACKS_IN_PARALLEL = True
 COMPILES = True
