@@ -18,9 +18,9 @@ namespace {
 
 constexpr uint32_t kMissing = UINT32_MAX;
 
-// An index up to this size, of some thousand blocks, is read whole with its root, which takes no longer than the root
-// alone and saves who needs its pages a round trip.
-constexpr uint64_t kSmallIndex = uint64_t{128} << 10;
+// An index up to this size, of some ten thousand blocks, is read whole with its root where that is cheap. Who needs its
+// pages is saved a round trip.
+constexpr uint64_t kSmallIndex = uint64_t{4} << 20;
 
 }  // namespace
 
@@ -41,8 +41,8 @@ absl::StatusOr<IndexReader::Files> IndexReader::OpenFiles(ReadableFileSystem& fi
   for (const Segment& segment : segments) {
     const TableReference& index = segment.index;
     SHARDKIT_ASSIGN_OR_RETURN(files.emplace_back(),
-                              OpenFromEnd(file_system, JoinPath(directory, index.name), index.bytes,
-                                          index.bytes <= kSmallIndex ? index.bytes : index.root));
+                              OpenFromEnd(file_system, JoinPath(directory, index.name), index.bytes, index.root,
+                                          /*whole=*/kSmallIndex));
   }
   return files;
 }
