@@ -54,8 +54,12 @@ struct BlockBuffer::State {
   std::vector<PagedColumn> paged;            // per column: of those wanted
   BlockView view;
 
-  // Asks NativeShardReader to leave the blobs of a block in the file if they are in the page cache
-  // (ColumnView::in_file; `shown` is the file), and says how many bytes it left. Others ignore it.
+  // Asks NativeShardReader to look whether a block is in the page cache, and says what it saw. Others ignore it, and
+  // the next two.
+  bool look_cached = false;
+  bool cached = false;
+  // Asks it to leave the blobs of such a block in the file (ColumnView::in_file; `shown` is the file), and says how
+  // many bytes it left.
   bool leave_cached = false;
   uint64_t left_bytes = 0;
 

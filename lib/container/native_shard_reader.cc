@@ -411,9 +411,9 @@ absl::Status NativeShardReader::Read(size_t index, std::span<const size_t> colum
   }
   // A block that would be refused as a whole is refused whatever the cache holds.
   state.left_bytes = 0;
-  state.leave_cached = state.leave_cached && damage == nullptr && !file_->Mapped() &&
-                       RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory &&
-                       Cached(blocks_[index]);
+  state.cached = state.look_cached && damage == nullptr && !file_->Mapped() && Cached(blocks_[index]);
+  state.leave_cached = state.leave_cached && state.cached &&
+                       RoundUp(blocks_[index].length, header_.alignment) <= options_.max_block_memory;
   // With Verify::kFirst, what was left in the file is not compared when it is copied.
   state.owner = 0;
   state.block = index;

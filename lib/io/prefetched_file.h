@@ -69,13 +69,16 @@ class PrefetchedFile final : public ForwardingFile {
   std::optional<StartedRead> read_;  // last: it writes to the bytes until it ends
 };
 
-// Opens a file of known length whose last `length` bytes are needed first. They are not read where it is mapped.
+// Opens a file of known length whose last `length` bytes are needed first. They are not read where it is mapped. A file
+// of at most `whole` bytes is read whole where that takes about as long as its end alone: up to 128 KiB, or up to the
+// gap that is worth bridging (ReadHints).
 inline absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenFromEnd(ReadableFileSystem& file_system,
                                                                      const std::string& path, uint64_t size,
-                                                                     uint64_t length) {
+                                                                     uint64_t length, uint64_t whole = 0) {
   auto file = file_system.OpenForReading(path, ReadMode::kMapped, size);
   if (!file.ok() || (*file)->Mapped()) return file;
-  return std::make_unique<PrefetchedFile>(*std::move(file), length);
+  const uint64_t cheap = std::max((*file)->hints().bridge_gap_bytes, uint64_t{128} << 10);
+  return std::make_unique<PrefetchedFile>(*std::move(file), size <= std::min(cheap, whole) ? size : length);
 }
 
 }  // namespace shardkit

@@ -24,8 +24,11 @@ void BlockFetcher::Fetch(BlockEntry& entry) const {
 void BlockFetcher::ReadOrSalvage(BlockEntry& entry) const {
   const DatasetReader& reader = *datasets_.readers[entry.key.dataset];
   const auto read = [&](bool leave) {
-    entry.buffer.state().leave_cached = leave;
-    entry.buffer.state().left_bytes = 0;
+    BlockBuffer::State& state = entry.buffer.state();
+    state.look_cached = true;
+    state.cached = false;
+    state.leave_cached = leave;
+    state.left_bytes = 0;
     entry.status = reader.ReadBlock(entry.place.shard, entry.place.block, &entry.buffer, &entry.view);
   };
   read(entry.may_leave && left_.Worthwhile(entry.place));

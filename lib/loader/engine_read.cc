@@ -102,7 +102,8 @@ void Engine::RunReader(int number) {
       const StageScope scope(trace_, observer_, "read block", name, entry->key.block);
       fetcher_.Fetch(*entry);
     }
-    const bool device_wait = wait.Seen();
+    // Memory that is new, and locks, make a thread give up the processor, too.
+    const bool device_wait = !entry->buffer.state().cached && wait.Seen();
     if (device_wait && entry->buffer.state().left_bytes == 0) left_.CountWait();
     const auto end = Clock::now();
     read_counter_.AddBusy(end - begin);
