@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,11 @@ namespace shardkit::bindings {
 namespace {
 
 namespace nb = nanobind;
+
+// Of one list of values; small enough for a processor's nearest caches.
+constexpr uint64_t kRunBytes = uint64_t{256} << 10;
+// What an object of Python takes besides its bytes, about.
+constexpr uint64_t kObjectBytes = 64;
 
 // Borrowed by the arrays over it, which keep the Python object.
 struct Block {
@@ -81,13 +87,31 @@ nb::object ValueBytes(nb::handle_t<Block> self, size_t column, uint32_t sample) 
   return MakeArray(value->data(), Type::kU8, {&size, 1}, self, false);
 }
 
-nb::object StoredValue(const Block& block, size_t column, uint32_t sample, bool writable) {
-  const ColumnView& values = ColumnAt(block, column);
-  if (sample >= values.size()) throw nb::index_error("no such sample in the block");
-  const auto value = values.value(sample);
+nb::object Stored(std::optional<std::string_view> value, bool writable) {
   if (!value) return nb::none();
   if (writable) return nb::bytearray(value->data(), value->size());
   return nb::bytes(value->data(), value->size());
+}
+
+nb::object StoredValue(const Block& block, size_t column, uint32_t sample, bool writable) {
+  const ColumnView& values = ColumnAt(block, column);
+  if (sample >= values.size()) throw nb::index_error("no such sample in the block");
+  return Stored(values.value(sample), writable);
+}
+
+// The values from `first` on, at least one and at most about kRunBytes of them: a call for each small value would cost
+// more than its copy.
+nb::list StoredValues(const Block& block, size_t column, uint32_t first, bool writable) {
+  const ColumnView& values = ColumnAt(block, column);
+  if (first >= values.size()) throw nb::index_error("no such sample in the block");
+  nb::list run;
+  uint64_t bytes = 0;
+  for (uint32_t i = first; i < values.size() && bytes < kRunBytes; ++i) {
+    const auto value = values.value(i);
+    bytes += value.value_or("").size() + kObjectBytes;
+    run.append(Stored(value, writable));
+  }
+  return run;
 }
 
 // One byte for each sample, 0 where the value is absent.
@@ -123,6 +147,7 @@ void BindBlocks(nb::module_& module) {
       .def("fixed_values", &FixedValues, nb::arg("column"))
       .def("value_bytes", &ValueBytes, nb::arg("column"), nb::arg("sample"))
       .def("stored_value", &StoredValue, nb::arg("column"), nb::arg("sample"), nb::arg("writable"))
+      .def("stored_values", &StoredValues, nb::arg("column"), nb::arg("first"), nb::arg("writable"))
       .def("present", &Present, nb::arg("column"))
       .def("sizes", &Sizes, nb::arg("column"))
       .def("check_mapped", [](const Block& block) { Raise(block.block->CheckMapped()); });

@@ -69,6 +69,11 @@ def wants_writable(column: _core.Column) -> bool:
     return column.type == "ndarray"
 
 
+def is_bytes(column: _core.Column) -> bool:
+    """Tell whether the object of a stored value is its bytes."""
+    return column.type not in ("utf8", "rle", "ndarray") and not is_scalar(column.type)
+
+
 def decode(column: _core.Column, value: bytes | bytearray | None) -> Any:
     """Return the Python object of a stored value; an array lies in the memory of `value`."""
     if value is None:

@@ -31,10 +31,15 @@ class Values(Sequence[Any]):
         return _values.decode(self._column, self._block.stored_value(self._position, range(len(self))[index], writable))
 
     def __iter__(self) -> Iterator[Any]:
-        # What is the same for every value is asked once: for small values that is most of the time.
-        stored, position, column = self._block.stored_value, self._position, self._column
+        column = self._column
         writable = _values.wants_writable(column)
-        return (_values.decode(column, stored(position, i, writable)) for i in range(len(self)))
+        # What is stored is what users get of most columns of bytes: then nothing is called for a value.
+        as_stored = _values.is_bytes(column)
+        first = 0
+        while first < len(self):
+            run = self._block.stored_values(self._position, first, writable)
+            first += len(run)
+            yield from run if as_stored else (_values.decode(column, value) for value in run)
 
     def view(self, index: int) -> npt.NDArray[np.uint8] | None:
         """Return the stored bytes of a value where they lie, read-only; None when absent."""

@@ -99,6 +99,22 @@ def test_scan_gives_the_same(dataset: str) -> None:
         assert seen == 200
 
 
+def test_all_values_of_a_block_are_those_taken_one_by_one(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "dataset")
+    with sk.Writer(path, {"blob": "bytes?", "text": "utf8", "array": "u8[]"}, block_size="1GiB") as writer:
+        for i in range(300):
+            blob = None if i % 7 == 0 else bytes([i % 256]) * (200_000 if i == 40 else 1000 + i)
+            writer.write(f"key {i}", blob=blob, text=f"text {i}", array=np.full((i % 4, 2), i % 256, np.uint8))
+    (block,) = sk.open(path).scan()
+    for name in ("blob", "text", "array"):
+        every = list(block[name])
+        assert len(every) == 300
+        for i in (0, 1, 39, 40, 41, 255, 299):
+            np.testing.assert_array_equal(every[i], block[name][i])
+    assert every[5].flags.writeable
+    assert [i for i, value in enumerate(block["blob"]) if value is None] == list(range(0, 300, 7))
+
+
 def test_scan_of_a_part(dataset: str) -> None:
     blocks = list(sk.open(dataset).scan(first_sample=100, end_sample=101))
     assert len(blocks) == 1

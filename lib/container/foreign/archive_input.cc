@@ -42,6 +42,8 @@ la_int64_t ArchiveInput::Skip(archive* /*reader*/, void* data, la_int64_t reques
   auto* const self = static_cast<ArchiveInput*>(data);
   const uint64_t wanted = request < 0 ? 0 : static_cast<uint64_t>(request);
   const uint64_t length = std::min<uint64_t>(wanted, self->file_.size() - self->position_);
+  // What costs less than another request is read along; libarchive discards it.
+  if (length <= self->file_.hints().bridge_gap_bytes) return 0;
   self->position_ += length;
   if (length > 0) self->next_ = self->least_read_;
   return static_cast<la_int64_t>(length);

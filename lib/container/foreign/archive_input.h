@@ -24,7 +24,8 @@ using Archive = std::unique_ptr<archive, ArchiveDeleter>;
 class ArchiveInput {
  public:
   // The first read, and the first read after skipped bytes, has `least_read` bytes, or fewer at the end of the file.
-  // Each further read has twice as many bytes as the one before, up to `most_read`. `file` must outlive the input.
+  // Each further read has twice as many bytes as the one before, up to `most_read`. Gaps that are cheaper to read than
+  // to skip (ReadHints::bridge_gap_bytes) are read. `file` must outlive the input.
   ArchiveInput(const RandomAccessFile& file, size_t least_read, size_t most_read, uint64_t begin = 0);
   ArchiveInput(const ArchiveInput&) = delete;
   ArchiveInput& operator=(const ArchiveInput&) = delete;

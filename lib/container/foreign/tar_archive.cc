@@ -126,14 +126,14 @@ absl::StatusOr<bool> TarHeaders::Next(TarHeader* header) {
   header->regular = archive_entry_hardlink(entry) == nullptr && archive_entry_filetype(entry) == AE_IFREG;
   header->length = static_cast<uint64_t>(std::max<la_int64_t>(archive_entry_size(entry), 0));
   const uint64_t begin = position();
-  const std::string where = StrCat("member '", header->name, "' at byte ", before);
+  const auto where = [&] { return StrCat("member '", header->name, "' at byte ", before); };
   header->sparse = archive_entry_sparse_count(entry) > 0;
   const bool plain = header->regular && !header->sparse;
   if (plain && !RangeWithin(begin, header->length, state_->compressed ? format::kMaxLength : state_->file.size())) {
-    return DataLoss(path, ": ", where, ": has ", header->length,
+    return DataLoss(path, ": ", where(), ": has ", header->length,
                     " bytes of data by its header, but the tar ends before: it was cut off; get it again");
   }
-  if (archive_read_data_skip(reader) < ARCHIVE_WARN) return state_->input.Describe(reader, where);
+  if (archive_read_data_skip(reader) < ARCHIVE_WARN) return state_->input.Describe(reader, where());
   header->offset = begin;
   if (!plain) return true;
   // Data fills whole blocks that end at `end`, and begins right after its header. `begin` may be before or after that

@@ -26,7 +26,8 @@ struct TarHeader {
   bool sparse = false;         // its data is not stored in the tar as one piece
 };
 
-// Reads the headers of a tar one by one. Of a tar that is not compressed nothing else is read. One thread at a time.
+// Reads the headers of a tar one by one. Of a tar that is not compressed only what is cheap is read besides. One thread
+// at a time.
 class TarHeaders {
  public:
   // `file` must outlive the object. `begin` is where the first header is; it must be 0 for a compressed tar. DataLoss
