@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "remote/cache_line.h"
 #include "remote/credential_sources.h"
 #include "remote/listing.h"
 #include "remote/object_error.h"
@@ -51,6 +52,22 @@ void ReadUrl(const std::string& text) {
   }
 }
 
+// The header of a line of the cache, with and without the checksum that it should have.
+void ReadLine(std::string page) {
+  (void)DecodeLineHeader(page);
+  page.resize(kCachePageBytes);
+  std::copy_n("SHKCACHE\1\0\0", 12, page.begin());
+  std::fill_n(page.begin() + 48, 8, '\0');
+  const uint64_t checksum = shardkit::Hash64(page);
+  std::copy_n(reinterpret_cast<const char*>(&checksum), 8, page.begin() + 48);
+  const absl::StatusOr<LineName> name = DecodeLineHeader(page);
+  if (!name.ok()) return;
+  Require(name->begin < name->size && name->bytes() <= kLineBytes && name->pieces() <= kLinePieces,
+          "a line lies in its object");
+  const absl::StatusOr<LineName> again = DecodeLineHeader(EncodeLineHeader(*name));
+  Require(again.ok() && *again == *name, "a header is written as it is read");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -87,5 +104,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     }
   }
+  ReadLine(std::string(input.rest()));
   return 0;
 }

@@ -13,12 +13,29 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
+// Says that what this thread reads is to come from the source, past every cache on the way.
+class ReadingAgain {
+ public:
+  ReadingAgain() { on_ = true; }
+  ~ReadingAgain() { on_ = false; }
+  ReadingAgain(const ReadingAgain&) = delete;
+  ReadingAgain& operator=(const ReadingAgain&) = delete;
+
+  static bool on() { return on_; }
+
+ private:
+  static inline thread_local bool on_ = false;
+};
+
 // What `read` gives, which reads from the file and compares checksums. It is called again after DataLoss when the file
 // says that its bytes may have been damaged on their way (ReadHints::worth_reading_again).
 template <typename Read>
 auto ReadAgainIfDamaged(const RandomAccessFile& file, const Read& read) -> decltype(read()) {
   auto result = read();
-  if (absl::IsDataLoss(StatusOf(result)) && file.hints().worth_reading_again) result = read();
+  if (absl::IsDataLoss(StatusOf(result)) && file.hints().worth_reading_again) {
+    const ReadingAgain again;
+    result = read();
+  }
   return result;
 }
 

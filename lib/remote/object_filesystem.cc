@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "io/publish_file.h"
+#include "remote/cached_file.h"
 #include "remote/object_file.h"
 #include "remote/object_writes.h"
 
@@ -155,7 +156,14 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> ObjectFileSystem::OpenForReadi
     SHARDKIT_ASSIGN_OR_RETURN(version, store_->Stat(url));
     Remember(path, url, version);
   }
-  return NewObjectFile(*store_, path, url, version);
+  auto file = NewObjectFile(*store_, path, url, version);
+  const std::lock_guard lock(mutex_);
+  return cache_ == nullptr ? std::move(file) : NewCachedFile(std::move(file), Describe(url), cache_);
+}
+
+void ObjectFileSystem::UseCache(std::shared_ptr<DiskCache> cache) {
+  const std::lock_guard lock(mutex_);
+  cache_ = std::move(cache);
 }
 
 void ObjectFileSystem::Remember(const std::string& path, const ObjectUrl& url, const ObjectVersion& version) {

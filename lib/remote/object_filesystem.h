@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "remote/disk_cache.h"
 #include "remote/object_store.h"
 #include "remote/object_writes.h"
 #include "remote/spool.h"
@@ -36,6 +37,9 @@ class ObjectFileSystem : public FileSystem {
   explicit ObjectFileSystem(std::unique_ptr<ObjectStore> store) : store_(std::move(store)) {}
 
   ObjectStore& store() { return *store_; }
+
+  // What is opened for reading from now on is read through it. ReadFile is not: what changes is small.
+  void UseCache(std::shared_ptr<DiskCache> cache);
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override;
@@ -84,6 +88,7 @@ class ObjectFileSystem : public FileSystem {
 
   const std::unique_ptr<ObjectStore> store_;
   mutable std::mutex mutex_;                     // guards all below
+  std::shared_ptr<DiskCache> cache_;             // null: none
   std::map<std::string, Written> written_;       // those with temporary names
   std::set<std::string> locks_;                  // that are held
   std::map<std::string, ObjectVersion> opened_;  // in their folders

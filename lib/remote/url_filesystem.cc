@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "absl/strings/numbers.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "remote/object_filesystem.h"
@@ -103,7 +104,24 @@ class UrlFileSystem : public ForwardingFileSystem {
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> store, ObjectStore::Create(options_));
       process->objects = std::make_unique<ObjectFileSystem>(std::move(store));
     }
+    SHARDKIT_ASSIGN_OR_RETURN(const CacheOptions wanted, Wanted());
+    if (wanted != process->cache) {
+      std::shared_ptr<DiskCache> cache;
+      if (!wanted.directory.empty()) {
+        SHARDKIT_ASSIGN_OR_RETURN(cache, DiskCache::Open(wanted.directory, wanted.limit_bytes));
+      }
+      process->objects->UseCache(std::move(cache));
+      process->cache = wanted;
+    }
     return process->objects.get();
+  }
+
+  absl::Status UseCache(const CacheOptions& options) {
+    // Never deleted: another thread may be reading it.
+    const CacheOptions* const before = wanted_.exchange(new CacheOptions(options));
+    const absl::Status status = Objects().status();
+    if (!status.ok()) wanted_ = before;
+    return status;
   }
 
  private:
@@ -112,7 +130,19 @@ class UrlFileSystem : public ForwardingFileSystem {
     const pid_t id = getpid();
     std::mutex mutex;  // guards objects until it is set
     std::unique_ptr<ObjectFileSystem> objects;
+    CacheOptions cache;  // that objects uses
   };
+
+  // What UseCache was given, else what the environment says.
+  absl::StatusOr<CacheOptions> Wanted() const {
+    if (const CacheOptions* const wanted = wanted_.load()) return *wanted;
+    CacheOptions options{.directory = options_.environment("SHARDKIT_CACHE").value_or("")};
+    const std::string limit = options_.environment("SHARDKIT_CACHE_LIMIT").value_or("");
+    if (!limit.empty() && !absl::SimpleAtoi(limit, &options.limit_bytes)) {
+      return InvalidArgument("SHARDKIT_CACHE_LIMIT: '", limit, "' is not a number of bytes");
+    }
+    return options;
+  }
 
   absl::StatusOr<FileSystem*> Of(const std::string& path) {
     if (!IsRemotePath(path)) return &base();
@@ -126,6 +156,7 @@ class UrlFileSystem : public ForwardingFileSystem {
 
   const ObjectStore::Options options_;
   std::atomic<Process*> process_ = nullptr;
+  std::atomic<const CacheOptions*> wanted_ = nullptr;  // no lock, because a child of a fork could find it held
 };
 
 }  // namespace
@@ -147,6 +178,8 @@ remote::UrlFileSystem* SharedFileSystem() {
 }  // namespace
 
 FileSystem* DefaultFileSystem() { return SharedFileSystem(); }
+
+absl::Status UseCache(const CacheOptions& options) { return SharedFileSystem()->UseCache(options); }
 
 absl::StatusOr<std::vector<Leftover>> ListLeftovers(const std::string& url) {
   SHARDKIT_ASSIGN_OR_RETURN(remote::ObjectFileSystem* const objects, SharedFileSystem()->Objects());

@@ -29,6 +29,16 @@ FileSystem* DefaultFileSystem() {
   return file_system;
 }
 
+absl::Status UseCache(const CacheOptions& options) {
+  return options.directory.empty() ? absl::OkStatus() : NoUrls(options.directory);
+}
+
+absl::StatusOr<std::vector<CachedObject>> ListCache(const std::string& directory) { return NoUrls(directory); }
+
+absl::StatusOr<CacheCheck> VerifyCache(const std::string& directory) { return NoUrls(directory); }
+
+absl::Status ClearCache(const std::string& directory) { return NoUrls(directory); }
+
 absl::StatusOr<std::vector<Leftover>> ListLeftovers(const std::string& url) { return NoUrls(url); }
 
 absl::Status RemoveLeftover(const Leftover& leftover) { return NoUrls(leftover.url); }

@@ -5,7 +5,7 @@ from shardkit._options import WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
 from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedMasks, Stored, Tokens, Views
-from shardkit.dataset import Dataset, open
+from shardkit.dataset import Dataset, open, use_cache
 from shardkit.images import decode_image
 from shardkit.jobs import convert, index, merge, pack, repair, unpack, validate
 from shardkit.loader import Loader
@@ -57,5 +57,6 @@ __all__ = [
     "plan",
     "repair",
     "unpack",
+    "use_cache",
     "validate",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from shardkit import _core, _process, _values
+from shardkit._options import size
 from shardkit.block import Block
 from shardkit.schema import Schema
 
@@ -182,6 +184,29 @@ class Dataset(Sequence[Mapping[str, Any]]):
 
     def __repr__(self) -> str:
         return f"<shardkit.Dataset {self._path!r}: {len(self)} samples of {', '.join(self._names)}>"
+
+
+def use_cache(directory: str | os.PathLike[str] | None, limit: int | str = 0) -> None:
+    """Keep what is read of URLs on local disk, for all processes of this machine.
+
+    Holds for what is opened from now on, in this process and those that it starts. `docs/remote.md` says how it works.
+
+    Parameters
+    ----------
+    directory : path or None
+        The cache; made when there is none. None: no cache.
+    limit : int or str
+        What it takes on disk at most, in bytes or as ``"500GB"``; 0: four fifths of the file system.
+
+    Raises
+    ------
+    PermissionError
+        When others own the directory, or may write there.
+    """
+    name = "" if directory is None else os.path.abspath(directory)
+    bytes_ = size(limit, "limit")
+    _core.use_cache(name, bytes_)
+    os.environ.update(SHARDKIT_CACHE=name, SHARDKIT_CACHE_LIMIT=str(bytes_))
 
 
 def open(

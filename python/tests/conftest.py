@@ -75,6 +75,7 @@ class Ranges(BaseHTTPRequestHandler):
 
     root: Path
     hang: threading.Event
+    sent: list[int]  # bytes of each answer
 
     def do_GET(self) -> None:
         path = self.root / self.path.lstrip("/")
@@ -93,6 +94,7 @@ class Ranges(BaseHTTPRequestHandler):
         self.send_header("etag", f'"{len(content)}"')
         self.end_headers()
         self.wfile.write(content[begin:end])
+        self.sent.append(end - begin)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -105,9 +107,10 @@ def hang() -> threading.Event:
 
 
 @contextmanager
-def served(folder: str, hang: threading.Event | None = None) -> Iterator[str]:
+def served(folder: str, hang: threading.Event | None = None, sent: list[int] | None = None) -> Iterator[str]:
     """Serve a folder; the URL of it."""
-    handler = type("Handler", (Ranges,), {"root": Path(folder), "hang": hang or threading.Event()})
+    members = {"root": Path(folder), "hang": hang or threading.Event(), "sent": [] if sent is None else sent}
+    handler = type("Handler", (Ranges,), members)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -5,10 +5,12 @@ import os
 import pickle
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import served
 
 import shardkit as sk
 
@@ -44,6 +46,31 @@ def test_trains_in_the_same_order_and_resumes(dataset: str, url: str) -> None:
     first, state = batches(url, stop=4)
     rest, _ = batches(url, state)
     assert first + rest == whole
+
+
+def test_a_cache_is_read_instead_of_the_server(dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SHARDKIT_CACHE", "SHARDKIT_CACHE_LIMIT"):
+        monkeypatch.setenv(name, "")  # and put back afterwards
+    sent: list[int] = []
+    with served(dataset, sent=sent) as url:
+        try:
+            sk.use_cache(tmp_path / "cache", "64MiB")
+            assert os.environ["SHARDKIT_CACHE_LIMIT"] == str(64 << 20)
+            first = [sample["label"] for sample in sk.open(url)]
+            fetched = sum(sent)
+            sent.clear()
+            assert [sample["label"] for sample in sk.open(url)] == first == list(range(200))
+            assert sum(sent) < 0.2 * fetched, "the manifest, and a byte of each file"
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                sent.clear()
+                assert pool.map(_label, [(sk.open(url), 7)]) == [7]
+                assert sum(sent) < 0.2 * fetched
+            os.chmod(tmp_path / "cache", 0o777)
+            with pytest.raises(PermissionError, match="chmod 700"):
+                sk.use_cache(tmp_path / "cache", "32MiB")
+            assert sk.open(url)[7]["label"] == 7, "the last cache is still in use"
+        finally:
+            sk.use_cache(None)
 
 
 def test_a_forked_child_connects_anew(url: str) -> None:

@@ -1,7 +1,9 @@
 """Shared by the tests of this folder: the command under a deadline, and a dataset of many small requests."""
+import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,16 @@ def shardctl(*arguments, **environment):
     """The finished command."""
     return subprocess.run([SHARDCTL, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, errors="replace", timeout=SECONDS, check=False, env={**ENVIRONMENT, **environment})
+
+
+def taken(folder):
+    """Bytes that the lines of a cache take on disk, while nobody takes or gives back any: the lock is that of lib/remote/disk_cache.cc."""
+    total = 0
+    with open(os.path.join(folder, "usage"), "r+b") as usage:
+        fcntl.fcntl(usage, fcntl.F_OFD_SETLKW, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        for place, _, names in os.walk(os.path.join(folder, "lines")):
+            total += sum(os.stat(os.path.join(place, name)).st_blocks * 512 for name in names)
+    return total
 
 
 class RemoteTest(unittest.TestCase):

@@ -4,24 +4,25 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --no-conditional --help" ;;
-    index) echo "--merge --compact --dali --wids --name --no-md5 --json --endpoint --no-conditional --help" ;;
-    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --endpoint --help" ;;
-    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --endpoint --help" ;;
-    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --endpoint --help" ;;
-    validate) echo "--deep --jobs --io --max-decompression --json --endpoint --help" ;;
+                --sha256 --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    index) echo "--merge --compact --dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
+    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
+    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --endpoint --cache --cache-limit --help" ;;
+    validate) echo "--deep --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
-    unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --endpoint --help" ;;
+    unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --partition --resume --on-error --max-decompression
-                   --no-verify-hashes --dry-run --json --endpoint --no-conditional --help" ;;
+                   --no-verify-hashes --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
-                --no-verify-hashes --json --endpoint --help" ;;
+                --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
-                --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --json --help" ;;
+                --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --endpoint --cache --cache-limit --json --help" ;;
+    cache) echo "--endpoint --cache --cache-limit --requests --json --help" ;;
     uploads) echo "--endpoint --json --help" ;;
     "synth sa1b") echo "--output --count --seed --jobs --overwrite --json --first-id --width --height --min-objects
                         --max-objects --quality --help" ;;
@@ -46,7 +47,11 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate repair unpack convert plan bench uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate repair unpack convert plan bench cache uploads synth --help --version" -- "$current")
+    return
+  fi
+  if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "list verify clear warm" -- "$current")
     return
   fi
   if [[ $verb == uploads && $COMP_CWORD -eq 2 && $current != -* ]]; then
@@ -79,7 +84,7 @@ _shardctl() {
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --expect-world-size | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
       --epochs | --context | --simulate-step | --simulate-latency | --memory | --threads | --read-threads | \
-      --device-sizes | --pinned | --endpoint) return ;;
+      --device-sizes | --pinned | --endpoint | --cache-limit | --requests) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_options "$verb")" -- "$current")

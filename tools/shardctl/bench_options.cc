@@ -78,6 +78,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   io.AddTo(&line);
   decompression.AddTo(&line);
   hashes.AddTo(&line);
+  line.StoreOptions(StoreUse::kRead);
   line.Choice("--verify", "WHICH", {"every", "first", "never"}, &verify,
               "compare the checksums of every read, of the first of each block, or none [every]");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,

@@ -70,7 +70,7 @@ int RunCat(int argc, char** argv) {
   io.AddTo(&line);
   decompression.AddTo(&line);
   hashes.AddTo(&line);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kRead);
   line.Notes("Without --decode exactly the stored bytes are written. A sample without the value gives exit code 1.");
   line.Example("shardctl cat photos --key n01440764_tench --column jpg -o tench.jpg", "one photograph");
   line.Example("shardctl cat sa1b --sample 3 --column masks --decode | jq length", "how many masks has sample 3?");

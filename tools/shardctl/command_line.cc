@@ -171,7 +171,7 @@ void CommandLine::Choice(const std::string& names, const std::string& placeholde
   });
 }
 
-void CommandLine::StoreOptions(bool written) {
+void CommandLine::StoreOptions(StoreUse use) {
   rows_.push_back(
       {RowName("--endpoint", "URL"), "where s3:// leads, as http://127.0.0.1:9000 [AWS_ENDPOINT_URL, or Amazon]"});
   parser_->Add("--endpoint", false, false, [](const std::string& given) -> absl::Status {
@@ -181,7 +181,22 @@ void CommandLine::StoreOptions(bool written) {
     setenv("AWS_ENDPOINT_URL_S3", given.c_str(), 1);
     return absl::OkStatus();
   });
-  if (!written) return;
+  if (use == StoreUse::kManage) return;
+  rows_.push_back({RowName("--cache", "DIR"),
+                   "keep what is read of URLs here, for all processes of this machine [SHARDKIT_CACHE, or none]"});
+  parser_->Add("--cache", false, false, [](const std::string& given) -> absl::Status {
+    setenv("SHARDKIT_CACHE", given.c_str(), 1);
+    return absl::OkStatus();
+  });
+  rows_.push_back({RowName("--cache-limit", "SIZE"),
+                   "what the cache may take on disk [SHARDKIT_CACHE_LIMIT, or 4/5 of the file system]"});
+  parser_->Add("--cache-limit", false, false, [](const std::string& given) -> absl::Status {
+    const absl::StatusOr<uint64_t> bytes = ParseSize(given);
+    if (!bytes.ok()) return bytes.status();
+    setenv("SHARDKIT_CACHE_LIMIT", std::to_string(*bytes).c_str(), 1);
+    return absl::OkStatus();
+  });
+  if (use == StoreUse::kRead) return;
   rows_.push_back(
       {RowName("--no-conditional", ""),
        "write to a store that does not honour If-None-Match; the user sees to it that nobody else writes there"});

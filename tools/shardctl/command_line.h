@@ -12,6 +12,13 @@
 
 namespace shardctl {
 
+// What a command does with object stores decides which of their options it has.
+enum class StoreUse {
+  kManage,  // --endpoint
+  kRead,    // also --cache and --cache-limit
+  kWrite,   // also --no-conditional
+};
+
 // Names are written as "-o,--output". Pointers given to the declaring functions must stay valid until Parse returns.
 // Parse does not change the value of an option that was not given. Only an option declared with Texts may be repeated.
 class CommandLine {
@@ -38,9 +45,8 @@ class CommandLine {
   void Choice(const std::string& names, const std::string& placeholder, const std::vector<std::string>& words,
               size_t* index, const std::string& description);
 
-  // The options of commands that take URLs: --endpoint, and --no-conditional where they are `written` to. Parse puts
-  // them into the environment, where the library looks for them.
-  void StoreOptions(bool written);
+  // The options of commands that take URLs. Parse puts them into the environment, where the library looks for them.
+  void StoreOptions(StoreUse use);
 
   // The arguments that are not options, at least `minimum` and at most `maximum` of them.
   void Arguments(const std::string& placeholder, size_t minimum, size_t maximum, std::vector<std::string>* values);

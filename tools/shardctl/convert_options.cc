@@ -86,7 +86,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   decompression.AddTo(&line);
   input_hashes.AddTo(&line);
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be converted, write nothing");
-  line.StoreOptions(/*written=*/true);
+  line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
       "IN is a dataset of any container. MDS and tars that this command writes also hold shardkit.json, by which they\n"

@@ -188,7 +188,7 @@ int RunIndex(int argc, char** argv) {
   line.Text("--wids", "OUT.json", &wids, "write an index for wids that lists the tars in the order given");
   line.Text("--name", "NAME", &name, "what the index for wids calls the dataset");
   line.Flag("--no-md5", &no_md5, "leave the MD5 of the tars out of the index for wids: it takes reading all of them");
-  line.StoreOptions(/*written=*/true);
+  line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Indexes and manifest are made from the shards alone, so that all can be rebuilt when they are lost.\n"

@@ -44,7 +44,7 @@ int RunInspect(int argc, char** argv) {
              "this block of the shard, counted from 0 (of shard 0 unless --shard)");
   decompression.AddTo(&line);
   hashes.AddTo(&line);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print one JSON document");
   line.Notes("Sizes marked ~ come from a histogram and are at most so much, and at least half of it.");
   line.Example("shardctl inspect photos", "what is in it: columns, types, sizes, ratios");

@@ -201,7 +201,7 @@ int RunLs(int argc, char** argv) {
   io.AddTo(&line);
   decompression.AddTo(&line);
   hashes.AddTo(&line);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &listing.json, "print one JSON document");
   line.Example("shardctl ls photos --limit 5", "ordinals and keys of the first five samples");
   line.Example("shardctl ls --shards photos", "name, size and content hash of each shard");

@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 13> kVerbs = {{
+constexpr std::array<Verb, 14> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
     {"ls", "list the samples or shards of a dataset", RunLs},
@@ -31,6 +31,7 @@ constexpr std::array<Verb, 13> kVerbs = {{
     {"convert", "turn a dataset into one of another container", RunConvert},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
     {"bench", "read a dataset as a trainer would, and say what bounds it", RunBench},
+    {"cache", "look into or fill the cache of remote data on local disk", RunCache},
     {"uploads", "list or abort what killed writers left in an object store", RunUploads},
     {"synth", "make synthetic input, to try things and to measure", RunSynth},
 }};

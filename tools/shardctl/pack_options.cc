@@ -155,7 +155,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   line.Flag("--allow-empty", &arguments->allow_empty,
             "pack an input directory without files as no samples, instead of taking it for a missing mount");
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
-  line.StoreOptions(/*written=*/true);
+  line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
       "SIZE is a number of bytes, or has a unit: KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of "

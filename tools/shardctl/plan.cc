@@ -241,7 +241,7 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
   line.Text("--label", "COL", &arguments->label,
             "say also how far equal values of this column stand in clumps (reads the column)");
   arguments->hashes.AddTo(&line);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &arguments->json, "print one JSON document");
   line.Notes(
       "Nothing but manifests and block directories is read, except with --label. Steps are numbered from the start\n"

@@ -35,7 +35,7 @@ int RunUnpack(int argc, char** argv) {
               "what to do about a sample that cannot be read: fail, or leave it out and exit with 4 [fail]");
   decompression.AddTo(&line);
   hashes.AddTo(&line);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
       "Files come back byte for byte. A dataset that was not packed from files gives KEY.COLUMN for byte "

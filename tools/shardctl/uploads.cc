@@ -17,7 +17,7 @@ int RunUploads(int argc, char** argv) {
   std::vector<std::string> words;
   bool json = false;
   line.Arguments("list|abort URL", 2, SIZE_MAX, &words);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kManage);
   line.Flag("--json", &json, "print one JSON document");
   line.Notes(
       "Finds, below each URL, the uploads that were neither completed nor aborted, whose parts the store keeps and\n"

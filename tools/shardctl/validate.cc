@@ -91,7 +91,7 @@ int RunValidate(int argc, char** argv) {
   jobs.AddTo(&line, "threads that read and check");
   io.AddTo(&line);
   decompression.AddTo(&line);
-  line.StoreOptions(/*written=*/false);
+  line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print the report, problems included, as one JSON document");
   line.Notes(
       "Problems are listed on standard error, or in the JSON document. Exit code 1 when there is one.\n"

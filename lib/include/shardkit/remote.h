@@ -34,6 +34,50 @@ namespace shardkit {
 // store that lets a second one in, unless SHARDKIT_NO_CONDITIONAL is set in the environment; then nothing is locked.
 FileSystem* DefaultFileSystem();
 
+// A cache on local disk of what is read of URLs: for all processes of a machine, each byte is fetched once. Processes
+// that begin, end or are killed at any time need nothing from one another.
+struct CacheOptions {
+  // Empty: no cache. Made when there is none, for its owner alone; PermissionDenied when others own it or may write
+  // there.
+  std::string directory;
+
+  // That the cache takes on disk at most; what was used last stays. 0 is four fifths of the file system. On a full disk
+  // the cache is smaller.
+  uint64_t limit_bytes = 0;
+
+  friend bool operator==(const CacheOptions&, const CacheOptions&) = default;
+};
+
+// For the files that DefaultFileSystem opens from now on, in this process and those that are forked from it. Without a
+// call, SHARDKIT_CACHE (the directory) and SHARDKIT_CACHE_LIMIT (bytes) in the environment decide. Thread-safe.
+//
+// An object is cached by its URL and ETag, in pieces of 16 KiB with checksums, those that were read alone. Each time a
+// file is opened, its first read asks the store for one byte, so that a changed object is seen. Objects without a
+// strong ETag are not cached.
+absl::Status UseCache(const CacheOptions& options);
+
+// What a cache has of an object, of all its versions.
+struct CachedObject {
+  std::string url;        // without its query
+  uint64_t bytes = 0;     // on disk
+  uint64_t lines = 0;     // files in the cache
+  int64_t last_used = 0;  // seconds since 1970, with an error of some seconds
+};
+
+// In the order of their URLs. NotFound when the directory is no cache.
+absl::StatusOr<std::vector<CachedObject>> ListCache(const std::string& directory);
+
+struct CacheCheck {
+  uint64_t pieces = 0;   // that are there
+  uint64_t damaged = 0;  // of those; they are fetched anew when they are wanted
+};
+
+// Compares everything with its checksums, and forgets what is damaged. Others may use the cache meanwhile.
+absl::StatusOr<CacheCheck> VerifyCache(const std::string& directory);
+
+// Removes all lines that nobody is writing to. Others may use the cache meanwhile.
+absl::Status ClearCache(const std::string& directory);
+
 // What a writer that was killed has left in a store.
 struct Leftover {
   std::string url;
