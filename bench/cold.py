@@ -14,9 +14,9 @@ class CachedError(Exception):
     pass
 
 
-def drop(bench, dataset):
-    """Removes the dataset, and nothing else, from the page cache."""
-    files = [os.path.join(dataset, name) for name in os.listdir(dataset)]
+def drop(bench, folder):
+    """Removes the files below a folder, and where that is possible nothing else, from the page cache."""
+    files = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
     command = [bench.tool("cold_bench"), "drop", *files]
     name = "share of a file still in the page cache"
     if lines(command)[name] > 0.01:

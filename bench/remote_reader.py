@@ -1,10 +1,11 @@
 """Reads one shuffled epoch of batches from a server, as one program does; bench/remote starts it in the peers' Python.
 
-    python remote_reader.py CONTENDER COLUMN ORIGIN FOLDER CACHE
+    python remote_reader.py CONTENDER BATCH COLUMNS ORIGIN FOLDER CACHE
 
-ORIGIN serves the bucket, FOLDER is the data's place in it, CACHE an empty local folder for those who need one. Prints one JSON object:
-{"samples", "bytes", "seconds", "first" (seconds to the first batch), "p99" (of the seconds between two batches), "processor" (seconds,
-worker processes included)}. The time begins before the data is opened and after the packages are imported.
+ORIGIN serves the bucket, FOLDER is the data's place in it, CACHE an empty local folder for those who need one; COLUMNS has commas. Shardkit
+reads a local FOLDER when ORIGIN is empty, and its rank's share when RANK and WORLD_SIZE are set. Prints one JSON object: {"samples",
+"bytes", "seconds", "first" (seconds to the first batch), "p99" (of the seconds between two batches), "processor" (seconds, worker processes
+included)}. The time begins before the data is opened and after the packages are imported.
 """
 import json
 import os
@@ -12,50 +13,62 @@ import resource
 import sys
 import time
 
-BATCH, WORKERS, BUCKET = 256, 2, "bucket"
+WORKERS, BUCKET = 2, "bucket"
 SETTINGS = {
-    "Shardkit": "Loader(URL, 256), threads and memory as found, one process, no cache",
+    "Shardkit": "Loader(URL), threads and memory as found, one process, no cache",
     "StreamingDataset (MDS)": "StreamingDataset(remote=s3://…, local=an empty folder, shuffle=True), DataLoader of 2 processes",
-    "WebDataset": "pipe:curl of each tar, shardshuffle=100, shuffle(1000), batched in the pipeline, WebLoader of 2 processes",
+    "WebDataset": "pipe:curl of each tar, shardshuffle=100, shuffle(1000), for pairs shuffle(100), batched in the pipeline, WebLoader of "
+                  "2 processes",
     "litData": "StreamingDataset(s3://…, cache_dir=an empty folder, shuffle=True), StreamingDataLoader of 2 processes",
 }
 
 
-def shardkit(column, origin, folder, cache):
+def shardkit(batch_size, columns, origin, folder, cache):
     import shardkit as sk
+    path = f"{origin}/{BUCKET}/{folder}" if origin else folder
+
+    def size(values):
+        return getattr(values, "values", values).nbytes
 
     def batches():
-        for batch in sk.Loader(f"{origin}/{BUCKET}/{folder}", BATCH, seed=1, columns=[column]):
-            yield batch[column]
+        for batch in sk.Loader(path, batch_size, seed=1, columns=columns, rank="auto", world_size="auto"):
+            yield len(batch), sum(size(batch[column]) for column in columns)
 
     return batches
 
 
-def streaming(column, origin, folder, cache):
+def delivered(samples, columns):
+    """Of the values of a batch."""
+    return len(samples), sum(len(sample[column]) for sample in samples for column in columns)
+
+
+def streaming(batch_size, columns, origin, folder, cache):
     import torch
     from streaming import StreamingDataset
 
     def batches():
-        dataset = StreamingDataset(remote=f"s3://{BUCKET}/{folder}", local=cache, shuffle=True, batch_size=BATCH)
-        for batch in torch.utils.data.DataLoader(dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list):
-            yield [sample[column] for sample in batch]
+        dataset = StreamingDataset(remote=f"s3://{BUCKET}/{folder}", local=cache, shuffle=True, batch_size=batch_size)
+        for batch in torch.utils.data.DataLoader(dataset, batch_size=batch_size, num_workers=WORKERS, collate_fn=list):
+            yield delivered(batch, columns)
 
     return batches
 
 
-def webdataset(column, origin, folder, cache):
+def webdataset(batch_size, columns, origin, folder, cache):
     import webdataset as wds
     with open(os.path.join(cache, "tars"), encoding="utf-8") as file:
         tars = [f"pipe:curl -s -f {origin}/{BUCKET}/{folder}/{name}" for name in file.read().split()]
 
     def batches():
-        dataset = wds.WebDataset(tars, shardshuffle=100).shuffle(1000).map(lambda sample: sample[column])
-        yield from wds.WebLoader(dataset.batched(BATCH, collation_fn=None), batch_size=None, num_workers=WORKERS)
+        dataset = wds.WebDataset(tars, shardshuffle=100).shuffle(1000 if len(columns) == 1 else 100)
+        dataset = dataset.map(lambda sample: {column: sample[column] for column in columns})
+        for batch in wds.WebLoader(dataset.batched(batch_size, collation_fn=None), batch_size=None, num_workers=WORKERS):
+            yield delivered(batch, columns)
 
     return batches
 
 
-def litdata(column, origin, folder, cache):
+def litdata(batch_size, columns, origin, folder, cache):
     import litdata.streaming.downloader
     from litdata import StreamingDataLoader, StreamingDataset
     # Its client refuses http, and there is no option for that.
@@ -63,11 +76,13 @@ def litdata(column, origin, folder, cache):
 
     class Values(StreamingDataset):
         def __getitem__(self, index):
-            return bytes(super().__getitem__(index)[column])
+            sample = super().__getitem__(index)
+            return {column: bytes(sample[column]) for column in columns}
 
     def batches():
         dataset = Values(f"s3://{BUCKET}/{folder}", cache_dir=cache, shuffle=True)
-        yield from StreamingDataLoader(dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list)
+        for batch in StreamingDataLoader(dataset, batch_size=batch_size, num_workers=WORKERS, collate_fn=list):
+            yield delivered(batch, columns)
 
     return batches
 
@@ -81,17 +96,17 @@ def processor_seconds():
 
 
 def main():
-    contender, column, origin, folder, cache = sys.argv[1:]
+    contender, batch_size, columns, origin, folder, cache = sys.argv[1:]
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the packages print
-    batches = CONTENDERS[contender](column, origin, folder, cache)
+    batches = CONTENDERS[contender](int(batch_size), columns.split(","), origin, folder, cache)
     samples = size = 0
     processor = processor_seconds()
     ends = [time.perf_counter()]
-    for batch in batches():
+    for count, of_batch in batches():
         ends.append(time.perf_counter())
-        samples += len(batch)
-        size += sum(len(value) for value in batch)
+        samples += count
+        size += of_batch
     waits = sorted(after - before for before, after in zip(ends[1:], ends[2:]))
     print(json.dumps({"samples": samples, "bytes": size, "seconds": time.perf_counter() - ends[0], "first": ends[1] - ends[0],
                       "p99": waits[int(0.99 * len(waits))] if waits else 0,

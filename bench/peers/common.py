@@ -9,6 +9,7 @@ return what was delivered: samples and bytes, and when the first batch had come.
 import collections
 import glob
 import io
+import itertools
 import os
 import random
 import shutil
@@ -52,9 +53,24 @@ class Inputs:
         return self._paths
 
     @property
+    def samples(self):
+        """The key and the paths of each; files whose names differ in the extension alone are one."""
+        return [(key, list(paths)) for key, paths in itertools.groupby(self.paths, self.key)]
+
+    @property
+    def columns(self):
+        """One for each extension."""
+        _, paths = next(itertools.groupby(self.paths, self.key))
+        return [path.rsplit(".", 1)[1] for path in paths]
+
+    @property
     def column(self):
         """All files have one extension."""
-        return self.paths[0].rsplit(".", 1)[1]
+        (column,) = self.columns
+        return column
+
+    def values(self, paths):
+        return {path.rsplit(".", 1)[1]: read(path) for path in paths}
 
     def key(self, path):
         return os.path.relpath(path, self.source).rsplit(".", 1)[0]

@@ -1,7 +1,7 @@
 """litData's chunks."""
 import multiprocessing
 
-from peers.common import decoded, fresh, packed_from, random_order, read, total
+from peers.common import decoded, fresh, packed_from, random_order, total
 
 NAME = "litData"
 PACKAGES = ["litdata", "torch"]
@@ -28,19 +28,19 @@ class _Load:
 
     def __init__(self, inputs):
         self.inputs = inputs
-        self.column = inputs.column
 
-    def __call__(self, path):
-        return {"key": self.inputs.key(path), self.column: read(path)}
+    def __call__(self, sample):
+        key, paths = sample
+        return {"key": key, **self.inputs.values(paths)}
 
 
 def pack(inputs, workers):
     from litdata import optimize
     method = multiprocessing.get_start_method()
-    paths = inputs.paths
+    paths, samples = inputs.paths, inputs.samples
     function = _Load(inputs)
     function.inputs._paths = None  # otherwise every process would receive the whole list twice
-    optimize(fn=function, inputs=paths, output_dir=fresh(inputs.packed("litdata")), chunk_bytes="64MB", num_workers=workers,
+    optimize(fn=function, inputs=samples, output_dir=fresh(inputs.packed("litdata")), chunk_bytes="64MB", num_workers=workers,
              verbose=False)
     # optimize changes the start method of the whole process. A trainer's process has packed nothing, so it is restored.
     multiprocessing.set_start_method(method, force=True)

@@ -2,7 +2,7 @@
 import json
 import os
 
-from peers.common import batches, decoded, fresh, packed_from, random_order, read, total
+from peers.common import batches, decoded, fresh, packed_from, random_order, total
 
 NAME = "StreamingDataset (MDS)"
 PACKAGES = ["mosaicml-streaming", "torch"]
@@ -26,10 +26,10 @@ def load():
 
 def pack(inputs, workers):
     from streaming import MDSWriter
-    column = inputs.column
-    with MDSWriter(out=fresh(inputs.packed("mds")), columns={"key": "str", column: "bytes"}) as writer:
-        for path in inputs.paths:
-            writer.write({"key": inputs.key(path), column: read(path)})
+    columns = {"key": "str", **dict.fromkeys(inputs.columns, "bytes")}
+    with MDSWriter(out=fresh(inputs.packed("mds")), columns=columns) as writer:
+        for key, paths in inputs.samples:
+            writer.write({"key": key, **inputs.values(paths)})
     return packed_from(inputs.paths)
 
 

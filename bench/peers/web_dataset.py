@@ -1,7 +1,7 @@
 """Tars, as webdataset writes and reads them."""
 import os
 
-from peers.common import decoded, fresh, packed_from, read, total
+from peers.common import decoded, fresh, packed_from, total
 
 NAME = "WebDataset"
 PACKAGES = ["webdataset", "torch"]
@@ -27,11 +27,11 @@ def pack(inputs, workers):
     import webdataset
     folder = fresh(inputs.packed("webdataset"))
     os.mkdir(folder)
-    column = inputs.column
-    count = max(1, -(-len(inputs.paths) // SHARDS))
+    samples = inputs.samples
+    count = max(1, -(-len(samples) // SHARDS))
     with webdataset.ShardWriter(os.path.join(folder, "%05d.tar"), maxcount=count, verbose=0) as writer:
-        for path in inputs.paths:
-            writer.write({"__key__": inputs.key(path), column: read(path)})
+        for key, paths in samples:
+            writer.write({"__key__": key, **inputs.values(paths)})
     return packed_from(inputs.paths)
 
 

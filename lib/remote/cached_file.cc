@@ -149,6 +149,7 @@ class CachedFile final : public RandomAccessFile {
       part.to = wanted.to + (part.begin - wanted.begin);
       if (present) {
         const bool whole = line->Read(part.begin - name.begin, {part.to, part.end - part.begin});
+        if (whole) cache_->bytes_found += part.end - part.begin;
         if (!whole) later->push_back(part);
         if (!(whole ? line->Touch() : line->InUse())) cache_->Drop(name);
         continue;
@@ -177,6 +178,7 @@ class CachedFile final : public RandomAccessFile {
     }
     if (requests.empty()) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(object_->ReadBatch(requests));
+    for (const ReadRequest& request : requests) cache_->bytes_fetched += request.buffer.size();
     for (Fetch& fetch : fetches) {
       if (cache_->Reserve(*fetch.line, fetch.name, fetch.run)) (void)fetch.line->Write(fetch.run, fetch.bytes);
       const Wanted& wanted = fetch.wanted;

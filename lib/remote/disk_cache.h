@@ -7,6 +7,7 @@
 // taken and given back after it is free, and lines are checked piece by piece.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -44,6 +45,9 @@ class DiskCache {
 
   // Evicts all lines of which no piece is being fetched.
   void EvictAll();
+
+  // What was read through it.
+  std::atomic<uint64_t> bytes_found = 0, bytes_fetched = 0;
 
   // For reads that go on while their caller does something else. They wait for one another only while they run.
   ThreadPool& pool() { return pool_; }

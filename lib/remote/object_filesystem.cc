@@ -166,6 +166,11 @@ void ObjectFileSystem::UseCache(std::shared_ptr<DiskCache> cache) {
   cache_ = std::move(cache);
 }
 
+std::shared_ptr<DiskCache> ObjectFileSystem::cache() const {
+  const std::lock_guard lock(mutex_);
+  return cache_;
+}
+
 void ObjectFileSystem::Remember(const std::string& path, const ObjectUrl& url, const ObjectVersion& version) {
   const std::lock_guard lock(mutex_);
   const auto same_folder = [folder = ParentDirectory(path)](const std::string& held) {

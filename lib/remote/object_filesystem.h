@@ -40,6 +40,7 @@ class ObjectFileSystem : public FileSystem {
 
   // What is opened for reading from now on is read through it. ReadFile is not: what changes is small.
   void UseCache(std::shared_ptr<DiskCache> cache);
+  std::shared_ptr<DiskCache> cache() const;
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override;

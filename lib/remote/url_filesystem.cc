@@ -116,6 +116,14 @@ class UrlFileSystem : public ForwardingFileSystem {
     return process->objects.get();
   }
 
+  CacheTraffic ReadTraffic() const {
+    Process* const process = process_.load();
+    if (process == nullptr || process->id != getpid()) return {};
+    const std::lock_guard lock(process->mutex);
+    const auto cache = process->objects == nullptr ? nullptr : process->objects->cache();
+    return cache == nullptr ? CacheTraffic{} : CacheTraffic{cache->bytes_found, cache->bytes_fetched};
+  }
+
   absl::Status UseCache(const CacheOptions& options) {
     // Never deleted: another thread may be reading it.
     const CacheOptions* const before = wanted_.exchange(new CacheOptions(options));
@@ -180,6 +188,8 @@ remote::UrlFileSystem* SharedFileSystem() {
 FileSystem* DefaultFileSystem() { return SharedFileSystem(); }
 
 absl::Status UseCache(const CacheOptions& options) { return SharedFileSystem()->UseCache(options); }
+
+CacheTraffic ReadCacheTraffic() { return SharedFileSystem()->ReadTraffic(); }
 
 absl::StatusOr<std::vector<Leftover>> ListLeftovers(const std::string& url) {
   SHARDKIT_ASSIGN_OR_RETURN(remote::ObjectFileSystem* const objects, SharedFileSystem()->Objects());

@@ -33,6 +33,8 @@ absl::Status UseCache(const CacheOptions& options) {
   return options.directory.empty() ? absl::OkStatus() : NoUrls(options.directory);
 }
 
+CacheTraffic ReadCacheTraffic() { return {}; }
+
 absl::StatusOr<std::vector<CachedObject>> ListCache(const std::string& directory) { return NoUrls(directory); }
 
 absl::StatusOr<CacheCheck> VerifyCache(const std::string& directory) { return NoUrls(directory); }

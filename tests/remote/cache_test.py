@@ -40,6 +40,8 @@ class CacheTest(RemoteTest):
             self.assert_unpacks(url, SHARDKIT_CACHE=self.cache)
             report = json.loads(self.run_command("bench", url, "--epochs", 3, "--json", SHARDKIT_CACHE=self.cache))
             self.assertEqual(report["samples"], 720)
+            self.assertEqual(report["cache"]["bytes_fetched"], 0)
+            self.assertGreater(report["cache"]["bytes_found"], 0.9 * stored)
         self.assertLessEqual(sum(request.bytes for request in proxy.requests), 100_000, "manifests and bytes for versions")
 
     def test_four_processes_fetch_each_byte_once(self):

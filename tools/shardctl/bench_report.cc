@@ -116,6 +116,10 @@ void PrintBench(const BenchArguments& arguments, const BenchResult& result) {
   text += Counted(report.requests, "request") + " for " + FormatBytes(report.bytes_requested) +
           (report.bytes_bridged == 0 ? "" : " (" + FormatBytes(report.bytes_bridged) + " between wanted ranges)") +
           ", " + Counted(report.round_trips, "round trip") + " one after the other\n";
+  if (result.run.cache != shardkit::CacheTraffic{}) {
+    text += FormatBytes(result.run.cache.bytes_found) + " of them were in the cache on disk, " +
+            FormatBytes(result.run.cache.bytes_fetched) + " were fetched\n";
+  }
   if (arguments.order.world_size > 1) {
     text += "all " + std::to_string(arguments.order.world_size) + " ranks read " +
             FormatFixed(result.run.read_amplification, 3) + " bytes for each that they need\n";
@@ -168,6 +172,8 @@ void PrintBenchJson(const BenchArguments& arguments, const BenchResult& result) 
                           {"bytes", report.bytes_requested},
                           {"bridged_bytes", report.bytes_bridged},
                           {"round_trips", report.round_trips}};
+  document["cache"] = {{"bytes_found", result.run.cache.bytes_found},
+                       {"bytes_fetched", result.run.cache.bytes_fetched}};
   document["read_amplification"] = result.run.read_amplification;
   document["seconds"] = report.seconds;
   document["samples_per_second"] = ratios.samples_per_second;

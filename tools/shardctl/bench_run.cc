@@ -77,6 +77,7 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
       SimulateStep(arguments.step_seconds, cancellation);
     }
     run.report = (*loader)->Report();
+    run.cache = shardkit::ReadCacheTraffic();
   }
   if (const absl::Status status = cancellation.Check("reading"); !status.ok()) return status;
   run.trace = (*loader)->Trace();

@@ -11,12 +11,14 @@
 #include "ceilings.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/loader.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 
 struct BenchRun {
   double open_seconds = 0;
   shardkit::LoaderReport report;
+  shardkit::CacheTraffic cache;   // on local disk, of what lies in an object store
   uint64_t plan_samples = 0;      // per epoch, over all ranks
   double read_amplification = 1;  // what all ranks read for each byte that they need
   uint64_t peak_resident = 0;     // bytes of the whole process

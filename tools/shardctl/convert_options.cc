@@ -153,7 +153,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   options.pack.skip_errors = on_error == 1;
   options.pack.keep_on_cancel = dataset.resume;
   dataset.job = InputText(inputs);
-  dataset.threads = jobs.jobs();
+  dataset.threads = jobs.jobs(inputs);
   options.max_decompression = decompression.bytes();
   options.verify_listed_hashes = input_hashes.verify();
   if (partition.has_value()) {

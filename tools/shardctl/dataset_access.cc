@@ -33,13 +33,20 @@ void HashOption::AddTo(CommandLine* line) {
 }
 
 void JobsOption::AddTo(CommandLine* line, const std::string& description) {
-  line->Count("-j,--jobs", "N", &jobs_, 1, 1024, description + " [one per processor]");
+  line->Count("-j,--jobs", "N", &jobs_, 1, 1024, description + " [one per processor; at least 16 for URLs]");
 }
 
-int JobsOption::jobs() const {
+int JobsOption::jobs(std::span<const std::string> inputs) const {
   if (jobs_.has_value()) return static_cast<int>(*jobs_);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(ReadingThreads(inputs), static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+int ReadingThreads(std::span<const std::string> paths) {
+  constexpr int kRequestsInFlight = 16;
+  return std::ranges::any_of(paths, IsUrl) ? kRequestsInFlight : 1;
+}
+
+bool IsUrl(const std::string& path) { return path.find("://") != path.npos; }
 
 void SampleOption::AddTo(CommandLine* line) {
   line->Count("--sample", "N", &sample, 0, UINT64_MAX, "the sample with this ordinal, counted from 0");
@@ -76,7 +83,7 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
 
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
-  if (output.find("://") != output.npos) return absl::OkStatus();
+  if (IsUrl(output)) return absl::OkStatus();
   std::error_code error;
   const fs::path inner = fs::weakly_canonical(fs::absolute(output), error);
   if (error) return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,16 @@ class HashOption {
   bool off_ = false;
 };
 
-// -j, --jobs; the default is the number of processors.
+bool IsUrl(const std::string& path);
+
+// That read one dataset or file after another. Each waits for one request at a time, so URLs want several.
+int ReadingThreads(std::span<const std::string> paths);
+
+// -j, --jobs; the default is the number of processors, and no less than ReadingThreads.
 class JobsOption {
  public:
   void AddTo(CommandLine* line, const std::string& description);
-  int jobs() const;
+  int jobs(std::span<const std::string> inputs) const;
 
  private:
   std::optional<uint64_t> jobs_;

@@ -101,7 +101,8 @@ class Lister {
   }
 
   absl::Status Scan() {
-    shardkit::ScanOptions options;
+    const int threads = ReadingThreads({&dataset_.path(), 1});
+    shardkit::ScanOptions options{.threads = threads, .blocks_ahead = std::max(4, threads)};
     options.first_sample = listing_.first;
     options.end_sample = listing_.end;
     if (listing_.first >= std::min(listing_.end, dataset_.sample_count())) return absl::OkStatus();

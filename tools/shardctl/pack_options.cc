@@ -170,7 +170,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   arguments->source = sources[source];
   if (group_by < std::size(kGroupings)) arguments->group_by = kGroupings[group_by];
   arguments->skip_errors = on_error == 1;
-  arguments->jobs = jobs.jobs();
+  arguments->jobs = jobs.jobs(arguments->inputs);
   arguments->max_decompression = decompression.bytes();
   for (const std::string& type : types) {
     const absl::Status status = ParseType(type, &arguments->types);

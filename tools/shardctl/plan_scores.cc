@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadLabels(const std::vector<std::string>&
   for (const std::string& path : paths) {
     const auto dataset = OpenLabels(path, label, verify_hashes);
     if (!dataset.ok()) return dataset.status();
-    const auto scanner = (*dataset)->Scan({.threads = 2});
+    const auto scanner = (*dataset)->Scan({.threads = std::max(2, ReadingThreads({&path, 1}))});
     if (!scanner.ok()) return scanner.status();
     while (next != by_ordinal.end()) {
       const auto block = (*scanner)->Next();

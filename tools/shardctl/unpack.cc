@@ -55,7 +55,7 @@ int RunUnpack(int argc, char** argv) {
     if (!samples.ok()) return line.UsageError("--samples: " + std::string(samples.status().message()));
     std::tie(options.first_sample, options.end_sample) = *samples;
   }
-  options.threads = jobs.jobs();
+  options.threads = jobs.jobs(paths);
   options.skip_errors = on_error == 1;
   options.cancellation = CancelOnSignal();
   shardkit::DatasetOptions dataset_options;

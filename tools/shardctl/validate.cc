@@ -100,7 +100,7 @@ int RunValidate(int argc, char** argv) {
   line.Example("shardctl validate --deep --json photos/*.shard | jq .ok", "the shards one by one, every value decoded");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
 
-  options.threads = jobs.jobs();
+  options.threads = jobs.jobs(paths);
   options.mode = io.mode();
   options.max_decompression = decompression.bytes();
   // The ratio of the two defaults.

@@ -56,6 +56,15 @@ struct CacheOptions {
 // strong ETag are not cached.
 absl::Status UseCache(const CacheOptions& options);
 
+// What this process has read through its cache, since it uses it. Zero without one.
+struct CacheTraffic {
+  uint64_t bytes_found = 0;    // in the cache
+  uint64_t bytes_fetched = 0;  // from the store, in whole pieces
+
+  friend bool operator==(const CacheTraffic&, const CacheTraffic&) = default;
+};
+CacheTraffic ReadCacheTraffic();
+
 // What a cache has of an object, of all its versions.
 struct CachedObject {
   std::string url;        // without its query
