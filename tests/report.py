@@ -315,6 +315,9 @@ def jobs(settings, compiled_only):
 def main():
     if sys.argv[1:2] == ["--unittest"]:
         return unittest_main(sys.argv[2], sys.argv[3])
+    # In the background, or under nohup, these signals are ignored. The programs that are tested would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build_dir")
     parser.add_argument("--filter", dest="pattern")
