@@ -23,6 +23,7 @@ SECONDS = 120
 def time_limit() -> Iterator[None]:
     """A test that hangs ends the program with the places of all threads."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent ignores it
     import faulthandler
 
     faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
