@@ -45,6 +45,8 @@ def delivered(samples, columns):
 def streaming(batch_size, columns, origin, folder, cache):
     import torch
     from streaming import StreamingDataset
+    from streaming.base.util import clean_stale_shared_memory
+    clean_stale_shared_memory()  # what an earlier run left there would be taken for this one's
 
     def batches():
         dataset = StreamingDataset(remote=f"s3://{BUCKET}/{folder}", local=cache, shuffle=True, batch_size=batch_size)

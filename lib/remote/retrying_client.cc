@@ -20,6 +20,9 @@ bool WorthAnotherAttempt(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsDataLoss(status);
 }
 
+// How often a request that may be sent a second time is looked at, as long as that is not known or not allowed.
+constexpr milliseconds kLookAgain{100};
+
 // What the server asks for, in whole seconds; 0 when nothing.
 milliseconds RetryAfter(const HttpResponse& response) {
   uint32_t seconds = 0;
@@ -106,7 +109,9 @@ void RetryingClient::Begin(const OperationPointer& operation) {
     ++retries_;
   }
   hedge_policy_.Begin();
-  if (operation->request.hedge && !request->buffer.empty()) ScheduleHedge(operation, *request);
+  if (operation->request.hedge && !request->buffer.empty()) {
+    ScheduleHedge(operation, hedge_policy_.HedgeAfter(request->buffer.size()).value_or(kLookAgain));
+  }
   Send(operation, *std::move(request), /*hedge=*/false);
 }
 
@@ -118,13 +123,16 @@ void RetryingClient::Send(const OperationPointer& operation, HttpRequest request
   (hedge ? operation->hedge : operation->primary) = id;
 }
 
-void RetryingClient::ScheduleHedge(const OperationPointer& operation, const HttpRequest& request) {
-  const std::optional<HedgePolicy::Duration> after = hedge_policy_.HedgeAfter(request.buffer.size());
-  if (!after) return;
-  client_->After(std::chrono::ceil<milliseconds>(*after), [this, operation, attempt = operation->attempt] {
+void RetryingClient::ScheduleHedge(const OperationPointer& operation, HedgePolicy::Duration wait) {
+  client_->After(std::chrono::ceil<milliseconds>(wait), [this, operation, attempt = operation->attempt] {
     const bool waits =
         operation->attempt == attempt && operation->primary != 0 && !operation->winner && !operation->cancelled;
-    if (!waits || !hedge_policy_.Spend()) return;
+    if (!waits) return;
+    // What is usual may not be known yet, or the budget be spent: then it is looked at again.
+    const auto after = hedge_policy_.HedgeAfter(operation->buffer.size());
+    const auto waited = SteadyClock::now() - operation->attempt_begin;
+    if (!after || waited < *after) return ScheduleHedge(operation, after ? *after - waited : kLookAgain);
+    if (!hedge_policy_.Spend()) return ScheduleHedge(operation, kLookAgain);
     absl::StatusOr<HttpRequest> again = operation->request.make();
     if (!again.ok()) return;
     // The first request goes on to write to the buffer, so the second one's bytes are kept apart until it has won.

@@ -81,7 +81,7 @@ class RetryingClient {
   void GuardedBegin(const OperationPointer& operation);
   void Begin(const OperationPointer& operation);
   void Send(const OperationPointer& operation, HttpRequest request, bool hedge);
-  void ScheduleHedge(const OperationPointer& operation, const HttpRequest& request);
+  void ScheduleHedge(const OperationPointer& operation, HedgePolicy::Duration wait);
   void Answer(const OperationPointer& operation, bool hedge, absl::StatusOr<HttpResponse> answer);
   void Settle(const OperationPointer& operation);
   void Finish(const OperationPointer& operation, absl::StatusOr<HttpResponse> result);
