@@ -191,27 +191,31 @@ std::pair<PieceRun, bool> CacheLine::AlikeFrom(uint32_t first, uint32_t end) {
 bool CacheLine::Read(uint64_t begin, std::span<char> out) {
   const auto first = static_cast<uint32_t>(begin / kPieceBytes);
   const auto end = static_cast<uint32_t>((begin + out.size() + kPieceBytes - 1) / kPieceBytes);
-  bool compared = true;
+  std::bitset<kLinePieces> compared;
   {
     const std::lock_guard lock(mutex_);
-    for (uint32_t i = first; i < end; ++i) compared = compared && compared_.test(i);
+    compared = compared_;
   }
   // An evicted file has become short.
-  if (compared) {
-    if (ReadAll(descriptor(), kLineDataBegin + begin, out)) return true;
-    Forget({first, end});
-    return false;
-  }
-  const uint64_t last = std::min<uint64_t>(end * kPieceBytes, name_.bytes());
-  std::string pieces(last - first * kPieceBytes, '\0');
-  if (!ReadAll(descriptor(), kLineDataBegin + first * kPieceBytes, pieces)) {
+  if (!ReadAll(descriptor(), kLineDataBegin + begin, out)) {
     Forget({first, end});
     return false;
   }
   bool right = true;
+  std::string whole;
   for (uint32_t i = first; i < end; ++i) {
-    const uint64_t checksum =
-        Checksum(i, std::string_view(pieces).substr((i - first) * kPieceBytes, name_.piece_bytes(i)));
+    if (compared.test(i)) continue;
+    const uint64_t place = i * kPieceBytes;
+    const uint64_t from = std::max(place, begin), to = std::min(place + name_.piece_bytes(i), begin + out.size());
+    std::string_view piece(out.data() + (from - begin), to - from);
+    if (piece.size() < name_.piece_bytes(i)) {
+      whole.resize(name_.piece_bytes(i));
+      if (!ReadAll(descriptor(), kLineDataBegin + place, whole)) whole.assign(whole.size(), '\0');
+      // What is given is what was compared.
+      std::memcpy(out.data() + (from - begin), whole.data() + (from - place), to - from);
+      piece = whole;
+    }
+    const uint64_t checksum = Checksum(i, piece);
     {
       const std::lock_guard lock(mutex_);
       compared_.set(i, checksum == table_[i]);
@@ -220,7 +224,6 @@ bool CacheLine::Read(uint64_t begin, std::span<char> out) {
     right = false;
     Forget({i, i + 1});
   }
-  if (right) std::memcpy(out.data(), pieces.data() + (begin - first * kPieceBytes), out.size());
   return right;
 }
 
