@@ -105,7 +105,9 @@ bool Evict(const std::string& path) {
 // The file `usage`, locked. What it says is never less than what the lines take.
 class DiskCache::Usage {
  public:
-  Usage(int descriptor, const std::string& directory) : descriptor_(descriptor) {
+  // The file's lock is of the process; `mutex` is for its threads.
+  Usage(std::mutex& mutex, int descriptor, const std::string& directory)
+      : thread_lock_(mutex), descriptor_(descriptor) {
     // Held for microseconds, or while some folders are listed.
     struct flock lock = {};
     lock.l_type = F_WRLCK;
@@ -142,6 +144,7 @@ class DiskCache::Usage {
     uint64_t hand;  // the folder that is looked at next
     std::array<uint64_t, kFolders> bytes;
   };
+  const std::lock_guard<std::mutex> thread_lock_;
   const int descriptor_;
   bool locked_ = false;
   Stored stored_ = {};
@@ -226,7 +229,7 @@ bool DiskCache::Reserve(const CacheLine& line, const LineName& name, PieceRun ru
 
 // Under the lock, what the disk has given out is known: nobody else takes or frees any.
 bool DiskCache::Allocate(int descriptor, const std::string& name, uint64_t begin, uint64_t length) {
-  Usage usage(usage_.get(), directory_);
+  Usage usage(usage_mutex_, usage_.get(), directory_);
   if (!usage.locked()) return false;
   const uint64_t wanted = length + kBeside;
   const bool room = MakeRoom(usage, wanted);
@@ -267,7 +270,7 @@ bool DiskCache::MakeRoom(Usage& usage, uint64_t wanted) const {
 // The limit may be smaller than it was.
 void DiskCache::KeepLimit() {
   for (uint64_t before = UINT64_MAX;;) {
-    Usage usage(usage_.get(), directory_);
+    Usage usage(usage_mutex_, usage_.get(), directory_);
     if (!usage.locked() || usage.total() <= limit_ || usage.total() >= before) return;
     before = usage.total();
     (void)MakeRoom(usage, 0);
@@ -277,7 +280,7 @@ void DiskCache::KeepLimit() {
 
 void DiskCache::EvictAll() {
   for (size_t folder = 0; folder < kFolders; ++folder) {
-    Usage usage(usage_.get(), directory_);
+    Usage usage(usage_mutex_, usage_.get(), directory_);
     if (!usage.locked()) return;
     std::vector<Listed> lines;
     ListFolder(directory_, folder, &lines);

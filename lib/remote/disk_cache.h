@@ -67,6 +67,7 @@ class DiskCache {
   const std::string directory_;
   const uint64_t limit_;
   FileDescriptor usage_;
+  std::mutex usage_mutex_;
   std::mutex mutex_;           // guards the next two
   std::list<OpenLine> lines_;  // open, the last used first
   std::map<std::string, std::list<OpenLine>::iterator> by_name_;

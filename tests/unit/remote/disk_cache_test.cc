@@ -359,6 +359,30 @@ TEST_F(DiskCacheTest, KeepsItsLimitAndWhatWasUsedLast) {
   EXPECT_GT(OnDisk(), 0);
 }
 
+TEST_F(DiskCacheTest, ThreadsKeepTheLimitTogether) {
+  constexpr uint64_t kLimit = 3 * kMiB;
+  const auto cache = Open(kLimit);
+  const std::string bytes = RandomBytes(kMiB, 1);
+  std::atomic<int> left = 8;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 8; ++i) {
+        const auto file = Object(cache, bytes, "\"1\"", "s3://b/" + std::to_string(8 * i + thread));
+        for (uint64_t offset = 0; offset < bytes.size(); offset += kPieceBytes) {
+          EXPECT_EQ(Read(*file, offset, kPieceBytes), bytes.substr(offset, kPieceBytes));
+        }
+      }
+      --left;
+    });
+  }
+  uint64_t most = 0;
+  while (left > 0) most = std::max(most, OnDisk());
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(std::max(most, OnDisk()), kLimit);
+  EXPECT_GT(most, kLimit / 2);
+}
+
 TEST_F(DiskCacheTest, WithoutRoomEverythingIsReadAllTheSame) {
   const std::string bytes = RandomBytes(2 * kMiB, 1);
   EXPECT_EQ(Read(*Object(Open(10'000), bytes), 0, bytes.size()), bytes);
