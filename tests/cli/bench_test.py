@@ -10,7 +10,7 @@ from support import CliTest, tiny_jpeg
 KEYS = {"datasets", "samples", "batches", "samples_per_epoch", "bytes", "bytes_read", "bytes_from_cache", "blocks_read", "blocks_read_again",
         "read_amplification", "requests",
         "seconds", "samples_per_second", "bytes_per_second", "open_seconds", "first_batch_seconds", "wait", "stages",
-        "threads_note", "memory", "packing", "skipped", "diagnosis", "cold", "cold_problem", "ceilings"}
+        "threads_note", "cache", "memory", "packing", "skipped", "diagnosis", "cold", "cold_problem", "ceilings"}
 
 
 class BenchTest(CliTest):
@@ -30,6 +30,7 @@ class BenchTest(CliTest):
         self.assertEqual({name: set(times) for name, times in document["stages"].items()},
                          {"read": stage | {"file_seconds"}, "decode": stage})
         self.assertEqual(set(document["requests"]), {"count", "bytes", "bridged_bytes", "round_trips"})
+        self.assertEqual(document["cache"], {"bytes_found": 0, "bytes_fetched": 0})
         self.assertEqual(set(document["memory"]),
                          {"budget", "blocks", "batches", "peak_blocks", "peak_batches", "peak_resident"})
         self.assertEqual(set(document["diagnosis"]), {"stage", "reason", "advice"})
