@@ -26,29 +26,25 @@ constexpr uint64_t kWritebackInterval = uint64_t{16} << 20;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(FileSystem& file_system,
-                                                                         const std::string& path,
-                                                                         const EncodingPlan& plan,
-                                                                         const ShardOptions& options,
-                                                                         std::unique_ptr<NamedHash> sha256) {
+absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::Create(
+    FileSystem& file_system, const std::string& path, const EncodingPlan& plan, const ShardOptions& options,
+    std::unique_ptr<NamedHash> sha256, const std::string& temporary) {
   format::FileHeader header;
   header.alignment = options.alignment;
   header.schema = plan.schema;
   for (size_t i = 0; i < plan.schema.size(); ++i) {
     if (plan.dictionaries[i]) header.dictionaries.push_back({static_cast<uint32_t>(i), plan.dictionaries[i]->bytes()});
   }
-  return CreateWithHeader(file_system, path, std::move(header), options, std::move(sha256));
+  return CreateWithHeader(file_system, path, std::move(header), options, std::move(sha256), temporary);
 }
 
-absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHeader(FileSystem& file_system,
-                                                                                   const std::string& path,
-                                                                                   format::FileHeader header,
-                                                                                   ShardOptions options,
-                                                                                   std::unique_ptr<NamedHash> sha256) {
+absl::StatusOr<std::unique_ptr<ShardFileWriter>> ShardFileWriter::CreateWithHeader(
+    FileSystem& file_system, const std::string& path, format::FileHeader header, ShardOptions options,
+    std::unique_ptr<NamedHash> sha256, const std::string& temporary) {
   std::unique_ptr<ShardFileWriter> writer(new ShardFileWriter());
   writer->file_system_ = &file_system;
   writer->path_ = path;
-  writer->temporary_path_ = StrCat(path, kTemporarySuffix);
+  writer->temporary_path_ = temporary.empty() ? StrCat(path, kTemporarySuffix) : temporary;
   writer->options_ = std::move(options);
   writer->options_.alignment = header.alignment;
   writer->schema_ = header.schema;

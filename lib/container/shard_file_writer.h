@@ -31,20 +31,19 @@ struct StoredBlock {
   std::vector<uint64_t> key_hashes;
 };
 
-// One thread at a time. Writes to PATH.tmp.
+// One thread at a time. Writes to PATH.tmp, or to `temporary`, which becomes PATH.
 class ShardFileWriter {
  public:
   // `sha256`, which may be null, hashes all bytes of the file while they are written.
   static absl::StatusOr<std::unique_ptr<ShardFileWriter>> Create(FileSystem& file_system, const std::string& path,
                                                                  const EncodingPlan& plan, const ShardOptions& options,
-                                                                 std::unique_ptr<NamedHash> sha256 = nullptr);
+                                                                 std::unique_ptr<NamedHash> sha256 = nullptr,
+                                                                 const std::string& temporary = {});
 
   // Like Create, with a header that exists already. The header's alignment is used, not that of the options.
-  static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(FileSystem& file_system,
-                                                                           const std::string& path,
-                                                                           format::FileHeader header,
-                                                                           ShardOptions options,
-                                                                           std::unique_ptr<NamedHash> sha256 = nullptr);
+  static absl::StatusOr<std::unique_ptr<ShardFileWriter>> CreateWithHeader(
+      FileSystem& file_system, const std::string& path, format::FileHeader header, ShardOptions options,
+      std::unique_ptr<NamedHash> sha256 = nullptr, const std::string& temporary = {});
   ~ShardFileWriter();
 
   // `cancellation` may be null. It is checked between the pieces of a value that is too large for memory.

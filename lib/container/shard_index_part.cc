@@ -1,5 +1,6 @@
 #include "container/shard_index_part.h"
 
+#include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
 
@@ -37,8 +38,11 @@ absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard
 }
 
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(ReadableFileSystem& file_system, const std::string& path,
-                                                  Schema* schema) {
+                                                  Schema* schema, std::optional<ExpectedShard> expected) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto shard, NativeShardReader::Open(file_system, path, {}));
+  if (expected && (shard->content_hash() != expected->content_hash || shard->file_length() != expected->bytes)) {
+    return DataLoss(path, ": is not the shard that was written here; run its task again");
+  }
   *schema = shard->schema();
   return ReadShardIndexPart(*shard);
 }

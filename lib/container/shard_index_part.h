@@ -32,8 +32,15 @@ void AppendBlockEnds(const NativeShardReader& shard, size_t index, BlockBuffer& 
 
 // Makes the part for a finished shard. Reads the front of every block.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(const NativeShardReader& shard);
-// The same for the shard at `path`. *schema gets the columns of the shard.
+// What a shard is known to be.
+struct ExpectedShard {
+  ContentHash content_hash;
+  uint64_t bytes = 0;
+};
+
+// The same for the shard at `path`. *schema gets the columns of the shard. DataLoss when it is not the one that was
+// `expected`.
 absl::StatusOr<ShardIndexPart> ReadShardIndexPart(ReadableFileSystem& file_system, const std::string& path,
-                                                  Schema* schema);
+                                                  Schema* schema, std::optional<ExpectedShard> expected = {});
 
 }  // namespace shardkit

@@ -6,10 +6,10 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "convert/conversion.h"
 #include "convert/conversion_plan.h"
 #include "convert/packer.h"
-#include "convert/sources/dataset_source.h"
-#include "dataset/job_record.h"
+#include "dataset/dataset_job.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -28,51 +28,42 @@ absl::StatusOr<std::string> JobOf(const ConversionInput& input, const ConvertOpt
 }
 
 absl::Status CheckOptions(const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPartition(options.pack.dataset.partition, options.pack.dataset.partition_count));
   if (!options.pack.dataset.sha256 || options.to == Container::kShard) return absl::OkStatus();
   return InvalidArgument("--sha256 is only for --to shard", options.to == Container::kMds
                                                                 ? "; --hash sha256 writes hashes into the index of MDS"
                                                                 : "; shardctl index --wids lists the MD5 of tars");
 }
 
-absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateWriter(FileSystem& file_system, const ConversionInput& input,
-                                                            const Schema& schema, const std::string& output,
-                                                            const ConvertOptions& options) {
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& file_system,
+                                                                   const ConversionInput& input, const Schema& schema,
+                                                                   const std::string& output,
+                                                                   const ConvertOptions& options) {
   const DatasetWriterOptions& common = options.pack.dataset;
   SHARDKIT_ASSIGN_OR_RETURN(const std::string job, JobOf(input, options));
   const auto prepare = [&](ForeignWriterOptions& writer_options) {
     writer_options.threads = common.threads;
     writer_options.resume = common.resume;
     writer_options.job = job;
-    writer_options.partition = common.partition;
-    writer_options.partition_count = common.partition_count;
     writer_options.cancellation = common.cancellation;
     writer_options.origin = input.plan.origin;
   };
-  switch (options.to) {
-    case Container::kMds: {
-      MdsWriterOptions mds = options.mds;
-      prepare(mds);
-      // insert() keeps the encodings that the options name.
-      mds.encodings.insert(input.plan.mds_encodings.begin(), input.plan.mds_encodings.end());
-      return CreateMdsWriter(file_system, output, schema, mds);
-    }
-    case Container::kWebDataset: {
-      WebDatasetWriterOptions webdataset = options.webdataset;
-      prepare(webdataset);
-      return CreateWebDatasetWriter(file_system, output, schema, webdataset);
-    }
-    case Container::kShard:
-      break;
+  if (options.to == Container::kMds) {
+    MdsWriterOptions mds = options.mds;
+    prepare(mds);
+    // insert() keeps the encodings that the options name.
+    mds.encodings.insert(input.plan.mds_encodings.begin(), input.plan.mds_encodings.end());
+    return CreateMdsWriter(file_system, output, schema, mds);
   }
-  DatasetWriterOptions native = common;
-  native.job = job;
-  for (const auto& [name, value] : input.plan.origin.metadata) native.shard.metadata.emplace(name, value);
-  return DatasetWriter::Create(file_system, output, schema, native);
+  WebDatasetWriterOptions webdataset = options.webdataset;
+  prepare(webdataset);
+  return CreateWebDatasetWriter(file_system, output, schema, webdataset);
 }
 
-absl::StatusOr<std::unique_ptr<DatasetSource>> OpenSource(FileSystem& file_system, const std::string& path,
-                                                          const ConvertOptions& options) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system, const std::string& path,
+                                                              const ConvertOptions& options) {
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   std::vector<ConversionInput> inputs;
   SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
   auto source = std::make_unique<DatasetSource>(std::move(inputs), options.pack.skip_errors);
@@ -85,7 +76,18 @@ absl::StatusOr<std::unique_ptr<DatasetSource>> OpenSource(FileSystem& file_syste
   return source;
 }
 
-}  // namespace
+absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const ConversionInput& input, const ConvertOptions& options) {
+  DatasetWriterOptions native = options.pack.dataset;
+  SHARDKIT_ASSIGN_OR_RETURN(native.job, JobOf(input, options));
+  for (const auto& [name, value] : input.plan.origin.metadata) native.shard.metadata.emplace(name, value);
+  return native;
+}
+
+absl::StatusOr<Schema> SchemaOf(DatasetSource& source, const PackOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
+  auto schema = Schema::Create(std::move(columns));
+  return schema.ok() ? schema : Annotate(schema.status(), source.input().dataset->path());
+}
 
 std::string_view ContainerName(Container container) {
   switch (container) {
@@ -101,19 +103,21 @@ std::string_view ContainerName(Container container) {
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
-  SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(*source, options.pack));
-  auto schema = Schema::Create(std::move(columns));
-  if (!schema.ok()) return Annotate(schema.status(), input);
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateWriter(file_system, source->input(), *schema, output, options));
-  return PackInto(file_system, *source, options.pack, *writer);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, input, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(*source, options.pack));
+  if (options.to == Container::kShard) {
+    SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source->input(), options));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
+    return PackInto(*source, options.pack, *job, job.get());
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
+                            CreateForeignWriter(file_system, source->input(), schema, output, options));
+  return PackInto(*source, options.pack, *writer, nullptr);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenSource(file_system, input, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, input, options));
   return PackNowhere(*source, options.pack);
 }
 

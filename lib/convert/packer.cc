@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -13,7 +15,6 @@
 #include "base/thread_pool.h"
 #include "convert/sources/source_names.h"
 #include "dataset/schema_mapper.h"
-#include "shardkit/shard_reader.h"
 
 namespace shardkit {
 namespace {
@@ -23,106 +24,134 @@ namespace {
 constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxBatchSamples = 256;
 
-// Finds repeated keys.
+// Finds keys that are repeated among the first kRemembered, so that the usual mistake, the same files twice, shows at
+// once. The dataset's key table shows all others in the end.
 class KeyCheck {
  public:
   explicit KeyCheck(bool ascending) : ascending_(ascending) {}
 
   // False when the key was seen before.
   bool Insert(std::string_view key) {
-    if (!ascending_) return seen_.insert(Hash128(key)).second;
-    if (any_ && key == last_) return false;
-    any_ = true;
-    last_ = key;
-    return true;
-  }
-
-  // Adds the keys in the finished shards of an interrupted run.
-  absl::Status AddShards(FileSystem& file_system, const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto shard, ShardReader::Open(file_system, path));
-      const std::optional<size_t> key_column = shard->schema().key_column();
-      if (!key_column) continue;
-      BlockBuffer buffer;
-      BlockView view;
-      for (size_t block = 0; block < shard->blocks().size(); ++block) {
-        SHARDKIT_RETURN_IF_ERROR(shard->ReadBlock(block, {&*key_column, 1}, &buffer, &view));
-        for (uint32_t i = 0; i < view.sample_count(); ++i) (void)Insert(view.column(*key_column).bytes(i));
-      }
+    if (ascending_) {
+      if (any_ && key == last_) return false;
+      any_ = true;
+      last_ = key;
+      return true;
     }
-    return absl::OkStatus();
+    return seen_.size() == kRemembered ? !seen_.contains(Hash128(key)) : seen_.insert(Hash128(key)).second;
   }
 
  private:
-  // 128-bit hashes: with a billion keys, the chance that two different keys have the same hash is below 1e-20.
+  static constexpr size_t kRemembered = size_t{1} << 21;  // 36 MiB
+
   absl::flat_hash_set<Hash128Bytes> seen_;
-  const bool ascending_;
+  const bool ascending_;  // equal keys would be neighbours
   bool any_ = false;
   std::string last_;
+};
+
+// Divides the samples of a source into units and shards, for a writer that leaves this to its caller.
+class UnitDivision {
+ public:
+  // `job` is null when shards end elsewhere.
+  UnitDivision(DatasetJob* job, const DatasetWriterOptions& options, const PackPart& part)
+      : job_(job), limit_(options), next_unit_(part.unit), continued_(part.continued) {}
+
+  // Behind this come samples of a unit of work.
+  void Begin(const WorkUnit& work) {
+    if (work.empty_tars > 0 || (work.of_tar ? work.begins_tar : of_tar_)) open_ = false;
+    next_unit_ += work.empty_tars;
+    of_tar_ = work.of_tar;
+    if (work.begins_tar || !work.of_tar) continued_.reset();
+  }
+
+  absl::Status BeforeSample(uint64_t position) {
+    if (job_ == nullptr || open_) return absl::OkStatus();
+    const UnitShard number = continued_ ? *continued_ : UnitShard{.unit = next_unit_++};
+    continued_.reset();
+    open_ = true;
+    limit_.Reset();
+    return job_->StartUnit(number, position);
+  }
+
+  absl::Status AfterSample(uint64_t position, uint64_t input_bytes) {
+    if (job_ == nullptr || !limit_.Add(1, input_bytes)) return absl::OkStatus();
+    limit_.Reset();
+    open_ = of_tar_;
+    return of_tar_ ? job_->EndShard(position) : absl::OkStatus();
+  }
+
+  absl::Status End(uint64_t position) { return job_ == nullptr ? absl::OkStatus() : job_->EndShard(position); }
+
+ private:
+  DatasetJob* const job_;
+  ShardLimit limit_;
+  uint64_t next_unit_;
+  std::optional<UnitShard> continued_;
+  bool open_ = false;  // a unit has been begun
+  bool of_tar_ = false;
 };
 
 // Loads samples on several threads and hands them over in listing order.
 class Packer {
  public:
-  Packer(Source& source, const PackOptions& options)
-      : source_(source), options_(options), keys_(source.keys_ascend()), pool_(std::max(options.dataset.threads, 1)) {}
+  Packer(Source& source, const PackOptions& options, const PackPart& part, DatasetJob* units)
+      : source_(source),
+        options_(options),
+        part_(part),
+        units_(units, options.dataset, part),
+        keys_(source.keys_ascend()),
+        pool_(std::max(options.dataset.threads, 1)) {}
 
   ~Packer() { stopped_.Cancel(); }
 
   // `writer` is null for a dry run.
-  absl::Status Run(DatasetWriter* writer, uint64_t resume_position) {
+  absl::Status Run(DatasetWriter* writer) {
     writer_ = writer;
-    uint64_t begin = 0;
-    if (options_.dataset.partition_count > 1) {
-      SHARDKIT_ASSIGN_OR_RETURN(const uint64_t total, source_.Count());
-      begin = Share(total, options_.dataset.partition);
-      end_ = Share(total, options_.dataset.partition + 1);
-      progress_.total_samples = end_ - begin;
+    if (part_.count != UINT64_MAX) {
+      progress_.total_samples = part_.count;
     } else if (options_.progress && (source_.keys_ascend() || source_.has_own_units())) {
       // A directory tree is counted quickly. A tar would have to be read to its end before packing could begin.
       SHARDKIT_ASSIGN_OR_RETURN(progress_.total_samples, source_.Count());
     }
-    first_ = begin;
-    begin = std::max(begin, resume_position);
-    if (begin > 0) {
-      SHARDKIT_RETURN_IF_ERROR(source_.Skip(begin).status());
+    if (part_.skip + part_.resume > 0) {
+      SHARDKIT_RETURN_IF_ERROR(source_.Skip(part_.skip + part_.resume).status());
     }
-    listed_ = position_ = begin;
+    listed_ = position_ = part_.resume;
     while (true) {
       SHARDKIT_RETURN_IF_ERROR(ListAhead());
-      if (pending_.empty()) return absl::OkStatus();
+      if (pending_.empty()) return units_.End(position_);
       absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
-      const size_t count = pending_.front().sample_count;
+      const std::unique_ptr<WorkUnit> work = std::move(pending_.front().task->unit);
       pending_.pop_front();
       if (options_.dataset.cancellation) {
         SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
       }
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SampleBatch> batch, std::move(loaded));
-      SHARDKIT_RETURN_IF_ERROR(Store(*batch));
-      position_ += count;
-      progress_.samples = position_ - first_;
+      units_.Begin(*work);
+      SHARDKIT_RETURN_IF_ERROR(Store(*batch, work->sample_count));
+      progress_.samples = position_;
       if (options_.progress) options_.progress(progress_);
       free_.push_back(std::move(batch));
     }
   }
 
-  KeyCheck& keys() { return keys_; }
   uint64_t input_bytes() const { return progress_.input_bytes; }
   uint64_t stored_samples() const { return stored_samples_; }
+  uint64_t listed_samples() const { return position_; }
   const std::vector<SkippedSample>& skipped() const { return skipped_; }
   const absl::flat_hash_set<const Column*>& seen_columns() const { return seen_columns_; }
 
  private:
-  struct Loading {
-    Pending<absl::StatusOr<std::unique_ptr<SampleBatch>>> batch;
-    size_t sample_count = 0;
+  // A std::function must be copyable, which unique pointers are not.
+  struct Task {
+    std::unique_ptr<WorkUnit> unit;
+    std::unique_ptr<SampleBatch> batch;
   };
-
-  // First sample of partition `index`; computed so that no product can overflow.
-  uint64_t Share(uint64_t total, uint64_t index) const {
-    const uint64_t count = options_.dataset.partition_count;
-    return total / count * index + total % count * index / count;
-  }
+  struct Loading {
+    std::shared_ptr<Task> task;
+    Pending<absl::StatusOr<std::unique_ptr<SampleBatch>>> batch;
+  };
 
   absl::Status ListAhead() {
     // Units whose size the source chooses are large, so only a few of them wait.
@@ -131,7 +160,7 @@ class Packer {
     while (!at_end_ && pending_.size() < (own ? threads + 1 : 4 * threads)) {
       const uint64_t average = stored_samples_ == 0 ? kBatchBytes / 16 : progress_.input_bytes / stored_samples_ + 1;
       const uint64_t most = own ? UINT64_MAX : std::clamp<uint64_t>(kBatchBytes / average, 1, kMaxBatchSamples);
-      const uint64_t wanted = std::min(most, end_ - listed_);
+      const uint64_t wanted = std::min(most, part_.count - listed_);
       if (wanted == 0) {
         at_end_ = true;
         break;
@@ -142,8 +171,6 @@ class Packer {
         break;
       }
       listed_ += unit->sample_count;
-      Loading loading;
-      loading.sample_count = unit->sample_count;
       std::unique_ptr<SampleBatch> batch;
       if (!free_.empty()) {
         batch = std::move(free_.back());
@@ -151,14 +178,10 @@ class Packer {
       } else {
         batch = std::make_unique<SampleBatch>();
       }
-      // A std::function must be copyable, which unique pointers are not.
-      struct Task {
-        std::unique_ptr<WorkUnit> unit;
-        std::unique_ptr<SampleBatch> batch;
-      };
-      auto task = std::make_shared<Task>(Task{std::move(unit), std::move(batch)});
+      Loading loading;
+      loading.task = std::make_shared<Task>(Task{std::move(unit), std::move(batch)});
       using Loaded = absl::StatusOr<std::unique_ptr<SampleBatch>>;
-      loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, task]() -> Loaded {
+      loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, task = loading.task]() -> Loaded {
         if (!stopped_.cancelled()) source_.Load(*task->unit, task->batch.get());
         return std::move(task->batch);
       });
@@ -168,51 +191,46 @@ class Packer {
   }
 
   // Stores the samples of a batch and reports its failures, in listing order.
-  absl::Status Store(SampleBatch& batch) {
-    size_t failure = 0;
-    for (size_t i = 0; i <= batch.samples.size(); ++i) {
-      const size_t index = i < batch.samples.size() ? batch.indexes[i] : SIZE_MAX;
-      for (; failure < batch.failures.size() && batch.failures[failure].index < index; ++failure) {
-        const SampleFailure& failed = batch.failures[failure];
-        SHARDKIT_RETURN_IF_ERROR(Fail(position_ + failed.index, failed.key, failed.status));
+  absl::Status Store(SampleBatch& batch, size_t count) {
+    auto sample = batch.samples.begin();
+    auto failure = batch.failures.begin();
+    for (size_t i = 0; i < count; ++i) {
+      SHARDKIT_RETURN_IF_ERROR(units_.BeforeSample(position_));
+      uint64_t bytes = i < batch.input_bytes.size() ? batch.input_bytes[i] : 0;
+      if (failure != batch.failures.end() && failure->index == i) {
+        SHARDKIT_RETURN_IF_ERROR(Fail(failure->key, failure->status));
+        ++failure;
+      } else if (sample != batch.samples.end() && batch.indexes[sample - batch.samples.begin()] == i) {
+        SHARDKIT_RETURN_IF_ERROR(StoreSample(*sample));
+        ++sample;
       }
-      if (i == batch.samples.size()) break;
-      const Sample& sample = batch.samples[i];
-      absl::Status status;
-      if (source_.keys_are_unique() && !keys_.Insert(sample.key)) {
-        status = KeyTwice(sample.key);
-      } else if (writer_) {
-        status = writer_->Append(sample, position_ + index + 1);
-        if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
-        if (!status.ok()) status = Annotate(status, StrCat("sample \"", sample.key, "\""));
-      }
-      if (!status.ok()) {
-        SHARDKIT_RETURN_IF_ERROR(Fail(position_ + index, std::string(sample.key), status));
-        continue;
-      }
-      ++stored_samples_;
-      for (const Field& field : sample.fields) {
-        progress_.input_bytes += field.value.length();
-        if (!writer_) seen_columns_.insert(field.column);
-      }
+      SHARDKIT_RETURN_IF_ERROR(units_.AfterSample(++position_, bytes));
     }
     return absl::OkStatus();
   }
 
-  absl::Status KeyTwice(std::string_view key) {
-    // Finding the files takes as long as listing the input, so it is not done for samples that are skipped.
-    absl::StatusOr<std::vector<std::string>> files;
-    if (!options_.skip_errors) files = source_.FindKey(key);
-    if (options_.skip_errors || !files.ok() || files->size() < 2) {
-      return InvalidArgument("sample \"", key, "\": the key stands twice in the input");
+  absl::Status StoreSample(const Sample& sample) {
+    absl::Status status;
+    // Who skips errors wants no sample lost because another one has its key.
+    if (!options_.skip_errors && source_.keys_are_unique() && !keys_.Insert(sample.key)) {
+      return KeyTwice(source_, sample.key);
     }
-    return InvalidArgument((*files)[1], ": the key \"", key, "\" stands twice, first for ", (*files)[0],
-                           ": rename one, or pack the inputs apart");
+    if (writer_) {
+      status = writer_->Append(sample, position_ + 1);
+      if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
+      if (!status.ok()) return Fail(std::string(sample.key), Annotate(status, StrCat("sample \"", sample.key, "\"")));
+    }
+    ++stored_samples_;
+    for (const Field& field : sample.fields) {
+      progress_.input_bytes += field.value.length();
+      if (!writer_) seen_columns_.insert(field.column);
+    }
+    return absl::OkStatus();
   }
 
-  absl::Status Fail(uint64_t position, const std::string& key, const absl::Status& status) {
+  absl::Status Fail(const std::string& key, const absl::Status& status) {
     if (!options_.skip_errors) return status;
-    SkippedSample skipped{position, key, std::string(ToStd(status.message()))};
+    SkippedSample skipped{position_, key, std::string(ToStd(status.message()))};
     if (writer_) writer_->RecordSkip(skipped);
     skipped_.push_back(std::move(skipped));
     return absl::OkStatus();
@@ -220,15 +238,15 @@ class Packer {
 
   Source& source_;
   const PackOptions& options_;
+  const PackPart& part_;
+  UnitDivision units_;
   DatasetWriter* writer_ = nullptr;
   KeyCheck keys_;
   PackProgress progress_;
   std::vector<SkippedSample> skipped_;
   absl::flat_hash_set<const Column*> seen_columns_;  // of a dry run
-  uint64_t first_ = 0;                               // of the partition
-  uint64_t end_ = UINT64_MAX;                        // of the partition
   uint64_t listed_ = 0;                              // position up to which samples were listed
-  uint64_t position_ = 0;                            // of the first sample of the batch being stored
+  uint64_t position_ = 0;                            // of the sample being stored
   uint64_t stored_samples_ = 0;
   bool at_end_ = false;
   std::deque<Loading> pending_;
@@ -237,17 +255,40 @@ class Packer {
   ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
 };
 
-// For a source that finds its columns with its samples. A partition is not checked, because it may lack columns that
-// other partitions have. A resumed run does not check types, because the source has not seen the types of the earlier
-// run's columns.
+// For a source that finds its columns with its samples. A resumed run does not check types, because the source has not
+// seen the types of the earlier run's columns.
 absl::Status CheckAtTheEnd(const Source& source, const PackOptions& options, bool whole,
                            const std::vector<Column>& columns) {
-  if (options.dataset.partition_count > 1) return absl::OkStatus();
   if (whole) SHARDKIT_RETURN_IF_ERROR(source.CheckTypes());
   return source.knows_all_columns() ? absl::OkStatus() : CheckColumnsOf(options.dataset, columns);
 }
 
 }  // namespace
+
+absl::Status KeyTwice(Source& source, std::string_view key) {
+  const auto files = source.FindKey(key);
+  if (!files.ok() || files->size() < 2) {
+    return InvalidArgument("sample \"", key, "\": the key stands twice in the input");
+  }
+  return InvalidArgument((*files)[1], ": the key \"", key, "\" stands twice, first for ", (*files)[0],
+                         ": rename one, or pack the inputs apart");
+}
+
+absl::Status OnRepeatedKeys(Source& source, const PackOptions& options, const RepeatedKey& found,
+                            std::vector<std::string>* warnings) {
+  if (!options.skip_errors) return KeyTwice(source, found.key);
+  warnings->push_back(StrCat(found.count, found.count == 1 ? " sample has" : " samples have",
+                             " the key of another one, first sample ", found.second, " that of sample ", found.first,
+                             ", \"", found.key, "\": by its key the first is found"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PartReport> PackUnits(Source& source, const PackOptions& options, const PackPart& part,
+                                     DatasetJob& job) {
+  Packer packer(source, options, part, &job);
+  SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(&job); }));
+  return PartReport{packer.listed_samples(), packer.stored_samples(), packer.input_bytes()};
+}
 
 absl::Status CheckIsColumn(std::string_view option, std::string_view name, const std::vector<Column>& columns) {
   if (std::ranges::find(columns, name, &Column::name) != columns.end()) return absl::OkStatus();
@@ -282,23 +323,29 @@ absl::StatusOr<std::vector<Column>> FirstColumns(Source& source, const PackOptio
   return columns;
 }
 
-absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, const PackOptions& options,
-                                    DatasetWriter& writer) {
+absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, DatasetWriter& writer,
+                                    DatasetJob* units) {
   PackReport report;
-  absl::Status status;
-  const uint64_t resume_position = writer.resume_position();
-  if (resume_position != UINT64_MAX) {
-    Packer packer(source, options);
-    if (resume_position > 0 && source.keys_are_unique() && !source.keys_ascend()) {
-      status = packer.keys().AddShards(file_system, writer.finished_shards());
+  absl::Status status, repeated;
+  PackPart part{.resume = writer.resume_position()};
+  if (part.resume != UINT64_MAX) {
+    if (units != nullptr && !units->entries().empty()) {
+      if (const auto last = ParseShardName(units->entries().back().shard.name)) {
+        part.unit = last->unit + 1;
+        part.continued = UnitShard{last->unit, last->shard + 1};
+      }
     }
-    if (status.ok()) {
-      status = Guarded("packing", [&] { return packer.Run(&writer, resume_position); });
+    if (units != nullptr && source.keys_are_unique()) {
+      units->OnRepeatedKey([&](const RepeatedKey& found) {
+        return repeated = OnRepeatedKeys(source, options, found, &report.warnings);
+      });
     }
+    Packer packer(source, options, part, units);
+    status = Guarded("packing", [&] { return packer.Run(&writer); });
     report.input_bytes = packer.input_bytes();
     report.samples = packer.stored_samples();
     if (status.ok()) {
-      status = CheckAtTheEnd(source, options, resume_position == 0, writer.schema().columns());
+      status = CheckAtTheEnd(source, options, part.resume == 0, writer.schema().columns());
       if (!status.ok()) (void)writer.Abort();  // after the name is corrected, no run could resume these shards
     }
   }
@@ -307,10 +354,10 @@ absl::StatusOr<PackReport> PackInto(FileSystem& file_system, Source& source, con
     if (summary.ok()) {
       report.manifest = std::move(summary->manifest);
       report.skipped = std::move(summary->skipped);
-      report.warnings = source.warnings();
+      std::ranges::move(source.warnings(), std::back_inserter(report.warnings));
       return report;
     }
-    status = summary.status();
+    status = repeated.ok() ? summary.status() : repeated;
   }
   // The first error is reported, even when the cleanup fails too.
   (void)(options.keep_on_cancel ? writer.Suspend() : writer.Abort());
@@ -321,8 +368,9 @@ absl::StatusOr<PackReport> PackNowhere(Source& source, const PackOptions& option
   SHARDKIT_ASSIGN_OR_RETURN(std::vector<Column> columns, FirstColumns(source, options));
   PackReport report;
   SHARDKIT_ASSIGN_OR_RETURN(report.manifest.schema, Schema::Create(std::move(columns)));
-  Packer packer(source, options);
-  SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr, 0); }));
+  const PackPart part;
+  Packer packer(source, options, part, nullptr);
+  SHARDKIT_RETURN_IF_ERROR(Guarded("packing", [&] { return packer.Run(nullptr); }));
   columns = report.manifest.schema.columns();
   for (const Column* const column : packer.seen_columns()) {
     if (std::ranges::find(columns, column->name, &Column::name) == columns.end()) columns.push_back(*column);

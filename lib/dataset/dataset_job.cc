@@ -12,12 +12,16 @@
 
 namespace shardkit {
 
-absl::Status DatasetJob::StartJob(const std::string& text, JobIdentity identity, uint64_t shard_size, bool resume,
-                                  const JobFiles& files) {
-  if (shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
-  SHARDKIT_RETURN_IF_ERROR(CheckPartition(identity.partition, identity.partition_count));
-  identity.fingerprint = StrCat(absl::Hex(Hash64(text), absl::kZeroPad16));
-  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, identity, resume, files));
+absl::Status DatasetJob::StartUnit(const UnitShard& /*number*/, uint64_t /*position*/) {
+  return Unimplemented(directory_, ": this container is not written in units");
+}
+
+absl::Status DatasetJob::EndShard(uint64_t /*position*/) {
+  return Unimplemented(directory_, ": this container is not written in units");
+}
+
+absl::Status DatasetJob::StartJob(const std::string& text, bool resume, const JobFiles& files) {
+  SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, FingerprintOf(text), resume, files));
   if (job_->complete()) {
     SHARDKIT_ASSIGN_OR_RETURN(const auto dataset, DatasetReader::Open(file_system_, directory_));
     SHARDKIT_ASSIGN_OR_RETURN(manifest_, dataset->ReadManifest());
@@ -26,7 +30,19 @@ absl::Status DatasetJob::StartJob(const std::string& text, JobIdentity identity,
     return absl::OkStatus();
   }
   SHARDKIT_RETURN_IF_ERROR(Begin());
-  for (const JournalEntry& entry : job_->finished()) {
+  entries_ = job_->finished();
+  return TakeUpAll();
+}
+
+absl::Status DatasetJob::StartJoin(const std::string& text, std::vector<JournalEntry> entries) {
+  fingerprint_ = FingerprintOf(text);
+  SHARDKIT_RETURN_IF_ERROR(Begin());
+  entries_ = std::move(entries);
+  return TakeUpAll();
+}
+
+absl::Status DatasetJob::TakeUpAll() {
+  for (const JournalEntry& entry : entries_) {
     SHARDKIT_RETURN_IF_ERROR(TakeUp(entry));
     manifest_.shards.push_back(entry.shard);
     stored_bytes_ += entry.shard.bytes;
@@ -102,7 +118,8 @@ std::vector<SkippedSample> DatasetJob::TakeSkipped() {
 absl::Status DatasetJob::Record(JournalEntry entry) {
   stored_bytes_ += entry.shard.bytes;
   if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Record(entry));
-  manifest_.shards.push_back(std::move(entry.shard));
+  manifest_.shards.push_back(entry.shard);
+  entries_.push_back(std::move(entry));
   return absl::OkStatus();
 }
 
@@ -118,6 +135,9 @@ absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   if (!complete()) {
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
     if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
+    if (!fingerprint_.empty()) {
+      SHARDKIT_RETURN_IF_ERROR(Broken(PublishJobRecord(file_system_, directory_, fingerprint_, manifest_)));
+    }
     const absl::Status published = PublishIndexes();
     // Another run has taken the directory, although this one had locked it: its files are not to be removed.
     if (absl::IsAlreadyExists(published) && job_) job_->Suspend();

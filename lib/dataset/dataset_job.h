@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,12 +14,35 @@
 
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
+#include "dataset/repeated_keys.h"
 #include "shardkit/dataset_writer.h"
 
 namespace shardkit {
 
+// How a dataset's samples come to be in its shards.
+enum class JobKind : uint8_t {
+  kWriter,  // the writer ends shards, by the limits of its options
+  kUnits,   // the input is divided into units: shards end where StartUnit and EndShard say, and have the names of units
+  kUnit,    // the same, for some of the units: writes shards that others make a dataset of, and nothing else
+  kJoin,    // makes a dataset of the shards of all units, which others have written
+};
+
 class DatasetJob : public DatasetWriter {
  public:
+  // For kUnits and kUnit. The samples from here on, which begin at `position`, are those of unit `number.unit`; its
+  // next shard is number `number.shard` of it, and has at first the columns given to Create. What a unit's shards hold
+  // depends on its samples alone.
+  virtual absl::Status StartUnit(const UnitShard& number, uint64_t position);
+  // The samples from `position` on come into another shard of the unit.
+  virtual absl::Status EndShard(uint64_t position);
+
+  // For kUnits and kJoin. `take` is called before the dataset is published when several samples have one key; its error
+  // is returned by Finish.
+  void OnRepeatedKey(std::function<absl::Status(const RepeatedKey&)> take) { on_repeated_key_ = std::move(take); }
+
+  // The shards that were finished, those of a run that this one resumes first.
+  const std::vector<JournalEntry>& entries() const { return entries_; }
+
   uint64_t resume_position() const override { return resume_position_; }
   const Schema& schema() const override { return manifest_.schema; }
   absl::Status Append(const Sample& sample, std::optional<uint64_t> next_position) override;
@@ -35,14 +59,11 @@ class DatasetJob : public DatasetWriter {
       : file_system_(file_system), directory_(std::move(directory)) {}
 
   // Opens the job and takes up the shards that an earlier run has finished. `text` describes everything that the output
-  // depends on, except the samples and the partition. `options` may be those of any container. `files` must outlive the
-  // writer's job.
-  template <typename Options>
-  absl::Status StartJob(const std::string& text, const Options& options, const JobFiles& files) {
-    return StartJob(text,
-                    {.fingerprint = {}, .partition = options.partition, .partition_count = options.partition_count},
-                    options.shard_size, options.resume, files);
-  }
+  // depends on, except the samples. `files` must outlive the writer's job.
+  absl::Status StartJob(const std::string& text, bool resume, const JobFiles& files);
+
+  // Takes up the shards of all units, in their order, for kJoin.
+  absl::Status StartJoin(const std::string& text, std::vector<JournalEntry> entries);
 
   // Begins to append to the dataset in the directory: sets manifest_ to what it has, in the next generation.
   absl::Status StartAppend();
@@ -81,13 +102,15 @@ class DatasetJob : public DatasetWriter {
   FileSystem& file_system_;
   const std::string directory_;
   Manifest manifest_;
+  std::function<absl::Status(const RepeatedKey&)> on_repeated_key_;
 
  private:
-  absl::Status StartJob(const std::string& text, JobIdentity identity, uint64_t shard_size, bool resume,
-                        const JobFiles& files);
+  absl::Status TakeUpAll();
   absl::Status CheckUsable() const;
 
-  std::unique_ptr<JobDirectory> job_;      // null when the job appends
+  std::unique_ptr<JobDirectory> job_;  // null when the job appends, and for kUnit and kJoin
+  std::string fingerprint_;            // for kJoin
+  std::vector<JournalEntry> entries_;
   std::unique_ptr<DatasetUpdate> update_;  // null unless it does
   uint64_t resume_position_ = 0;
   uint64_t next_position_ = 0;
@@ -98,10 +121,18 @@ class DatasetJob : public DatasetWriter {
   bool ended_ = false;
 };
 
+// A job in Shardkit's own container, of kUnits, kUnit or kJoin. `entries` are the shards of all units, for kJoin.
+absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitJob(FileSystem& file_system, const std::string& directory,
+                                                          const Schema& schema, const DatasetWriterOptions& options,
+                                                          JobKind kind, std::vector<JournalEntry> entries = {});
+
+// The fingerprint of the job (see JobRecord) that CreateUnitJob makes.
+std::string FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options);
+
 // Starts a writer that was just made.
-template <typename Writer>
-absl::StatusOr<std::unique_ptr<DatasetWriter>> Started(std::unique_ptr<Writer> writer, const Schema& schema) {
-  if (absl::Status status = writer->Start(schema); !status.ok()) {
+template <typename Writer, typename... Parts>
+absl::StatusOr<std::unique_ptr<Writer>> Started(std::unique_ptr<Writer> writer, const Schema& schema, Parts... parts) {
+  if (absl::Status status = writer->Start(schema, std::move(parts)...); !status.ok()) {
     // Suspend keeps what an earlier run finished, although it cannot be taken up now. Without Suspend, the writer would
     // remove it.
     if (!writer->finished_shards().empty()) (void)writer->Suspend();

@@ -87,8 +87,8 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   hash_ = Hash64(bytes);
   next_number_ = before_.shards.size();
   for (const ManifestShard& shard : before_.shards) {
-    const std::optional<size_t> number = NativeJobFiles().Recognize(shard.name).shard;
-    if (number) next_number_ = std::max(next_number_, *number + 1);
+    const std::optional<UnitShard> number = ParseShardName(shard.name);
+    if (number) next_number_ = std::max(next_number_, number->unit + 1);
   }
   SHARDKIT_ASSIGN_OR_RETURN(const bool interrupted, Exists(file_system_, Path(kMarkerName)));
   if (interrupted) {
@@ -118,8 +118,8 @@ absl::Status DatasetUpdate::RemoveLeftovers() {
   for (const DirectoryEntry& entry : entries) {
     std::string_view name = entry.name;
     if (name.ends_with(".tmp")) name.remove_suffix(4);
-    const std::optional<size_t> number = NativeJobFiles().Recognize(name).shard;
-    const bool shard = number && *number >= next_number_ && !named.contains(entry.name);
+    const std::optional<UnitShard> number = ParseShardName(name);
+    const bool shard = number && number->unit >= next_number_ && !named.contains(entry.name);
     if (!shard && entry.name != StrCat(kManifestName, ".tmp")) continue;
     SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_.RemoveFile(Path(entry.name))));
   }

@@ -100,7 +100,8 @@ absl::StatusOr<Segment> IndexWriter::Finish(const std::string& name, std::span<c
 
 absl::StatusOr<std::optional<TableReference>> IndexWriter::BuildKeys(const std::string& name,
                                                                      std::span<const ManifestShard> shards,
-                                                                     const Cancellation* cancellation) const {
+                                                                     const Cancellation* cancellation,
+                                                                     RepeatedKeys* repeated) const {
   std::vector<KeyTableInput> inputs;
   uint64_t sample = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -108,8 +109,10 @@ absl::StatusOr<std::optional<TableReference>> IndexWriter::BuildKeys(const std::
     inputs.push_back({JoinPath(directory_, shards[i].name), *keys_[i], shards[i].samples, sample});
     sample += shards[i].samples;
   }
-  SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail,
-                            BuildKeyTable(*file_system_, JoinPath(directory_, name), std::move(inputs), cancellation));
+  std::function<absl::Status(const format::KeyEntry&)> take;
+  if (repeated) take = [&](const format::KeyEntry& entry) { return repeated->Add(entry); };
+  SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, BuildKeyTable(*file_system_, JoinPath(directory_, name),
+                                                                        std::move(inputs), cancellation, take));
   return ReferenceTo(name, tail);
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "container/shard_index_part.h"
+#include "dataset/repeated_keys.h"
 #include "format/index_layout.h"
 #include "format/paged_table.h"
 #include "shardkit/cancellation.h"
@@ -43,10 +44,11 @@ class IndexWriter {
   absl::StatusOr<Segment> Finish(const std::string& name, std::span<const ManifestShard> shards);
 
   // The table of the keys of these shards, which were added whole, made of those that they have, at `name` in the
-  // directory. Empty when they have none.
+  // directory. Empty when they have none. `repeated`, which may be null, takes its entries.
   absl::StatusOr<std::optional<TableReference>> BuildKeys(const std::string& name,
                                                           std::span<const ManifestShard> shards,
-                                                          const Cancellation* cancellation) const;
+                                                          const Cancellation* cancellation,
+                                                          RepeatedKeys* repeated = nullptr) const;
 
   absl::Status Abort();
 

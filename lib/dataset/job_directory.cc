@@ -1,16 +1,14 @@
 #include "dataset/job_directory.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
-#include "base/json.h"
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -23,60 +21,7 @@ namespace {
 constexpr std::string_view kJournalName = ".shardkit-pack.journal";
 constexpr std::string_view kJournalStart = "shardkit-pack-journal 1 ";
 constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 30;
-
-bool IsShardName(std::string_view name) {
-  return name.size() == 14 && name.ends_with(".shard") &&
-         name.substr(0, 8).find_first_not_of("0123456789") == name.npos;
-}
-
-std::string FormatEntry(const JournalEntry& entry) {
-  JsonValue skipped = JsonValue::Array();
-  for (const SkippedSample& sample : entry.skipped) {
-    JsonValue object = JsonValue::Object();
-    object.Set("position", sample.position).Set("key", sample.key).Set("reason", sample.reason);
-    skipped.Add(std::move(object));
-  }
-  JsonValue line = JsonValue::Object();
-  line.Set("name", entry.shard.name).Set("bytes", entry.shard.bytes).Set("samples", entry.shard.samples);
-  line.Set("blocks", entry.shard.blocks).Set("content_hash", ToHex(entry.shard.content_hash));
-  // Kept, and not computed again when the run is resumed: a shard that is damaged meanwhile must not get the hash of
-  // the damage.
-  if (entry.shard.sha256) line.Set("sha256", ToHex(*entry.shard.sha256));
-  line.Set("next_position", entry.next_position).Set("skipped", std::move(skipped)).Set("details", entry.details);
-  return line.Format() + "\n";
-}
-
-// False for an incomplete line: the program crashed while it wrote the line.
-bool ParseEntry(std::string_view line, JournalEntry* entry, std::string* content_hash) {
-  try {
-    simdjson::dom::parser parser;
-    const simdjson::dom::element json = parser.parse(line.data(), line.size()).value();
-    const auto text = [](const simdjson::dom::element& object, std::string_view name) {
-      return std::string(object[name].get_string().value());
-    };
-    const auto number = [](const simdjson::dom::element& object, std::string_view name) {
-      return object[name].get_uint64().value();
-    };
-    entry->shard.name = text(json, "name");
-    entry->shard.bytes = number(json, "bytes");
-    entry->shard.samples = number(json, "samples");
-    entry->shard.blocks = number(json, "blocks");
-    *content_hash = text(json, "content_hash");
-    if (json.at_key("sha256").error() == simdjson::SUCCESS &&
-        !FromHexDigits(text(json, "sha256"), entry->shard.sha256.emplace())) {
-      return false;
-    }
-    entry->next_position = number(json, "next_position");
-    entry->details = text(json, "details");
-    const simdjson::dom::array list = json["skipped"].get_array();
-    for (const simdjson::dom::element skipped : list) {
-      entry->skipped.push_back({number(skipped, "position"), text(skipped, "key"), text(skipped, "reason")});
-    }
-  } catch (const simdjson::simdjson_error&) {
-    return false;
-  }
-  return true;
-}
+constexpr std::string_view kShardSuffix = ".shard";
 
 // Whether a job of any container has a file of this name beside its dataset: the lock, the journal, or the record.
 bool IsOfTheJob(std::string_view name) {
@@ -93,14 +38,12 @@ bool IsLost(const absl::Status& status) {
 class OwnFiles final : public JobFiles {
  public:
   std::string_view manifest_name() const override { return kManifestName; }
-  std::string NameOfShard(size_t number) const override { return ShardName(number); }
 
   Name Recognize(std::string_view name) const override {
-    if (name.ends_with(".tmp")) {
-      const std::string_view final_name = name.substr(0, name.size() - 4);
-      return {IsShardName(final_name) || GenerationOfTable(name).has_value() || final_name == kManifestName, {}};
+    if (const std::string_view final_name = TargetOfTemporary(name); !final_name.empty()) {
+      return {ParseShardName(final_name) || GenerationOfTable(name).has_value() || final_name == kManifestName, {}};
     }
-    if (IsShardName(name)) return {true, std::stoull(std::string(name))};
+    if (ParseShardName(name)) return {true, name};
     return {GenerationOfTable(name).has_value(), {}};
   }
 
@@ -161,10 +104,23 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name) {
   return temporary ? UINT64_MAX : generation.value_or(1);
 }
 
-std::string ShardName(size_t number) {
-  char name[32];
-  std::snprintf(name, sizeof(name), "%08zu.shard", number);
-  return name;
+std::string ShardName(size_t number) { return UnitShardName({.unit = number}); }
+
+std::string UnitShardName(const UnitShard& number) {
+  const std::string unit = StrCat(absl::Dec(number.unit, absl::kZeroPad8));
+  return number.shard == 0 ? StrCat(unit, kShardSuffix)
+                           : StrCat(unit, "_", absl::Dec(number.shard, absl::kZeroPad5), kShardSuffix);
+}
+
+std::optional<UnitShard> ParseShardName(std::string_view name) {
+  if (!name.ends_with(kShardSuffix)) return std::nullopt;
+  const std::string_view stem = name.substr(0, name.size() - kShardSuffix.size());
+  const size_t mark = std::min(stem.find('_'), stem.size());
+  UnitShard number;
+  if (!absl::SimpleAtoi(ToAbsl(stem.substr(0, mark)), &number.unit)) return std::nullopt;
+  if (mark < stem.size() && !absl::SimpleAtoi(ToAbsl(stem.substr(mark + 1)), &number.shard)) return std::nullopt;
+  if (UnitShardName(number) != name) return std::nullopt;
+  return number;
 }
 
 absl::StatusOr<bool> Exists(ReadableFileSystem& file_system, const std::string& path) {
@@ -191,9 +147,9 @@ absl::Status PublishManifest(FileSystem& file_system, const std::string& directo
 }
 
 absl::StatusOr<std::unique_ptr<JobDirectory>> JobDirectory::Open(FileSystem& file_system, const std::string& directory,
-                                                                 const JobIdentity& identity, bool resume,
+                                                                 const std::string& fingerprint, bool resume,
                                                                  const JobFiles& files) {
-  std::unique_ptr<JobDirectory> job(new JobDirectory(files, identity));
+  std::unique_ptr<JobDirectory> job(new JobDirectory(files, fingerprint));
   job->file_system_ = &file_system;
   job->directory_ = directory;
   job->ended_ = true;  // nothing may be removed until Prepare has found that the directory is ours
@@ -221,23 +177,21 @@ absl::Status JobDirectory::CheckForeign(const std::vector<DirectoryEntry>& entri
   return absl::OkStatus();
 }
 
-// Creates the directory and its missing parents, and makes their entries durable: otherwise a crash could lose a
-// finished dataset as a whole.
-absl::Status JobDirectory::MakeDirectory() {
+absl::Status CreateDurableDirectory(FileSystem& file_system, const std::string& directory, bool* created) {
   std::vector<std::string> parents;
-  std::string path = directory_;
+  std::string path = directory;
   while (true) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(*file_system_, path));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool exists, Exists(file_system, path));
     if (exists) break;
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     path = ParentDirectory(path);
     parents.push_back(path);
   }
-  SHARDKIT_RETURN_IF_ERROR(CreateDirectories(*file_system_, directory_));
-  created_directory_ = !parents.empty();
+  SHARDKIT_RETURN_IF_ERROR(CreateDirectories(file_system, directory));
+  *created = !parents.empty();
   for (const std::string& parent : parents) {
     // A directory that may be written but not read cannot be flushed.
-    const absl::Status status = file_system_->SyncDirectory(parent);
+    const absl::Status status = file_system.SyncDirectory(parent);
     if (!status.ok() && !absl::IsPermissionDenied(status)) return status;
   }
   return absl::OkStatus();
@@ -257,7 +211,7 @@ absl::StatusOr<bool> JobDirectory::LookAround(bool resume) {
     return journal_exists;
   }
   SHARDKIT_ASSIGN_OR_RETURN(const auto record, ReadJobRecord(*file_system_, directory_));
-  if (!record || record->job != identity_) return MadeByAnotherJob();
+  if (!record || record->fingerprint != fingerprint_) return MadeByAnotherJob();
   complete_hash_ = record->dataset_hash;
   return journal_exists;
 }
@@ -273,12 +227,12 @@ absl::Status JobDirectory::CheckComplete(const Manifest& manifest) const {
 }
 
 absl::Status JobDirectory::Describe(const Manifest& manifest) const {
-  return PublishJobRecord(*file_system_, directory_, identity_, manifest);
+  return PublishJobRecord(*file_system_, directory_, fingerprint_, manifest);
 }
 
 absl::Status JobDirectory::Prepare(bool resume) {
   FileSystem& file_system = *file_system_;
-  SHARDKIT_RETURN_IF_ERROR(MakeDirectory());
+  SHARDKIT_RETURN_IF_ERROR(CreateDurableDirectory(file_system, directory_, &created_directory_));
   // Looks first without the lock, so that a refused run leaves a lock file only where there was a job before.
   SHARDKIT_RETURN_IF_ERROR(LookAround(resume).status());
   SHARDKIT_ASSIGN_OR_RETURN(lock_, LockDirectory(file_system, directory_));
@@ -298,7 +252,7 @@ absl::Status JobDirectory::Prepare(bool resume) {
   // without a journal.
   const std::string temporary = Path(StrCat(kJournalName, ".tmp"));
   SHARDKIT_ASSIGN_OR_RETURN(journal_, file_system.Create(temporary));
-  SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, identity_.Text(), "\n", kept)));
+  SHARDKIT_RETURN_IF_ERROR(journal_->Append(StrCat(kJournalStart, fingerprint_, "\n", kept)));
   SHARDKIT_RETURN_IF_ERROR(journal_->Sync());
   SHARDKIT_RETURN_IF_ERROR(file_system.Rename(temporary, Path(kJournalName)));
   SHARDKIT_RETURN_IF_ERROR(file_system.SyncDirectory(directory_));
@@ -309,6 +263,7 @@ absl::Status JobDirectory::Prepare(bool resume) {
 absl::Status JobDirectory::ReadJournal(std::string* kept) {
   SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system_->ReadFile(Path(kJournalName), kMaxJournalBytes));
   std::string_view rest = text;
+  std::vector<std::string_view> lines;
   bool first = true;
   while (true) {
     const size_t newline = rest.find('\n');
@@ -316,7 +271,7 @@ absl::Status JobDirectory::ReadJournal(std::string* kept) {
     const std::string_view line = rest.substr(0, newline);
     rest.remove_prefix(newline + 1);
     if (std::exchange(first, false)) {
-      if (line != StrCat(kJournalStart, identity_.Text())) {
+      if (line != StrCat(kJournalStart, fingerprint_)) {
         return FailedPrecondition(
             directory_,
             ": was begun with other input or options; give the same ones to resume, or run without "
@@ -326,31 +281,35 @@ absl::Status JobDirectory::ReadJournal(std::string* kept) {
     }
     JournalEntry entry;
     std::string content_hash;
-    if (!ParseEntry(line, &entry, &content_hash) || entry.shard.name != files_.NameOfShard(finished_.size())) break;
+    if (!ParseJournalEntry(line, &entry, &content_hash) || files_.Recognize(entry.shard.name).shard.empty()) break;
     // An entry is written after its shard has been published, so a shard that cannot be opened was lost afterwards.
     SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
                               files_.IsWhole(*file_system_, Path(entry.shard.name), content_hash, &entry));
     if (!whole) break;
-    kept->append(line).push_back('\n');
+    lines.push_back(line);
     finished_.push_back(std::move(entry));
   }
+  while (!finished_.empty() && !finished_.back().may_continue) finished_.pop_back();
+  for (size_t i = 0; i < finished_.size(); ++i) kept->append(lines[i]).push_back('\n');
   return absl::OkStatus();
 }
 
 // Continues after a failure. Returns the first error.
 absl::Status JobDirectory::RemoveLeftovers(const std::vector<DirectoryEntry>& entries) {
   absl::Status status;
+  absl::flat_hash_set<std::string_view> finished;
+  for (const JournalEntry& entry : finished_) finished.insert(entry.shard.name);
   for (const DirectoryEntry& entry : entries) {
     const JobFiles::Name name = Recognize(entry.name);
     if (!name.ours || entry.name == kLockName || entry.name == kJournalName) continue;
-    if (name.shard && *name.shard < finished_.size()) continue;
+    if (finished.contains(name.shard)) continue;
     status.Update(IgnoreNotFound(file_system_->RemoveFile(Path(entry.name))));
   }
   return status;
 }
 
 absl::Status JobDirectory::Record(const JournalEntry& entry) {
-  SHARDKIT_RETURN_IF_ERROR(journal_->Append(FormatEntry(entry)));
+  SHARDKIT_RETURN_IF_ERROR(journal_->Append(FormatJournalEntry(entry)));
   return journal_->Sync();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dataset/job_record.h"
+#include "dataset/journal_entry.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
@@ -27,6 +28,10 @@ inline constexpr std::string_view kMarkerName = ".shardkit-pack.change";
 // another one holds it.
 absl::StatusOr<std::unique_ptr<FileLock>> LockDirectory(FileSystem& file_system, const std::string& directory);
 
+// Creates a directory and its missing parents, and makes their entries durable: otherwise a crash could lose a finished
+// dataset as a whole. *created: whether it was missing.
+absl::Status CreateDurableDirectory(FileSystem& file_system, const std::string& directory, bool* created);
+
 // The generation of a dataset's table by its name: 1 for dataset.idx, 7 for dataset-7.idx and dataset-7-1.idx, and
 // UINT64_MAX for the temporary file of one. Empty for another name.
 std::optional<uint64_t> GenerationOfTable(std::string_view name);
@@ -34,13 +39,16 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name);
 // "00000042.shard"
 std::string ShardName(size_t number);
 
-// A finished shard, and where to continue after it.
-struct JournalEntry {
-  ManifestShard shard;
-  uint64_t next_position = 0;
-  std::vector<SkippedSample> skipped;
-  std::string details;  // what the writer of another container needs to know when it resumes; UTF-8
+// A shard of a unit (see UnitJob): "00000042.shard" for its first, "00000042_00001.shard" for the next one. The byte
+// order of these names is that of the numbers.
+struct UnitShard {
+  uint64_t unit = 0;
+  uint64_t shard = 0;  // in the unit
 };
+std::string UnitShardName(const UnitShard& number);
+
+// The numbers in the name of a shard, also of one that no unit has. Empty for another name.
+std::optional<UnitShard> ParseShardName(std::string_view name);
 
 // The files of a job; their names depend on the container. Immutable; must outlive the job.
 class JobFiles {
@@ -50,13 +58,11 @@ class JobFiles {
   // The file that is published last: when it exists, the job is complete.
   virtual std::string_view manifest_name() const = 0;
 
-  virtual std::string NameOfShard(size_t number) const = 0;
-
-  // Whether a file of this name may be left by a job, apart from its lock and its journal. `shard` is the number of the
-  // shard that a published file belongs to.
+  // Whether a file of this name may be left by a job, apart from its lock and its journal. `shard` is the name of the
+  // shard that a published file belongs to, if any.
   struct Name {
     bool ours = false;
-    std::optional<size_t> shard;
+    std::string_view shard;
   };
   virtual Name Recognize(std::string_view name) const = 0;
 
@@ -74,9 +80,9 @@ const JobFiles& NativeJobFiles();
 // journal and no manifest is an unfinished job, and its files are known to be the job's.
 class JobDirectory {
  public:
-  // The errors are those of DatasetWriter::Create. Only a job of the same identity is resumed.
+  // The errors are those of DatasetWriter::Create. Only a job of the same fingerprint (see JobRecord) is resumed.
   static absl::StatusOr<std::unique_ptr<JobDirectory>> Open(FileSystem& file_system, const std::string& directory,
-                                                            const JobIdentity& identity, bool resume,
+                                                            const std::string& fingerprint, bool resume,
                                                             const JobFiles& files = NativeJobFiles());
   ~JobDirectory();
 
@@ -107,9 +113,8 @@ class JobDirectory {
   void Suspend() { ended_ = true; }
 
  private:
-  JobDirectory(const JobFiles& files, JobIdentity identity) : files_(files), identity_(std::move(identity)) {}
+  JobDirectory(const JobFiles& files, std::string fingerprint) : files_(files), fingerprint_(std::move(fingerprint)) {}
   absl::Status Prepare(bool resume);
-  absl::Status MakeDirectory();
   absl::StatusOr<bool> LookAround(bool resume);
   absl::Status CheckForeign(const std::vector<DirectoryEntry>& entries, bool ours) const;
   absl::Status MadeByAnotherJob() const;
@@ -119,7 +124,7 @@ class JobDirectory {
   JobFiles::Name Recognize(std::string_view name) const;
 
   const JobFiles& files_;
-  const JobIdentity identity_;
+  const std::string fingerprint_;
   FileSystem* file_system_ = nullptr;
   std::string directory_;
   bool created_directory_ = false;

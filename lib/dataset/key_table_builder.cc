@@ -18,8 +18,9 @@ constexpr size_t kMostMerged = 256;
 
 class Builder {
  public:
-  Builder(FileSystem& file_system, const std::string& path, const Cancellation* cancellation)
-      : file_system_(file_system), path_(path), cancellation_(cancellation) {}
+  Builder(FileSystem& file_system, const std::string& path, const Cancellation* cancellation,
+          const std::function<absl::Status(const format::KeyEntry&)>& take)
+      : file_system_(file_system), path_(path), cancellation_(cancellation), take_(take) {}
 
   ~Builder() {
     (void)Guarded("giving up", [this] { return RemoveTemporary(temporary_.size()); });
@@ -33,7 +34,7 @@ class Builder {
         const auto group = std::span(inputs).subspan(begin, std::min(kMostMerged, inputs.size() - begin));
         KeyTableInput output{.path = StrCat(path_, ".", number++, ".tmp"), .first_sample = group[0].first_sample};
         for (const KeyTableInput& input : group) output.samples += input.samples;
-        SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, Merge(group, output.path, false));
+        SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, Merge(group, output.path, /*last=*/false));
         output.place = {.length = tail.table_length, .root = tail.root_length() + format::kTableTailBytes};
         merged.push_back(std::move(output));
       }
@@ -41,7 +42,7 @@ class Builder {
       inputs = std::move(merged);
     }
     const std::string temporary = StrCat(path_, ".tmp");
-    SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, Merge(inputs, temporary, true));
+    SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, Merge(inputs, temporary, /*last=*/true));
     SHARDKIT_RETURN_IF_ERROR(file_system_.Rename(temporary, path_));
     temporary_.pop_back();
     SHARDKIT_RETURN_IF_ERROR(RemoveTemporary(temporary_.size()));
@@ -57,7 +58,7 @@ class Builder {
     return status;
   }
 
-  absl::StatusOr<format::TableTail> Merge(std::span<const KeyTableInput> inputs, const std::string& to, bool sync) {
+  absl::StatusOr<format::TableTail> Merge(std::span<const KeyTableInput> inputs, const std::string& to, bool last) {
     std::vector<std::unique_ptr<KeyTable>> tables;
     std::vector<KeyCursor> cursors;
     for (const KeyTableInput& input : inputs) {
@@ -80,10 +81,11 @@ class Builder {
     for (format::KeyEntry entry;;) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, merge.Next(&entry));
       if (!more) break;
+      if (last && take_) SHARDKIT_RETURN_IF_ERROR(take_(entry));
       SHARDKIT_RETURN_IF_ERROR(writer.Add(entry));
     }
     SHARDKIT_ASSIGN_OR_RETURN(const format::TableTail tail, writer.Finish());
-    if (sync) SHARDKIT_RETURN_IF_ERROR(file->Sync());
+    if (last) SHARDKIT_RETURN_IF_ERROR(file->Sync());
     SHARDKIT_RETURN_IF_ERROR(file->Close());
     return tail;
   }
@@ -91,14 +93,16 @@ class Builder {
   FileSystem& file_system_;
   const std::string& path_;
   const Cancellation* const cancellation_;
+  const std::function<absl::Status(const format::KeyEntry&)>& take_;
   std::vector<std::string> temporary_;  // files that were created, and not removed or renamed
 };
 
 }  // namespace
 
 absl::StatusOr<format::TableTail> BuildKeyTable(FileSystem& file_system, const std::string& path,
-                                                std::vector<KeyTableInput> inputs, const Cancellation* cancellation) {
-  return Builder(file_system, path, cancellation).Run(std::move(inputs));
+                                                std::vector<KeyTableInput> inputs, const Cancellation* cancellation,
+                                                const std::function<absl::Status(const format::KeyEntry&)>& take) {
+  return Builder(file_system, path, cancellation, take).Run(std::move(inputs));
 }
 
 }  // namespace shardkit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,9 @@ struct KeyTableInput {
 // and of the result, and the list itself. `cancellation` may be null.
 //
 // DataLoss names the input that is damaged.
+// `take`, which may be empty, is called with each entry of the result, in its order.
 absl::StatusOr<format::TableTail> BuildKeyTable(FileSystem& file_system, const std::string& path,
-                                                std::vector<KeyTableInput> inputs, const Cancellation* cancellation);
+                                                std::vector<KeyTableInput> inputs, const Cancellation* cancellation,
+                                                const std::function<absl::Status(const format::KeyEntry&)>& take = {});
 
 }  // namespace shardkit

@@ -21,15 +21,24 @@
 #include "dataset/schema_mapper.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
+#include "io/publish_file.h"
 
 namespace shardkit {
 namespace {
+
+// The end of a shard that the caller has ended.
+struct ShardEnd {
+  uint64_t position = 0;
+  std::vector<SkippedSample> skipped;  // behind its last block
+};
 
 // A block that was handed to the encoding threads.
 struct InFlight {
   Pending<absl::StatusOr<EncodedBlock>> encoded;
   std::shared_ptr<const EncodingPlan> plan;
   bool starts_shard = false;
+  UnitShard number;              // of that shard
+  std::optional<ShardEnd> ends;  // the shard before it
   uint64_t next_position = 0;
   std::vector<SkippedSample> skipped;
 };
@@ -88,27 +97,55 @@ std::string Describe(const Schema& schema, const DatasetWriterOptions& options) 
 
 class NativeDatasetWriter final : public DatasetJob {
  public:
-  NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options)
+  NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options, JobKind kind)
       : DatasetJob(file_system, std::move(directory)),
         options_(options),
-        builder_limited_(options.shard_samples != 0 || !options.shard.dictionaries.empty()),
+        kind_(kind),
+        builder_limited_(kind != JobKind::kWriter || options.shard_samples != 0 || !options.shard.dictionaries.empty()),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
   ~NativeDatasetWriter() override {
     (void)Guarded("giving up", [this] { return Abort(); });
   }
 
-  absl::Status Start(const Schema& schema) {
+  // `entries` are the shards of all units, for kJoin.
+  absl::Status Start(const Schema& schema, std::vector<JournalEntry> entries = {}) {
     if (options_.append) return StartAppending(schema);
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     SHARDKIT_RETURN_IF_ERROR(UseSchema());
     // Refused here, rather than when the first shard has been filled.
     SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
-    SHARDKIT_RETURN_IF_ERROR(StartJob(Describe(schema, options_), options_, NativeJobFiles()));
+    if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
+    first_schema_ = manifest_.schema = mapper_.schema();
+    if (kind_ == JobKind::kUnit) return absl::OkStatus();
+    if (kind_ == JobKind::kJoin) return StartJoin(Describe(schema, options_), std::move(entries));
+    SHARDKIT_RETURN_IF_ERROR(StartJob(Describe(schema, options_), options_.resume, NativeJobFiles()));
     return UseSchema();
   }
 
-  const Schema& schema() const override { return complete() ? manifest_.schema : mapper_.schema(); }
+  const Schema& schema() const override {
+    return complete() || kind_ != JobKind::kWriter ? manifest_.schema : mapper_.schema();
+  }
+
+  absl::Status StartUnit(const UnitShard& number, uint64_t position) override {
+    SHARDKIT_RETURN_IF_ERROR(EndShard(position));
+    next_shard_ = number;
+    if (mapper_.schema() == first_schema_) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(Broken(mapper_.Start(first_schema_, options_.codecs)));
+    return Broken(UseSchema());
+  }
+
+  absl::Status EndShard(uint64_t position) override {
+    SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
+    SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
+    StartShard();
+    Accept(position);
+    if (!end_) end_.emplace();
+    end_->position = position;
+    std::ranges::move(TakeSkipped(), std::back_inserter(end_->skipped));
+    return absl::OkStatus();
+  }
+
   uint64_t stored_bytes() const override { return DatasetJob::stored_bytes() + (file_ ? file_->position() : 0); }
 
  protected:
@@ -143,19 +180,30 @@ class NativeDatasetWriter final : public DatasetJob {
     return absl::OkStatus();
   }
 
-  absl::Status TakeUp(const JournalEntry& entry) override {
-    Schema schema;
-    SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart part,
-                              ReadShardIndexPart(file_system_, Path(entry.shard.name), &schema));
-    SHARDKIT_RETURN_IF_ERROR(index_->Add(schema, part));
-    return mapper_.Start(schema, options_.codecs);
+  absl::Status TakeUp(const JournalEntry& /*entry*/) override {
+    // The entries come in their order; the shards behind this one are read meanwhile.
+    for (; reads_begun_ < entries().size() && reading_.size() < 2 * static_cast<size_t>(threads_->thread_count());
+         ++reads_begun_) {
+      reading_.push_back(Pending<absl::StatusOr<FinishedShard>>::Run(
+          *threads_, "reading a shard's index",
+          [this, &shard = entries()[reads_begun_].shard] { return ReadFinished(shard); }));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const FinishedShard shard, reading_.front().Take());
+    reading_.pop_front();
+    SHARDKIT_RETURN_IF_ERROR(index_->Add(shard.schema, shard.part));
+    if (kind_ != JobKind::kWriter) return TakeUpSchema(shard.schema);
+    return mapper_.Start(shard.schema, options_.codecs);
   }
 
   absl::Status FinishShards() override {
     SHARDKIT_RETURN_IF_ERROR(CloseBlock());
     SHARDKIT_RETURN_IF_ERROR(Dispatch());
     while (!in_flight_.empty()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
-    SHARDKIT_RETURN_IF_ERROR(FinishShard());
+    SHARDKIT_RETURN_IF_ERROR(FinishShard(std::move(end_)));
+    if (kind_ != JobKind::kWriter) {
+      manifest_.metadata = options_.shard.metadata;
+      return absl::OkStatus();
+    }
     if (update() == nullptr) {
       manifest_.metadata = options_.shard.metadata;
     } else if (manifest_.shards.size() == update()->before().shards.size()) {
@@ -169,7 +217,9 @@ class NativeDatasetWriter final : public DatasetJob {
 
   absl::Status PublishIndexes() override {
     if (update() != nullptr) return PublishAppended();
-    SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation));
+    if (kind_ == JobKind::kUnit) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(
+        FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation, on_repeated_key_));
     return PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
   }
 
@@ -253,8 +303,28 @@ class NativeDatasetWriter final : public DatasetJob {
     return absl::OkStatus();
   }
 
+  struct FinishedShard {
+    Schema schema;
+    ShardIndexPart part;
+  };
+  absl::StatusOr<FinishedShard> ReadFinished(const ManifestShard& listed) const {
+    SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading indexes"));
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("reading indexes"));
+    FinishedShard finished;
+    SHARDKIT_ASSIGN_OR_RETURN(finished.part, ReadShardIndexPart(file_system_, Path(listed.name), &finished.schema,
+                                                                ExpectedShard{listed.content_hash, listed.bytes}));
+    return finished;
+  }
+
+  absl::Status TakeUpSchema(const Schema& schema) {
+    auto merged = MergeSchemas(manifest_.schema, schema);
+    if (!merged.ok()) return Annotate(merged.status(), directory_);
+    manifest_.schema = *std::move(merged);
+    return absl::OkStatus();
+  }
+
   bool ShardIsFull() const {
-    if (shard_raw_samples_ == 0) return false;
+    if (shard_raw_samples_ == 0 || kind_ != JobKind::kWriter) return false;
     return (options_.shard_samples != 0 && shard_raw_samples_ >= options_.shard_samples) ||
            shard_raw_bytes_ >= options_.shard_size;
   }
@@ -293,6 +363,12 @@ class NativeDatasetWriter final : public DatasetJob {
       InFlight block;
       block.plan = shard_plan_;
       block.starts_shard = std::exchange(starts_shard_, false);
+      if (block.starts_shard && kind_ != JobKind::kWriter) {
+        SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
+        block.ends = std::exchange(end_, {});
+        block.number = next_shard_;
+        ++next_shard_.shard;
+      }
       block.next_position = held.next_position;
       block.skipped = std::move(held.skipped);
       auto raw = std::make_shared<RawBlock>(std::move(held.block));
@@ -320,15 +396,23 @@ class NativeDatasetWriter final : public DatasetJob {
     if (file_ && !block.starts_shard) {
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(file_schema_, &block, &encoded));
     }
-    if (file_ && (block.starts_shard || WouldOverflow(encoded))) SHARDKIT_RETURN_IF_ERROR(FinishShard());
+    if (file_ && (block.starts_shard || WouldOverflow(encoded))) {
+      SHARDKIT_RETURN_IF_ERROR(FinishShard(std::exchange(block.ends, {})));
+    }
     if (!file_) {
       SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
-      SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard());
+      if (kind_ == JobKind::kWriter) {
+        SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard());
+      } else {
+        file_name_ = UnitShardName(block.number);
+      }
       const std::string path = Path(file_name_);
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
       SHARDKIT_ASSIGN_OR_RETURN(
-          file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256)));
+          file_, ShardFileWriter::Create(file_system_, path, *block.plan, options_.shard, std::move(sha256),
+                                         kind_ == JobKind::kUnit ? UniqueTemporary(path) : ""));
+      if (block.ends) std::ranges::move(block.ends->skipped, std::back_inserter(skipped_in_shard_));
       file_schema_ = block.plan->schema;
     }
     SHARDKIT_RETURN_IF_ERROR(file_->Write(std::move(encoded), options_.cancellation));
@@ -367,15 +451,18 @@ class NativeDatasetWriter final : public DatasetJob {
            file_->sample_count() + block.header.sample_count > kMaxSamplesBySize;
   }
 
-  absl::Status FinishShard() {
+  // `end` is empty where not the caller, but the writer ends the shard.
+  absl::Status FinishShard(std::optional<ShardEnd> end) {
     if (!file_) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const ShardSummary summary, file_->Finish());
     JournalEntry entry;
     entry.shard = {file_name_,          summary.file_length,  summary.sample_count,
                    summary.block_count, summary.content_hash, file_->sha256()};
-    entry.next_position = written_position_;
+    entry.next_position = end ? end->position : written_position_;
+    entry.may_continue = end || kind_ == JobKind::kWriter;
     entry.skipped = std::exchange(skipped_in_shard_, {});
-    SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));
+    if (end) std::ranges::move(end->skipped, std::back_inserter(entry.skipped));
+    if (index_) SHARDKIT_RETURN_IF_ERROR(index_->Add(file_schema_, file_->TakeIndexPart()));
     file_.reset();
     return Record(std::move(entry));
   }
@@ -384,7 +471,8 @@ class NativeDatasetWriter final : public DatasetJob {
   static constexpr uint64_t kMaxSamplesBySize = uint64_t{1} << 20;
 
   DatasetWriterOptions options_;
-  const bool builder_limited_;  // shards end by the builder's samples and bytes, not by stored bytes
+  const JobKind kind_;
+  const bool builder_limited_;  // where shards end is known before their blocks are encoded
 
   SchemaMapper mapper_;
   std::vector<std::optional<Value>> values_;
@@ -396,6 +484,9 @@ class NativeDatasetWriter final : public DatasetJob {
   bool starts_shard_ = true;
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
+  Schema first_schema_;          // of each unit
+  UnitShard next_shard_;         // the number of the shard that begins next
+  std::optional<ShardEnd> end_;  // of the shard before it
 
   std::deque<InFlight> in_flight_;
   size_t first_number_ = 0;  // of the shard names, less the dataset's first shards
@@ -405,6 +496,8 @@ class NativeDatasetWriter final : public DatasetJob {
   uint64_t written_position_ = 0;
 
   std::unique_ptr<IndexWriter> index_;
+  size_t reads_begun_ = 0;  // of entries()
+  std::deque<Pending<absl::StatusOr<FinishedShard>>> reading_;
   std::vector<SkippedSample> skipped_in_shard_;  // in the blocks written to the current shard
   Cancellation stopped_;
   EncoderPool encoders_;
@@ -416,7 +509,18 @@ class NativeDatasetWriter final : public DatasetJob {
 absl::StatusOr<std::unique_ptr<DatasetWriter>> DatasetWriter::Create(FileSystem& file_system,
                                                                      const std::string& directory, const Schema& schema,
                                                                      const DatasetWriterOptions& options) {
-  return Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options), schema);
+  return Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, JobKind::kWriter), schema);
+}
+
+absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitJob(FileSystem& file_system, const std::string& directory,
+                                                          const Schema& schema, const DatasetWriterOptions& options,
+                                                          JobKind kind, std::vector<JournalEntry> entries) {
+  return Started(std::make_unique<NativeDatasetWriter>(file_system, directory, options, kind), schema,
+                 std::move(entries));
+}
+
+std::string FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options) {
+  return FingerprintOf(Describe(schema, options));
 }
 
 }  // namespace shardkit

@@ -23,10 +23,8 @@
 namespace shardkit {
 namespace {
 
-// Refuses parts with the same samples, and jobs of which parts are missing: nothing would show these mistakes later.
-absl::Status CheckParts(FileSystem& file_system, const std::vector<std::string>& parts,
-                        const std::vector<Manifest>& manifests) {
-  SHARDKIT_RETURN_IF_ERROR(CheckPartitions(file_system, parts, manifests));
+// Refuses parts with the same samples: nothing would show this mistake later.
+absl::Status CheckParts(const std::vector<std::string>& parts, const std::vector<Manifest>& manifests) {
   absl::flat_hash_map<ContentHash, std::pair<size_t, size_t>> seen;  // part and shard
   for (size_t i = 0; i < parts.size(); ++i) {
     for (size_t k = 0; k < manifests[i].shards.size(); ++k) {
@@ -173,8 +171,8 @@ absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vecto
     SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, CompleteManifest(file_system, part, *std::move(text)));
     manifests.push_back(std::move(manifest));
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckParts(file_system, parts, manifests));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, {.fingerprint = "merge"}, false));
+  SHARDKIT_RETURN_IF_ERROR(CheckParts(parts, manifests));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
   ShardCollector collector(file_system, output);
   SHARDKIT_RETURN_IF_ERROR(collector.Start());
   size_t number = 0;

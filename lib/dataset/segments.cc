@@ -156,12 +156,16 @@ absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std
 }
 
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
-                              Manifest* manifest, const Cancellation* cancellation) {
+                              Manifest* manifest, const Cancellation* cancellation,
+                              const std::function<absl::Status(const RepeatedKey&)>& on_repeated_key) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
+  RepeatedKeys repeated(file_system, directory, manifest->shards);
   // The keys first: a cancellation leaves no file then.
-  SHARDKIT_ASSIGN_OR_RETURN(auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation),
-                                                       manifest->shards, cancellation));
+  SHARDKIT_ASSIGN_OR_RETURN(
+      auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation), manifest->shards, cancellation,
+                                 on_repeated_key ? &repeated : nullptr));
+  if (repeated.found()) SHARDKIT_RETURN_IF_ERROR(on_repeated_key(*repeated.found()));
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                             index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
   segment.keys = std::move(keys);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -22,9 +23,11 @@ inline constexpr size_t kMostShardsInManifest = 1024;
 
 // Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
 // manifest's generation, with their keys, and with a list of them if they are many. A dataset without shards gets no
-// segment. `cancellation` may be null.
+// segment. `cancellation` may be null. `on_repeated_key`, which may be empty, is called before the index is published
+// when several samples have one key; its error is returned.
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
-                              Manifest* manifest, const Cancellation* cancellation);
+                              Manifest* manifest, const Cancellation* cancellation,
+                              const std::function<absl::Status(const RepeatedKey&)>& on_repeated_key = {});
 
 // Publishes the list of `shards`, a segment, at `name` in the directory. InvalidArgument when the name of a shard is
 // too long for a list.

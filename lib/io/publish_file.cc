@@ -1,15 +1,20 @@
 #include "io/publish_file.h"
 
+#include <random>
+
 #include "base/errors.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 
 namespace shardkit {
 
 namespace {
 
-absl::Status Publish(FileSystem& file_system, const std::string& path, bool large, bool must_be_new,
-                     std::span<const std::string_view> pieces) {
-  const std::string temporary = StrCat(path, ".tmp");
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr size_t kRandomDigits = 16;
+
+absl::Status Publish(FileSystem& file_system, const std::string& path, const std::string& temporary, bool large,
+                     bool must_be_new, std::span<const std::string_view> pieces) {
   const std::string directory = ParentDirectory(path);
   // It may exist from an interrupted run.
   const absl::Status removed = file_system.RemoveFile(temporary);
@@ -34,11 +39,29 @@ absl::Status Publish(FileSystem& file_system, const std::string& path, bool larg
 }  // namespace
 
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::string_view bytes, bool must_be_new) {
-  return Publish(file_system, path, /*large=*/false, must_be_new, {&bytes, 1});
+  return Publish(file_system, path, StrCat(path, kTemporarySuffix), /*large=*/false, must_be_new, {&bytes, 1});
 }
 
 absl::Status PublishFile(FileSystem& file_system, const std::string& path, std::span<const std::string_view> pieces) {
-  return Publish(file_system, path, /*large=*/true, /*must_be_new=*/false, pieces);
+  return Publish(file_system, path, StrCat(path, kTemporarySuffix), /*large=*/true, /*must_be_new=*/false, pieces);
+}
+
+absl::Status PublishShared(FileSystem& file_system, const std::string& path, std::string_view bytes) {
+  return Publish(file_system, path, UniqueTemporary(path), /*large=*/false, /*must_be_new=*/false, {&bytes, 1});
+}
+
+std::string UniqueTemporary(const std::string& path) {
+  std::random_device random;
+  const uint64_t number = (uint64_t{random()} << 32) | random();
+  return StrCat(path, "~", absl::Hex(number, absl::kZeroPad16), kTemporarySuffix);
+}
+
+std::string_view TargetOfTemporary(std::string_view path) {
+  if (!path.ends_with(kTemporarySuffix)) return {};
+  path.remove_suffix(kTemporarySuffix.size());
+  const size_t mark = path.rfind('~');
+  if (mark == path.npos || path.size() - mark - 1 != kRandomDigits) return path;
+  return path.find_first_not_of("0123456789abcdef", mark + 1) == path.npos ? path.substr(0, mark) : path;
 }
 
 std::string ParentDirectory(const std::string& path) {

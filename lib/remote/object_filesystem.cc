@@ -250,8 +250,9 @@ absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::Create(const std
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> ObjectFileSystem::CreateForStreaming(const std::string& path) {
-  if (!path.ends_with(kTemporarySuffix)) return Create(path);
-  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(path.substr(0, path.size() - kTemporarySuffix.size())));
+  const std::string_view target = TargetOfTemporary(path);
+  if (target.empty()) return Create(path);
+  SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseWritable(std::string(target)));
   const auto upload = std::make_shared<Upload>(*store_, url);
   SHARDKIT_RETURN_IF_ERROR(Add(path, {upload, nullptr, nullptr}));
   return std::make_unique<StreamedFile>(path, upload);

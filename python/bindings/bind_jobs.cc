@@ -30,8 +30,6 @@ namespace nb = nanobind;
 PackOptions TakePackOptions(OptionReader& reader) {
   PackOptions options;
   TakeWriterOptions(reader, options.dataset);
-  reader.Take("partition", options.dataset.partition);
-  reader.Take("partition_count", options.dataset.partition_count);
   reader.Take("skip_errors", options.skip_errors);
   reader.Take("keep_on_cancel", options.keep_on_cancel);
   return options;
@@ -53,16 +51,29 @@ nb::dict PackDict(const PackReport& report) {
   return result;
 }
 
-nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
-                    const nb::object& progress) {
-  OptionReader reader(given, "pack");
-  PackOptions options = TakePackOptions(reader);
-  SourceOptions source_options;
+nb::dict TaskDict(const PackTaskReport& report) {
+  nb::dict result;
+  result["units"] = report.units;
+  result["units_before"] = report.units_before;
+  result["samples"] = report.samples;
+  result["input_bytes"] = report.input_bytes;
+  result["skipped"] = SkippedList(report.skipped);
+  result["warnings"] = report.warnings;
+  return result;
+}
+
+// What OpenSource takes.
+struct SourceArguments {
   std::string kind = "auto";
-  bool dry_run = false;
+  SourceOptions options;
+};
+
+// `skip_errors` is that of the packing.
+SourceArguments TakeSource(OptionReader& reader, bool skip_errors) {
+  SourceArguments source;
+  SourceOptions& source_options = source.options;
   std::map<std::string, std::string> types;
-  reader.Take("kind", kind);
-  reader.Take("dry_run", dry_run);
+  reader.Take("kind", source.kind);
   reader.TakeChoice<std::optional<GroupBy>>(
       "group_by", source_options.group_by,
       {{"first-dot", GroupBy::kFirstDot}, {"last-dot", GroupBy::kLastDot}, {"none", GroupBy::kNone}});
@@ -72,29 +83,68 @@ nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& o
   reader.Take("verify_listed_hashes", source_options.verify_listed_hashes);
   reader.Take("pending_pair_bytes", source_options.pending_pair_bytes);
   reader.Take("allow_empty", source_options.allow_empty);
-  reader.Finish();
-  source_options.skip_errors = options.skip_errors;
+  source_options.skip_errors = skip_errors;
+  source_options.file_system = DefaultFileSystem();
   for (const auto& [column, name] : types) source_options.types[column] = TypeNamed(name);
+  return source;
+}
+
+nb::dict PackSource(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
+                    const nb::object& progress) {
+  OptionReader reader(given, "pack");
+  PackOptions options = TakePackOptions(reader);
+  const SourceArguments arguments = TakeSource(reader, options.skip_errors);
+  bool dry_run = false;
+  reader.Take("dry_run", dry_run);
+  reader.Finish();
   return PackDict(
       RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) -> absl::StatusOr<PackReport> {
         Connect(options, cancellation, numbers);
-        auto source = OpenSource(kind, inputs, source_options);
+        auto source = OpenSource(arguments.kind, inputs, arguments.options);
         if (!source.ok()) return source.status();
         if (dry_run) return DryRunPack(**source, options);
         return Pack(*DefaultFileSystem(), **source, output, options);
       }));
 }
 
-nb::dict ConvertDataset(const std::string& input, const std::string& output, const nb::dict& given,
-                        const nb::object& progress) {
-  OptionReader reader(given, "convert");
+nb::dict PlanOfPack(const std::vector<std::string>& inputs, const std::string& output, const nb::dict& given,
+                    const nb::object& progress) {
+  OptionReader reader(given, "plan_pack");
+  PackOptions options = TakePackOptions(reader);
+  const SourceArguments arguments = TakeSource(reader, options.skip_errors);
+  reader.Finish();
+  const PackPlan plan = RunJob<PackPlan>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    Connect(options, cancellation, numbers);
+    return PlanPack(*DefaultFileSystem(), arguments.kind, inputs, arguments.options, output, options);
+  });
+  nb::dict result;
+  result["units"] = plan.units;
+  result["input_bytes"] = plan.input_bytes;
+  result["samples"] = plan.samples;
+  return result;
+}
+
+nb::dict RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, int threads,
+                     const nb::object& progress) {
+  return TaskDict(RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    PackTaskOptions options{.task = task, .tasks = tasks, .threads = threads, .cancellation = &cancellation};
+    options.progress = [&numbers](const PackProgress& now) { numbers.Set(now.samples, now.total_samples); };
+    return PackTask(*DefaultFileSystem(), output, options);
+  }));
+}
+
+nb::dict FinishOfPack(const std::string& output, int threads) {
+  return PackDict(RunJob<PackReport>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
+    return FinishPack(*DefaultFileSystem(), output, threads, &cancellation);
+  }));
+}
+
+ConvertOptions TakeConvertOptions(OptionReader& reader, const nb::dict& given) {
   ConvertOptions options;
   options.pack = TakePackOptions(reader);
-  bool dry_run = false;
   reader.TakeChoice<Container>(
       "to", options.to,
       {{"shard", Container::kShard}, {"mds", Container::kMds}, {"webdataset", Container::kWebDataset}});
-  reader.Take("dry_run", dry_run);
   reader.Take("columns", options.columns);
   reader.Take("key_column", options.key_column);
   reader.Take("lossy", options.lossy);
@@ -104,15 +154,45 @@ nb::dict ConvertDataset(const std::string& input, const std::string& output, con
   reader.Take("hashes", options.mds.hashes);
   reader.Take("encodings", options.mds.encodings);
   reader.Take("index", options.webdataset.index);
-  reader.Finish();
   if (given.contains("shard_size")) {
     options.mds.shard_size = options.webdataset.shard_size = options.pack.dataset.shard_size;
   }
   options.mds.shard_samples = options.webdataset.shard_samples = options.pack.dataset.shard_samples;
+  return options;
+}
+
+nb::dict ConvertDataset(const std::string& input, const std::string& output, const nb::dict& given,
+                        const nb::object& progress) {
+  OptionReader reader(given, "convert");
+  ConvertOptions options = TakeConvertOptions(reader, given);
+  bool dry_run = false;
+  reader.Take("dry_run", dry_run);
+  reader.Finish();
   return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);
     return dry_run ? DryRunConvert(*DefaultFileSystem(), input, options)
                    : Convert(*DefaultFileSystem(), input, output, options);
+  }));
+}
+
+nb::dict RunConvertTask(const std::string& input, const std::string& output, uint64_t task, uint64_t tasks,
+                        const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "convert_task");
+  ConvertOptions options = TakeConvertOptions(reader, given);
+  reader.Finish();
+  return TaskDict(RunJob<PackTaskReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    Connect(options.pack, cancellation, numbers);
+    return ConvertTask(*DefaultFileSystem(), input, output, options, task, tasks);
+  }));
+}
+
+nb::dict FinishOfConvert(const std::string& input, const std::string& output, const nb::dict& given) {
+  OptionReader reader(given, "finish_convert");
+  ConvertOptions options = TakeConvertOptions(reader, given);
+  reader.Finish();
+  return PackDict(RunJob<PackReport>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
+    options.pack.dataset.cancellation = &cancellation;
+    return FinishConvert(*DefaultFileSystem(), input, output, options);
   }));
 }
 
@@ -132,6 +212,8 @@ nb::dict ValidateDataset(const std::string& path, const nb::dict& given, const n
   reader.Take("max_problems", options.max_problems);
   reader.Take("max_decompression", options.max_decompression);
   reader.Take("max_image_memory", options.max_image_memory);
+  reader.Take("task", options.task);
+  reader.Take("tasks", options.tasks);
   reader.Finish();
   options.mode = ModeNamed(mode);
   const auto report = RunJob<ValidateReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
@@ -242,6 +324,13 @@ nb::dict Merge(const std::vector<std::string>& parts, const std::string& output)
 void BindJobs(nb::module_& module) {
   const auto progress = nb::arg("progress").none();
   module.def("pack", &PackSource, nb::arg("inputs"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("plan_pack", &PlanOfPack, nb::arg("inputs"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("pack_task", &RunPackTask, nb::arg("output"), nb::arg("task"), nb::arg("tasks"), nb::arg("threads"),
+             progress);
+  module.def("finish_pack", &FinishOfPack, nb::arg("output"), nb::arg("threads"));
+  module.def("convert_task", &RunConvertTask, nb::arg("input"), nb::arg("output"), nb::arg("task"), nb::arg("tasks"),
+             nb::arg("options"), progress);
+  module.def("finish_convert", &FinishOfConvert, nb::arg("input"), nb::arg("output"), nb::arg("options"));
   module.def("convert", &ConvertDataset, nb::arg("input"), nb::arg("output"), nb::arg("options"), progress);
   module.def("validate", &ValidateDataset, nb::arg("path"), nb::arg("options"), progress);
   module.def("unpack", &UnpackDataset, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);

@@ -7,12 +7,25 @@ from shardkit.block import Block, Values
 from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedMasks, Stored, Tokens, Views
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.images import decode_image
-from shardkit.jobs import convert, index, merge, pack, repair, unpack, validate
+from shardkit.jobs import (
+    convert,
+    convert_task,
+    finish_convert,
+    finish_pack,
+    index,
+    merge,
+    pack,
+    pack_task,
+    plan_pack,
+    repair,
+    unpack,
+    validate,
+)
 from shardkit.loader import Loader
 from shardkit.loader_report import LoaderReport
 from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
-from shardkit.reports import Packed, Published, Repaired, Unpacked, Validated
+from shardkit.reports import Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
 from shardkit.schema import Schema, column
 from shardkit.writer import Writer
 
@@ -30,6 +43,7 @@ __all__ = [
     "LoaderDataset",
     "LoaderReport",
     "Masks",
+    "PackPlan",
     "Packed",
     "PackedMasks",
     "Plan",
@@ -38,6 +52,7 @@ __all__ = [
     "Repaired",
     "Schema",
     "Stored",
+    "TaskReport",
     "TokenRows",
     "Tokens",
     "Unpacked",
@@ -49,12 +64,17 @@ __all__ = [
     "__version__",
     "column",
     "convert",
+    "convert_task",
     "decode_image",
+    "finish_convert",
+    "finish_pack",
     "index",
     "merge",
     "open",
     "pack",
+    "pack_task",
     "plan",
+    "plan_pack",
     "repair",
     "unpack",
     "use_cache",

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from shardkit import _core, reports
 from shardkit._options import parsed
@@ -15,6 +15,7 @@ from shardkit.rows import is_rows, pack_rows
 
 Progress = bool | Callable[[int, int], None] | None
 _log = logging.getLogger("shardkit")
+_Reported = TypeVar("_Reported", reports.Packed, reports.TaskReport)
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def _paths(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     return [os.fspath(path) for path in inputs]
 
 
-def _note(report: reports.Packed) -> reports.Packed:
+def _note(report: _Reported) -> _Reported:
     for warning in report.warnings:
         _log.warning("%s", warning)
     for skipped in report.skipped:
@@ -92,7 +93,7 @@ def pack(
         For rows: ``columns`` (from name to type, as for `Writer`; by default inferred from the first 256 rows) and
         ``key`` (the column of the keys, ``"key"``; rows without it are numbered). With ``resume`` the rows have to come
         in the same order again; other first rows are refused.
-        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``; ``partition``, ``partition_count``;
+        Those of `WriterOptions`; ``resume``, ``keep_on_cancel``, ``allow_empty``;
         ``stream_above``, ``max_decompression``, ``verify_listed_hashes``, ``pending_pair_bytes`` of the input.
 
     Raises
@@ -113,6 +114,118 @@ def pack(
     options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors, "dry_run": dry_run}
     with _progress(progress, "pack", "samples") as show:
         return _note(reports.packed(_core.pack(_paths(cast(Any, inputs)), os.fspath(output), parsed(options), show)))
+
+
+def plan_pack(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    kind: str = "auto",
+    types: Mapping[str, str] | None = None,
+    group_by: str | None = None,
+    skip_errors: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.PackPlan:
+    """Divide packing into tasks, for any number of processes and machines that see inputs and output by these paths.
+
+    `pack_task` then packs a part, in any order, at the same time, again, or twice at once, and `finish_pack` makes the
+    dataset, which is the one that `pack` makes, byte for byte, whatever the number of tasks.
+
+    Parameters
+    ----------
+    inputs, output, kind, types, group_by, skip_errors, progress, **options
+        As for `pack`; ``threads`` ask for the sizes of files. Relative paths are those of this process.
+
+    Raises
+    ------
+    FileExistsError
+        When there is a plan or a dataset at `output`.
+    """
+    options |= {"kind": kind, "types": types, "group_by": group_by, "skip_errors": skip_errors}
+    with _progress(progress, "plan", "samples") as show:
+        return reports.PackPlan(**_core.plan_pack(_paths(inputs), os.fspath(output), parsed(options), show))
+
+
+def pack_task(
+    output: str | os.PathLike[str], task: int, tasks: int, *, threads: int = 1, progress: Progress = None
+) -> reports.TaskReport:
+    """Pack part `task`, from 0, of `tasks` parts of the plan at `output`.
+
+    Parameters
+    ----------
+    output : path
+        As for `plan_pack`.
+    task, tasks : int
+        The part, and how many there are; any number divides the same units.
+    threads : int
+        Threads that read, check and compress.
+    progress : bool or callable
+        As for `pack`.
+    """
+    with _progress(progress, "pack", "samples") as show:
+        return _note(reports.task(_core.pack_task(os.fspath(output), task, tasks, threads, show)))
+
+
+def finish_pack(output: str | os.PathLike[str], *, threads: int = 1) -> reports.Packed:
+    """Make the dataset when all tasks have ended, and remove the plan.
+
+    Parameters
+    ----------
+    output : path
+        As for `plan_pack`.
+    threads : int
+        Threads that read the indexes of shards.
+
+    Raises
+    ------
+    ValueError
+        When units are missing: the message names them, and their tasks are to be run again. When two samples have one
+        key, unless errors are skipped.
+    """
+    return _note(reports.packed(_core.finish_pack(os.fspath(output), threads)))
+
+
+def _convert_options(columns: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    return parsed(options | {"to": "shard", "columns": list(columns) if columns else None})
+
+
+def convert_task(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    task: int,
+    tasks: int,
+    *,
+    columns: Sequence[str] | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.TaskReport:
+    """Convert part `task`, from 0, of `tasks` parts of a dataset to Shardkit's container.
+
+    There is no plan: all tasks, and `finish_convert`, get the same input and options.
+
+    Parameters
+    ----------
+    input, output, columns, progress, **options
+        As for `convert`.
+    task, tasks : int
+        As for `pack_task`.
+    """
+    with _progress(progress, "convert", "samples") as show:
+        arguments = (os.fspath(input), os.fspath(output), task, tasks, _convert_options(columns, options))
+        return _note(reports.task(_core.convert_task(*arguments, show)))
+
+
+def finish_convert(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> reports.Packed:
+    """Make the dataset when all tasks of `convert_task` have ended; see `finish_pack`."""
+    options = _convert_options(columns, options)
+    return _note(reports.packed(_core.finish_convert(os.fspath(input), os.fspath(output), options)))
 
 
 def convert(
@@ -169,7 +282,8 @@ def validate(
     progress : bool or callable
         As for `pack`, with bytes.
     **options
-        ``mode``, ``max_problems``, ``max_decompression``, ``max_image_memory``.
+        ``mode``, ``max_problems``, ``max_decompression``, ``max_image_memory``; ``task`` and ``tasks``, to check one of
+        several parts of the shards: part 0 also checks what there is once, index and keys.
 
     Returns
     -------

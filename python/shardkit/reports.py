@@ -36,6 +36,31 @@ class Packed(Published):
 
 
 @dataclass(frozen=True)
+class PackPlan:
+    """What `plan_pack` has divided: bytes of files, tars and blocks; samples where no tar has to be read for them."""
+
+    units: int
+    input_bytes: int
+    samples: int | None
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What a task has done.
+
+    Of its `units`, `units_before` were there before, from another run of it; the rest is of this run. Positions of
+    skipped samples count from the first sample of their unit.
+    """
+
+    units: int
+    units_before: int
+    samples: int
+    input_bytes: int
+    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Problem:
     """What is wrong, and in which file."""
 
@@ -138,6 +163,11 @@ def published(result: dict[str, Any]) -> Published:
 def packed(result: dict[str, Any]) -> Packed:
     """Make the report of `pack` and `convert`."""
     return Packed(**_skipped(result))
+
+
+def task(result: dict[str, Any]) -> TaskReport:
+    """Make the report of `pack_task` and `convert_task`."""
+    return TaskReport(**_skipped(result))
 
 
 def unpacked(result: dict[str, Any]) -> Unpacked:

@@ -58,6 +58,43 @@ def test_skipped_samples_are_reported(tmp_path: Path, caplog: pytest.LogCaptureF
     assert "000001" in caplog.text
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_tasks_make_what_one_call_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = make_files(tmp_path / "files", 50, 1000)
+    (files / "000007.jpg").write_bytes(b"no image")
+    options = {"shard_size": 4000, "skip_errors": True}
+    whole = sk.pack(files, tmp_path / "whole", **options)
+    monkeypatch.chdir(tmp_path)
+    plan = sk.plan_pack("files", "tasks", **options)
+    assert (plan.samples, plan.units) == (50, whole.shards)
+    monkeypatch.chdir("/")
+    with pytest.raises(ValueError, match="units are missing"):
+        sk.finish_pack(tmp_path / "tasks")
+    reports = [sk.pack_task(tmp_path / "tasks", task, 3, threads=2) for task in (2, 0, 1, 1)]
+    assert sum(report.samples for report in reports) == 49
+    assert reports[3].units_before == reports[3].units > 0
+    assert [len(report.skipped) for report in reports] == [0, 1, 0, 0]
+    finished = sk.finish_pack(tmp_path / "tasks", threads=2)
+    assert (finished.samples, finished.packed, finished.skipped) == (49, 49, whole.skipped)
+    assert contents(tmp_path / "tasks") == contents(tmp_path / "whole")
+    with pytest.raises(FileExistsError):
+        sk.plan_pack(files, tmp_path / "tasks")
+
+    conversion = {"shard_size": 8000, "columns": ["key", "bin"]}
+    sk.convert(tmp_path / "whole", tmp_path / "converted", **conversion)
+    for task in range(4):
+        sk.convert_task(tmp_path / "whole", tmp_path / "again", task, 4, **conversion)
+    with pytest.raises(ValueError, match="other options"):
+        sk.finish_convert(tmp_path / "whole", tmp_path / "again")
+    assert sk.finish_convert(tmp_path / "whole", tmp_path / "again", **conversion).samples == 49
+    assert contents(tmp_path / "again") == contents(tmp_path / "converted")
+    found = [sk.validate(tmp_path / "again", task=task, tasks=2) for task in (0, 1)]
+    assert sum(report.samples for report in found) == 49
+
+
 def test_index_merge_repair(tmp_path: Path, dataset: str) -> None:
     sk.convert(dataset, tmp_path / "a", codecs={"key": "none"}, shard_samples=50)
     sk.convert(dataset, tmp_path / "b", columns=["key", "label"], codecs={"key": "none"}, shard_samples=64)

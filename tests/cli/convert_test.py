@@ -63,18 +63,46 @@ class ConvertTest(CliTest):
             self.assertEqual(self.tree(f"{to}1"), self.tree(f"{to}2"))
             self.assertEqual(self.tree(f"{to}1"), self.tree(f"{to}5"))
 
-    def test_parts_are_the_whole(self):
+    def test_tasks_are_the_whole(self):
         self.many_files(count=50)
         self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
         for to in ("shard", "webdataset", "mds"):
-            for i in range(3):
-                self.convert("out", f"{to}{i}", to, "--partition", f"{i}/3")
-            parts = "".join(self.values(f"{to}{i}") for i in range(3))
-            whole = re.sub(r'"sample": ?\d+', "", self.values("out"))
-            if to == "shard":
-                self.assertEqual(re.sub(r'"sample": ?\d+', "", parts), whole)
-            keys = [self.shardctl("cat", f"{to}{i}", "--sample", "0", "--column", "key").out for i in range(3)]
-            self.assertEqual(keys, [b"000000", b"000016", b"000033"])
+            if to != "shard":
+                self.convert("out", to, to, "--shard-size", "40KiB")
+            source = "out" if to == "shard" else to
+            options = ("--shard-size", "40KiB", "--columns", "key,bin")
+            self.convert(source, f"whole-{to}", "shard", *options)
+            self.assertGreater(len(self.tree(f"whole-{to}")), 6)
+            for tasks in (1, 3, 40):
+                name = f"{to}-{tasks}"
+                with self.subTest(name):
+                    for i in range(tasks):
+                        run = self.convert(source, name, "shard", *options, "--task", f"{i}/{tasks}", "--json")
+                    self.assertEqual((run.json()["task"], run.json()["tasks"]), (tasks - 1, tasks))
+                    run = self.convert(source, name, "shard", *options, "--finish", "--json")
+                    self.assertEqual((run.json()["samples"], run.json()["samples_this_run"]), (50, 50))
+                    self.assertEqual(self.tree(name), self.tree(f"whole-{to}"))
+                    # Late copies of tasks, and finishing again.
+                    self.convert(source, name, "shard", *options, "--task", f"0/{tasks}")
+                    self.convert(source, name, "shard", *options, "--finish")
+                    self.assertEqual(self.tree(name), self.tree(f"whole-{to}"))
+
+    def test_tasks_that_are_not_of_one_job(self):
+        self.many_files(count=50)
+        self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB")
+        self.convert("out", "new", "shard", "--finish", code=3)
+        self.convert("out", "new", "shard", "--shard-size", "40KiB", "--task", "1/2")
+        run = self.convert("out", "new", "shard", "--shard-size", "40KiB", "--finish", code=2)
+        self.assertIn("units are missing (0", run.stderr)
+        for words in (["--task", "0/2"], ["--finish"]):
+            run = self.convert("out", "new", "shard", *words, code=2)
+            self.assertIn("another input or with other options", run.stderr)
+        self.write("taken/x", "x")
+        self.assertIn("is not empty", self.convert("out", "taken", "shard", "--task", "0/2", code=2).stderr)
+        self.convert("out", "whole", "shard")
+        for words in (["--task", "0/2"], ["--finish"]):
+            run = self.convert("out", "whole", "shard", "--shard-size", "40KiB", *words, code=2)
+            self.assertIn("holds a dataset that another job made", run.stderr)
 
     def test_index_of_tars(self):
         self.many_files(count=3)
@@ -132,7 +160,9 @@ class ConvertTest(CliTest):
                 ("mds", ["--lossy", "--encoding", "txt=pkl"], "is pickled"), 
                 ("mds", ["--encoding", "txt=int"], "another type"), ("mds", ["--compression", "gz"], "MDS is written with"),
                 ("mds", ["--compression", "zstd:99"], "MDS is written with"), ("mds", ["--hash", "crc"], "\"crc\" is not known"),
-                ("mds", ["--partition", "1/1"], "--partition"), ("mds", ["--jobs", "0"], "--jobs"),
+                ("shard", ["--task", "1/1"], "--task"), ("mds", ["--task", "0/1"], "--task: only for --to shard"),
+                ("mds", ["--finish"], "--finish: only for --to shard"), ("shard", ["--finish", "--resume"], "--resume: not with --finish"),
+                ("shard", ["--finish", "--task", "0/1"], "not with --task"), ("shard", ["--task", "0/1", "--dry-run"], "--dry-run: not with"), ("mds", ["--jobs", "0"], "--jobs"),
                 ("mds", ["--on-error", "stop"], "--on-error"), ("shard", ["--codec", "txt=lz4"], "--codec"),
                 ("mds", ["--key", "jpg"], "a key is of type utf8")]:
             with self.subTest(to=to, options=options):
@@ -277,7 +307,7 @@ class ConvertInterruptTest(CliTest):
         own = ["--to", to, *self.OPTIONS, "--resume"]
         support.shutil.copytree(self.path("in"), self.path("copy"))
         for words in (["copy", "-o", "out", *own], ["in", "-o", "out", "--to", to, "--shard-samples", "11", "--resume"],
-                      ["in", "-o", "out", *own, "--partition", "0/2"], ["in", "-o", "out", *own, "--on-error", "skip"]):
+                      ["in", "-o", "out", *own, "--on-error", "skip"]):
             run = self.shardctl("convert", *words, code=2)
             self.assertIn("out: holds a dataset that another job has made", run.stderr)
             self.assertEqual(self.tree("out"), before)

@@ -12,7 +12,7 @@ from support import CliTest
 sys.path.insert(0, os.path.join(support.ROOT, "tests", "docs"))
 import documents  # noqa: E402  (needs the path above)
 
-VERBS = ["pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "cache", "uploads", "synth sa1b", "synth files"]
+VERBS = ["pack", "plan-pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "cache", "uploads", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
 
 
@@ -37,12 +37,12 @@ class DocumentationTest(CliTest):
                 for heading in ("Options:", "Examples:"):
                     self.assertIn(heading, lines)
                 self.assertLessEqual(max(map(len, lines)), 120)
-        listed = re.findall(r"^  ([a-z]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
-        self.assertEqual(listed, ["pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "cache", "uploads", "synth"])
+        listed = re.findall(r"^  ([a-z-]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
+        self.assertEqual(listed, ["pack", "plan-pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench", "cache", "uploads", "synth"])
 
     def test_manual(self):
         page = read("man", "shardctl.1").replace("\\-", "-")
-        sections = dict(re.findall(r"^\.SH ([A-Z]+)\n(.*?)(?=^\.SH |\Z)", page, re.MULTILINE | re.DOTALL))
+        sections = dict(re.findall(r"^\.SH ([A-Z-]+)\n(.*?)(?=^\.SH |\Z)", page, re.MULTILINE | re.DOTALL))
         for verb in VERBS:
             for option in self.options(verb):
                 if option != "--help":

@@ -92,7 +92,7 @@ class InterruptTest(CliTest):
     def test_resume_with_other_options_is_refused(self):
         self.interrupt(signal.SIGKILL, 10)
         kept = self.shards("out")
-        for options in (["--shard-samples", "11"], [*OPTIONS, "--partition", "0/2"], [*OPTIONS, "--on-error", "skip"],
+        for options in (["--shard-samples", "11"], [*OPTIONS, "--on-error", "skip"],
                         [*OPTIONS, "--codec", "bin=zstd"]):
             with self.subTest(options=options):
                 run = self.shardctl("pack", "many", "-o", "out", *options, "--resume", code=2)

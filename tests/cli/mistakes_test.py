@@ -72,7 +72,6 @@ ROWS = [
     # pack: inputs that cannot be packed, or not as files.
     ("pack missing -o OUT", 3, "missing: cannot stat: No such file or directory"),
     ("pack loose missing -o OUT", 3, "missing: cannot stat: No such file or directory"),
-    ("pack s3://bucket/x -o OUT", 2, "s3://bucket/x: is a URL"),
     ("pack loose -o s3:///x", 2, 's3:///x: "" is no name of a bucket'),
     ("pack loose -o OUT --endpoint host", 2, '--endpoint: "host" is not http://HOST[:PORT] or https://HOST[:PORT]'),
     ("cache list", 2, "name the cache"),
@@ -469,13 +468,19 @@ class ContainersTest(FolderTest):
         self.shardctl("pack", "sa1btars/sa_000000.tar", "sa1btars/sa_000001.tar", "-o", "named")
         self.assertEqual(self.read("new", "00000000.shard"), self.read("named", "00000000.shard"))
 
-    def test_parts_of_tars_may_lack_a_column(self):
-        """Only one late sample has the column. Its part cannot be known in advance."""
-        self.tar("long.tar", [f"{i:04d}.txt" for i in range(300)] + ["0300.rare"])
-        for part, columns in (("0/2", ["key", "txt"]), ("1/2", ["key", "rare", "txt"])):
-            run = self.shardctl("pack", "long.tar", "-o", "new", "--codec", "rare=none", "--partition", part, "--json")
-            self.assertEqual(sorted(column["name"] for column in run.json()["columns"]), columns)
-            shutil.rmtree(self.path("new"))
+    def test_tasks_of_tars_may_lack_a_column(self):
+        """Only one late sample has the column. Its task cannot be known in advance."""
+        self.tar("one.tar", [f"{i:04d}.txt" for i in range(300)])
+        self.tar("two.tar", [f"{i:04d}.txt" for i in range(300, 600)] + ["0600.rare"])
+        self.shardctl("plan-pack", "one.tar", "two.tar", "-o", "tasks", "--codec", "rare=none", "--tasks", "2")
+        for task in ("0/2", "1/2"):
+            self.shardctl("pack", "-o", "tasks", "--task", task)
+        run = self.shardctl("pack", "-o", "tasks", "--finish", "--json")
+        self.assertEqual(sorted(column["name"] for column in run.json()["columns"]), ["key", "rare", "txt"])
+        # What no sample has is found in the end.
+        self.shardctl("plan-pack", "one.tar", "-o", "other", "--codec", "rare=none", "--tasks", "1")
+        self.shardctl("pack", "-o", "other", "--task", "0/1")
+        self.assertIn('"rare"', self.shardctl("pack", "-o", "other", "--finish", code=1).stderr)
 
     def test_files_where_it_is_said(self):
         for line, samples, columns in [

@@ -160,16 +160,17 @@ class SkipTest(CliTest):
         self.tar("tars/a.tar", range(5))
         self.shardctl("convert", "tars", "-o", "other", "--to", "shard", "--on-error", "skip", code=1)
 
-    def test_parts_of_cut_tars_are_the_whole(self):
+    def test_tasks_over_cut_tars_make_the_whole(self):
         self.three_tars(lambda p: p[5])
-        lost = []
+        options = ("tars", "--to", "shard", "--on-error", "skip", "--shard-samples", "2")
+        whole = self.shardctl("convert", *options, "-o", "whole", "--json", code=4)
         for part in range(3):
-            run = self.shardctl("convert", "tars", "-o", f"part{part}", "--to", "shard", "--on-error", "skip", "--json",
-                                "--partition", f"{part}/3", code=None)
-            lost += self.lost(run)
-        self.assertEqual(lost, [(6, "k6"), (7, "c.tar")])
-        self.shardctl("index", "--merge", "whole", "part0", "part1", "part2")
-        keys = [line.split()[1] for line in self.shardctl("ls", "whole").stdout.splitlines()]
+            self.shardctl("convert", *options, "-o", "tasks", "--task", f"{part}/3")
+        run = self.shardctl("convert", *options, "-o", "tasks", "--finish", "--json", code=4)
+        self.assertEqual(self.lost(run), [(6, "k6"), (7, "c.tar")])
+        self.assertEqual(self.lost(whole), self.lost(run))
+        self.assertEqual(self.tree("tasks"), self.tree("whole"))
+        keys = [line.split()[1] for line in self.shardctl("ls", "tasks").stdout.splitlines()]
         self.assertEqual(keys, [f"k{number}" for number in self.KEPT])
 
     def test_cut_compressed_tar(self):

@@ -63,14 +63,28 @@ class UsageTest(CliTest):
     def test_numbers_out_of_range(self):
         for option, value in [("--jobs", "0"), ("--jobs", "-1"), ("--jobs", "1025"), ("--jobs", "two"), ("--jobs", "1.0"),
                               ("--shard-samples", "0"), ("--shard-samples", "4294967296"), ("--block-size", "0"),
-                              ("--shard-size", "0"), ("--partition", "2"), ("--partition", "2/2"), ("--partition", "0/0"),
-                              ("--partition", "-1/2"), ("--partition", "1/2/3"), ("--codec", "a"), ("--codec", "=none"),
+                              ("--shard-size", "0"), ("--codec", "a"), ("--codec", "=none"),
                               ("--codec", "a=lz4"), ("--codec", "a=zstd:0"), ("--codec", "a=zstd:23"),
                               ("--codec", "a=none:3"), ("--dictionary", "a=0"), ("--dictionary", "a=2MiB"),
                               ("--dictionary", "=4KiB"), ("--storage", "a"), ("--storage", "=blob"), ("--storage", "a=fixed"),
                               ("--on-error", "ignore")]:
             with self.subTest(option=option, value=value):
                 self.usage_error("pack", "in", "-o", "out", f"{option}={value}", says=option)
+        for value in ("2", "2/2", "0/0", "-1/2", "1/2/3"):
+            with self.subTest(task=value):
+                self.usage_error("pack", "-o", "out", f"--task={value}", says="--task")
+                self.usage_error("convert", "in", "-o", "out", "--to", "shard", f"--task={value}", says="--task")
+                self.usage_error("validate", "in", f"--task={value}", says="--task")
+        self.usage_error("plan-pack", "in", "-o", "out", says="--tasks is missing")
+        self.usage_error("plan-pack", "in", "-o", "out", "--tasks", "0", says="--tasks")
+
+    def test_tasks_take_everything_else_from_the_plan(self):
+        for words, says in [(["--task", "0/2", "in"], "the inputs are those of the plan"),
+                            (["--finish", "in"], "the inputs are those of the plan"), (["--finish", "--task", "0/2"], "not with"),
+                            (["--task", "0/2", "--block-size", "1MiB"], "--block-size: not with --task"),
+                            (["--finish", "--on-error", "skip"], "--on-error: not with --finish")]:
+            with self.subTest(words=words):
+                self.usage_error("pack", "-o", "out", *words, says=says)
 
     def test_unknown_sources_list_those_there_are(self):
         self.usage_error("pack", "in", "-o", "out", "--from", "ffcv", says="auto, files, imagefolder, sa1b, webdataset, mds")

@@ -4,16 +4,18 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --partition --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                --sha256 --task --finish --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    plan-pack) echo "--from --group-by --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
+                --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     index) echo "--merge --compact --dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --endpoint --cache --cache-limit --help" ;;
-    validate) echo "--deep --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
+    validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
     unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
-                   --encoding --no-index --jobs --partition --resume --on-error --max-decompression
+                   --encoding --no-index --jobs --task --finish --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
@@ -47,7 +49,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack index ls inspect cat validate repair unpack convert plan bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index ls inspect cat validate repair unpack convert plan bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then
@@ -79,7 +81,7 @@ _shardctl() {
     --pixels) mapfile -t COMPREPLY < <(compgen -W "u8 f32 f16 bf16" -- "$current"); return ;;
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
     --column | -c | --columns | --label) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
-    --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --storage | --jobs | -j | --partition | --offset | \
+    --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --storage | --jobs | -j | --task | --tasks | --offset | \
       --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --expect-world-size | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \

@@ -296,4 +296,14 @@ std::optional<int> CommandLine::Parse(int argc, char** argv) {
   return TakeArguments(words, options_end);
 }
 
+std::optional<std::string> CommandLine::GivenBesides(const std::vector<std::string>& names) const {
+  for (const CLI::Option* const option : parser_->app.get_options()) {
+    const auto has_name = [&](const std::string& name) { return option->check_name(name); };
+    const std::string of_stores[] = {"--endpoint", "--cache", "--cache-limit", "--no-conditional"};
+    if (option->count() == 0 || std::ranges::any_of(of_stores, has_name)) continue;
+    if (!std::ranges::any_of(names, has_name)) return option->get_name();
+  }
+  return std::nullopt;
+}
+
 }  // namespace shardctl

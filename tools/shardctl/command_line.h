@@ -60,6 +60,10 @@ class CommandLine {
   // and returns the exit code.
   std::optional<int> Parse(int argc, char** argv);
 
+  // The first option of the command line that is none of `names` ("--json") and none of StoreOptions, for commands that
+  // take few of their options where some are given.
+  std::optional<std::string> GivenBesides(const std::vector<std::string>& names) const;
+
   // Prints a usage error that only the command itself can detect. Returns its exit code.
   int UsageError(const std::string& message) const;
 

@@ -8,6 +8,7 @@
 #include "json.h"
 #include "numbers.h"
 #include "output.h"
+#include "pack_tasks.h"
 #include "progress.h"
 #include "report.h"
 #include "shardkit/remote.h"
@@ -35,7 +36,8 @@ void PrintSummary(const ConvertArguments& arguments, const shardkit::PackReport&
     if (report.samples != manifest.samples())
       text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " of values, " + FormatFixed(seconds, 1) + " s";
-    if (seconds > 0) text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
+    if (seconds > 0 && !arguments.finish)
+      text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
     text += "\n";
   }
   Stdout().Write(text);
@@ -84,11 +86,21 @@ int RunConvert(int argc, char** argv) {
   if (input->type != shardkit::FileType::kDirectory) {
     if (const auto file = file_system.OpenForReading(arguments.input); !file.ok()) return Fail(file.status());
   }
+  if (arguments.task.has_value()) {
+    const auto [task, tasks] = *arguments.task;
+    const auto report = shardkit::ConvertTask(file_system, arguments.input, *arguments.output, options, task, tasks);
+    return ReportTask(*arguments.output, task, tasks, "converted", report, arguments.json, &progress);
+  }
   const absl::StatusOr<shardkit::PackReport> report =
-      arguments.dry_run ? shardkit::DryRunConvert(file_system, arguments.input, options)
-                        : shardkit::Convert(file_system, arguments.input, *arguments.output, options);
+      arguments.dry_run  ? shardkit::DryRunConvert(file_system, arguments.input, options)
+      : arguments.finish ? shardkit::FinishConvert(file_system, arguments.input, *arguments.output, options)
+                         : shardkit::Convert(file_system, arguments.input, *arguments.output, options);
   progress.Clear();
-  if (absl::IsCancelled(report.status())) return ReportInterruption(arguments.dry_run, options.pack.dataset.resume);
+  if (absl::IsCancelled(report.status())) {
+    if (!arguments.finish) return ReportInterruption(arguments.dry_run, options.pack.dataset.resume);
+    PrintError("shardctl: interrupted; the same command goes on");
+    return kExitEnvironment;
+  }
   if (!report.ok()) return FailWriting(report.status());
   if (arguments.json) {
     PrintJsonSummary(arguments, *report, progress.seconds());

@@ -43,7 +43,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
                    "[OPTION]... IN -o OUT --to shard|webdataset|mds");
   shardkit::ConvertOptions& options = arguments->options;
   std::vector<std::string> inputs, columns, codecs, storages, encodings, hashes;
-  std::optional<std::string> shard_size, block_size, compression, partition;
+  std::optional<std::string> shard_size, block_size, compression, task;
   uint64_t shard_samples = 0;
   constexpr shardkit::Container kContainers[] = {shardkit::Container::kShard, shardkit::Container::kWebDataset,
                                                  shardkit::Container::kMds};
@@ -62,7 +62,9 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
             /*may_be_empty=*/true);
   line.Flag("--lossy", &options.lossy,
             "map what has no exact counterpart as well as can be, instead of refusing it (format-spec/interop.md)");
-  line.Text("--shard-size", "SIZE", &shard_size, "close a shard before it would pass this [256MiB; mds 64MiB]");
+  line.Text("--shard-size", "SIZE", &shard_size,
+            "to shard: end a shard with the block of IN that reaches this many bytes; else close one before it would "
+            "pass this [256MiB; mds 64MiB]");
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
   line.Text("--block-size", "SIZE", &block_size, "to shard: close a block when it reaches this [4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
@@ -78,7 +80,9 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
              "to mds: encoding of a column that is stored as the same bytes, as label=int; may be repeated");
   line.Flag("--no-index", &no_index, "to webdataset: write no X.tar.shardidx beside the tars");
   jobs.AddTo(&line, "threads that read and compress; the output is the same for any number");
-  line.Text("--partition", "I/N", &partition, "convert part I, counted from 0, of N equal parts of the samples");
+  line.Text("--task", "I/N", &task,
+            "to shard: convert part I, counted from 0, of N parts; the others may do so meanwhile");
+  line.Flag("--finish", &arguments->finish, "to shard: publish the dataset when all tasks have ended");
   line.Flag("--resume", &options.pack.dataset.resume,
             "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
@@ -94,6 +98,8 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   line.Example("shardctl convert old-mds/ -o new/ --to shard", "an MDS dataset becomes one of ours");
   line.Example("shardctl convert new/ -o again/ --to mds --compression zstd --hash xxh64",
                "and back, compressed, with hashes");
+  line.Example("shardctl convert tars/ -o new/ --to shard --task 3/100",
+               "a part of this, on any machine, perhaps once more; then all the same with --finish");
   line.Example("shardctl convert tars/ -o new/ --to shard --on-error skip",
                "the samples of a directory of tars; damaged ones are listed and left out");
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
@@ -106,6 +112,19 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
     return line.UsageError(option + ": only for --to " + std::string(shardkit::ContainerName(container)));
   };
   using shardkit::Container;
+  if (const auto code = only(Container::kShard, task.has_value(), "--task")) return code;
+  if (const auto code = only(Container::kShard, arguments->finish, "--finish")) return code;
+  if (task.has_value() || arguments->finish) {
+    const std::string mode = task.has_value() ? "--task" : "--finish";
+    if (task.has_value() && arguments->finish) return line.UsageError("--finish: not with --task");
+    if (arguments->dry_run) return line.UsageError("--dry-run: not with " + mode);
+    if (options.pack.dataset.resume) return line.UsageError("--resume: not with " + mode + ", which always goes on");
+  }
+  if (task.has_value()) {
+    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*task);
+    if (!part.ok()) return line.UsageError("--task: " + std::string(part.status().message()));
+    arguments->task = *part;
+  }
   if (const auto code = only(Container::kShard, block_size.has_value(), "--block-size")) return code;
   if (const auto code = only(Container::kShard, !codecs.empty(), "--codec")) return code;
   if (const auto code = only(Container::kShard, !storages.empty(), "--storage")) return code;
@@ -156,11 +175,6 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   dataset.threads = jobs.jobs(inputs);
   options.max_decompression = decompression.bytes();
   options.verify_listed_hashes = input_hashes.verify();
-  if (partition.has_value()) {
-    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
-    if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));
-    std::tie(dataset.partition, dataset.partition_count) = *part;
-  }
   if (!arguments->dry_run && !arguments->output.has_value()) return line.UsageError("-o OUT is missing");
   return std::nullopt;
 }

@@ -1,8 +1,10 @@
 // The options of shardctl convert.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shardkit/convert.h"
@@ -13,6 +15,8 @@ struct ConvertArguments {
   std::string input;
   std::optional<std::string> output;  // set unless dry_run
   shardkit::ConvertOptions options;
+  std::optional<std::pair<uint64_t, uint64_t>> task;  // and how many there are
+  bool finish = false;
   bool dry_run = false;
   bool json = false;
 };

@@ -19,8 +19,9 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 14> kVerbs = {{
+constexpr std::array<Verb, 15> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
+    {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
     {"ls", "list the samples or shards of a dataset", RunLs},
     {"inspect", "describe a dataset, shard, block or sample", RunInspect},

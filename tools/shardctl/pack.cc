@@ -1,6 +1,8 @@
 // shardctl pack
 #include "shardkit/pack.h"
 
+#include <chrono>
+
 #include "command_line.h"
 #include "dataset_access.h"
 #include "interrupt.h"
@@ -9,6 +11,7 @@
 #include "numbers.h"
 #include "output.h"
 #include "pack_options.h"
+#include "pack_tasks.h"
 #include "progress.h"
 #include "report.h"
 #include "shardkit/remote.h"
@@ -39,7 +42,7 @@ void PrintSummary(const PackArguments& arguments, std::string_view source, const
     if (!all) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " in -> " + FormatBytes(manifest.bytes()) + " stored" +
             (all ? Ratio(report.input_bytes, manifest.bytes()) : " in all") + ", " + FormatFixed(seconds, 1) + " s";
-    if (seconds > 0) {
+    if (seconds > 0 && !arguments.finish) {
       text += ", " + FormatFixed(static_cast<double>(report.input_bytes) / 1e6 / seconds, 1) + " MB/s";
     }
     text += "\n";
@@ -68,11 +71,39 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   PrintJson(document);
 }
 
+int ReportPacked(const PackArguments& arguments, std::string_view source, const shardkit::PackReport& report,
+                 double seconds) {
+  if (arguments.json) {
+    PrintJsonSummary(arguments, source, report, seconds);
+  } else {
+    PrintSummary(arguments, source, report, seconds);
+  }
+  Stdout().Flush();
+  for (const std::string& warning : report.warnings) PrintError("shardctl: warning: " + warning);
+  return ReportSkipped(report.skipped);
+}
+
 }  // namespace
+
+int RunPackFinish(const PackArguments& arguments) {
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  const absl::StatusOr<shardkit::PackReport> report =
+      shardkit::FinishPack(*shardkit::DefaultFileSystem(), *arguments.output, arguments.jobs, CancelOnSignal());
+  if (!report.ok()) {
+    if (!absl::IsCancelled(report.status())) return FailWriting(report.status());
+    PrintError("shardctl: interrupted; the same command goes on");
+    return kExitEnvironment;
+  }
+  const auto source = report->manifest.metadata.find("shardkit.source");
+  return ReportPacked(arguments, source == report->manifest.metadata.end() ? "" : source->second, *report,
+                      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
 
 int RunPack(int argc, char** argv) {
   PackArguments arguments;
-  if (const std::optional<int> code = ParsePackArguments(argc, argv, &arguments)) return *code;
+  if (const std::optional<int> code = ParsePackArguments(argc, argv, /*plan=*/false, &arguments)) return *code;
+  if (arguments.task.has_value()) return RunPackTask(arguments);
+  if (arguments.finish) return RunPackFinish(arguments);
   if (!arguments.dry_run) {
     const absl::Status apart = CheckApart(*arguments.output, arguments.inputs);
     if (!apart.ok()) return Fail(apart);
@@ -80,30 +111,13 @@ int RunPack(int argc, char** argv) {
 
   const shardkit::Cancellation* cancellation = CancelOnSignal();
   shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
-  shardkit::SourceOptions source_options;
-  source_options.max_decompression = arguments.max_decompression;
-  source_options.group_by = arguments.group_by;
-  source_options.skip_errors = arguments.skip_errors;
-  source_options.types = arguments.types;
-  source_options.allow_empty = arguments.allow_empty;
-  source_options.verify_listed_hashes = arguments.verify_listed_hashes;
   const absl::StatusOr<std::unique_ptr<shardkit::Source>> source =
-      shardkit::OpenSource(arguments.source, arguments.inputs, source_options);
+      shardkit::OpenSource(arguments.source, arguments.inputs, SourceOptionsOf(arguments));
   if (!source.ok()) return Fail(source.status());
   const std::string source_name((*source)->name());
 
-  shardkit::PackOptions options;
-  options.dataset = arguments.dataset;
-  options.dataset.threads = arguments.jobs;
-  options.dataset.resume = arguments.resume;
-  options.dataset.job = InputText(arguments.inputs);
-  for (const auto& [column, type] : arguments.types) {
-    options.dataset.job += "\n" + column + "=" + std::string(shardkit::TypeName(type));
-  }
+  shardkit::PackOptions options = PackOptionsOf(arguments);
   options.dataset.cancellation = cancellation;
-  options.skip_errors = arguments.skip_errors;
-  options.keep_on_cancel = arguments.resume;
-  if (arguments.source == "auto") options.note = Note;
 
   Progress progress("samples");
   // Without a terminal nobody sees the progress, so nothing is counted for it.
@@ -121,14 +135,7 @@ int RunPack(int argc, char** argv) {
                                               : FailWriting(report.status());
   }
 
-  if (arguments.json) {
-    PrintJsonSummary(arguments, source_name, *report, progress.seconds());
-  } else {
-    PrintSummary(arguments, source_name, *report, progress.seconds());
-  }
-  Stdout().Flush();
-  for (const std::string& warning : report->warnings) PrintError("shardctl: warning: " + warning);
-  return ReportSkipped(report->skipped);
+  return ReportPacked(arguments, source_name, *report, progress.seconds());
 }
 
 }  // namespace shardctl

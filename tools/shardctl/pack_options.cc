@@ -8,6 +8,7 @@
 #include "json.h"
 #include "numbers.h"
 #include "report.h"
+#include "shardkit/remote.h"
 
 namespace shardctl {
 namespace {
@@ -98,14 +99,43 @@ std::string InputText(const std::vector<std::string>& inputs) {
   return FormatJson(paths);
 }
 
-std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments) {
-  CommandLine line("pack", "pack files into a dataset of shards", "[OPTION]... INPUT... -o OUT");
+shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments) {
+  shardkit::SourceOptions options;
+  options.file_system = shardkit::DefaultFileSystem();
+  options.max_decompression = arguments.max_decompression;
+  options.group_by = arguments.group_by;
+  options.skip_errors = arguments.skip_errors;
+  options.types = arguments.types;
+  options.allow_empty = arguments.allow_empty;
+  options.verify_listed_hashes = arguments.verify_listed_hashes;
+  return options;
+}
+
+shardkit::PackOptions PackOptionsOf(const PackArguments& arguments) {
+  shardkit::PackOptions options;
+  options.dataset = arguments.dataset;
+  options.dataset.threads = arguments.jobs;
+  options.dataset.resume = arguments.resume;
+  options.dataset.job = InputText(arguments.inputs);
+  for (const auto& [column, type] : arguments.types) {
+    options.dataset.job += "\n" + column + "=" + std::string(shardkit::TypeName(type));
+  }
+  options.skip_errors = arguments.skip_errors;
+  options.keep_on_cancel = arguments.resume;
+  if (arguments.source == "auto") options.note = Note;
+  return options;
+}
+
+std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArguments* arguments) {
+  CommandLine line(
+      plan ? "plan-pack" : "pack",
+      plan ? "divide packing into tasks, for any number of machines" : "pack files into a dataset of shards",
+      plan ? "[OPTION]... INPUT... -o OUT --tasks N" : "[OPTION]... INPUT... -o OUT");
   const std::vector<std::string> sources = {"auto", "files", "imagefolder", "sa1b", "webdataset", "mds"};
   constexpr shardkit::GroupBy kGroupings[] = {shardkit::GroupBy::kFirstDot, shardkit::GroupBy::kLastDot,
                                               shardkit::GroupBy::kNone};
   size_t source = 0, group_by = std::size(kGroupings);
   size_t on_error = 0;
-  std::optional<std::string> partition;
   std::vector<std::string> codecs;
   std::vector<std::string> dictionaries;
   std::vector<std::string> storages;
@@ -113,7 +143,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption hashes;
-  line.Arguments("INPUT", 1, SIZE_MAX, &arguments->inputs);
+  std::optional<std::string> task;
+  line.Arguments("INPUT", plan ? 1 : 0, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
               "it is the column), "
@@ -124,9 +155,14 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
               "where the names of files are divided into key and column: at their first or last dot, or nowhere, so "
               "that every file is a sample with the one column file [first-dot]");
   line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must be empty or missing");
-  line.Size("--shard-size", &arguments->dataset.shard_size, "close a shard before it would pass this [256MiB]");
+  if (plan) {
+    line.Count("--tasks", "N", &arguments->tasks, 1, UINT32_MAX,
+               "how many tasks are meant, to say how much each has to do; any other number works, too");
+  }
+  line.Size("--shard-size", &arguments->dataset.shard_size,
+            "end a shard with the sample that reaches this many bytes of input; a tar always ends one [256MiB]");
   line.Count("--shard-samples", "N", &arguments->dataset.shard_samples, 1, UINT32_MAX,
-             "put exactly this many samples in each shard");
+             "put this many samples in each shard");
   line.Size("--block-size", &arguments->dataset.shard.block_size, "close a block when it reaches this [4MiB]");
   line.Texts("--type", "COL=TYPE", &types,
              "type of a column whatever its values look like: bytes takes anything, image all images, utf8, json, jpeg "
@@ -140,32 +176,57 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
              "how the values of a column of codec none are stored: inline, many in a page with one checksum, or blob, "
              "each with its own [inline where those of a shard's first block have less than 1 KiB on average]; may be "
              "repeated");
-  jobs.AddTo(&line, "threads that read, check and compress; the output is the same for any number");
+  jobs.AddTo(&line, plan ? "threads that ask for the sizes of files"
+                         : "threads that read, check and compress; the output is the same for any number");
   line.Flag(
       "--sha256", &arguments->dataset.sha256,
       "list the SHA-256 of each shard in dataset.json; validate compares it, and a signed dataset.json then stands "
       "for every byte of the shards");
-  line.Text("--partition", "I/N", &partition, "pack part I, counted from 0, of N equal parts of the samples");
-  line.Flag("--resume", &arguments->resume,
-            "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  if (!plan) {
+    line.Text("--task", "I/N", &task,
+              "pack part I, counted from 0, of N parts of the plan in OUT, which has the inputs and the options");
+    line.Flag("--finish", &arguments->finish, "publish the dataset in OUT when all tasks of its plan have ended");
+    line.Flag("--resume", &arguments->resume,
+              "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  }
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
               "what to do about a sample that cannot be read: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
   hashes.AddTo(&line);
   line.Flag("--allow-empty", &arguments->allow_empty,
             "pack an input directory without files as no samples, instead of taking it for a missing mount");
-  line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
+  if (!plan) line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be packed, write nothing");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
   line.Notes(
       "SIZE is a number of bytes, or has a unit: KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of "
       "1024).");
-  line.Example("shardctl pack photos/ -o photos.shards", "what lies below photos/ becomes the dataset photos");
-  line.Example("shardctl pack sa_000000.tar sa_000001.tar -o sa1b --on-error skip",
-               "SA-1B as it is downloaded; pairs that are damaged are listed and left out");
-  line.Example("shardctl pack corpus/ -o corpus.0 --partition 0/4 --codec txt=zstd:6",
-               "the first quarter; after the others: shardctl index --merge corpus corpus.0 corpus.1 ...");
+  if (plan) {
+    line.Example("shardctl plan-pack corpus/ -o corpus --tasks 100 --codec txt=zstd:6",
+                 "then, anywhere and in any order: shardctl pack --task 0/100 -o corpus … 99/100");
+    line.Example("shardctl pack --finish -o corpus", "when they have ended");
+  } else {
+    line.Example("shardctl pack photos/ -o photos.shards", "what lies below photos/ becomes the dataset photos");
+    line.Example("shardctl pack sa_000000.tar sa_000001.tar -o sa1b --on-error skip",
+                 "SA-1B as it is downloaded; pairs that are damaged are listed and left out");
+    line.Example("shardctl pack --task 3/100 -o corpus", "a part of what plan-pack has planned, perhaps once more");
+  }
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
+  if (task.has_value() || arguments->finish) {
+    const std::string mode = task.has_value() ? "--task" : "--finish";
+    if (!arguments->inputs.empty()) return line.UsageError(mode + ": the inputs are those of the plan in OUT");
+    if (const auto other = line.GivenBesides({mode, "-o", "-j", "--json"})) {
+      return line.UsageError(*other + ": not with " + mode + ", which takes it from the plan");
+    }
+  } else if (arguments->inputs.empty()) {
+    return line.UsageError("INPUT is missing");
+  }
+  if (task.has_value()) {
+    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*task);
+    if (!part.ok()) return line.UsageError("--task: " + std::string(part.status().message()));
+    arguments->task = *part;
+  }
+  if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");
 
   arguments->source = sources[source];
   if (group_by < std::size(kGroupings)) arguments->group_by = kGroupings[group_by];
@@ -188,11 +249,6 @@ std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* argu
   for (const std::string& storage : storages) {
     const absl::Status status = ParseStorage(storage, &arguments->dataset);
     if (!status.ok()) return line.UsageError("--storage: " + std::string(status.message()));
-  }
-  if (partition.has_value()) {
-    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*partition);
-    if (!part.ok()) return line.UsageError("--partition: " + std::string(part.status().message()));
-    std::tie(arguments->dataset.partition, arguments->dataset.partition_count) = *part;
   }
   if (arguments->dataset.shard_size == 0) return line.UsageError("--shard-size: must not be 0");
   if (arguments->dataset.shard.block_size == 0) return line.UsageError("--block-size: must not be 0");

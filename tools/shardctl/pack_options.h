@@ -5,10 +5,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "shardkit/dataset_writer.h"
+#include "shardkit/pack.h"
 #include "shardkit/shard_reader.h"
 #include "shardkit/source.h"
 
@@ -29,6 +31,11 @@ struct PackArguments {
   bool allow_empty = false;
   bool dry_run = false;
   bool json = false;
+
+  // plan-pack, pack --task and pack --finish. A task and finishing have no inputs and few of the options.
+  uint64_t tasks = 0;
+  std::optional<std::pair<uint64_t, uint64_t>> task;
+  bool finish = false;
 };
 
 // Adds "COLUMN=none" or "COLUMN=zstd[:LEVEL]" to the options.
@@ -40,7 +47,11 @@ absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOption
 // Identifies the inputs of a job. The text does not depend on how the paths are written or on the working directory.
 std::string InputText(const std::vector<std::string>& inputs);
 
-// Returns the same as CommandLine::Parse.
-std::optional<int> ParsePackArguments(int argc, char** argv, PackArguments* arguments);
+// What the arguments say about reading the inputs, and about the dataset.
+shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments);
+shardkit::PackOptions PackOptionsOf(const PackArguments& arguments);
+
+// Returns the same as CommandLine::Parse. `plan`: of plan-pack, not of pack.
+std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArguments* arguments);
 
 }  // namespace shardctl

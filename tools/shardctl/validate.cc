@@ -1,7 +1,10 @@
 // shardctl validate
 #include "shardkit/validate.h"
 
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "command_line.h"
@@ -82,12 +85,15 @@ int RunValidate(int argc, char** argv) {
   CommandLine line("validate", "check every checksum and every rule of datasets and shards", "[OPTION]... PATH...");
   std::vector<std::string> paths;
   shardkit::ValidateOptions options;
+  std::optional<std::string> task;
   bool json = false;
   JobsOption jobs;
   IoOption io;
   DecompressionOption decompression;
   line.Arguments("PATH", 1, SIZE_MAX, &paths);
   line.Flag("--deep", &options.deep, "decode every value too: JPEG and PNG pixels, JSON, UTF-8, masks, array shapes");
+  line.Text("--task", "I/N", &task,
+            "check part I, counted from 0, of N parts of the shards of each dataset; part 0 also its index and keys");
   jobs.AddTo(&line, "threads that read and check");
   io.AddTo(&line);
   decompression.AddTo(&line);
@@ -100,6 +106,11 @@ int RunValidate(int argc, char** argv) {
   line.Example("shardctl validate --deep --json photos/*.shard | jq .ok", "the shards one by one, every value decoded");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
 
+  if (task.has_value()) {
+    const absl::StatusOr<std::pair<uint64_t, uint64_t>> part = ParsePart(*task);
+    if (!part.ok()) return line.UsageError("--task: " + std::string(part.status().message()));
+    std::tie(options.task, options.tasks) = *part;
+  }
   options.threads = jobs.jobs(paths);
   options.mode = io.mode();
   options.max_decompression = decompression.bytes();

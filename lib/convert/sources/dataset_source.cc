@@ -46,6 +46,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
     SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   }
   SHARDKIT_ASSIGN_OR_RETURN(input.plan, PlanConversion(*input.dataset, std::move(origin), options));
+  input.some_columns = !options.columns.empty();
   return input;
 }
 
@@ -56,8 +57,33 @@ DatasetSource::DatasetSource(std::vector<ConversionInput> inputs, bool skip_erro
 }
 
 absl::Status DatasetSource::Start() {
-  for (const auto& part : parts_) SHARDKIT_RETURN_IF_ERROR(List(*part));
+  for (const auto& part : parts_) {
+    SHARDKIT_RETURN_IF_ERROR(List(*part));
+    if (part->input.some_columns) SHARDKIT_RETURN_IF_ERROR(FindShare(*part));
+  }
   return absl::OkStatus();
+}
+
+// Takes the first shard for all. Containers that store a sample's columns together are read as a whole anyway.
+absl::Status DatasetSource::FindShare(Part& part) {
+  const DatasetReader& dataset = *part.input.dataset;
+  if (dataset.container() != "shard" || dataset.shard_count() == 0) return absl::OkStatus();
+  const auto shard = dataset.OpenShard(0);
+  if (absl::IsDataLoss(shard.status())) return absl::OkStatus();  // its samples are reported when they are read
+  SHARDKIT_RETURN_IF_ERROR(shard.status());
+  const auto statistics = (*shard)->ReadStatistics();
+  if (absl::IsDataLoss(statistics.status())) return absl::OkStatus();
+  SHARDKIT_RETURN_IF_ERROR(statistics.status());
+  double all = 0, chosen = 0;
+  for (const BlockInfo& block : (*shard)->blocks()) all += static_cast<double>(block.length);
+  for (const ColumnStatistics& column : *statistics) chosen += static_cast<double>(column.stored_bytes);
+  if (all > 0) part.share = std::min(chosen / all, 1.0);
+  return absl::OkStatus();
+}
+
+uint64_t DatasetSource::Part::BytesAt(const Piece& piece, uint64_t place) const {
+  if (place + 1 != piece.block.sample_count) return 0;
+  return share == 1 ? piece.block.length : static_cast<uint64_t>(static_cast<double>(piece.block.length) * share);
 }
 
 absl::Status DatasetSource::List(Part& part) const {
@@ -185,6 +211,12 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> DatasetSource::Next(size_t max_samples
   return nullptr;
 }
 
+uint64_t DatasetSource::BytesOf(const WorkUnit& unit) const {
+  const PieceUnit& wanted = static_cast<const PieceUnit&>(unit);
+  const Part& part = *parts_[wanted.part];
+  return part.BytesAt(part.pieces[wanted.piece], wanted.first_sample + wanted.sample_count - 1);
+}
+
 absl::StatusOr<uint64_t> DatasetSource::Skip(uint64_t count) {
   uint64_t left = count;
   for (; part_ < parts_.size(); ++part_, piece_ = 0, position_ = 0) {
@@ -230,11 +262,12 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
     absl::Status status = mapper->Map(view, place(i), ordinal, &batch->arena, sample);
     return status.ok() ? status : Annotate(status, StrCat(dataset.path(), ": sample ", ordinal));
   };
-  LoadEach(unit, batch, load, [&](size_t i, const Sample& sample) -> std::string_view {
+  const auto key = [&](size_t i, const Sample& sample) -> std::string_view {
     if (!read.ok()) return piece.key;
     if (!key_column || damage.Has(place(i), *key_column)) return sample.key;
     return view.column(*key_column).value(place(i)).value_or(sample.key);
-  });
+  };
+  LoadEach(unit, batch, load, key, [&](size_t i, const Sample*) { return part.BytesAt(piece, place(i)); });
   std::lock_guard lock(part.mutex);
   part.idle.push_back(std::move(mapper));
 }

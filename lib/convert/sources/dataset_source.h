@@ -20,6 +20,7 @@ namespace shardkit {
 struct ConversionInput {
   std::unique_ptr<DatasetReader> dataset;
   ConversionPlan plan;
+  bool some_columns = false;  // others were not chosen
 };
 
 // Opens the dataset at `path`, reads the origin beside it (kOriginName) if there is one, and plans the conversion.
@@ -48,7 +49,11 @@ class DatasetSource final : public Source {
   // The unit is the rest of a block, or the beginning of the rest.
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
+  // Bytes in the input of the unit's samples, as Source defines them.
+  uint64_t BytesOf(const WorkUnit& unit) const;
   absl::StatusOr<uint64_t> Skip(uint64_t count) override;
+  // Lists from the first sample again.
+  void Rewind() { part_ = piece_ = position_ = 0; }
   absl::StatusOr<uint64_t> Count() override;
 
  private:
@@ -65,12 +70,17 @@ class DatasetSource final : public Source {
     explicit Part(ConversionInput from) : input(std::move(from)) {}
     uint64_t positions() const { return pieces.empty() ? 0 : pieces.back().end(); }
     ConversionInput input;
+    // Bytes in the input of a sample, which the last one of a block counts for all.
+    uint64_t BytesAt(const Piece& piece, uint64_t place) const;
+
     std::vector<Piece> pieces;
+    double share = 1;  // of a block's bytes, the part that is in the columns chosen
     std::mutex mutex;
     std::vector<std::unique_ptr<SampleMapper>> idle;
   };
   absl::Status List(Part& part) const;
   absl::Status ListShards(Part& part) const;
+  static absl::Status FindShare(Part& part);
   absl::Status ReadPiece(const Part& part, const Piece& piece, BlockBuffer* buffer, BlockView* view,
                          BlockDamage* damage) const;
   std::unique_ptr<SampleMapper> TakeMapper(Part& part);

@@ -27,6 +27,7 @@ class TarUnit : public WorkUnit {
   std::string path;
   ByteArena arena;
   std::vector<TarSample> samples;
+  std::vector<uint64_t> bytes;  // of their members
 };
 
 }  // namespace
@@ -65,10 +66,7 @@ class FilesSource::FoundColumns {
 };
 
 FilesSource::FilesSource(std::vector<SourceInput> inputs, const SourceOptions& options)
-    : inputs_(std::move(inputs)),
-      options_(options),
-      split_(SplitOf(options)),
-      columns_(/*nullable=*/true, options.types) {}
+    : FileSource(std::move(inputs), options), split_(SplitOf(options)), columns_(/*nullable=*/true, options.types) {}
 
 std::map<std::string, std::string> FilesSource::metadata() const {
   if (split_ == NameSplit::kFirstDot) return {};
@@ -149,26 +147,18 @@ absl::Status FilesSource::FindTarColumns(const SourceInput& input, FoundColumns*
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::Next(size_t max_samples) {
-  for (; input_ < inputs_.size(); ++input_) {
-    SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<WorkUnit> unit,
-                              inputs_[input_].tar ? NextFromTar(max_samples) : NextFromTree(max_samples));
-    if (unit->sample_count > 0) return unit;
-    walk_.reset();
-    tar_.reset();
-  }
-  return nullptr;
+void FilesSource::CloseInput() {
+  FileSource::CloseInput();
+  tar_.reset();
 }
 
-absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTree(size_t max_samples) {
-  const std::string& path = inputs_[input_].path;
-  if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, path, split_);
-  auto unit = std::make_unique<TreeUnit>(path, input_);
+absl::StatusOr<std::unique_ptr<TreeUnit>> FilesSource::NextFromTree(size_t max_samples) {
+  auto unit = std::make_unique<TreeUnit>(NewUnit());
   WalkedGroup group;
   while (unit->size() < max_samples) {
-    SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk_->Next(&group));
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, Walk(split_).Next(&group));
     if (!more) break;
-    NoteMembers(path, StrCat(group.directory, group.stem), group.files.size());
+    NoteMembers(input().path, StrCat(group.directory, group.stem), group.files.size());
     unit->Add(group, 0, group.files.size());
   }
   return unit;
@@ -176,17 +166,21 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTree(size_t max_s
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> FilesSource::NextFromTar(size_t max_samples) {
   if (!tar_) {
-    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(inputs_[input_].path, options_, /*headers_only=*/false));
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, TarSamples::Open(input().path, options_, /*headers_only=*/false));
   }
   auto unit = std::make_unique<TarUnit>();
-  unit->path = inputs_[input_].path;
+  unit->path = input().path;
   TarSample sample;
   uint64_t bytes = 0;
   while (unit->samples.size() < max_samples && bytes < kTarUnitBytes) {
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar_->Next(&unit->arena, &sample));
     if (!more) break;
-    NoteMembers(inputs_[input_].path, sample.key, sample.values.size());
-    for (const TarValue& value : sample.values) bytes += value.value.bytes.size();
+    NoteMembers(input().path, sample.key, sample.values.size());
+    unit->bytes.push_back(0);
+    for (const TarValue& value : sample.values) {
+      bytes += value.value.bytes.size();
+      unit->bytes.back() += value.value.length();
+    }
     unit->samples.push_back(std::move(sample));
   }
   unit->sample_count = unit->samples.size();
@@ -236,8 +230,12 @@ void FilesSource::Load(WorkUnit& unit, SampleBatch* batch) {
     return tree != nullptr ? LoadTreeSample(*tree, i, &batch->arena, sample)
                            : LoadTarSample(tar->path, tar->samples[i], sample);
   };
-  LoadEach(unit, batch, load, [&](size_t i, const Sample&) {
+  const auto key = [&](size_t i, const Sample&) {
     return tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : std::string(tar->samples[i].key);
+  };
+  LoadEach(unit, batch, load, key, [&](size_t i, const Sample* sample) {
+    if (tree == nullptr) return tar->bytes[i];
+    return sample != nullptr ? ValueBytes(*sample) : tree->StatBytes(*options_.file_system, i);
   });
 }
 

@@ -47,8 +47,9 @@ absl::StatusOr<Type> ImageFolderSource::ImageType(const Value& value, std::strin
   return InvalidArgument("not an image; `--from files` packs any kind of file");
 }
 
-absl::StatusOr<std::unique_ptr<Source>> ImageFolderSource::Open(std::vector<std::string> inputs,
-                                                                const SourceOptions& options) {
+absl::StatusOr<std::unique_ptr<FileSource>> ImageFolderSource::Open(std::vector<SourceInput> inputs,
+                                                                    const SourceOptions& options,
+                                                                    const std::vector<std::string>& classes) {
   for (const auto& [name, type] : options.types) {
     if (name == kImageName) continue;
     return InvalidArgument("--type ", name, "=", TypeName(type),
@@ -56,27 +57,28 @@ absl::StatusOr<std::unique_ptr<Source>> ImageFolderSource::Open(std::vector<std:
                            "type to choose");
   }
   std::map<std::string, int64_t, std::less<>> labels;
-  for (const std::string& input : inputs) {
+  for (const std::string& name : classes) labels.emplace(name, 0);
+  for (const SourceInput& input : inputs) {
+    if (!classes.empty()) break;
     SHARDKIT_ASSIGN_OR_RETURN(const auto listing,
-                              DirectoryListing::Read(*options.file_system, input, NameSplit::kNever));
+                              DirectoryListing::Read(*options.file_system, input.path, NameSplit::kNever));
     for (size_t i = 0; i < listing->size(); ++i) {
       if (listing->kind(i) != EntryKind::kDirectory) continue;
       labels.emplace(listing->name(i).substr(0, listing->name(i).size() - 1), 0);
     }
   }
   if (labels.empty()) {
-    return InvalidArgument(inputs.empty() ? "" : inputs[0],
+    return InvalidArgument(inputs.empty() ? "" : inputs[0].path,
                            ": no class directories; imagefolder expects INPUT/CLASS/IMAGE");
   }
   int64_t next = 0;
   for (auto& [name, label] : labels) label = next++;
-  return std::unique_ptr<Source>(new ImageFolderSource(std::move(inputs), std::move(labels), options));
+  return std::unique_ptr<FileSource>(new ImageFolderSource(std::move(inputs), std::move(labels), options));
 }
 
-ImageFolderSource::ImageFolderSource(std::vector<std::string> inputs,
+ImageFolderSource::ImageFolderSource(std::vector<SourceInput> inputs,
                                      std::map<std::string, int64_t, std::less<>> labels, const SourceOptions& options)
-    : inputs_(std::move(inputs)),
-      options_(options),
+    : FileSource(std::move(inputs), options),
       labels_(std::move(labels)),
       images_(/*nullable=*/false, options.types),
       label_(LabelColumn(labels_)),
@@ -90,14 +92,14 @@ std::map<std::string, std::string> ImageFolderSource::metadata() const {
 
 absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
   if (const std::optional<Type> asked = images_.Asked(kImageName)) return asked;
-  for (const std::string& input : inputs_) {
-    TreeWalk walk(options_.file_system, input, NameSplit::kNever);
+  for (const SourceInput& input : inputs_) {
+    const std::unique_ptr<GroupWalk> walk = OpenGroups(options_, input, NameSplit::kNever);
     WalkedGroup group;
     while (true) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group));
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk->Next(&group));
       if (!more) break;
       if (group.directory.empty() || group.files[0].kind != EntryKind::kFile) continue;
-      TreeUnit unit(input, 0);
+      TreeUnit unit(input.path, 0);
       unit.Add(group, 0, 1);
       ByteArena arena;
       const auto value =
@@ -115,20 +117,15 @@ absl::StatusOr<std::vector<Column>> ImageFolderSource::InitialColumns() {
   return std::vector<Column>{KeyColumn(), *images_.Find(kImageName, type.value_or(Type::kBytes)), label_, class_name_};
 }
 
-absl::StatusOr<std::unique_ptr<WorkUnit>> ImageFolderSource::Next(size_t max_samples) {
-  for (; input_ < inputs_.size(); ++input_) {
-    if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, inputs_[input_], NameSplit::kNever);
-    auto unit = std::make_unique<TreeUnit>(inputs_[input_], input_);
-    WalkedGroup group;
-    while (unit->size() < max_samples) {
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk_->Next(&group));
-      if (!more) break;
-      unit->Add(group, 0, 1);
-    }
-    if (unit->size() > 0) return unit;
-    walk_.reset();
+absl::StatusOr<std::unique_ptr<TreeUnit>> ImageFolderSource::NextFromTree(size_t max_samples) {
+  auto unit = std::make_unique<TreeUnit>(NewUnit());
+  WalkedGroup group;
+  while (unit->size() < max_samples) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, Walk(NameSplit::kNever).Next(&group));
+    if (!more) break;
+    unit->Add(group, 0, 1);
   }
-  return nullptr;
+  return unit;
 }
 
 absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample) {
@@ -160,13 +157,16 @@ void ImageFolderSource::Load(WorkUnit& work, SampleBatch* batch) {
   const auto& unit = static_cast<const TreeUnit&>(work);
   LoadEach(
       unit, batch, [&](size_t i, Sample* sample) { return LoadSample(unit, i, &batch->arena, sample); },
-      [&](size_t i, const Sample&) { return unit.RelativePath(i, unit.files(i)[0]); });
+      [&](size_t i, const Sample&) { return unit.RelativePath(i, unit.files(i)[0]); },
+      [&](size_t i, const Sample* sample) {
+        return sample != nullptr ? sample->fields[0].value.length() : unit.StatBytes(*options_.file_system, i);
+      });
 }
 
 absl::StatusOr<uint64_t> ImageFolderSource::Count() {
   uint64_t count = 0;
-  for (const std::string& input : inputs_) {
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input, NameSplit::kNever));
+  for (const SourceInput& input : inputs_) {
+    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t groups, CountGroups(options_.file_system, input.path, NameSplit::kNever));
     count += groups;
   }
   return count;

@@ -7,44 +7,46 @@
 #include <string>
 #include <vector>
 
-#include "convert/sources/source_unit.h"
+#include "convert/sources/file_source.h"
 #include "shardkit/source.h"
 
 namespace shardkit {
 
-class ImageFolderSource final : public Source {
+class ImageFolderSource final : public FileSource {
  public:
-  // `inputs` are directories. InvalidArgument when none has a class directory.
-  static absl::StatusOr<std::unique_ptr<Source>> Open(std::vector<std::string> inputs, const SourceOptions& options);
+  // `inputs` are directories. InvalidArgument when none has a class directory. `classes` are those to have, in the
+  // order of their labels; empty: those that are found.
+  static absl::StatusOr<std::unique_ptr<FileSource>> Open(std::vector<SourceInput> inputs, const SourceOptions& options,
+                                                          const std::vector<std::string>& classes = {});
 
   std::string_view name() const override { return "imagefolder"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
-  bool keys_ascend() const override { return inputs_.size() == 1; }
-  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Count() override;
   absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override {
-    std::vector<SourceInput> inputs;
-    for (const std::string& path : inputs_) inputs.push_back({path});
-    return FindKeyByName(inputs, key, NameSplit::kNever, options_);
+    return FindKeyByName(key, NameSplit::kNever);
   }
   std::map<std::string, std::string> metadata() const override;
+  std::vector<std::string> classes() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, label] : labels_) names.push_back(name);
+    return names;
+  }
+
+ protected:
+  absl::StatusOr<std::unique_ptr<TreeUnit>> NextFromTree(size_t max_samples) override;
 
  private:
-  ImageFolderSource(std::vector<std::string> inputs, std::map<std::string, int64_t, std::less<>> labels,
+  ImageFolderSource(std::vector<SourceInput> inputs, std::map<std::string, int64_t, std::less<>> labels,
                     const SourceOptions& options);
   absl::Status LoadSample(const TreeUnit& unit, size_t i, ByteArena* arena, Sample* sample);
   absl::StatusOr<Type> ImageType(const Value& value, std::string_view name);
   absl::StatusOr<std::optional<Type>> FirstImageType();
 
-  const std::vector<std::string> inputs_;
-  const SourceOptions options_;
   const std::map<std::string, int64_t, std::less<>> labels_;  // by class name
   ColumnTable images_;
   const Column label_;
   const Column class_name_;
-  size_t input_ = 0;  // the input being listed
-  std::unique_ptr<TreeWalk> walk_;
 };
 
 }  // namespace shardkit

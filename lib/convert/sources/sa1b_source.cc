@@ -18,6 +18,7 @@ class PairUnit : public WorkUnit {
  public:
   std::string path;
   std::vector<Sa1bPair> pairs;
+  std::vector<uint64_t> bytes;  // of their files
 };
 
 bool IsHalf(std::string_view rest, bool has_dot) { return has_dot && (rest == "jpg" || rest == "json"); }
@@ -35,7 +36,7 @@ void DividePairs(WalkedGroup* group, Take take) {
 }  // namespace
 
 Sa1bSource::Sa1bSource(std::vector<SourceInput> inputs, const SourceOptions& options)
-    : inputs_(std::move(inputs)), options_(options) {}
+    : FileSource(std::move(inputs), options) {}
 
 std::unique_ptr<Sa1bSource::Worker> Sa1bSource::TakeWorker() {
   std::lock_guard lock(mutex_);
@@ -61,26 +62,19 @@ absl::StatusOr<std::unique_ptr<Sa1bTar>> Sa1bSource::OpenTar(const std::string& 
   return Sa1bTar::Open(path, options);
 }
 
-absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::Next(size_t max_samples) {
-  for (; input_ < inputs_.size(); ++input_) {
-    SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<WorkUnit> unit,
-                              inputs_[input_].tar ? NextFromTar(max_samples) : NextFromTree(max_samples));
-    if (unit->sample_count > 0) return unit;
-    walk_.reset();
-    tar_.reset();
-  }
-  return nullptr;
+void Sa1bSource::CloseInput() {
+  FileSource::CloseInput();
+  tar_.reset();
 }
 
-absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::NextFromTree(size_t max_samples) {
-  const std::string& path = inputs_[input_].path;
-  if (!walk_) walk_ = std::make_unique<TreeWalk>(options_.file_system, path, NameSplit::kLastDot);
-  auto unit = std::make_unique<TreeUnit>(path, input_);
+absl::StatusOr<std::unique_ptr<TreeUnit>> Sa1bSource::NextFromTree(size_t max_samples) {
+  GroupWalk& walk = Walk(NameSplit::kLastDot);
+  auto unit = std::make_unique<TreeUnit>(NewUnit());
   while (unit->size() < max_samples) {
     if (next_part_ == parts_.size()) {
       parts_.clear();
       next_part_ = 0;
-      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk_->Next(&group_));
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, walk.Next(&group_));
       if (!more) break;
       DividePairs(&group_, [this](size_t first, size_t count) { parts_.emplace_back(first, count); });
     }
@@ -92,16 +86,17 @@ absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::NextFromTree(size_t max_sa
 
 absl::StatusOr<std::unique_ptr<WorkUnit>> Sa1bSource::NextFromTar(size_t max_samples) {
   if (!tar_) {
-    SHARDKIT_ASSIGN_OR_RETURN(tar_, OpenTar(inputs_[input_].path, /*headers_only=*/false));
+    SHARDKIT_ASSIGN_OR_RETURN(tar_, OpenTar(input().path, /*headers_only=*/false));
   }
   auto unit = std::make_unique<PairUnit>();
-  unit->path = inputs_[input_].path;
+  unit->path = input().path;
   uint64_t bytes = 0;
   while (unit->pairs.size() < max_samples && bytes < kTarUnitBytes) {
     Sa1bPair pair;
     SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar_->Next(&pair));
     if (!more) break;
     bytes += pair.image.held() + pair.json.held();
+    unit->bytes.push_back(pair.image.length() + pair.json.length());
     unit->pairs.push_back(std::move(pair));
   }
   unit->sample_count = unit->pairs.size();
@@ -168,8 +163,11 @@ void Sa1bSource::Load(WorkUnit& unit, SampleBatch* batch) {
     return tree != nullptr ? LoadFromTree(*tree, i, *worker, &batch->arena, sample)
                            : LoadFromTar(tar->path, tar->pairs[i], *worker, &batch->arena, sample);
   };
-  LoadEach(unit, batch, load, [&](size_t i, const Sample&) {
+  const auto key = [&](size_t i, const Sample&) {
     return tree != nullptr ? tree->RelativePath(i, tree->files(i)[0]) : tar->pairs[i].key;
+  };
+  LoadEach(unit, batch, load, key, [&](size_t i, const Sample*) {
+    return tree != nullptr ? tree->StatBytes(*options_.file_system, i) : tar->bytes[i];
   });
   ReturnWorker(std::move(worker));
 }

@@ -7,27 +7,29 @@
 #include <utility>
 #include <vector>
 
-#include "convert/sources/files_source.h"
+#include "convert/sources/file_source.h"
 #include "convert/sources/sa1b_tar.h"
-#include "convert/sources/source_unit.h"
 #include "shardkit/sa1b.h"
 #include "shardkit/source.h"
 
 namespace shardkit {
 
-class Sa1bSource final : public Source {
+class Sa1bSource final : public FileSource {
  public:
   Sa1bSource(std::vector<SourceInput> inputs, const SourceOptions& options);
 
   std::string_view name() const override { return "sa1b"; }
   absl::StatusOr<std::vector<Column>> InitialColumns() override { return Sa1bColumns(); }
-  bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
-  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;
   void Load(WorkUnit& unit, SampleBatch* batch) override;
   absl::StatusOr<uint64_t> Count() override;
   absl::StatusOr<std::vector<std::string>> FindKey(std::string_view key) override {
-    return FindKeyByName(inputs_, key, NameSplit::kLastDot, options_);
+    return FindKeyByName(key, NameSplit::kLastDot);
   }
+
+ protected:
+  absl::StatusOr<std::unique_ptr<TreeUnit>> NextFromTree(size_t max_samples) override;
+  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTar(size_t max_samples) override;
+  void CloseInput() override;
 
  private:
   // What one call of Load works with.
@@ -38,19 +40,13 @@ class Sa1bSource final : public Source {
   std::unique_ptr<Worker> TakeWorker();
   void ReturnWorker(std::unique_ptr<Worker> worker);
 
-  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTree(size_t max_samples);
-  absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTar(size_t max_samples);
   absl::StatusOr<std::unique_ptr<Sa1bTar>> OpenTar(const std::string& path, bool headers_only) const;
   absl::Status LoadFromTree(const TreeUnit& unit, size_t i, Worker& worker, ByteArena* arena, Sample* sample);
   absl::Status LoadFromTar(const std::string& path, Sa1bPair& pair, Worker& worker, ByteArena* arena, Sample* sample);
   absl::Status AddImage(Value value, Sample* sample);
 
-  const std::vector<SourceInput> inputs_;
-  const SourceOptions options_;
-  ColumnTable images_{/*nullable=*/false};  // for images that are not JPEG
-  size_t input_ = 0;                        // the input being listed
-  std::unique_ptr<TreeWalk> walk_;
-  WalkedGroup group_;                             // the files of one key, borrowed from walk_
+  ColumnTable images_{/*nullable=*/false};        // for images that are not JPEG
+  WalkedGroup group_;                             // the files of one key, borrowed from the walk
   std::vector<std::pair<size_t, size_t>> parts_;  // the samples of group_ (first file, number of files)
   size_t next_part_ = 0;                          // the next of parts_ to list
   std::unique_ptr<Sa1bTar> tar_;

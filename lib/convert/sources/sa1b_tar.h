@@ -24,6 +24,7 @@ struct Sa1bHalf {
   std::shared_ptr<const RandomAccessFile> file;
 
   uint64_t held() const { return bytes.size() + name.size(); }
+  uint64_t length() const { return file ? file->size() : bytes.size(); }
 };
 
 struct Sa1bPair {

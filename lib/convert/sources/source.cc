@@ -101,15 +101,21 @@ absl::StatusOr<std::unique_ptr<Source>> OpenSource(std::string_view kind, const 
   } else {
     SHARDKIT_ASSIGN_OR_RETURN(looked_at, LookAtInputs(inputs, options));
   }
-  if (kind == "files") return std::make_unique<FilesSource>(std::move(looked_at), options);
-  SHARDKIT_RETURN_IF_ERROR(other(kind));
-  if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0]);
-  if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(looked_at), options);
-  for (const SourceInput& input : looked_at) {
+  if (kind != "files") SHARDKIT_RETURN_IF_ERROR(other(kind));
+  return OpenFileSource(kind, std::move(looked_at), options);
+}
+
+absl::StatusOr<std::unique_ptr<FileSource>> OpenFileSource(std::string_view kind, std::vector<SourceInput> inputs,
+                                                           const SourceOptions& options,
+                                                           const std::vector<std::string>& classes) {
+  if (kind == "files") return std::make_unique<FilesSource>(std::move(inputs), options);
+  if (kind == "sa1b" && !options.types.empty()) return NoTypes(inputs[0].path);
+  if (kind == "sa1b") return std::make_unique<Sa1bSource>(std::move(inputs), options);
+  for (const SourceInput& input : inputs) {
     if (!input.tar) continue;
     return InvalidArgument(input.path, ": imagefolder expects a directory; extract the tar first");
   }
-  return ImageFolderSource::Open(inputs, options);
+  return ImageFolderSource::Open(std::move(inputs), options, classes);
 }
 
 }  // namespace shardkit

@@ -9,8 +9,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "codec/content_type.h"
-#include "convert/sources/tar_reader.h"
-#include "dataset/job_directory.h"
 #include "shardkit/image.h"
 
 namespace shardkit {
@@ -82,37 +80,14 @@ std::string TreeUnit::FullPath(size_t sample, const File& file) const {
   return StrCat(root_, root_.ends_with('/') ? "" : "/", directory(sample), name(file));
 }
 
-absl::StatusOr<std::vector<std::string>> FindKeyByName(std::span<const SourceInput> inputs, std::string_view key,
-                                                       NameSplit split, const SourceOptions& options) {
-  std::vector<std::string> found;
-  for (const SourceInput& input : inputs) {
-    if (input.tar) {
-      SHARDKIT_ASSIGN_OR_RETURN(const auto tar,
-                                TarReader::Open(options.file_system, input.path, options.max_decompression));
-      TarMember member;
-      while (true) {
-        SHARDKIT_ASSIGN_OR_RETURN(const bool more, tar->Next(&member));
-        if (!more) break;
-        if (member.kind != TarMember::Kind::kRegular || DirectoryPart(member.name) != DirectoryPart(key)) continue;
-        if (DivideName(BasePart(member.name), split).stem != BasePart(key)) continue;
-        found.push_back(StrCat(input.path, ": member '", member.name, "'"));
-        break;
-      }
-      continue;
-    }
-    const std::string folder = JoinPath(input.path, DirectoryPart(key));
-    SHARDKIT_ASSIGN_OR_RETURN(const bool there, Exists(*options.file_system, folder));
-    if (!there) continue;
-    SHARDKIT_ASSIGN_OR_RETURN(const auto listing, DirectoryListing::Read(*options.file_system, folder, split));
-    for (size_t i = 0; i < listing->size(); ++i) {
-      std::string name(listing->name(i));
-      std::ranges::replace(name, '\0', '.');
-      if (listing->kind(i) == EntryKind::kDirectory || DivideName(name, split).stem != BasePart(key)) continue;
-      found.push_back(JoinPath(folder, name));
-      break;
-    }
+uint64_t TreeUnit::StatBytes(ReadableFileSystem& file_system, size_t sample) const {
+  uint64_t bytes = 0;
+  for (const File& file : files(sample)) {
+    if (file.kind != EntryKind::kFile) continue;
+    const auto info = file_system.Stat(FullPath(sample, file));
+    if (info.ok()) bytes += info->size;
   }
-  return found;
+  return bytes;
 }
 
 const Column* ColumnTable::Find(std::string_view name, Type type) {

@@ -44,6 +44,9 @@ class TreeUnit : public WorkUnit {
   std::string RelativePath(size_t sample, const File& file) const;
   std::string FullPath(size_t sample, const File& file) const;
 
+  // The bytes of a sample's files, as far as the file system tells.
+  uint64_t StatBytes(ReadableFileSystem& file_system, size_t sample) const;
+
  private:
   struct Listed {
     uint32_t directory_begin = 0;
@@ -60,14 +63,12 @@ class TreeUnit : public WorkUnit {
   std::vector<File> files_;
 };
 
-struct SourceInput {
-  std::string path;
-  bool tar = false;  // else a directory
-};
-
-// As Source::FindKey, where the key is a name divided as `split` says.
-absl::StatusOr<std::vector<std::string>> FindKeyByName(std::span<const SourceInput> inputs, std::string_view key,
-                                                       NameSplit split, const SourceOptions& options);
+// The bytes of a sample's values.
+inline uint64_t ValueBytes(const Sample& sample) {
+  uint64_t bytes = 0;
+  for (const Field& field : sample.fields) bytes += field.value.length();
+  return bytes;
+}
 
 // The columns of a source, one for each name and type. They live as long as the table. Thread-safe.
 class ColumnTable {
@@ -113,12 +114,15 @@ absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::strin
                                ByteArena* arena);
 
 // Fills the batch with the samples of a unit: load(i, &sample) gives a status, which names the file. For a sample that
-// cannot be loaded, key(i, sample) says what to call it.
-template <typename Load, typename Key>
-void LoadEach(const WorkUnit& unit, SampleBatch* batch, Load load, Key key) {
+// cannot be loaded, key(i, sample) says what to call it. bytes(i, sample), where `sample` is null for one that cannot
+// be loaded, are those in the input.
+template <typename Load, typename Key, typename Bytes>
+void LoadEach(const WorkUnit& unit, SampleBatch* batch, Load load, Key key, Bytes bytes) {
   for (size_t i = 0; i < unit.sample_count; ++i) {
     Sample sample;
-    if (absl::Status status = load(i, &sample); !status.ok()) {
+    absl::Status status = load(i, &sample);
+    batch->input_bytes.push_back(bytes(i, status.ok() ? &sample : nullptr));
+    if (!status.ok()) {
       batch->failures.push_back({i, std::string(key(i, sample)), std::move(status)});
       continue;
     }

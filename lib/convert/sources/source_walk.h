@@ -70,14 +70,22 @@ struct WalkedGroup {
   std::vector<WalkedFile> files;
 };
 
-// Not thread-safe. Symbolic links are followed. A directory that cannot be listed ends the walk with an
-// error.
-class TreeWalk {
+// Not thread-safe.
+class GroupWalk {
+ public:
+  virtual ~GroupWalk() = default;
+
+  // False at the end.
+  virtual absl::StatusOr<bool> Next(WalkedGroup* group) = 0;
+};
+
+// Symbolic links are followed. A directory that cannot be listed ends the walk with an error. Groups come in strictly
+// ascending byte order of their keys.
+class TreeWalk final : public GroupWalk {
  public:
   TreeWalk(ReadableFileSystem* file_system, std::string root, NameSplit split);
 
-  // False at the end. Groups come in strictly ascending byte order of their keys.
-  absl::StatusOr<bool> Next(WalkedGroup* group);
+  absl::StatusOr<bool> Next(WalkedGroup* group) override;
 
  private:
   struct Level {

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/errors.h"
 #include "base/strings.h"
 #include "dataset/dataset_job.h"
 #include "io/publish_file.h"
@@ -27,13 +28,14 @@ class ForeignJob : public DatasetJob {
 
   // `settings` describe what the output depends on, except the schema and the common options.
   absl::Status StartForeign(const Schema& schema, const JobFiles& files, const std::string& settings) {
+    if (common_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
     manifest_.schema = schema;
     manifest_.metadata = common_.origin.metadata;
     Manifest described;
     described.schema = schema;
     return StartJob(StrCat(common_.job, "\n", settings, "\n", common_.shard_size, " ", common_.shard_samples, "\n",
                            FormatManifest(described), FormatManifest(common_.origin)),
-                    common_, files);
+                    common_.resume, files);
   }
 
   absl::Status PublishOrigin(bool must_be_new) const {

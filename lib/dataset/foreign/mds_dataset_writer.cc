@@ -26,34 +26,27 @@ namespace {
 
 constexpr std::string_view kIndexJson = "index.json";
 
-// "shard.00042.mds" or "shard.00042.mds.zstd" -> 42
-std::optional<size_t> NumberOfShard(std::string_view name) {
+// "shard.00042.mds" or "shard.00042.mds.zstd".
+bool IsShardName(std::string_view name) {
   constexpr std::string_view kPrefix = "shard.", kZstdSuffix = ".zstd";
   if (name.ends_with(kZstdSuffix)) name.remove_suffix(kZstdSuffix.size());
-  if (!name.starts_with(kPrefix)) return std::nullopt;
+  if (!name.starts_with(kPrefix)) return false;
   size_t number = 0;
   const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
-  if (error != std::errc() || name != format::MdsShardName(number)) return std::nullopt;
-  return number;
+  return error == std::errc() && name == format::MdsShardName(number);
 }
 
 class MdsJobFiles final : public ForeignJobFiles {
  public:
-  explicit MdsJobFiles(std::string suffix) : suffix_(std::move(suffix)) {}
-
   std::string_view manifest_name() const override { return kIndexJson; }
-  std::string NameOfShard(size_t number) const override { return format::MdsShardName(number) + suffix_; }
 
   Name Recognize(std::string_view name) const override {
     const bool temporary = name.ends_with(".tmp");
     if (temporary) name.remove_suffix(4);
     if (name == kIndexJson || name == kOriginName) return {true, {}};
-    const std::optional<size_t> number = NumberOfShard(name);
-    return {number.has_value(), temporary ? std::nullopt : number};
+    if (!IsShardName(name)) return {};
+    return {true, temporary ? std::string_view() : name};
   }
-
- private:
-  const std::string suffix_;
 };
 
 std::string FormatDetails(const format::MdsShard& shard) {
@@ -98,7 +91,6 @@ class MdsDatasetWriter final : public ForeignJob {
   MdsDatasetWriter(FileSystem& file_system, std::string directory, const MdsWriterOptions& options)
       : ForeignJob(file_system, std::move(directory), options),
         options_(options),
-        files_(options.compression.empty() ? "" : ".zstd"),
         threads_(std::make_unique<ThreadPool>(std::max(options.threads, 1))) {}
 
   ~MdsDatasetWriter() override {

@@ -14,7 +14,6 @@
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/foreign/mds_dataset.h"
 #include "dataset/job_directory.h"
-#include "dataset/job_record.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -165,7 +164,6 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
   std::string text = R"({"version": 2, "shards": [)";
   std::string first;
   std::vector<format::MdsColumn> columns;
-  std::vector<Manifest> manifests(parts.size());
   std::map<std::string, std::pair<size_t, std::string>> seen;  // from a shard's hashes to its part and path
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
@@ -173,7 +171,6 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
     SHARDKIT_ASSIGN_OR_RETURN(const std::string index_text, file_system.ReadFile(index_path, kMaxIndexBytes));
     auto index = format::ParseMdsIndex(index_text);
     if (!index.ok()) return Annotate(index.status(), index_path);
-    manifests[i].shards.resize(index->shards.size());
     if (index->shards.empty()) continue;
     if (first.empty()) {
       first = part;
@@ -194,7 +191,6 @@ absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vec
     if (absl::Status status = AppendShards(index_text, folders[i], &text); !status.ok())
       return Annotate(status, index_path);
   }
-  SHARDKIT_RETURN_IF_ERROR(CheckPartitions(file_system, parts, manifests));
   text += "]}";
   SHARDKIT_RETURN_IF_ERROR(PublishFile(file_system, JoinPath(output, kMdsIndexName), text));
   return Describe(file_system, output);

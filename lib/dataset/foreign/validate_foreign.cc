@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "dataset/read_turns.h"
 #include "dataset/validate/deep_check.h"
+#include "dataset/validate/validate_shard.h"
 
 namespace shardkit {
 namespace {
@@ -61,8 +62,10 @@ absl::StatusOr<ForeignFindings> CheckForeignBlock(const ShardReader& shard, size
 absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& path, const ValidateOptions& options,
                              ThreadPool& threads, ValidateReport* report, const ForeignProblemSink& sink) {
   const Manifest& manifest = dataset.manifest();
-  uint64_t bytes_done = 0;
-  for (size_t i = 0; i < manifest.shards.size(); ++i) {
+  const auto [begin, end] = ShardsOfTask(options, manifest.shards.size());
+  uint64_t bytes_done = 0, bytes_total = 0;
+  for (size_t i = begin; i < end; ++i) bytes_total += manifest.shards[i].bytes;
+  for (size_t i = begin; i < end; ++i) {
     ReadOptions read;
     read.mode = options.mode;
     read.max_decompression = options.max_decompression;
@@ -101,7 +104,7 @@ absl::Status ValidateForeign(const ForeignDataset& dataset, const std::string& p
       ++report->blocks;
       report->samples += shard.blocks()[block].sample_count;
       bytes_done += shard.blocks()[block].length;
-      if (options.progress) options.progress(std::min(bytes_done, manifest.bytes()), manifest.bytes());
+      if (options.progress) options.progress(std::min(bytes_done, bytes_total), bytes_total);
     }
     const absl::Status status =
         dataset.FindProblems(i, read, [&](std::string message) { sink(shard.path(), std::move(message)); });

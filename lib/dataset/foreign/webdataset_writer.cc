@@ -31,7 +31,6 @@ std::string TarName(size_t number) {
 class WebDatasetJobFiles final : public ForeignJobFiles {
  public:
   std::string_view manifest_name() const override { return kOriginName; }
-  std::string NameOfShard(size_t number) const override { return TarName(number); }
 
   Name Recognize(std::string_view name) const override {
     const bool temporary = name.ends_with(".tmp");
@@ -41,7 +40,7 @@ class WebDatasetJobFiles final : public ForeignJobFiles {
     size_t number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error != std::errc() || end != name.data() + kDigits || name.substr(kDigits) != kTarSuffix) return {};
-    return {true, temporary ? std::nullopt : std::optional(number)};
+    return {true, temporary ? std::string_view() : name};
   }
 };
 

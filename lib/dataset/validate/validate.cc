@@ -61,7 +61,7 @@ class Validator {
     }
     if (info.type == FileType::kDirectory) {
       SHARDKIT_RETURN_IF_ERROR(CheckDataset(path));
-    } else {
+    } else if (options_.task == 0) {
       bytes_total_ = info.size;
       SHARDKIT_RETURN_IF_ERROR(CheckShard(path, nullptr, nullptr, nullptr));
     }
@@ -94,24 +94,30 @@ class Validator {
     const std::vector<Segment> segments = text->summary.segments;
     const absl::StatusOr<Manifest> manifest = CompleteManifest(file_system_, directory, *std::move(text));
     if (!manifest.ok()) return ReportDamage(PathOfTable(directory, segments, manifest.status()), manifest.status());
-    SHARDKIT_RETURN_IF_ERROR(WarnOfStrayLists(directory, *manifest));
-    bytes_total_ = manifest->bytes();
+    const auto [begin, end] = ShardsOfTask(options_, manifest->shards.size());
+    const bool first_task = options_.task == 0;
+    if (first_task) SHARDKIT_RETURN_IF_ERROR(WarnOfStrayLists(directory, *manifest));
+    for (size_t i = begin; i < end; ++i) bytes_total_ += manifest->shards[i].bytes;
 
     std::unique_ptr<IndexReader> index;
     auto opened = IndexReader::Open(file_system_, directory, manifest->schema, manifest->segments);
-    const absl::Status sound = opened.ok() ? (*opened)->CheckAll(manifest->shards) : opened.status();
-    if (!sound.ok()) {
+    absl::Status sound = opened.status();
+    if (sound.ok() && first_task) sound = (*opened)->CheckAll(manifest->shards);
+    if (!sound.ok() && first_task) {
       const std::string path = PathOfTable(directory, segments, sound);
       if (absl::IsNotFound(sound)) {
         Report(path, StrCat(ToStd(sound.message()), ": the index is missing; run shardctl index ", directory));
       } else {
         SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, sound));
       }
-    } else if (!manifest->segments.empty()) {
+    } else if (sound.ok() && !manifest->segments.empty()) {
       index = *std::move(opened);
     }
 
-    SHARDKIT_ASSIGN_OR_RETURN(std::vector<SegmentKeys> keys, OpenKeyTables(directory, *manifest));
+    std::vector<SegmentKeys> keys;
+    if (first_task) {
+      SHARDKIT_ASSIGN_OR_RETURN(keys, OpenKeyTables(directory, *manifest));
+    }
 
     // The dataset reader compares each shard with the manifest.
     absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
@@ -119,11 +125,13 @@ class Validator {
     uint64_t first_sample = 0;
     std::vector<KeyIndexPlace> key_indexes;
     const uint64_t problems_before_shards = report_.problem_count;
-    for (size_t i = 0; i < manifest->shards.size(); ++i) {
+    hashes_begun_ = begin;
+    for (size_t i = 0; i < end; first_sample += manifest->shards[i++].samples) {
+      if (i < begin) continue;
       const ManifestShard& shard = manifest->shards[i];
       const std::string path = JoinPath(directory, shard.name);
       const uint64_t problems_before = report_.problem_count;
-      HashAhead(*manifest, directory, i);
+      HashAhead(*manifest, directory, i, end);
       const auto matches = (*dataset)->OpenShard(i);
       if (!matches.ok()) SHARDKIT_RETURN_IF_ERROR(DescribeShardDamage(path, i, matches.status()));
       if (matches.ok()) SHARDKIT_RETURN_IF_ERROR(CompareMetadata(*manifest, i, **matches, manifest_path));
@@ -139,10 +147,14 @@ class Validator {
         }
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
-      first_sample += shard.samples;
     }
     // After any problem of a shard, its key index is not reliable.
-    if (report_.problem_count != problems_before_shards) return absl::OkStatus();
+    if (!first_task || report_.problem_count != problems_before_shards) return absl::OkStatus();
+    for (size_t i = end; i < manifest->shards.size(); first_sample += manifest->shards[i++].samples) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool sound_shard, FindKeyIndex(JoinPath(directory, manifest->shards[i].name),
+                                                                     first_sample, &key_indexes));
+      if (!sound_shard) return absl::OkStatus();
+    }
     return CompareKeys(directory, **dataset, key_indexes, keys);
   }
 
@@ -201,10 +213,10 @@ class Validator {
                                                                   directory, " to make it anew"))));
   }
 
-  // Starts to hash the files of shard `first` and of some shards after it. A file is hashed by one thread, so only
-  // several files at once keep all threads busy.
-  void HashAhead(const Manifest& manifest, const std::string& directory, size_t first) {
-    const size_t end = std::min(manifest.shards.size(), first + static_cast<size_t>(threads_.thread_count()));
+  // Starts to hash the files of shard `first` and of some shards after it, up to `last`. A file is hashed by one
+  // thread, so only several files at once keep all threads busy.
+  void HashAhead(const Manifest& manifest, const std::string& directory, size_t first, size_t last) {
+    const size_t end = std::min(last, first + static_cast<size_t>(threads_.thread_count()));
     for (; hashes_begun_ < end; ++hashes_begun_) {
       const ManifestShard& shard = manifest.shards[hashes_begun_];
       if (!shard.sha256) continue;
@@ -358,14 +370,31 @@ class Validator {
       Progress(shard->blocks()[block].length);
     }
     SHARDKIT_RETURN_IF_ERROR(account.Finish(sink));
-    for (const format::Section& section : shard->sections()) {
-      if (key_index == nullptr || section.kind != static_cast<uint32_t>(format::SectionKind::kKeyIndex)) continue;
-      if (!IsKnownCodec(shard->schema()[*shard->schema().key_column()].codec)) continue;  // the keys cannot be compared
-      key_index->offset = section.offset;
-      key_index->samples = shard->sample_count();
-    }
+    if (key_index) FindKeyIndex(*shard, key_index);
     report_.bytes += shard->file_length();
     return absl::OkStatus();
+  }
+
+  static void FindKeyIndex(const NativeShardReader& shard, KeyIndexPlace* key_index) {
+    for (const format::Section& section : shard.sections()) {
+      if (section.kind != static_cast<uint32_t>(format::SectionKind::kKeyIndex)) continue;
+      if (!IsKnownCodec(shard.schema()[*shard.schema().key_column()].codec)) continue;  // the keys cannot be compared
+      key_index->offset = section.offset;
+      key_index->samples = shard.sample_count();
+    }
+  }
+
+  // Of a shard that another task checks. False when the shard is damaged, which that task reports.
+  absl::StatusOr<bool> FindKeyIndex(const std::string& path, uint64_t first_sample,
+                                    std::vector<KeyIndexPlace>* key_indexes) {
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("finding keys"));
+    const auto shard = NativeShardReader::Open(file_system_, path, {});
+    if (absl::IsDataLoss(shard.status()) || absl::IsNotFound(shard.status())) return false;
+    SHARDKIT_RETURN_IF_ERROR(shard.status());
+    KeyIndexPlace place{.path = path, .first_sample = first_sample};
+    FindKeyIndex(**shard, &place);
+    if (place.samples > 0) key_indexes->push_back(std::move(place));
+    return true;
   }
 
   absl::StatusOr<BlockFindings> CheckOne(const NativeShardReader& shard, size_t index) {
@@ -408,6 +437,10 @@ class Validator {
 
 absl::StatusOr<ValidateReport> Validate(ReadableFileSystem& file_system, const std::string& path,
                                         const ValidateOptions& options) {
+  if (options.task >= options.tasks) {
+    return InvalidArgument("task ", options.task, "/", options.tasks,
+                           ": tasks count from 0 to one less than their number");
+  }
   Validator validator(file_system, options);
   return Guarded("validating", [&] { return validator.Run(path); });
 }

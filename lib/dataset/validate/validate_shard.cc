@@ -263,6 +263,13 @@ class BlockCheck {
 
 }  // namespace
 
+ShardRun ShardsOfTask(const ValidateOptions& options, size_t shards) {
+  // The quotient and the remainder apart, so that nothing overflows.
+  const uint64_t each = shards / options.tasks, rest = shards % options.tasks;
+  const auto first = [&](uint64_t task) { return static_cast<size_t>(each * task + std::min(rest, task)); };
+  return {first(options.task), first(options.task + 1)};
+}
+
 absl::StatusOr<BlockFindings> CheckBlock(const NativeShardReader& shard, size_t index, const ValidateOptions& options,
                                          BlockBuffer* buffer) {
   auto findings = BlockCheck(shard, index, options, buffer).Run();

@@ -17,6 +17,13 @@
 
 namespace shardkit {
 
+// The run of `shards` shards that options.task checks.
+struct ShardRun {
+  size_t begin = 0;
+  size_t end = 0;
+};
+ShardRun ShardsOfTask(const ValidateOptions& options, size_t shards);
+
 using ProblemSink = std::function<void(std::string message)>;
 
 // What a block was found to hold, and what is wrong with it.

@@ -37,10 +37,12 @@ struct ConvertOptions {
   bool lossy = false;
 
   // As for Pack. `pack.dataset` is for output in Shardkit's own container, and its sha256 is InvalidArgument for any
-  // other. Its threads, job, partition, cancellation and resume apply to every container.
+  // other. Its threads, job, cancellation and resume apply to every container. Its shard_size counts the stored bytes
+  // of the input's blocks (of the columns chosen, where the container stores columns apart: their share in the first
+  // shard is taken for all), while those of `mds` and `webdataset` count the bytes of the output.
   PackOptions pack;
 
-  // Their threads, job, partition, cancellation, resume and origin are ignored: they come from `pack` and the input.
+  // Their threads, job, cancellation, resume and origin are ignored: they come from `pack` and the input.
   MdsWriterOptions mds;
   WebDatasetWriterOptions webdataset;
 };
@@ -55,5 +57,19 @@ absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& i
 // The same without writing anything.
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options = {});
+
+// Converting to Shardkit's own container in tasks, as packing in tasks (see PlanPack), without a plan: every call has
+// the same input and options, which are compared. The dataset is the one that Convert makes, byte for byte. The
+// threads, the cancellation and the progress of `options.pack` are of the call; resume and keep_on_cancel are ignored.
+//
+// As PackTask. InvalidArgument for another container: where its shards end depends on all samples before.
+// FailedPrecondition when tasks with another input or other options have begun in `output`, AlreadyExists when there is
+// something else.
+absl::StatusOr<PackTaskReport> ConvertTask(FileSystem& file_system, const std::string& input, const std::string& output,
+                                           const ConvertOptions& options, uint64_t task, uint64_t tasks);
+
+// As FinishPack. NotFound when no task has begun.
+absl::StatusOr<PackReport> FinishConvert(FileSystem& file_system, const std::string& input, const std::string& output,
+                                         const ConvertOptions& options);
 
 }  // namespace shardkit

@@ -48,13 +48,8 @@ struct DatasetWriterOptions {
   // `shard.metadata`, and the dataset keeps those that all shards then have. Not together with `resume`.
   bool append = false;
 
-  // Describes the input; the same for all its parts. Compared when a run is resumed and when parts are merged.
+  // Describes the input. Compared when a run is resumed.
   std::string job;
-
-  // The samples are part `partition` (from 0) of `partition_count`, each a run of consecutive samples of the input.
-  // Recorded beside the dataset, for MergeDatasets.
-  uint64_t partition = 0;
-  uint64_t partition_count = 1;
 
   // Borrowed: must outlive the writer. Cancelling it, from any thread, makes Append and Finish return Cancelled.
   const Cancellation* cancellation = nullptr;
@@ -151,9 +146,7 @@ absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::stri
 
 // Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
 // work. Each keeps the SHA-256 that its part lists. InvalidArgument when the schemas of the parts do not fit together,
-// and when shards of two parts have the same content hash. InvalidArgument too when parts were recorded with a
-// partition_count, unless all partitions of their job are given, once each and in order; other datasets may be among
-// them. MDS shards are compared only where their index has hashes.
+// and when shards of two parts have the same content hash. MDS shards are compared only where their index has hashes.
 absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
                                        const std::string& output, const Cancellation* cancellation = nullptr);
 

@@ -36,8 +36,6 @@ struct ForeignWriterOptions {
   int threads = 1;
   bool resume = false;
   std::string job;
-  uint64_t partition = 0;
-  uint64_t partition_count = 1;
   const Cancellation* cancellation = nullptr;
 
   // Written as kOriginName. Its shards are ignored. If it has no columns, those of the writer are used.

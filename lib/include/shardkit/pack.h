@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,8 +23,9 @@ struct PackProgress {
 };
 
 struct PackOptions {
-  // Its threads, job, cancellation and resume apply to the whole job. With a partition, pass the whole source: Pack
-  // takes only the samples of that partition.
+  // Its threads, job, cancellation and resume apply to the whole job. Its shard_size counts bytes of the input (see
+  // Source), so that it is known where shards end without packing what comes before: a shard ends with the sample that
+  // reaches it, or with 1,048,576 samples. shard_samples counts skipped ones, too. Each tar has shards of its own.
   DatasetWriterOptions dataset;
 
   // Samples that cannot be loaded: true reports and skips them, false fails the job.
@@ -48,13 +51,69 @@ struct PackReport {
   std::vector<std::string> warnings;  // see Source::warnings
 };
 
-// Packs all (or a partition) of a source into a new dataset at `directory`. A failure leaves nothing behind, except
-// with keep_on_cancel. OutOfRange when an option names a column that does not exist.
+// Packs a source into a new dataset at `directory`. A failure leaves nothing behind, except with keep_on_cancel.
+// OutOfRange when an option names a column that does not exist.
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options = {});
 
 // The same without writing anything: counts samples and bytes, and finds what would be skipped.
 absl::StatusOr<PackReport> DryRunPack(Source& source, const PackOptions& options = {});
+
+// Packing in tasks, in any number of processes and machines that see the input and the dataset's directory by the same
+// paths. One of them plans; the tasks may then run in any order, at the same time, again, and twice at once; when all
+// have ended, one of them finishes. The dataset is the one that Pack makes, byte for byte, whatever the number of
+// tasks.
+//
+// The plan divides the input into units, each with shards of its own: the files of a shard, a whole tar, or blocks of a
+// dataset. A task is a run of units.
+
+struct PackPlan {
+  uint64_t units = 0;
+  uint64_t input_bytes = 0;         // of files and tars, and of datasets the stored bytes of blocks
+  std::optional<uint64_t> samples;  // empty when there are tars, which nobody has looked into
+};
+
+// Lists the inputs, which are those of OpenSource, and writes the plan into `directory`, which must be empty or
+// missing. Holds the samples of one unit in memory, beside what the source needs to list. Of the options, progress
+// counts what was listed, and resume and keep_on_cancel are ignored. A failure leaves nothing behind. AlreadyExists
+// when there is a plan or a dataset; InvalidArgument when a path is not UTF-8.
+absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind,
+                                  const std::vector<std::string>& inputs, const SourceOptions& source_options,
+                                  const std::string& directory, const PackOptions& options = {});
+
+// The plan in `directory`. NotFound when there is none.
+absl::StatusOr<PackPlan> ReadPackPlan(FileSystem& file_system, const std::string& directory);
+
+struct PackTaskOptions {
+  uint64_t task = 0;   // from 0
+  uint64_t tasks = 1;  // any number: the units are the same
+  int threads = 1;
+  const Cancellation* cancellation = nullptr;         // may be null
+  std::function<void(const PackProgress&)> progress;  // as PackOptions::progress
+};
+
+struct PackTaskReport {
+  uint64_t units = 0;         // of the task
+  uint64_t units_before = 0;  // of these, packed before, by another run of the task
+  uint64_t samples = 0;       // stored by this run
+  uint64_t input_bytes = 0;
+  std::vector<SkippedSample> skipped;  // by this run; positions count from the first sample of their unit
+  std::vector<std::string> warnings;   // see Source::warnings
+};
+
+// Packs the units of a task that are not there yet. A run that fails or is killed loses the unit that it is at, and
+// leaves at most files that FinishPack removes. NotFound when there is no plan; nothing is done when the dataset is
+// finished.
+absl::StatusOr<PackTaskReport> PackTask(FileSystem& file_system, const std::string& directory,
+                                        const PackTaskOptions& options = {});
+
+// Publishes the dataset of all units and removes the plan. Reads indexes and keys of the shards, not their values, in
+// memory for 16 MiB of keys and the list of shards, on `threads` threads. FailedPrecondition, naming them, when units
+// are missing: run their tasks again. InvalidArgument when two samples have one key, unless errors are skipped. Unless
+// it succeeds, the plan and what tasks have packed stays. The report counts all samples. Does nothing to a dataset that
+// is finished already.
+absl::StatusOr<PackReport> FinishPack(FileSystem& file_system, const std::string& directory, int threads = 1,
+                                      const Cancellation* cancellation = nullptr);
 
 struct UnpackOptions {
   int threads = 1;

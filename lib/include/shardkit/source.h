@@ -2,7 +2,7 @@
 //
 // A source lists samples one after another (Next, on one thread, cheap) and loads them (Load, on any number of threads
 // at once). Every listed sample has a position, counted from 0 in listing order. A sample that cannot be loaded has one
-// too. The positions are the same on every run over the same input, because partitions and resuming count positions.
+// too. The positions are the same on every run over the same input, because resuming counts positions.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,14 @@ struct SampleBatch {
   std::vector<Sample> samples;
   std::vector<size_t> indexes;          // index of each sample in the work unit, ascending
   std::vector<SampleFailure> failures;  // ascending by index
+  std::vector<uint64_t> input_bytes;    // of each listed sample, also those that failed: see Source
 
   void Clear() {
     arena.Clear();
     samples.clear();
     indexes.clear();
     failures.clear();
+    input_bytes.clear();
   }
 };
 
@@ -50,8 +52,15 @@ class WorkUnit {
  public:
   virtual ~WorkUnit() = default;
   size_t sample_count = 0;
+
+  // A tar is packed as a whole, into shards of its own, because nobody knows what is in it before it is read.
+  bool of_tar = false;
+  bool begins_tar = false;  // with the first of its samples
+  uint64_t empty_tars = 0;  // tars without samples since the unit before
 };
 
+// Where shards end depends on the bytes that samples take in the input: those of a sample's files, or of its members of
+// a tar; of datasets the stored bytes of a block, counted with the last of its samples.
 class Source {
  public:
   virtual ~Source() = default;

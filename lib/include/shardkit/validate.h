@@ -20,6 +20,11 @@ struct ValidateOptions {
   ReadMode mode = ReadMode::kBuffered;
   size_t max_problems = 100;  // per dataset; further ones are only counted
 
+  // Checks one run of `tasks` runs of a dataset's shards; task 0 also checks what there is once: the manifest, the
+  // index and all keys. Together the tasks check what one does. InvalidArgument unless task < tasks.
+  uint64_t task = 0;
+  uint64_t tasks = 1;
+
   // Limits of each thread: max_decompression as in ReadOptions, and the bytes that decoding one image may take.
   // Progressive JPEGs take 2 bytes per coefficient, other images almost nothing; arithmetic-coded ones count as one
   // byte per pixel. An image over the limit is a problem, whose message names the limit.

@@ -103,7 +103,6 @@ std::vector<Change> Changes() {
   return {
       [](ConvertOptions& options) { options.lossy = true; },
       [](ConvertOptions& options) { options.pack.skip_errors = true; },
-      [](ConvertOptions& options) { options.pack.dataset.partition_count = 2; },
       [](ConvertOptions& options) { options.columns = {"text"}; },
       [](ConvertOptions& options) { options.key_column = "text"; },
       [](ConvertOptions& options) { options.pack.dataset.job = "another"; },

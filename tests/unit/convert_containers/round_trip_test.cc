@@ -85,41 +85,6 @@ TEST_P(RoundTripTest, GivesTheSameFiles) {
 
 INSTANTIATE_TEST_SUITE_P(Journeys, RoundTripTest, testing::Range<size_t>(0, Journeys().size()));
 
-// All parts together have the samples of the whole. They also have its columns, whatever values a part has.
-TEST(PartitionTest, PartsAreTheWhole) {
-  for (uint64_t seed = 0; seed < 20; seed += TestStep()) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    DatasetGenerator generator(seed);
-    generator.Make({.mds = true, .tar = true});
-    const auto files = NewMemoryFileSystem();
-    WriteShards(*files, "/in", generator.columns(), generator.samples(), generator.Options());
-    for (const Container to : {Container::kShard, Container::kMds, Container::kWebDataset}) {
-      const uint64_t parts = 1 + generator.Below(4);
-      Samples samples;
-      std::vector<std::string> directories;
-      for (uint64_t part = 0; part < parts; ++part) {
-        ConvertOptions options = SmallOptions(to);
-        options.pack.dataset.partition = part;
-        options.pack.dataset.partition_count = parts;
-        const std::string base = std::string("/") + std::string(ContainerName(to)) + std::to_string(part);
-        ASSERT_TRUE(ConvertTo(*files, "/in", base, options).ok());
-        directories.push_back(base + "back");
-        ASSERT_TRUE(ConvertTo(*files, base, directories.back(), SmallOptions(Container::kShard)).ok());
-        EXPECT_TRUE(ColumnsOf(*files, directories.back()) == ColumnsOf(*files, "/in")) << ColumnText(*files, "/in");
-        for (Row& row : ScanRows(*files, directories.back())) samples.push_back(std::move(row));
-      }
-      EXPECT_TRUE(samples == generator.samples());
-      const std::string merged = std::string("/merged ") + std::string(ContainerName(to));
-      const auto manifest = MergeDatasets(*files, directories, merged);
-      // Without keys, two parts may have the same samples by chance.
-      if (Message(manifest.status()).find("holds the same samples") != std::string::npos) continue;
-      ASSERT_TRUE(manifest.ok()) << manifest.status();
-      EXPECT_TRUE(ScanRows(*files, merged) == generator.samples());
-      if (HasFailure()) return;
-    }
-  }
-}
-
 // Without samples, an MDS index or a tar does not show the columns. shardkit.json has them.
 TEST(EmptyTest, KeepsItsColumns) {
   const Container containers[] = {Container::kShard, Container::kMds, Container::kWebDataset};

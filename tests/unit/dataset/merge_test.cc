@@ -95,53 +95,6 @@ TEST_F(MergeTest, DatasetsWithoutSamplesMerge) {
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
 }
 
-// A part of one job: 20 samples, recorded as part `part` of `parts`.
-TEST_F(MergeTest, PartsOfOneJobAreGivenOnceEachAndInTheirOrder) {
-  const auto write = [&](const std::string& directory, uint64_t part, uint64_t parts, const std::string& job) {
-    DatasetWriterOptions options = SmallShards(9, 4);
-    options.partition = part;
-    options.partition_count = parts;
-    options.job = job;
-    const std::vector<OwnedSample> share(samples_.begin() + part * 20, samples_.begin() + (part + 1) * 20);
-    ASSERT_TRUE(WriteDataset(*files_, directory, share, options).ok());
-  };
-  for (uint64_t part = 0; part < 3; ++part) write("/a" + std::to_string(part), part, 3, "a");
-  const auto refused = [&](const std::vector<std::string>& parts) {
-    const absl::Status status = MergeDatasets(*files_, parts, "/merged").status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_FALSE(Exists(*files_, "/merged"));
-    return Message(status);
-  };
-  EXPECT_NE(refused({"/a0", "/a2"}).find("/a2: is part 2/3 of its job, of which part 1/3 is not given"),
-            std::string::npos);
-  EXPECT_NE(refused({"/a1", "/a2"}).find("/a1: is part 1/3 of its job, of which part 0/3 is not given"),
-            std::string::npos);
-  EXPECT_NE(refused({"/a0", "/a1"}).find("of which part 2/3 is not given"), std::string::npos);
-  EXPECT_NE(refused({"/a0"}).find("of which part 1/3 is not given"), std::string::npos);
-  EXPECT_NE(refused({"/a0", "/a1", "/a1", "/a2"}).find("/a1: is part 1/3 of its job, as /a1 is"), std::string::npos);
-  EXPECT_NE(refused({"/a1", "/a0", "/a2"}).find("give them in the order /a0 /a1 /a2"), std::string::npos);
-
-  // A part with another count or another input does not belong to the job.
-  write("/b1", 1, 2, "a");
-  write("/c1", 1, 3, "c");
-  EXPECT_NE(refused({"/a0", "/b1", "/a2"}).find("part 1/3 is not given"), std::string::npos);
-  EXPECT_NE(refused({"/a0", "/c1", "/a2"}).find("part 1/3 is not given"), std::string::npos);
-  const std::vector<OwnedSample> rest(samples_.begin() + 60, samples_.end());
-  ASSERT_TRUE(WriteDataset(*files_, "/rest", rest, SmallShards(9, 4)).ok());
-  const auto merged = MergeDatasets(*files_, {"/a0", "/a1", "/rest", "/a2"}, "/merged");
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_EQ(merged->samples(), 80u);
-  EXPECT_FALSE(Exists(*files_, "/merged/.shardkit-job"));
-
-  // Without a record, or with a record of other shards, nothing is known about the job.
-  ASSERT_TRUE(files_->RemoveFile("/a0/.shardkit-job").ok());
-  EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/by_hand").ok());
-  WriteFile(*files_, "/rest/.shardkit-job", ReadAll(*files_, "/a2/.shardkit-job"));
-  EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/foreign_record").ok());
-  WriteFile(*files_, "/rest/.shardkit-job", "shardkit-job 1 ");
-  EXPECT_TRUE(MergeDatasets(*files_, {"/a0", "/rest"}, "/cut_record").ok());
-}
-
 TEST_F(MergeTest, ShardsThatAreEqualAreNamed) {
   WriteParts();
   const auto refused = [&](const std::vector<std::string>& parts, const std::string& first, const std::string& second) {

@@ -160,7 +160,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
     EXPECT_NE(Message(refused).find("/data: holds a dataset that another job has made"), std::string::npos) << refused;
     EXPECT_TRUE(ReadTree(*files_, "/data") == before) << Describe(ReadTree(*files_, "/data"));
   };
-  std::vector<DatasetWriterOptions> others(10, Options(true));
+  std::vector<DatasetWriterOptions> others(8, Options(true));
   others[0].job = "another";
   others[1].shard_samples = 11;
   others[2].shard.block_size = 1000;
@@ -168,10 +168,7 @@ TEST_F(ResumeTest, ACompleteDatasetOfAnotherJobIsRefused) {
   others[4].shard.metadata = {{"a", "b"}};
   others[5].shard.dictionaries = {{"text", 1000}};
   others[6].shard_size = 1000;
-  others[7].partition_count = 2;
-  others[8].partition_count = 2;
-  others[8].partition = 1;
-  others[9].shard.storage = {{"image", Storage::kInline}};
+  others[7].shard.storage = {{"image", Storage::kInline}};
   for (const DatasetWriterOptions& options : others) expect_refused(options, TestSchema());
   expect_refused(Options(true), MakeSchema({KeyColumn(), ImageColumn()}));
 

@@ -257,6 +257,59 @@ TEST_F(ValidateTest, ComparesTheKeyTableWithTheShards) {
   EXPECT_EQ(ValidateText(*files_, "/data"), "");
 }
 
+// Each problem is found by one task, and what there is once by the first.
+TEST_F(ValidateTest, TasksTogetherCheckEverything) {
+  const auto check = [&](uint64_t tasks) {
+    ValidateReport all;
+    for (uint64_t task = 0; task < tasks; ++task) {
+      const auto report = Validate(*files_, "/data", {.task = task, .tasks = tasks});
+      EXPECT_TRUE(report.ok()) << report.status();
+      all.shards += report->shards;
+      all.samples += report->samples;
+      all.bytes += report->bytes;
+      all.problem_count += report->problem_count;
+      all.repeated_keys += report->repeated_keys;
+      for (const Problem& problem : report->problems) all.problems.push_back(problem);
+    }
+    return all;
+  };
+  for (const uint64_t tasks : {1, 2, 3, 5}) {
+    const ValidateReport sound = check(tasks);
+    EXPECT_EQ(sound.shards, 3u);
+    EXPECT_EQ(sound.samples, 27u);
+    EXPECT_EQ(sound.bytes, manifest_.bytes());
+    EXPECT_EQ(sound.problem_count, 0u);
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(Validate(*files_, "/data", {.task = 2, .tasks = 2}).status()));
+  std::string damaged = ReadAll(*files_, "/data/" + manifest_.shards[2].name);
+  damaged[damaged.find("BLK") + 8] ^= 1;
+  WriteFile(*files_, "/data/" + manifest_.shards[2].name, damaged);
+  const std::string index = ReadAll(*files_, kIndexPath);
+  WriteFile(*files_, kIndexPath, index.substr(0, index.size() - 1));
+  const ValidateReport whole = check(1);
+  EXPECT_GE(whole.problem_count, 2u);
+  for (const uint64_t tasks : {2, 3, 5}) {
+    const ValidateReport report = check(tasks);
+    EXPECT_EQ(report.problem_count, whole.problem_count);
+    for (const Problem& problem : whole.problems) {
+      EXPECT_EQ(std::ranges::count(report.problems, problem.message, &Problem::message), 1) << problem.message;
+    }
+  }
+}
+
+// A key of two shards that different tasks check.
+TEST_F(ValidateTest, TheFirstTaskFindsKeysThatAreRepeatedAnywhere) {
+  std::vector<OwnedSample> samples = MakeSamples(27);
+  samples[25].key = samples[1].key;
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  ASSERT_TRUE(WriteDataset(*files_, "/data", samples, SmallShards(9, 4)).ok());
+  for (uint64_t task = 0; task < 3; ++task) {
+    const auto report = Validate(*files_, "/data", {.task = task, .tasks = 3});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->repeated_keys, task == 0 ? 1u : 0u);
+  }
+}
+
 // The entries of blocks that cannot be read are not known; that each sample has one is.
 TEST_F(ValidateTest, ChecksTheKeyIndexOfAShardWithADamagedBlockByItself) {
   const std::string path = "/data/" + manifest_.shards[0].name;

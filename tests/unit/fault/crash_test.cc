@@ -158,6 +158,29 @@ TEST(CrashTest, OfAResumedPack) {
       });
 }
 
+// Plans, packs and finishes, where that has not been done.
+absl::Status PackInTasks(FileSystem& files) {
+  const absl::Status planned = PlanPack(files, "files", {"/in"}, {.file_system = &files}, "/out", SmallPack()).status();
+  if (!planned.ok() && !absl::IsAlreadyExists(planned)) return planned;
+  for (const uint64_t task : {2, 0, 1}) {
+    const absl::Status packed = PackTask(files, "/out", {.task = task, .tasks = 3}).status();
+    if (!packed.ok()) return packed;
+  }
+  return FinishPack(files, "/out").status();
+}
+
+TEST(CrashTest, OfPackingInTasks) {
+  CrashAfterEveryCall(PrepareInput, PackInTasks, 3, [](FileSystem& left, bool finished) {
+    EXPECT_TRUE(NothingOrWhole(left, "/out"));
+    if (finished) {
+      EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset()) << Describe(ReadTree(left, "/out"));
+    }
+    const absl::Status again = PackInTasks(left);
+    EXPECT_TRUE(again.ok()) << again;
+    EXPECT_TRUE(ReadTree(left, "/out") == ExpectedDataset()) << Describe(ReadTree(left, "/out"));
+  });
+}
+
 TEST(CrashTest, OfAnAbort) {
   const auto operate = [](FileSystem& files) -> absl::Status {
     auto writer = DatasetWriter::Create(files, "/out", MakeSchema({KeyColumn(), ImageColumn()}), SmallShards(6, 3));
@@ -179,14 +202,13 @@ TEST(CrashTest, OfAnAbort) {
 TEST(CrashTest, OfAMerge) {
   const auto prepare = [](UnsyncedFileSystem& files) {
     PrepareInput(files);
-    for (uint64_t part = 0; part < 2; ++part) {
-      PackOptions options = SmallPack();
-      options.dataset.partition = part;
-      options.dataset.partition_count = 2;
-      EXPECT_TRUE(PackFiles(files, {"/in"}, "/part" + std::to_string(part), options).ok());
+    for (const std::string part : {"0", "1", "2"}) {
+      EXPECT_TRUE(PackFiles(files, {"/in/d" + part}, "/part" + part, SmallPack()).ok());
     }
   };
-  const auto merge = [](FileSystem& files) { return MergeDatasets(files, {"/part0", "/part1"}, "/out").status(); };
+  const auto merge = [](FileSystem& files) {
+    return MergeDatasets(files, {"/part0", "/part1", "/part2"}, "/out").status();
+  };
   CrashAfterEveryCall(prepare, merge, 4, [&](FileSystem& left, bool finished) {
     EXPECT_TRUE(NothingOrWhole(left, "/out"));
     EXPECT_EQ(ValidateText(left, "/part0"), "");

@@ -1,5 +1,5 @@
-// Random trees, packed with random options and unpacked again, must come back unchanged. Packed in parts and merged,
-// they must give the same samples.
+// Random trees, packed with random options and unpacked again, must come back unchanged. Packed in tasks,
+// they must give the same files.
 #include <algorithm>
 
 #include "convert/synth/synth_random.h"
@@ -141,22 +141,33 @@ void CheckConfiguration(uint64_t seed) {
     }
   }
 
-  // In parts, merged: the same samples. Their columns may have other types in each shard.
-  const uint64_t parts = 1 + generator.Below(4);
-  std::vector<std::string> directories;
-  for (uint64_t part = 0; part < parts; ++part) {
-    PackOptions part_options = options;
-    part_options.dataset.partition = part;
-    part_options.dataset.partition_count = parts;
-    directories.push_back("/part" + std::to_string(part));
-    const auto packed = PackFiles(*files, {"/in"}, directories.back(), part_options);
-    ASSERT_TRUE(packed.ok()) << packed.status();
+  // In tasks, in any order and some of them twice: the same files.
+  PackOptions plan_options = options;
+  plan_options.dataset.threads = 2;
+  const auto plan =
+      PlanPack(*files, "files", {"/in"}, {.file_system = files.get(), .allow_empty = true}, "/tasks", plan_options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->samples, rows.size());
+  std::vector<uint64_t> order;
+  const uint64_t tasks = 1 + generator.Below(9);
+  for (uint64_t task = 0; task < tasks; ++task) {
+    for (uint64_t times = 1 + generator.Below(2); times > 0; --times) {
+      order.insert(order.begin() + static_cast<std::ptrdiff_t>(generator.Below(order.size() + 1)), task);
+    }
   }
-  const auto merged = MergeDatasets(*files, directories, "/merged");
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  ASSERT_EQ(ValidateText(*files, "/merged"), "");
-  ASSERT_TRUE(ScanRows(*files, "/merged") == rows);
-  ASSERT_EQ(merged->metadata, report->manifest.metadata);
+  uint64_t packed = 0;
+  for (const uint64_t task : order) {
+    const auto done = PackTask(*files, "/tasks", {.task = task, .tasks = tasks, .threads = options.dataset.threads});
+    ASSERT_TRUE(done.ok()) << done.status();
+    packed += done->samples;
+  }
+  ASSERT_EQ(packed, rows.size());
+  const auto finished = FinishPack(*files, "/tasks", 2);
+  ASSERT_TRUE(finished.ok()) << finished.status();
+  ASSERT_EQ(finished->input_bytes, report->input_bytes);
+  ASSERT_TRUE(ReadTree(*files, "/tasks") == ReadTree(*files, "/out"))
+      << Describe(ReadTree(*files, "/tasks")) << "\nis not\n"
+      << Describe(ReadTree(*files, "/out"));
 }
 
 // In groups, so that they can run in parallel and a failure is found quickly.

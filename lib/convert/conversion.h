@@ -1,0 +1,24 @@
+// What converting at once and in tasks have in common.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "convert/sources/dataset_source.h"
+#include "shardkit/convert.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// The samples of the dataset at `path`. InvalidArgument for options that do not fit it, or each other.
+absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system, const std::string& path,
+                                                              const ConvertOptions& options);
+
+// The schema of the new dataset, before any sample is looked at.
+absl::StatusOr<Schema> SchemaOf(DatasetSource& source, const PackOptions& options);
+
+// The options of the new dataset in our own container, with its job and its metadata.
+absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const ConversionInput& input, const ConvertOptions& options);
+
+}  // namespace shardkit

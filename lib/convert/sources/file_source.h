@@ -1,0 +1,93 @@
+// What the sources of directory trees and tar files have in common.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "convert/sources/source_unit.h"
+#include "convert/sources/source_walk.h"
+#include "shardkit/source.h"
+
+namespace shardkit {
+
+struct SourceInput {
+  std::string path;
+  bool tar = false;  // else a directory
+  // Of a directory: the samples to take, instead of those that are found there (see FileList).
+  std::shared_ptr<const std::string> listed;
+};
+
+// Samples of a tree as bytes, in the order of their listing: for packing in tasks, which then list nothing.
+class FileList {
+ public:
+  void Add(const TreeUnit& unit, size_t sample);
+
+  bool empty() const { return text_.empty(); }
+  // What was added since the last call.
+  std::string Take();
+
+ private:
+  std::string text_;
+  std::string directory_;  // of the last sample
+};
+
+// The groups of an input: of its list, or else of its tree. A listed group is one sample.
+std::unique_ptr<GroupWalk> OpenGroups(const SourceOptions& options, const SourceInput& input, NameSplit split);
+
+class FileSource : public Source {
+ public:
+  absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) final;
+
+  // The same samples, but tars as a whole, unread. Not together with Next.
+  struct Listed {
+    std::unique_ptr<TreeUnit> tree;
+    const SourceInput* tar = nullptr;  // when there is no tree
+  };
+  absl::StatusOr<std::optional<Listed>> List(size_t max_samples);
+
+  bool keys_ascend() const override { return inputs_.size() == 1 && !inputs_[0].tar; }
+  const SourceOptions& options() const { return options_; }
+  const SourceInput& input(size_t number) const { return inputs_[number]; }
+
+  // Of an image folder, in the order of their labels.
+  virtual std::vector<std::string> classes() const { return {}; }
+
+ protected:
+  FileSource(std::vector<SourceInput> inputs, const SourceOptions& options)
+      : inputs_(std::move(inputs)), options_(options) {}
+
+  // The next samples of input(), none at its end.
+  virtual absl::StatusOr<std::unique_ptr<TreeUnit>> NextFromTree(size_t max_samples) = 0;
+  virtual absl::StatusOr<std::unique_ptr<WorkUnit>> NextFromTar(size_t max_samples);
+  virtual void CloseInput() { walk_.reset(); }
+
+  const SourceInput& input() const { return inputs_[input_]; }
+  // The walk through input(), a directory.
+  GroupWalk& Walk(NameSplit split);
+  TreeUnit NewUnit() const { return TreeUnit(input().path, input_); }
+  // As Source::FindKey, where the key is a name divided as `split` says.
+  absl::StatusOr<std::vector<std::string>> FindKeyByName(std::string_view key, NameSplit split) const;
+
+  const std::vector<SourceInput> inputs_;
+  const SourceOptions options_;
+
+ private:
+  size_t input_ = 0;
+  std::unique_ptr<GroupWalk> walk_;
+  bool within_tar_ = false;  // samples of input(), a tar, have been listed
+  uint64_t empty_tars_ = 0;  // since the last unit
+};
+
+// A source for inputs of which it is known what they are. `classes` are those of an image folder whose inputs are
+// listed, in the order of their labels.
+absl::StatusOr<std::unique_ptr<FileSource>> OpenFileSource(std::string_view kind, std::vector<SourceInput> inputs,
+                                                           const SourceOptions& options,
+                                                           const std::vector<std::string>& classes = {});
+
+}  // namespace shardkit
