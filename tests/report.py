@@ -2,6 +2,7 @@
 """Runs the tests of a build and counts them one by one; tests/run calls it.
 
     tests/report.py BUILD_DIR [--filter PATTERN] [--compiled-only] [--interop PYTHON] [--python PYTHON] [--patience FACTOR]
+                            [--clusters PYTHON]
     tests/report.py BUILD_DIR --frameworks PYTHON [--output FILE] [--filter PATTERN]
 
 The compiled tests are those that Meson knows (`test(...)`). With protocol 'gtest' each case counts, otherwise the
@@ -11,7 +12,7 @@ tests/cli/run.py (which ends with a line "N passed, N failed, N skipped"). These
 build folder in SHARDKIT_BUILD_DIR. They run in the system's Python, or in the Python of --interop, which has other programs'
 packages (tests/interop/make_environment). With --interop, a test that skips because a package is missing is a
 failure. The tests of the Python package (python/tests, pytest; each case counts), mypy and ruff run in the Python of --python, with the
-package of the build folder; without it they are skipped. With --frameworks only tests/frameworks runs (pytest), in that Python, and
+package of the build folder; without it they are skipped. With --clusters the tests of Ray run, too, in that Python. With --frameworks only tests/frameworks runs (pytest), in that Python, and
 --output writes its table of results. A program that crashes, hangs or prints nothing counts as a failure.
 """
 import argparse
@@ -33,7 +34,7 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON_TIMEOUT = 900  # seconds, per script
 WITHOUT_PACKAGE = "needs the package"  # the beginning of a reason to skip, in tests/interop
-LINTED = ["python", "examples", "tests/frameworks"]  # by ruff
+LINTED = ["python", "examples", "tests/clusters", "tests/frameworks"]  # by ruff
 TAIL = 20000  # characters of output shown for a failure
 
 
@@ -216,13 +217,13 @@ def unittest_main(path, pattern):
     return 0
 
 
-def run_pytest(path, settings, options=()):
-    """The cases of one file, or folder, of tests of the Python package."""
+def run_pytest(path, settings, options=(), python=None):
+    """The cases of one file, or folder, of tests of the Python package; `python` is another than the package's."""
     name = os.path.relpath(path, ROOT)
     result = Result(name)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
-        command = [settings.package_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", path, *options]
+        command = [python or settings.package_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", path, *options]
         if settings.pattern is not None and not settings.program_matches(name):
             command += ["-k", settings.pattern.replace("*", "")]
         status, output = run(command, settings, PYTHON_TIMEOUT, {"PYTHONPATH": os.path.join(settings.build_dir, "python")})
@@ -324,6 +325,7 @@ def main():
     parser.add_argument("--compiled-only", action="store_true")
     parser.add_argument("--interop", metavar="PYTHON", help="an interpreter that has other programs' packages")
     parser.add_argument("--python", metavar="PYTHON", help="an interpreter that has the packages of python/requirements.txt")
+    parser.add_argument("--clusters", metavar="PYTHON", help="an interpreter that has tests/clusters/requirements.txt")
     parser.add_argument("--frameworks", metavar="PYTHON", help="an interpreter that has tests/frameworks/requirements.txt")
     parser.add_argument("--output", metavar="FILE", help="where to write the table of results of --frameworks")
     parser.add_argument("--patience", type=float, default=1, help="multiplies each test's time limit")
@@ -331,7 +333,11 @@ def main():
     settings = Settings(arguments.build_dir, arguments.pattern, arguments.patience, arguments.interop,
                         arguments.frameworks or arguments.python)
     if arguments.frameworks is None:
-        selected = jobs(settings, arguments.compiled_only)
+        selected = list(jobs(settings, arguments.compiled_only))
+        if arguments.clusters is not None:
+            path = os.path.join(ROOT, "tests", "clusters", "test_ray.py")
+            # First, as they wait more than they work.
+            selected.insert(0, (os.path.relpath(path, ROOT), lambda: run_pytest(path, settings, python=arguments.clusters)))
     else:
         options = [] if arguments.output is None else [f"--table={arguments.output}"]
         folder = os.path.join(ROOT, "tests", "frameworks")

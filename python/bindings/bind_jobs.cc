@@ -20,6 +20,7 @@
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "shardkit/validate.h"
+#include "status.h"
 
 namespace shardkit::bindings {
 namespace {
@@ -59,6 +60,14 @@ nb::dict TaskDict(const PackTaskReport& report) {
   result["input_bytes"] = report.input_bytes;
   result["skipped"] = SkippedList(report.skipped);
   result["warnings"] = report.warnings;
+  return result;
+}
+
+nb::dict PlanDict(const PackPlan& plan) {
+  nb::dict result;
+  result["units"] = plan.units;
+  result["input_bytes"] = plan.input_bytes;
+  result["samples"] = plan.samples;
   return result;
 }
 
@@ -113,15 +122,24 @@ nb::dict PlanOfPack(const std::vector<std::string>& inputs, const std::string& o
   PackOptions options = TakePackOptions(reader);
   const SourceArguments arguments = TakeSource(reader, options.skip_errors);
   reader.Finish();
-  const PackPlan plan = RunJob<PackPlan>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+  return PlanDict(RunJob<PackPlan>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options, cancellation, numbers);
     return PlanPack(*DefaultFileSystem(), arguments.kind, inputs, arguments.options, output, options);
-  });
-  nb::dict result;
-  result["units"] = plan.units;
-  result["input_bytes"] = plan.input_bytes;
-  result["samples"] = plan.samples;
-  return result;
+  }));
+}
+
+nb::dict PlanAt(const std::string& output) {
+  return PlanDict(RunJob<PackPlan>(
+      nb::none(), [&](Cancellation&, JobProgress&) { return ReadPackPlan(*DefaultFileSystem(), output); }));
+}
+
+void RemoveAll(const std::string& path) {
+  absl::Status status;
+  {
+    nb::gil_scoped_release released;
+    status = RemoveTree(*DefaultFileSystem(), path);
+  }
+  Raise(status);
 }
 
 nb::dict RunPackTask(const std::string& output, uint64_t task, uint64_t tasks, int threads,
@@ -325,6 +343,8 @@ void BindJobs(nb::module_& module) {
   const auto progress = nb::arg("progress").none();
   module.def("pack", &PackSource, nb::arg("inputs"), nb::arg("output"), nb::arg("options"), progress);
   module.def("plan_pack", &PlanOfPack, nb::arg("inputs"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("read_pack_plan", &PlanAt, nb::arg("output"));
+  module.def("remove_tree", &RemoveAll, nb::arg("path"));
   module.def("pack_task", &RunPackTask, nb::arg("output"), nb::arg("task"), nb::arg("tasks"), nb::arg("threads"),
              progress);
   module.def("finish_pack", &FinishOfPack, nb::arg("output"), nb::arg("threads"));

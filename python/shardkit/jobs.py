@@ -147,6 +147,17 @@ def plan_pack(
         return reports.PackPlan(**_core.plan_pack(_paths(inputs), os.fspath(output), parsed(options), show))
 
 
+def read_pack_plan(output: str | os.PathLike[str]) -> reports.PackPlan:
+    """Return the plan at `output` that `plan_pack` has made.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is none.
+    """
+    return reports.PackPlan(**_core.read_pack_plan(os.fspath(output)))
+
+
 def pack_task(
     output: str | os.PathLike[str], task: int, tasks: int, *, threads: int = 1, progress: Progress = None
 ) -> reports.TaskReport:

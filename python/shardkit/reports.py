@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,6 +180,16 @@ def validated(result: dict[str, Any]) -> Validated:
     """Make the report of `validate`."""
     found = {name: [Problem(*problem) for problem in result[name]] for name in ("problems", "warnings")}
     return Validated(**{**result, **found})
+
+
+def joined(found: Sequence[Validated]) -> Validated:
+    """Make the report of a dataset of the reports of the tasks that have checked it, in their order."""
+    sums = {
+        name: sum(getattr(report, name) for report in found)
+        for name in ("shards", "blocks", "samples", "bytes", "undecoded_images", "repeated_keys", "problem_count")
+    }
+    problems = [problem for report in found for problem in report.problems]
+    return Validated(**sums, problems=problems, warnings=[warning for report in found for warning in report.warnings])
 
 
 def repaired(result: dict[str, Any]) -> Repaired:

@@ -37,8 +37,7 @@ class DatasetRepair {
 
   absl::StatusOr<DatasetRepairReport> Run() {
     SHARDKIT_RETURN_IF_ERROR(ListShards());
-    SHARDKIT_ASSIGN_OR_RETURN(const auto job,
-                              JobDirectory::Open(file_system_, output_, "repair", false));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system_, output_, "repair", false));
     SHARDKIT_RETURN_IF_ERROR(collector_.Start());
     for (const std::string& name : names_) SHARDKIT_RETURN_IF_ERROR(Take(name));
     if (number_ == 0 && !(listing_ && names_.empty())) {
