@@ -39,10 +39,15 @@ def parquet(paths: Paths, columns: Sequence[str] | None = None, *, batch_size: i
         row = 0
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=batch_size, columns=None if columns is None else list(columns)):
-                values = [_arrow(path, row, name, batch.column(i)) for i, name in enumerate(batch.schema.names)]
-                for each in zip(*values, strict=True):
-                    yield dict(zip(batch.schema.names, each, strict=True))
+                yield from batch_rows(batch, path, row)
                 row += batch.num_rows
+
+
+def batch_rows(batch: Any, place: str, first_row: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a record batch of Arrow; see `parquet`. `place` is where errors say that it comes from."""
+    values = [_arrow(place, first_row, name, batch.column(i)) for i, name in enumerate(batch.schema.names)]
+    for each in zip(*values, strict=True):
+        yield dict(zip(batch.schema.names, each, strict=True))
 
 
 def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:

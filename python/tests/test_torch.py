@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -162,39 +163,77 @@ def forever(loader: Any) -> Iterator[Any]:
         yield from loader
 
 
-def test_processes_with_gloo(dataset: str, tmp_path: Path) -> None:
-    code = """
-import sys, json, torch.distributed as dist
+# Arguments: rank, world size, store of gloo, dataset, state or "", steps, the step before which it is killed or -1, and
+# whether it joins the others.
+RANK = """
+import sys, json, os, signal
+rank, world, store, path, state, steps, death, joins = sys.argv[1:]
 import shardkit as sk
-rank, world, store, path, state, steps = sys.argv[1:]
-dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=int(world))
-loader = sk.Loader(path, 30, seed=7)
+if joins == "joins":
+    import torch.distributed as dist
+    dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=int(world))
+    loader = sk.Loader(path, 24, seed=7)
+else:
+    loader = sk.Loader(path, 24, seed=7, rank=int(rank), world_size=int(world))
 assert (loader.rank, loader.world_size) == (int(rank), int(world))
 if state:
     loader.load_state_dict(json.loads(state))
-seen = []
+seen, states = [], [loader.state_dict()]
 while len(seen) < int(steps):
     for batch in loader:
+        if len(seen) == int(death):
+            os.kill(os.getpid(), signal.SIGKILL)
         seen.append(batch.ordinals.tolist())
+        states.append(loader.state_dict())
+        print(json.dumps([seen, states]), flush=True)
         if len(seen) == int(steps):
             break
-dist.barrier()
-print(json.dumps([seen, loader.state_dict()]))
+if joins == "joins":
+    # All have as many steps: a rank with fewer would leave the others waiting here.
+    import torch
+    count = torch.tensor([len(seen)])
+    dist.all_reduce(count)
+    assert int(count) == int(steps) * int(world)
 """
-    reference = sk.Loader(dataset, 30, seed=7)
+
+
+def start_rank(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", RANK, *(str(argument) for argument in arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def end_rank(child: subprocess.Popen[str], code: int = 0) -> Any:
+    lines = child.communicate(timeout=120)[0].splitlines()
+    assert child.returncode == code
+    return json.loads(lines[-1])
+
+
+def test_processes_with_gloo(dataset: str, tmp_path: Path) -> None:
+    """The same samples in each step at any number of ranks, which changes in mid-epoch; one rank's state is enough."""
+    reference = sk.Loader(dataset, 24, seed=7)
     whole = [sorted(batch.ordinals.tolist()) for _ in range(3) for batch in reference]
     state, steps = "", []
-    for number, world in enumerate((2, 3)):
-        arguments = [str(world), os.fspath(tmp_path / f"store{number}"), dataset, state, "5"]
+    for number, world in enumerate((2, 8, 3)):
         children = [
-            subprocess.Popen([sys.executable, "-c", code, str(rank), *arguments], stdout=subprocess.PIPE, text=True)
+            start_rank(rank, world, tmp_path / f"store{number}", dataset, state, 5, -1, "joins")
             for rank in range(world)
         ]
-        results = [json.loads(child.communicate(timeout=100)[0]) for child in children]
-        assert all(child.returncode == 0 for child in children)
+        results = [end_rank(child) for child in children]
         steps += [sorted(i for seen, _ in results for i in seen[step]) for step in range(5)]
-        state = json.dumps(results[0][1])
-    assert steps == whole[:10]
+        state = json.dumps(results[number][1][-1])
+    assert steps == whole[:15]
+
+
+def test_a_rank_that_dies_goes_on_by_the_state_of_another(dataset: str) -> None:
+    reference = sk.Loader(dataset, 24, seed=7)
+    whole = [sorted(batch.ordinals.tolist()) for _ in range(2) for batch in reference]
+    children = [start_rank(rank, 4, "", dataset, "", 12, 7 if rank == 2 else -1, "alone") for rank in range(4)]
+    results = [end_rank(child, -signal.SIGKILL if rank == 2 else 0) for rank, child in enumerate(children)]
+    assert len(results[2][0]) == 7
+    again = end_rank(start_rank(2, 4, "", dataset, json.dumps(results[0][1][7]), 5, -1, "alone"))
+    results[2][0] += again[0]
+    for step in range(12):
+        assert sorted(i for seen, _ in results for i in seen[step]) == whole[step]
 
 
 def test_a_batch_that_ranks_do_not_divide(dataset: str) -> None:

@@ -95,6 +95,39 @@ class ConditionsTest(UploadTest):
             self.assertLess(time.monotonic(), deadline, "no upload begins")
         return process
 
+    def test_tasks_from_and_to_a_store(self):
+        """Input and output are in the store; tasks are killed, run twice, and two of the same at once."""
+        files = self.make_input("files", 60, "300KiB")
+        for folder, _, names in os.walk(files):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    headers = {"Authorization": "AWS4-HMAC-SHA256 Credential=ACCESSKEY/20260101/us-east-1/s3/aws4_request, "
+                               "SignedHeaders=host, Signature=0", "Content-Type": "application/octet-stream"}
+                    key = os.path.relpath(os.path.join(folder, name), files)
+                    urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/bucket/in/{key}", data=file.read(),
+                                                                  method="PUT", headers=headers), timeout=60).close()
+        self.shardctl("pack", files, "-o", self.path("local"), "--shard-size", "2MiB")
+        options = ("s3://bucket/in", "-o", self.URL, "--shard-size", "2MiB")
+        self.remote("plan-pack", *options, "--tasks", "3")
+        killed = self.start("pack", "--task", "0/3", "-o", self.URL)
+        while not any(name.endswith(".shard") for name in self.objects()) and killed.poll() is None:
+            time.sleep(0.05)
+        killed.kill()
+        killed.communicate(timeout=60)
+        self.assertIn("units are missing", self.remote("pack", "--finish", "-o", self.URL, code=2))
+        processes = [self.start("pack", "--task", f"{task}/3", "-o", self.URL) for task in (0, 1, 1, 2)]
+        for process in processes:
+            _, errors = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, errors)
+        self.remote("pack", "--finish", "-o", self.URL)
+        made = self.objects()
+        self.assertEqual(self.leftovers(), [])
+        with open(self.path("local", ".shardkit-job"), "rb") as file:
+            job = file.read()
+        # The input has another path, so that the job is another, and nothing else is.
+        self.assertNotEqual(made[".shardkit-job"], job)
+        self.assert_same_objects(self.path("local"), {**made, ".shardkit-job": job})
+
     def test_the_same_bytes_as_locally(self):
         files = self.make_input("files", 40, "1MiB")
         self.shardctl("pack", files, "-o", self.path("local"), "--shard-size", "20MiB", "--sha256")
