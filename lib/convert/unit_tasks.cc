@@ -130,13 +130,14 @@ absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const UnitJob& j
       };
     }
     const absl::Status status = PackUnit(file_system, job, pack, unit, records, &report);
-    if (status.ok()) continue;
-    // Another run has packed this, too, and the dataset was finished since.
-    if (absl::IsNotFound(status)) {
-      const auto finished = Exists(file_system, JoinPath(job.directory, kManifestName));
-      if (finished.ok() && *finished) return report;
+    // Another run may have packed this, too, and the dataset may be finished since. Then the folder of the records is
+    // gone, or, in a store without folders, this run's record has brought it back.
+    const auto finished = Exists(file_system, JoinPath(job.directory, kManifestName));
+    if (finished.ok() && *finished) {
+      SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system, PlanFolder(job.directory)));
+      return report;
     }
-    return Annotate(status, StrCat("unit ", unit));
+    if (!status.ok()) return Annotate(status, StrCat("unit ", unit));
   }
   return report;
 }
