@@ -117,10 +117,11 @@ absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const UnitJob& j
   const uint64_t begin = FirstUnit(job.unit_bytes, options.task, options.tasks);
   const uint64_t end = FirstUnit(job.unit_bytes, options.task + 1, options.tasks);
   report.units = end - begin;
+  absl::Status status;
   for (uint64_t unit = begin; unit < end; ++unit) {
     if (options.cancellation) SHARDKIT_RETURN_IF_ERROR(options.cancellation->Check("packing units"));
-    SHARDKIT_ASSIGN_OR_RETURN(const bool packed, IsPacked(file_system, job.directory, records, unit));
-    if (packed) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool whole, IsPacked(file_system, job.directory, records, unit));
+    if (whole) {
       ++report.units_before;
       continue;
     }
@@ -129,16 +130,21 @@ absl::StatusOr<PackTaskReport> RunTask(FileSystem& file_system, const UnitJob& j
         options.progress({report.samples + now.samples, report.input_bytes + now.input_bytes, 0});
       };
     }
-    const absl::Status status = PackUnit(file_system, job, pack, unit, records, &report);
-    // Another run may have packed this, too, and the dataset may be finished since. Then the folder of the records is
-    // gone, or, in a store without folders, this run's record has brought it back.
-    const auto finished = Exists(file_system, JoinPath(job.directory, kManifestName));
-    if (finished.ok() && *finished) {
-      SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system, PlanFolder(job.directory)));
-      return report;
+    if (const absl::Status packed = PackUnit(file_system, job, pack, unit, records, &report); !packed.ok()) {
+      status = Annotate(packed, StrCat("unit ", unit));
+      break;
     }
-    if (!status.ok()) return Annotate(status, StrCat("unit ", unit));
   }
+  if (status.ok() && report.units_before == report.units) return report;
+  // Another run may have packed these units, too, and the dataset may be finished since. Then the folder of the records
+  // is gone, or, in a store without folders, this run's record has brought it back.
+  const absl::StatusOr<bool> finished = Exists(file_system, JoinPath(job.directory, kManifestName));
+  if (!finished.ok() || !*finished) {
+    status.Update(finished.status());
+    SHARDKIT_RETURN_IF_ERROR(status);
+    return report;
+  }
+  SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system, PlanFolder(job.directory)));
   return report;
 }
 
