@@ -39,7 +39,7 @@ def start_torchrun(*arguments: object) -> subprocess.Popen[str]:
         "--classes",
         "2",
         "--timeout",
-        "10",
+        "30",
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
