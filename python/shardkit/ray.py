@@ -5,6 +5,7 @@ All processes have to see inputs and outputs by the same paths: on a shared file
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -41,19 +42,26 @@ def _run(
     remote = ray.remote(function).options(
         num_cpus=threads, max_retries=max_retries, retry_exceptions=_TRANSIENT, name=f"shardkit.{verb}"
     )
-    waiting = {remote.remote(task): task for task in range(count)}
+    # Not all at once, so that an error leaves few behind: Ray 2.60 ends the process when a task that is about to end is
+    # cancelled.
+    at_once = max(1, 2 * int(ray.cluster_resources().get("CPU", 1)) // threads)
+    left = iter(range(count))
+    waiting = {remote.remote(task): task for task in itertools.islice(left, at_once)}
     results: list[Any] = [None] * count
+    done = 0
     try:
         with jobs._progress(progress, verb, "tasks") as show:
             while waiting:
                 ready, _ = ray.wait(list(waiting), num_returns=1, timeout=None)
                 for reference in ready:
                     results[waiting.pop(reference)] = ray.get(reference)
+                    done += 1
+                    waiting |= {remote.remote(task): task for task in itertools.islice(left, 1)}
                 if show is not None:
-                    show(count - len(waiting), count)
-    except BaseException:
-        for reference in waiting:
-            ray.cancel(reference)
+                    show(done, count)
+    except Exception:
+        if waiting:
+            ray.wait(list(waiting), num_returns=len(waiting), timeout=None)
         raise
     return results
 
