@@ -9,7 +9,7 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
                                                   std::vector<PlannedSample>* samples) const {
   auto task = std::make_unique<BatchTask>();
   samples->clear();
-  for (const uint64_t position : order.RankPositions(step, options_.rank, options_.world_size)) {
+  for (const uint64_t position : order.RankPositions(step, rank_, world_size_)) {
     samples->push_back(order.At(position % order.size()));
     const PlannedSample& sample = samples->back();
     SampleReference reference;
@@ -26,8 +26,8 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
 std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
                                                    bool exact, BlockTable& blocks) {
   const BlockKey key{sample.dataset, sample.block};
-  auto entry = blocks.Get(
-      key, [&] { return datasets_.places[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block); });
+  auto entry =
+      blocks.Get(key, [&] { return places_[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block); });
   const auto find = [&] {
     return std::ranges::find_if(
         entry->claims, [&](const WindowClaim& claim) { return claim.epoch == epoch && claim.window == sample.window; });
@@ -41,7 +41,7 @@ std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, cons
     if (lane.epoch != epoch || lane.window == UINT64_MAX || sample.window > lane.window) {
       Retire(lane.blocks_before, blocks);
       lane.blocks_before = std::exchange(lane.blocks, {});
-      if (lane.epoch != epoch || datasets_.readers.size() == 1) Retire(lane.blocks_before, blocks);
+      if (lane.epoch != epoch || places_.size() == 1) Retire(lane.blocks_before, blocks);
       lane.epoch = epoch;
       lane.window = sample.window;
     }
@@ -60,11 +60,10 @@ void BatchPlanner::Retire(std::vector<ClaimedBlock>& claimed, BlockTable& blocks
 void BatchPlanner::Claim(BatchTask& task, const EpochOrder& order, const std::vector<PlannedSample>& samples,
                          BlockTable& blocks) {
   // Whether the rank has all samples of its lanes, so that the uses of a block can be counted down.
-  const uint64_t world_size = options_.world_size;
-  const bool own_lanes = plan_.lanes() % world_size == 0;
+  const bool own_lanes = plan_.lanes() % world_size_ == 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const uint64_t position = task.references[i].identity.position;
-    const bool exact = (world_size == 1 || (own_lanes && !samples[i].shared)) && position < order.size();
+    const bool exact = (world_size_ == 1 || (own_lanes && !samples[i].shared)) && position < order.size();
     const std::shared_ptr<BlockEntry> entry = BlockFor(order, samples[i], task.epoch, exact, blocks);
     if (entry->planned_by != task.sequence) {
       entry->planned_by = task.sequence;

@@ -3,24 +3,25 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "loader/batch_task.h"
 #include "loader/block_table.h"
 #include "loader/open_datasets.h"
-#include "shardkit/loader.h"
 #include "shardkit/plan.h"
 
 namespace shardkit::loader {
 
-// For one thread. Borrows its arguments.
+// For one thread. Borrows `places`, of the blocks of each dataset of the plan, and the plan.
 class BatchPlanner {
  public:
-  BatchPlanner(const LoaderOptions& options, const OpenDatasets& datasets, const Plan& plan)
-      : options_(options),
-        datasets_(datasets),
+  BatchPlanner(uint64_t rank, uint64_t world_size, std::span<const BlockPlaces> places, const Plan& plan)
+      : rank_(rank),
+        world_size_(world_size),
+        places_(places),
         plan_(plan),
-        lane_windows_(datasets.readers.size(), std::vector<LaneWindow>(plan.lanes() + 1)) {}
+        lane_windows_(places.size(), std::vector<LaneWindow>(plan.lanes() + 1)) {}
 
   // The rank's samples of a step. *samples says where the order has each of them.
   std::unique_ptr<BatchTask> PlanStep(const EpochOrder& order, const Step& step,
@@ -48,8 +49,8 @@ class BatchPlanner {
                                        BlockTable& blocks);
   static void Retire(std::vector<ClaimedBlock>& claimed, BlockTable& blocks);
 
-  const LoaderOptions& options_;
-  const OpenDatasets& datasets_;
+  const uint64_t rank_, world_size_;
+  const std::span<const BlockPlaces> places_;
   const Plan& plan_;
   std::vector<std::vector<LaneWindow>> lane_windows_;  // by dataset and lane
 };

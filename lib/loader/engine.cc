@@ -6,36 +6,12 @@
 
 #include "base/errors.h"
 #include "base/exceptions.h"
+#include "loader/reading_policy.h"
 
 namespace shardkit::loader {
 namespace {
 
-// The most reading threads that auto may come to: fast disks need that many requests in flight.
-constexpr int kMostReadThreads = 16;
-
-// Where even the quickest request takes this long, as behind a network, reading begins with as many threads as it takes
-// to have kInFlightBytes on their way: 2.5 GB/s with 50 ms. Finding that out thread by thread would take seconds.
-constexpr double kSlowSeconds = 0.001;
-constexpr uint64_t kInFlightBytes = uint64_t{128} << 20;
-constexpr uint64_t kMostSlowReadThreads = 64;
-
 constexpr size_t kMostSkippedListed = 100;
-
-std::vector<uint64_t> StoredBytes(const Plan& plan) {
-  std::vector<uint64_t> bytes;
-  for (const PlanDataset& dataset : plan.datasets()) bytes.push_back(dataset.bytes());
-  return bytes;
-}
-
-// Of a block, on average.
-uint64_t BlockBytes(const Plan& plan) {
-  uint64_t blocks = 0, bytes = 0;
-  for (const PlanDataset& dataset : plan.datasets()) {
-    blocks += dataset.blocks.size();
-    bytes += dataset.bytes();
-  }
-  return blocks == 0 ? 1 : bytes / blocks + 1;
-}
 
 int Processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -48,17 +24,13 @@ Engine::Engine(OpenDatasets datasets, std::shared_ptr<const Plan> plan,
       plan_(std::move(plan)),
       decode_threads_(options.decode_threads > 0 ? options.decode_threads : Processors()),
       block_bytes_(BlockBytes(*plan_)),
-      slow_threads_(
-          datasets_.file_system->least_seconds() < kSlowSeconds
-              ? 0
-              : static_cast<int>(std::clamp<uint64_t>(kInFlightBytes / block_bytes_, 1, kMostSlowReadThreads))),
+      slow_threads_(SlowReadThreads(datasets_.file_system->least_seconds(), block_bytes_)),
       read_threads_(options.read_threads > 0 ? options.read_threads : std::max(kMostReadThreads, slow_threads_)),
-      window_bytes_(
-          options.plan.order == SampleOrder::kSequential ? 0 : options.plan.shuffle_buffer_bytes / plan_->lanes()),
+      window_bytes_(WindowBytes(*plan_)),
       left_(options_, datasets_, columns),
       fetcher_(datasets_, options_.bad_samples, left_, stopped_),
-      planner_(options_, datasets_, *plan_),
-      blocks_(options.memory_bytes / 8 * 5, StoredBytes(*plan_)),
+      planner_(options_.rank, options_.world_size, datasets_.places, *plan_),
+      blocks_(BlockMemory(options.memory_bytes), StoredBytes(*plan_)),
       tuner_(options.read_threads == 0 && slow_threads_ == 0,
              options.read_threads > 0 ? options.read_threads : std::max(slow_threads_, 1), Processors(), read_threads_),
       cursor_(*options.cursor),

@@ -81,7 +81,7 @@ class Engine : public Loader {
   void RunPlanner();
   bool PlanEpoch(uint64_t epoch, uint64_t position);
   void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
-  bool RoomToPlan() const;
+  bool RoomToPlan(bool much) const;
   void WakePlanner();
 
   // Reading (engine_read.cc).
@@ -95,7 +95,6 @@ class Engine : public Loader {
   BatchTask* TaskToLayOut();
   void WakeDecoders(size_t most);
   void WakeBlockedDecoders();
-  uint64_t AheadLimit(uint64_t batch_bytes) const;
   uint64_t BytesOf(const BatchTask& task) const;
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
   void PutOff(Lock& lock, BatchTask& task);

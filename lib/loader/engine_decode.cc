@@ -5,17 +5,9 @@
 
 #include "base/strings.h"
 #include "loader/engine.h"
+#include "loader/reading_policy.h"
 
 namespace shardkit::loader {
-namespace {
-
-// Batches made ready before their turn: enough to balance the work, and few enough that small batches are still in the
-// processor's cache when they are read.
-constexpr uint64_t kAheadBytes = 8 << 20;
-constexpr uint64_t kAheadBatches = 4;
-
-}  // namespace
-
 void Engine::RunDecoder(int number) {
   const std::string name = StrCat("decode ", number);
   std::optional<WorkerScratch> scratch;
@@ -84,13 +76,11 @@ void Engine::WakeDecoders(size_t most) {
   for (size_t i = std::min(most, waiting); i > 0; --i) to_decode_.notify_one();
 }
 
-uint64_t Engine::AheadLimit(uint64_t batch_bytes) const { return std::max(kAheadBytes, kAheadBatches * batch_bytes); }
-
 // Wakes decoders that had no room, once there is room for more than one batch, or when the next batch is the oldest.
 void Engine::WakeBlockedDecoders() {
   if (decoders_blocked_ == 0 || complete_.empty()) return;
   const BatchTask& next = **complete_.begin();
-  if (&next == tasks_.front().get() || ahead_bytes_ <= AheadLimit(BytesOf(next)) / 2) {
+  if (&next == tasks_.front().get() || ahead_bytes_ <= BatchesAheadBytes(BytesOf(next)) / 2) {
     WakeDecoders(static_cast<size_t>(decoders_blocked_));
   }
 }
@@ -113,7 +103,7 @@ BatchTask* Engine::TaskToLayOut() {
   BatchTask* const task = *complete_.begin();
   const uint64_t bytes = BytesOf(*task);
   if (task != tasks_.front().get()) {
-    if (ahead_bytes_ + bytes > AheadLimit(bytes)) return nullptr;
+    if (ahead_bytes_ + bytes > BatchesAheadBytes(bytes)) return nullptr;
     if (!pool_->HasRoom(bytes)) return nullptr;
   }
   complete_.erase(complete_.begin());

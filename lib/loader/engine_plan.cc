@@ -3,17 +3,9 @@
 #include <utility>
 
 #include "loader/engine.h"
+#include "loader/reading_policy.h"
 
 namespace shardkit::loader {
-namespace {
-
-// The most samples planned ahead: enough to ask early for blocks of thousands of tiny samples, few enough to bound
-// memory.
-constexpr uint64_t kMostPlannedSamples = 1 << 16;
-constexpr size_t kMostPlannedBatches = 4096;
-
-}  // namespace
-
 void Engine::RunPlanner() {
   uint64_t position = cursor_.position;
   for (uint64_t epoch = cursor_.epoch; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
@@ -24,17 +16,14 @@ void Engine::RunPlanner() {
   to_deliver_.notify_all();
 }
 
-bool Engine::RoomToPlan() const {
-  return tasks_.empty() || (blocks_.planned() < options_.memory_bytes / 2 && planned_samples_ < kMostPlannedSamples &&
-                            tasks_.size() < kMostPlannedBatches);
+bool Engine::RoomToPlan(bool much) const {
+  return loader::RoomToPlan(blocks_.planned(), options_.memory_bytes, planned_samples_, tasks_.size(), much);
 }
 
 // Wakes the planner only when there is room for many batches, because waking a thread costs more than planning a batch.
 void Engine::WakePlanner() {
   if (!planner_waiting_) return;
-  const bool much_room = blocks_.planned() < options_.memory_bytes / 16 * 7 &&
-                         planned_samples_ < kMostPlannedSamples / 8 * 7 && tasks_.size() < kMostPlannedBatches / 8 * 7;
-  if (tasks_.empty() || much_room) to_plan_.notify_one();
+  if (RoomToPlan(true)) to_plan_.notify_one();
 }
 
 // False when the loader has been stopped.
@@ -46,7 +35,7 @@ bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
     {
       Lock lock(mutex_);
       planner_waiting_ = true;
-      to_plan_.wait(lock, [&] { return stopped_.cancelled() || RoomToPlan(); });
+      to_plan_.wait(lock, [&] { return stopped_.cancelled() || RoomToPlan(false); });
       planner_waiting_ = false;
     }
     if (stopped_.cancelled()) return false;

@@ -9,21 +9,10 @@
 
 #include "base/strings.h"
 #include "loader/engine.h"
+#include "loader/reading_policy.h"
 
 namespace shardkit::loader {
 namespace {
-
-// What is read ahead of the batches, at least, and what is kept of small datasets. Few enough bytes that they are still
-// in the processor's cache when a batch is made of them: memory used again costs less than memory touched for the first
-// time.
-constexpr uint64_t kLeastReadAhead = uint64_t{8} << 20;
-constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
-
-// Block reads per reading thread that lie ready: while one set of blocks is used, the next is being read.
-constexpr uint64_t kReadsAhead = 2;
-
-// Blocks that the first ones are taken for, with twice that room.
-constexpr uint64_t kUnknownBlocks = 8;
 
 // Tells whether this thread has waited for a device since it was made: it gave up the processor, which was not taken
 // from it. Where that is not known, every read has waited.
@@ -52,22 +41,15 @@ class DeviceWait {
 
 }  // namespace
 
-// Reads ahead what hides the time of a read, so that it follows the number of reads at once, which grows with latency.
-// In a shuffled order also a lane's window, because all its blocks are needed at the same time.
 void Engine::SetReadAhead() {
-  const uint64_t reads = static_cast<uint64_t>(tuner_.threads()) * kReadsAhead;
-  blocks_.ReadAhead(window_bytes_ + std::max(kLeastReadAhead, reads * block_bytes_));
-  const uint64_t shuffled = window_bytes_ * plan_->lanes();
-  blocks_.KeepUpTo(slow_threads_ > 0 || tuner_.from_device() ? blocks_.share() : std::max(kKeptBytes, shuffled));
+  blocks_.ReadAhead(ReadAheadBytes(window_bytes_, tuner_.threads(), block_bytes_));
+  blocks_.KeepUpTo(
+      KeptBytes(slow_threads_ > 0 || tuner_.from_device(), blocks_.share(), window_bytes_ * plan_->lanes()));
 }
 
-// Until a batch can be laid out, the decoding threads have nothing to do, and as many more threads may read as have
-// room for blocks of which it is not known yet what they take.
 int Engine::ReadersNow() const {
   if (options_.read_threads > 0 || sample_estimate_ > 0) return tuner_.threads();
-  const uint64_t room = blocks_.share() / (kUnknownBlocks * block_bytes_);
-  const int more = static_cast<int>(std::min(room, static_cast<uint64_t>(std::min(decode_threads_, read_threads_))));
-  return std::max(tuner_.threads(), more);
+  return FirstReadThreads(tuner_.threads(), decode_threads_, read_threads_, blocks_.share(), block_bytes_);
 }
 
 void Engine::RunReader(int number) {
