@@ -22,6 +22,7 @@ SUBFOLDERS = {
     "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset|wids)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check"},
+    "loader": {"simulation": r"simulate$|rank|storage$"},
     "convert": {"sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source", "synth": r"synth"},
 }
 
@@ -60,6 +61,7 @@ HEADER_LAYERS = {
     "loader_report.h": "loader",
     "plan.h": "loader",
     "shuffle_score.h": "loader",
+    "simulate.h": "loader",
     "gpu/backend.h": "gpu",
     "gpu/bandwidth.h": "gpu",
     "gpu/device_batch.h": "gpu",

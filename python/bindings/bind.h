@@ -10,6 +10,7 @@ void BindDataset(nanobind::module_& module);
 void BindBlocks(nanobind::module_& module);
 void BindBatch(nanobind::module_& module);
 void BindLoader(nanobind::module_& module);
+void BindSimulation(nanobind::module_& module);
 void BindDevice(nanobind::module_& module);
 void BindMasks(nanobind::module_& module);
 void BindImages(nanobind::module_& module);

@@ -19,5 +19,6 @@ NB_MODULE(_core, module) {
   BindJobs(module);
   BindBatch(module);
   BindLoader(module);
+  BindSimulation(module);
   BindDevice(module);
 }

@@ -28,6 +28,7 @@ from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
 from shardkit.reports import Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
 from shardkit.schema import Schema, column
+from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate
 from shardkit.writer import Writer
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Column",
     "DataLossError",
     "Dataset",
+    "DatasetNumbers",
     "DenseMasks",
     "Geometry",
     "Image",
@@ -52,6 +54,8 @@ __all__ = [
     "Ragged",
     "Repaired",
     "Schema",
+    "SimulatedEpoch",
+    "SimulationReport",
     "Stored",
     "TaskReport",
     "TokenRows",
@@ -78,6 +82,7 @@ __all__ = [
     "plan_pack",
     "read_pack_plan",
     "repair",
+    "simulate",
     "unpack",
     "use_cache",
     "validate",

@@ -18,6 +18,9 @@ _SIZES = {
     "max_image_memory",
     "pending_pair_bytes",
     "pinned_bytes",
+    "cache_bytes",
+    "sample_bytes",
+    "block_bytes",
     "device_bytes",
 }
 

@@ -413,3 +413,18 @@ for i, (epoch, step) in enumerate(steps):
     assert (epoch, step) == (i // len(again), next(batches).ordinals.tolist()), i
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+
+
+def test_simulation_of_datasets_and_of_numbers(dataset: str) -> None:
+    report = sk.simulate(dataset, 16, latency=0.01, epochs=2, shuffle_buffer_bytes="1MiB")
+    assert [epoch.samples for epoch in report.epochs] == [sk.plan(dataset, 16).samples_per_epoch] * 2
+    assert report.bound == "latency"
+    assert report.epochs[0].samples_per_second > 0
+    assert report.epochs[0].wait_share == pytest.approx(1)
+    numbers = sk.DatasetNumbers(100_000, "100KB", shards=10)
+    described = sk.simulate(numbers, 1024, nodes=2, ranks_per_node=8, step_seconds=1.0, steps=10)
+    assert (described.ranks, described.epochs[0].samples, described.bound) == (16, 10240, "training")
+    with pytest.raises(ValueError, match="step_seconds"):
+        sk.simulate(numbers, step_seconds=-1.0)
+    with pytest.raises(TypeError, match="step_time"):
+        sk.simulate(numbers, step_time=1.0)

@@ -20,6 +20,10 @@ _shardctl_options() {
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
                 --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
+    simulate) echo "--samples --sample-size --shards --block-size --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size
+                --remainder --world-size --proportion --repeat --choose --epoch-samples --ranks-per-node --epochs --steps --step-time
+                --decode-time --threads --memory --latency --node-bandwidth --bandwidth --request-rate --node-cache
+                --endpoint --cache --cache-limit --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
@@ -49,7 +53,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index ls inspect cat validate repair unpack convert plan bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index ls inspect cat validate repair unpack convert plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then

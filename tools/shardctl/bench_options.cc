@@ -24,19 +24,10 @@ std::vector<std::string> OptionNames(int argc, char** argv) {
 // "50ms", or "50ms,100MB" for 100 MB/s.
 absl::StatusOr<shardkit::LatencyOptions> ParseLatency(std::string_view text) {
   const size_t comma = text.find(',');
-  std::string_view time = text.substr(0, comma);
-  double nanoseconds = 0;
-  for (const auto& [unit, length] : {std::pair("ms", 1e6), std::pair("us", 1e3), std::pair("s", 1e9)}) {
-    if (!time.ends_with(unit)) continue;
-    time.remove_suffix(std::string_view(unit).size());
-    nanoseconds = length;
-    break;
-  }
-  if (nanoseconds == 0) return absl::InvalidArgumentError("give a time with its unit, as 50ms, or 50ms,100MB");
-  const absl::StatusOr<double> number = ParseNumber(time, 0, 3.6e12 / nanoseconds);
-  if (!number.ok()) return number.status();
+  const absl::StatusOr<double> seconds = ParseTime(text.substr(0, comma));
+  if (!seconds.ok()) return seconds.status();
   shardkit::LatencyOptions options;
-  options.latency = std::chrono::nanoseconds(static_cast<int64_t>(*number * nanoseconds));
+  options.latency = std::chrono::nanoseconds(static_cast<int64_t>(*seconds * 1e9));
   if (comma == text.npos) return options;
   const absl::StatusOr<uint64_t> rate = ParseSize(text.substr(comma + 1));
   if (!rate.ok()) return rate.status();
@@ -60,6 +51,7 @@ std::optional<int> ParseBenchArguments(int argc, char** argv, BenchArguments* ar
   line.Count("--epochs", "N", &arguments->epochs, 1, UINT32_MAX, "epochs to read [1]");
   line.Count("--steps", "N", &arguments->steps, 1, UINT64_MAX, "stop after N batches");
   arguments->order.AddTo(&line, "a third of --memory");
+  arguments->order.AddRankTo(&line);
   line.Text("--decode", "WHAT", &decode, "what is decoded, see below [none]");
   line.Texts("--columns", "A,B,...", &columns, "load these columns [all but the key]; may be repeated");
   line.Count("--context", "N", &arguments->context, 1, UINT32_MAX, "tokens of a row [4096]");

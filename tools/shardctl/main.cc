@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 15> kVerbs = {{
+constexpr std::array<Verb, 16> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
@@ -31,6 +31,7 @@ constexpr std::array<Verb, 15> kVerbs = {{
     {"unpack", "turn a dataset back into the files it was packed from", RunUnpack},
     {"convert", "turn a dataset into one of another container", RunConvert},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
+    {"simulate", "predict how many nodes would read a dataset, and what bounds them", RunSimulate},
     {"bench", "read a dataset as a trainer would, and say what bounds it", RunBench},
     {"cache", "look into or fill the cache of remote data on local disk", RunCache},
     {"uploads", "list or abort what killed writers left in an object store", RunUploads},

@@ -111,6 +111,15 @@ absl::StatusOr<double> ParseNumber(std::string_view text, double minimum, double
   return number;
 }
 
+absl::StatusOr<double> ParseTime(std::string_view text) {
+  for (const auto& [unit, seconds] : {std::pair<std::string_view, double>("ms", 1e-3), {"us", 1e-6}, {"s", 1}}) {
+    if (!text.ends_with(unit)) continue;
+    const absl::StatusOr<double> number = ParseNumber(text.substr(0, text.size() - unit.size()), 0, 3600 / seconds);
+    return number.ok() ? *number * seconds : number;
+  }
+  return absl::InvalidArgumentError("give a time with its unit, as 50ms, not " + Quote(text));
+}
+
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text) {
   const size_t colon = text.find(':');
   std::optional<uint64_t> begin;

@@ -20,6 +20,9 @@ absl::StatusOr<uint64_t> ParseCount(std::string_view text, uint64_t minimum, uin
 // Decimal digits with an optional point, between `minimum` and `maximum`.
 absl::StatusOr<double> ParseNumber(std::string_view text, double minimum, double maximum);
 
+// "50ms", "200us", "1.5s": seconds, at most an hour.
+absl::StatusOr<double> ParseTime(std::string_view text);
+
 // "A:B", "A:", ":B": a half-open range. A missing A is 0, a missing B is UINT64_MAX. InvalidArgument when A > B.
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text);
 

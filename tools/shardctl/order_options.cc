@@ -64,12 +64,15 @@ void OrderOptions::AddTo(CommandLine* line, const std::string& shuffle_buffer) {
                "samples that do not fill the last step: keep (a smaller step), drop, or pad with the first of "
                "the epoch [keep]");
   line->Count("--world-size", "W", &world_size, 1, UINT32_MAX, "ranks that share each step [1]");
-  line->Count("--rank", "R", &rank, 0, UINT32_MAX, "this one of the ranks, counted from 0");
   line->Text("--proportion", "A,B,...", &proportion_, "mix datasets in these shares of an epoch, one for each");
   line->Text("--repeat", "A,B,...", &repeat_, "take each dataset's samples so many times an epoch");
   line->Text("--choose", "A,B,...", &choose_, "take so many samples of each dataset an epoch; all: each once");
   line->Count("--epoch-samples", "N", &plan.epoch_samples, 1, kMostSamples,
               "samples of an epoch, with --proportion [the sum of all datasets']");
+}
+
+void OrderOptions::AddRankTo(CommandLine* line) {
+  line->Count("--rank", "R", &rank, 0, UINT32_MAX, "this one of the ranks, counted from 0");
 }
 
 absl::Status OrderOptions::Finish(const std::vector<std::string>& paths) {

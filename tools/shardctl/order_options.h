@@ -19,6 +19,9 @@ class OrderOptions {
   // `shuffle_buffer` is the default that --help shows for --shuffle-buffer.
   void AddTo(CommandLine* line, const std::string& shuffle_buffer = "256MiB");
 
+  // --rank, for commands that are about one rank.
+  void AddRankTo(CommandLine* line);
+
   // Combines the parsed values for these datasets. InvalidArgument errors name the option.
   absl::Status Finish(const std::vector<std::string>& paths);
 

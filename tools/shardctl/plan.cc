@@ -234,6 +234,7 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
                    "[OPTION]... DATASET...");
   line.Arguments("DATASET", 1, SIZE_MAX, &arguments->paths);
   arguments->order.AddTo(&line);
+  arguments->order.AddRankTo(&line);
   line.Count("--epoch", "E", &arguments->epoch, 0, UINT64_MAX - 1, "the epoch, counted from 0 [0]");
   line.Count("--from-step", "T", &arguments->from_step, 0, UINT64_MAX, "show steps from number T on [0]");
   line.Count("--steps", "N", &arguments->steps, 0, UINT64_MAX, "show at most N steps");

@@ -14,6 +14,7 @@ int RunRepair(int argc, char** argv);
 int RunConvert(int argc, char** argv);
 int RunUnpack(int argc, char** argv);
 int RunPlan(int argc, char** argv);
+int RunSimulate(int argc, char** argv);
 int RunBench(int argc, char** argv);
 int RunCache(int argc, char** argv);
 int RunUploads(int argc, char** argv);

@@ -1,0 +1,194 @@
+#include "loader/simulation/rank.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "loader/reading_policy.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit::loader {
+namespace {
+
+// Opening a shard: its head and its tail, which are asked for together.
+constexpr uint64_t kShardRequests = 2;
+constexpr uint64_t kShardBytes = uint64_t{108} << 10;
+
+// The first read of an index; when it has more about blocks, a second one follows.
+constexpr uint64_t kIndexAtOnce = uint64_t{1} << 20;
+
+uint64_t SampleBytes(const shardkit::Plan& plan) {
+  uint64_t bytes = 0, samples = 0;
+  for (const PlanDataset& dataset : plan.datasets()) {
+    bytes += dataset.bytes();
+    samples += dataset.samples();
+  }
+  return bytes / std::max<uint64_t>(samples, 1) + 1;
+}
+
+}  // namespace
+
+SimulatedRank::SimulatedRank(SimulatedJob& job, uint64_t rank, uint64_t world_size, uint64_t node)
+    : job_(job),
+      node_(node),
+      sample_bytes_(SampleBytes(job.plan)),
+      block_bytes_(BlockBytes(job.plan)),
+      window_bytes_(WindowBytes(job.plan)),
+      slow_threads_(SlowReadThreads(job.options.storage.latency, block_bytes_)),
+      read_threads_(job.options.read_threads > 0 ? job.options.read_threads
+                                                 : std::max(kMostReadThreads, slow_threads_)),
+      planner_(rank, world_size, job.places, job.plan),
+      blocks_(BlockMemory(job.options.memory_bytes), StoredBytes(job.plan)),
+      tuner_(job.options.read_threads == 0 && slow_threads_ == 0,
+             job.options.read_threads > 0 ? job.options.read_threads : std::max(slow_threads_, 1),
+             job.options.decode_threads, read_threads_) {
+  SetReadAhead();
+}
+
+void SimulatedRank::SetReadAhead() {
+  blocks_.ReadAhead(ReadAheadBytes(window_bytes_, tuner_.threads(), block_bytes_));
+  blocks_.KeepUpTo(
+      KeptBytes(slow_threads_ > 0 || tuner_.from_device(), blocks_.share(), window_bytes_ * job_.plan.lanes()));
+}
+
+void SimulatedRank::Open(double now, uint64_t block_bytes, uint64_t sample_bytes) {
+  SimulatedEpoch* const counts = &job_.epochs[0];
+  std::vector<uint64_t> reads = {0, std::min(block_bytes + sample_bytes, kIndexAtOnce)};
+  if (block_bytes > kIndexAtOnce) reads.push_back(block_bytes - kIndexAtOnce);
+  ReadInTurn(now, std::move(reads), counts);
+}
+
+// Of the manifest and the index, one after the other.
+void SimulatedRank::ReadInTurn(double now, std::vector<uint64_t> reads, SimulatedEpoch* counts) {
+  if (reads.empty()) {
+    open_ = true;
+    return Advance(now);
+  }
+  const double end = job_.storage.Read(now, node_, reads.front(), counts);
+  reads.erase(reads.begin());
+  job_.at(end, [this, end, reads = std::move(reads), counts] { ReadInTurn(end, reads, counts); });
+}
+
+void SimulatedRank::Next(double now, std::function<void(double)> take) {
+  taker_ = std::move(take);
+  Advance(now);
+}
+
+void SimulatedRank::Advance(double now) {
+  if (!open_) return;
+  Deliver(now);
+  Plan();
+  StartReads(now);
+  Decode(now);
+}
+
+void SimulatedRank::Plan() {
+  const shardkit::Plan& plan = job_.plan;
+  while (next_sequence_ < job_.steps &&
+         RoomToPlan(blocks_.planned(), job_.options.memory_bytes, planned_samples_, tasks_.size(), false)) {
+    if (job_.orders.size() <= epoch_) job_.orders.resize(epoch_ + 1);
+    auto& order = job_.orders[epoch_];
+    if (order == nullptr) order = plan.Epoch(epoch_);
+    auto task = planner_.PlanStep(*order, plan.StepAt(0, step_), &samples_);
+    task->epoch = epoch_;
+    task->step = step_;
+    task->sequence = next_sequence_++;
+    task->missing = 1;
+    BatchTask* const admitted = task.get();
+    tasks_.push_back(std::move(task));
+    planner_.Claim(*admitted, *order, samples_, blocks_);
+    planned_samples_ += samples_.size();
+    if (--admitted->missing == 0) complete_.insert(admitted);
+    if (++step_ == plan.StepsFrom(0)) {
+      step_ = 0;
+      ++epoch_;
+    }
+  }
+}
+
+// When the shard of a block is open. As many stay open as a DatasetReader keeps.
+double SimulatedRank::OpenShardOf(double now, const BlockEntry& entry, SimulatedEpoch* counts) {
+  const uint64_t shard = uint64_t{entry.key.dataset} << 32 | entry.place.shard;
+  if (const auto found = shards_.find(shard); found != shards_.end()) {
+    shards_used_.splice(shards_used_.begin(), shards_used_, found->second.place);
+    return std::max(now, found->second.open);
+  }
+  if (shards_.size() >= DatasetOptions().max_open_shards) {
+    shards_.erase(shards_used_.back());
+    shards_used_.pop_back();
+  }
+  double open = now;
+  for (uint64_t i = 0; i < kShardRequests; ++i) {
+    open = std::max(open, job_.storage.Read(now, node_, kShardBytes / kShardRequests, counts));
+  }
+  shards_used_.push_front(shard);
+  shards_[shard] = {open, shards_used_.begin()};
+  return open;
+}
+
+void SimulatedRank::StartReads(double now) {
+  const auto readers = [&] {
+    if (job_.options.read_threads > 0 || decoded_any_) return tuner_.threads();
+    return FirstReadThreads(tuner_.threads(), job_.options.decode_threads, read_threads_, blocks_.share(),
+                            block_bytes_);
+  };
+  while (reading_ < readers()) {
+    const std::shared_ptr<BlockEntry> entry = blocks_.BeginRead(Oldest());
+    if (entry == nullptr) break;
+    ++reading_;
+    // The table counts the buffers; nobody touches this memory, so it takes none.
+    entry->buffer.state().stored.resize_discard(entry->place.length);
+    SimulatedEpoch* const counts = &job_.epochs[entry->tasks.front()->epoch];
+    const double open = OpenShardOf(now, *entry, counts);
+    job_.at(open, [this, entry, counts, open] {
+      const double end = job_.storage.ReadBlock(open, node_, entry->key, entry->place.length, counts);
+      job_.at(end, [this, entry, end] { EndRead(end, entry); });
+    });
+  }
+  if (blocks_.TakeDropped()) std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
+}
+
+void SimulatedRank::EndRead(double now, const std::shared_ptr<BlockEntry>& entry) {
+  --reading_;
+  const std::vector<BatchTask*> complete = blocks_.EndRead(*entry);
+  complete_.insert(complete.begin(), complete.end());
+  bytes_read_ += static_cast<double>(entry->place.length);
+  const bool waited_for = blocks_.anything_due(Oldest()) && (taker_ != nullptr || !decoding_);
+  tuner_.Update(now, static_cast<uint64_t>(bytes_read_), waited_for, job_.options.storage.latency > 0);
+  SetReadAhead();
+  Advance(now);
+}
+
+// The decoding threads divide one batch after another.
+void SimulatedRank::Decode(double now) {
+  if (decoding_ || complete_.empty()) return;
+  BatchTask* const task = *complete_.begin();
+  const uint64_t bytes = task->references.size() * sample_bytes_;
+  if (task != tasks_.front().get() && ahead_bytes_ + bytes > BatchesAheadBytes(bytes)) return;
+  complete_.erase(complete_.begin());
+  task->charged = bytes;
+  ahead_bytes_ += bytes;
+  task->at_work = true;
+  for (const auto& block : task->blocks) blocks_.Begin(*block);
+  decoding_ = decoded_any_ = true;
+  const double seconds =
+      static_cast<double>(task->references.size()) * job_.options.decode_seconds / job_.options.decode_threads;
+  decoding_seconds_ += seconds;
+  job_.at(now + seconds, [this, task, end = now + seconds] {
+    for (const auto& block : task->blocks) blocks_.Done(*block, *task);
+    task->blocks.clear();
+    task->done = true;
+    planned_samples_ -= task->references.size();
+    decoding_ = false;
+    Advance(end);
+  });
+}
+
+void SimulatedRank::Deliver(double now) {
+  if (taker_ == nullptr || tasks_.empty() || !tasks_.front()->done) return;
+  ahead_bytes_ -= tasks_.front()->charged;
+  job_.epochs[tasks_.front()->epoch].samples += tasks_.front()->references.size();
+  tasks_.pop_front();
+  std::exchange(taker_, nullptr)(now);
+}
+
+}  // namespace shardkit::loader

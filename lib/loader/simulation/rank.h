@@ -1,0 +1,95 @@
+// One rank's loader in virtual time: the engine's planner, block table and policies, without threads and bytes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "loader/batch_planner.h"
+#include "loader/batch_task.h"
+#include "loader/block_table.h"
+#include "loader/open_datasets.h"
+#include "loader/reader_tuner.h"
+#include "loader/simulation/storage.h"
+#include "shardkit/simulate.h"
+
+namespace shardkit::loader {
+
+// What all simulated ranks share.
+struct SimulatedJob {
+  const SimulationOptions& options;
+  const Plan& plan;
+  std::span<const BlockPlaces> places;
+  std::vector<std::shared_ptr<const EpochOrder>> orders;  // made by the first rank that needs one
+  std::vector<SimulatedEpoch> epochs;                     // of all simulated ranks
+  SimulatedStorage storage;
+  uint64_t steps = 0;  // of all epochs
+  // Runs the function at that time; those of one time in the order of the calls.
+  std::function<void(double time, std::function<void()> run)> at;
+};
+
+// One thread at a time. `now` is the time of the call, in seconds.
+class SimulatedRank {
+ public:
+  // `job` must outlive this.
+  SimulatedRank(SimulatedJob& job, uint64_t rank, uint64_t world_size, uint64_t node);
+
+  // Opens the dataset. Its index has so many bytes of blocks, which are read, and of samples behind them.
+  void Open(double now, uint64_t block_bytes, uint64_t sample_bytes);
+
+  // Asks for the next batch. `take` is called when it is there.
+  void Next(double now, std::function<void(double now)> take);
+
+  uint64_t peak_block_memory() const { return blocks_.peak(); }
+  double decoding_seconds() const { return decoding_seconds_; }
+
+ private:
+  struct OpenShard {
+    double open = 0;
+    std::list<uint64_t>::iterator place;  // in shards_used_
+  };
+
+  void ReadInTurn(double now, std::vector<uint64_t> reads, SimulatedEpoch* counts);
+  void Advance(double now);
+  void Plan();
+  void StartReads(double now);
+  void EndRead(double now, const std::shared_ptr<BlockEntry>& entry);
+  void Decode(double now);
+  void Deliver(double now);
+  double OpenShardOf(double now, const BlockEntry& entry, SimulatedEpoch* counts);
+  void SetReadAhead();
+  uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
+
+  SimulatedJob& job_;
+  const uint64_t node_;
+  const uint64_t sample_bytes_, block_bytes_, window_bytes_;
+  const int slow_threads_, read_threads_;
+  BatchPlanner planner_;
+  BlockTable blocks_;
+  ReaderTuner tuner_;
+  bool open_ = false;
+  uint64_t epoch_ = 0, step_ = 0;  // the next to plan
+  uint64_t next_sequence_ = 0;
+  std::deque<std::unique_ptr<BatchTask>> tasks_;
+  std::set<BatchTask*, BySequence> complete_;
+  uint64_t planned_samples_ = 0;
+  int reading_ = 0;
+  bool decoding_ = false, decoded_any_ = false;
+  uint64_t ahead_bytes_ = 0;
+  double bytes_read_ = 0;
+  double decoding_seconds_ = 0;
+  std::function<void(double)> taker_;
+  std::unordered_map<uint64_t, OpenShard> shards_;
+  std::list<uint64_t> shards_used_;  // the last used first
+  std::vector<PlannedSample> samples_;
+};
+
+}  // namespace shardkit::loader

@@ -1,0 +1,89 @@
+"""What a training job would read, and what would bound it, before it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from shardkit import _core
+from shardkit._options import parsed
+from shardkit.loader import Datasets, dataset_list
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetNumbers:
+    """A dataset that need not exist. Its samples are equally large; sizes are bytes, or text such as ``"4MiB"``."""
+
+    samples: int
+    sample_bytes: int | str
+    shards: int = 1
+    block_bytes: int | str = "4MiB"
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulatedEpoch:
+    """Of all ranks; requests and bytes are those of storage."""
+
+    steps: int
+    samples: int
+    requests: float
+    bytes_fetched: float
+    bytes_cached: float  # found in the node's cache, or on their way there for another rank
+    seconds: float
+    wait_seconds: float  # between steps
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples of all ranks."""
+        return self.samples / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def wait_share(self) -> float:
+        """The part of the time in which ranks wait for a batch."""
+        return self.wait_seconds / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulationReport:
+    """Times in seconds, memory in bytes of a rank; ``…_busy`` is a share of the time, 0 without a limit."""
+
+    epochs: list[SimulatedEpoch]
+    first_batch_seconds: float
+    ranks: int
+    simulated_ranks: int  # whole nodes, at least 64 ranks or all; the epochs are multiplied for the others
+    steps_per_epoch: int
+    lanes: int
+    decoding_busy: float
+    node_bandwidth_busy: float
+    bandwidth_busy: float
+    requests_busy: float
+    bound: str  # "training", "decoding", "node bandwidth", "bandwidth", "requests", "latency"
+    peak_block_memory: int
+    plan_memory: int
+
+
+def simulate(
+    datasets: Datasets | DatasetNumbers, batch_size: int = 1, *, seed: int = 0, **options: Any
+) -> SimulationReport:
+    """Predict how ranks would read: in virtual time, with the loader's own plan and policies.
+
+    Parameters
+    ----------
+    datasets : as for `Loader`, or DatasetNumbers
+        Nothing is read but manifests and directories of blocks.
+    batch_size, seed
+        As for `Loader`.
+    **options
+        ``nodes`` and ``ranks_per_node`` (1); ``epochs`` (1); ``steps``, after which it ends (0: the last);
+        ``step_seconds`` of training on a batch; ``decode_seconds`` of one thread for one sample;
+        ``decode_threads`` (1), ``read_threads`` (as the loader finds them) and ``memory_bytes`` (768 MiB) of a rank;
+        ``cache_bytes`` of a node (0: each rank reads for itself). Of storage: ``latency`` in seconds, which half of
+        the requests take to their first byte; ``latency_p99``, which one in a hundred exceeds;
+        ``node_bytes_per_second``, and of all nodes together ``bytes_per_second`` and ``requests_per_second`` (0: no
+        limit). Of the plan, as for `plan`: ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``,
+        ``expected_world_size``, ``epoch_samples``.
+    """
+    numbers = parsed(dataclasses.asdict(datasets)) if isinstance(datasets, DatasetNumbers) else {}
+    parts = [] if isinstance(datasets, DatasetNumbers) else dataset_list(datasets)
+    found = _core.simulate(parts, numbers, parsed({**options, "batch_size": batch_size, "seed": seed}))
+    return SimulationReport(**{**found, "epochs": [SimulatedEpoch(**epoch) for epoch in found["epochs"]]})
