@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -117,6 +118,28 @@ class Harness:
                "| What | Measured | Target |", "|---|---|---|"]
         out += [f"| {what} | {value} | {target} |" for what, value, target in self.rows]
         return "\n".join(out) + "\n"
+
+
+class Server:
+    """bench/object_server on the folder, with a context that ends it."""
+
+    def __init__(self, harness, folder, latency, *stalls):
+        self._process = subprocess.Popen([harness.tool("object_server"), folder, *map(str, (latency, *stalls))], text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.origin = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._process.stdout.close()
+
+    def counts(self):
+        """Requests and bytes since the last call."""
+        with urllib.request.urlopen(self.origin + "/-/counts", timeout=30) as answer:
+            return json.load(answer)
 
 
 def shards_of(dataset):

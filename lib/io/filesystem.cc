@@ -54,8 +54,8 @@ absl::Status WritableFile::AppendPieces(std::span<const std::string_view> pieces
 
 absl::StatusOr<std::vector<DirectoryEntry>> ReadableFileSystem::List(const std::string& path) {
   std::vector<DirectoryEntry> entries;
-  SHARDKIT_RETURN_IF_ERROR(ForEachEntry(path, [&entries](std::string_view name, FileType type) {
-    entries.push_back({std::string(name), type});
+  SHARDKIT_RETURN_IF_ERROR(ForEachEntry(path, [&entries](const ListedEntry& entry) {
+    entries.push_back({std::string(entry.name), entry.type});
     return absl::OkStatus();
   }));
   return entries;

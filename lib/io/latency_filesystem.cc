@@ -173,8 +173,7 @@ class LatencyFileSystem final : public ForwardingReadableFileSystem {
     SHARDKIT_RETURN_IF_ERROR(network_->Wait());
     return base().Stat(path, follow);
   }
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
     SHARDKIT_RETURN_IF_ERROR(network_->Wait());
     return base().ForEachEntry(path, take);
   }

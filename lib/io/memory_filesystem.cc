@@ -227,8 +227,7 @@ class MemoryFileSystem final : public FileSystem {
     return info;
   }
 
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
     std::vector<DirectoryEntry> entries;
     {
       std::lock_guard lock(mutex_);
@@ -237,7 +236,7 @@ class MemoryFileSystem final : public FileSystem {
         entries.push_back({name, node->is_directory() ? FileType::kDirectory : FileType::kRegular});
       }
     }
-    for (const DirectoryEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(take(entry.name, entry.type));
+    for (const DirectoryEntry& entry : entries) SHARDKIT_RETURN_IF_ERROR(take({entry.name, entry.type, std::nullopt}));
     return absl::OkStatus();
   }
 

@@ -150,8 +150,7 @@ absl::StatusOr<FileInfo> PosixFileSystemImplementation::Stat(const std::string& 
                   .inode = info.st_ino};
 }
 
-absl::Status PosixFileSystemImplementation::ForEachEntry(
-    const std::string& path, const std::function<absl::Status(std::string_view, FileType)>& take) {
+absl::Status PosixFileSystemImplementation::ForEachEntry(const std::string& path, const TakeEntry& take) {
   constexpr std::string_view kOperation = "list directory";
   SHARDKIT_RETURN_IF_ERROR(CheckPath(path, kOperation));
   const std::unique_ptr<DIR, CloseDirectory> directory(opendir(path.c_str()));
@@ -172,7 +171,7 @@ absl::Status PosixFileSystemImplementation::ForEachEntry(
     } else {
       return PosixError(JoinPath(path, name), "stat", errno);
     }
-    SHARDKIT_RETURN_IF_ERROR(take(name, type));
+    SHARDKIT_RETURN_IF_ERROR(take({name, type, std::nullopt}));
   }
   if (errno != 0) return PosixError(path, kOperation, errno);
   return absl::OkStatus();

@@ -20,14 +20,16 @@ constexpr double kMostDistance = 1.1;   // beyond it, lanes stay at opposite end
 
 DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOrderOptions& options)
     : blocks_(blocks), options_(options) {
+  const auto filled = std::ranges::count_if(blocks, [](const PlanBlock& block) { return block.sample_count > 0; });
+  const bool keep_lanes = options_.keep_lanes && options_.lanes > 1 && static_cast<uint64_t>(filled) >= options_.lanes;
+  const uint64_t deal_key = keep_lanes ? options_.lane_key : options_.key;
   for (uint64_t attempt = 0; attempt < kOrdersTried; ++attempt) {
     segments_.clear();
     uint64_t place = 0;
     for (uint64_t pass = 0; place < options_.count; ++pass) {
       std::vector<uint32_t> order;
       if (options_.order == SampleOrder::kShuffled) {
-        order =
-            ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(options_.key, pass * kOrdersTried + attempt));
+        order = ShuffledIndexes(static_cast<uint32_t>(blocks.size()), Derive(deal_key, pass * kOrdersTried + attempt));
       }
       place = AddPass(order, place);
     }
@@ -35,6 +37,7 @@ DatasetOrder::DatasetOrder(const std::vector<PlanBlock>& blocks, const DatasetOr
     if (options_.order != SampleOrder::kShuffled || options_.lanes == 1 || segments_.size() > kFewBlocks) break;
     if (const double distance = LaneDistance(); distance >= kGoodDistance && distance <= kMostDistance) break;
   }
+  if (keep_lanes) ShuffleWithinLanes();
   CutIntoWindows();
 }
 
@@ -82,6 +85,32 @@ void DatasetOrder::DealToLanes() {
   for (Segment& segment : dealt) place += std::exchange(segment.place, place);
   for (uint32_t lane = 0; lane < lanes; ++lane) lanes_[lane] = dealt[begins[lane]].place;
   segments_ = std::move(dealt);
+}
+
+// Each lane's blocks in an order of this epoch. What a lane has beyond the shortest one still lies in its last block.
+void DatasetOrder::ShuffleWithinLanes() {
+  size_t begin = 0;
+  for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+    size_t end = begin;
+    while (end < segments_.size() && segments_[end].place < lanes_[lane + 1]) ++end;
+    const auto count = static_cast<uint32_t>(end - begin);
+    const uint64_t key = Derive(options_.key, (uint64_t{1} << 63) + lane);
+    std::vector<uint32_t> blocks(count);
+    const std::vector<uint32_t> order = ShuffledIndexes(count, key);
+    for (uint32_t i = 0; i < count; ++i) blocks[i] = segments_[begin + order[i]].block;
+    // The block that the lane got last holds its surplus, so there is one that does.
+    for (uint32_t i = count; i-- > 0;) {
+      if (blocks_[blocks[i]].sample_count < surplus(lane)) continue;
+      std::swap(blocks[i], blocks.back());
+      break;
+    }
+    uint64_t place = lanes_[lane];
+    for (uint32_t i = 0; i < count; ++i) {
+      segments_[begin + i] = {place, blocks[i]};
+      place += blocks_[blocks[i]].sample_count;
+    }
+    begin = end;
+  }
 }
 
 // How far apart consecutive samples are in the dataset on average, divided by that in a perfect shuffle. Estimated from

@@ -10,8 +10,10 @@
 namespace shardkit::loader {
 
 struct DatasetOrderOptions {
-  uint64_t key = 0;    // of this dataset and epoch
-  uint64_t count = 0;  // samples of the epoch
+  uint64_t key = 0;         // of this dataset and epoch
+  bool keep_lanes = false;  // lanes have the same blocks in all epochs, when there are enough
+  uint64_t lane_key = 0;    // of the dataset; decides which
+  uint64_t count = 0;       // samples of the epoch
   uint32_t lanes = 1;
   bool mixed = false;         // with other datasets: lanes of equal lengths, so that proportions hold to the end
   uint64_t window_bytes = 0;  // of one lane
@@ -51,6 +53,7 @@ class DatasetOrder {
 
   uint64_t AddPass(const std::vector<uint32_t>& order, uint64_t place);
   void DealToLanes();
+  void ShuffleWithinLanes();
   double LaneDistance() const;
   void CutIntoWindows();
   size_t SegmentAt(uint64_t place) const;

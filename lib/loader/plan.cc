@@ -61,6 +61,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   if (options.order != SampleOrder::kShuffled && options.lanes > 1) {
     return InvalidArgument("plan: only the shuffled order has more than one lane, not ", options.lanes);
   }
+  if (options.order != SampleOrder::kShuffled && options.locality) {
+    return InvalidArgument("plan: only the shuffled order has lanes that keep their blocks (locality)");
+  }
   auto plan = std::shared_ptr<Plan>(new Plan);
   SHARDKIT_ASSIGN_OR_RETURN(plan->counts_, loader::CountSamples(datasets, options));
   plan->lanes_ = loader::ChooseLanes(datasets, plan->counts_, options);
@@ -72,6 +75,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
         uint64_t{plan->lanes_}, static_cast<uint64_t>(plan->datasets_.size())}) {
     fingerprint.Add(number);
   }
+  if (options.locality) fingerprint.Add(1);
   for (size_t i = 0; i < plan->datasets_.size(); ++i) {
     plan->samples_ += plan->counts_[i];
     fingerprint.Add(plan->counts_[i]);
@@ -100,6 +104,8 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
   for (size_t i = 0; i < datasets_.size(); ++i) {
     loader::DatasetOrderOptions options;
     options.key = loader::Derive(key, i);
+    options.keep_lanes = options_.locality && datasets_.size() == 1 && counts_[i] == datasets_[i].samples();
+    options.lane_key = loader::Derive(loader::Mix(options_.seed), ~i);
     options.count = counts_[i];
     options.lanes = lanes_;
     options.mixed = datasets_.size() > 1;
@@ -129,8 +135,8 @@ Step Plan::StepAt(uint64_t position, uint64_t step) const {
 absl::Status Plan::CheckCursor(const Cursor& cursor) const {
   if (cursor.plan != fingerprint_) {
     return InvalidArgument(
-        "the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer ",
-        "and lanes must be those of the run that wrote it");
+        "the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer, ",
+        "lanes and locality must be those of the run that wrote it");
   }
   if (cursor.position > samples_) {
     return InvalidArgument("the cursor's position ", cursor.position, " is past the epoch's ", samples_, " samples");

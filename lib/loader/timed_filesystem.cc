@@ -103,8 +103,7 @@ absl::StatusOr<FileInfo> TimedFileSystem::Stat(const std::string& path, bool fol
   return base().Stat(path, follow);
 }
 
-absl::Status TimedFileSystem::ForEachEntry(
-    const std::string& path, const std::function<absl::Status(std::string_view name, FileType type)>& take) {
+absl::Status TimedFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
   const RequestCounter::Scope scope(figures_->requests, 1, 0);
   return base().ForEachEntry(path, take);
 }

@@ -51,8 +51,7 @@ class TimedFileSystem final : public ForwardingReadableFileSystem {
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
                                                                    std::optional<uint64_t> size) override;
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override;
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override;
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override;
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override;
 
  private:

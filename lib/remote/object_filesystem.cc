@@ -229,11 +229,11 @@ absl::StatusOr<FileInfo> ObjectFileSystem::Stat(const std::string& path, bool /*
   return found.ok() ? missing : found;
 }
 
-absl::Status ObjectFileSystem::ForEachEntry(
-    const std::string& path, const std::function<absl::Status(std::string_view name, FileType type)>& take) {
+absl::Status ObjectFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
   SHARDKIT_ASSIGN_OR_RETURN(const ObjectUrl url, ParseObjectUrl(path));
   return store_->List(url, false, [&take](const ListedObject& object) {
-    return take(object.name, object.folder ? FileType::kDirectory : FileType::kRegular);
+    if (object.folder) return take({object.name, FileType::kDirectory, std::nullopt});
+    return take({object.name, FileType::kRegular, object.size});
   });
 }
 

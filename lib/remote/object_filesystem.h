@@ -47,8 +47,7 @@ class ObjectFileSystem : public FileSystem {
   // One request up to 1 MiB, else two or more.
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t limit) override;
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override;
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override;
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override;
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateForStreaming(const std::string& path) override;

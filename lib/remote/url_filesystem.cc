@@ -41,8 +41,7 @@ class UrlFileSystem : public ForwardingFileSystem {
     SHARDKIT_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
     return files->Stat(path, follow);
   }
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
     SHARDKIT_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
     return files->ForEachEntry(path, take);
   }

@@ -25,6 +25,7 @@ SimulationOptions TakeOptions(const nb::dict& given) {
   reader.Take("steps", options.steps);
   reader.Take("step_seconds", options.step_seconds);
   reader.Take("decode_seconds", options.decode_seconds);
+  reader.Take("check_bytes_per_second", options.check_bytes_per_second);
   reader.Take("decode_threads", options.decode_threads);
   reader.Take("read_threads", options.read_threads);
   reader.Take("memory_bytes", options.memory_bytes);
@@ -76,7 +77,7 @@ nb::dict SimulateJob(const nb::list& datasets, const nb::dict& numbers, const nb
   result["simulated_ranks"] = report.simulated_ranks;
   result["steps_per_epoch"] = report.steps_per_epoch;
   result["lanes"] = report.lanes;
-  result["decoding_busy"] = report.decoding_busy;
+  result["processors_busy"] = report.processors_busy;
   result["node_bandwidth_busy"] = report.node_bandwidth_busy;
   result["bandwidth_busy"] = report.bandwidth_busy;
   result["requests_busy"] = report.requests_busy;

@@ -87,6 +87,7 @@ void TakePlanOptions(OptionReader& reader, PlanOptions& options) {
   reader.Take("shuffle_buffer_bytes", options.shuffle_buffer_bytes);
   reader.Take("lanes", options.lanes);
   reader.Take("expected_world_size", options.expected_world_size);
+  reader.Take("locality", options.locality);
   reader.Take("epoch_samples", options.epoch_samples);
 }
 

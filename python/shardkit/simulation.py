@@ -53,11 +53,11 @@ class SimulationReport:
     simulated_ranks: int  # whole nodes, at least 64 ranks or all; the epochs are multiplied for the others
     steps_per_epoch: int
     lanes: int
-    decoding_busy: float
+    processors_busy: float
     node_bandwidth_busy: float
     bandwidth_busy: float
     requests_busy: float
-    bound: str  # "training", "decoding", "node bandwidth", "bandwidth", "requests", "latency"
+    bound: str  # "training", "processors", "node bandwidth", "bandwidth", "requests", "latency"
     peak_block_memory: int
     plan_memory: int
 
@@ -75,13 +75,14 @@ def simulate(
         As for `Loader`.
     **options
         ``nodes`` and ``ranks_per_node`` (1); ``epochs`` (1); ``steps``, after which it ends (0: the last);
-        ``step_seconds`` of training on a batch; ``decode_seconds`` of one thread for one sample;
-        ``decode_threads`` (1), ``read_threads`` (as the loader finds them) and ``memory_bytes`` (768 MiB) of a rank;
+        ``step_seconds`` of training on a batch; ``decode_seconds`` of one processor for one sample, and
+        ``check_bytes_per_second`` of blocks that it receives, checks and decompresses (0: in no time);
+        ``decode_threads`` (1), its processors, ``read_threads`` (as the loader finds them) and ``memory_bytes`` (768 MiB) of a rank;
         ``cache_bytes`` of a node (0: each rank reads for itself). Of storage: ``latency`` in seconds, which half of
         the requests take to their first byte; ``latency_p99``, which one in a hundred exceeds;
         ``node_bytes_per_second``, and of all nodes together ``bytes_per_second`` and ``requests_per_second`` (0: no
         limit). Of the plan, as for `plan`: ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``,
-        ``expected_world_size``, ``epoch_samples``.
+        ``expected_world_size``, ``locality``, ``epoch_samples``.
     """
     numbers = parsed(dataclasses.asdict(datasets)) if isinstance(datasets, DatasetNumbers) else {}
     parts = [] if isinstance(datasets, DatasetNumbers) else dataset_list(datasets)

@@ -26,7 +26,7 @@ class SimulateTest(CliTest):
 
     def test_numbers_alone(self):
         document = self.simulate(*NUMBERS, "--world-size", "16", "--expect-world-size", "16", "--batch-size", "512",
-                                 "--step-time", "100ms", "--latency", "20ms,200ms", "--node-bandwidth", "1GB")
+                                 "--step-time", "1s", "--latency", "20ms,200ms", "--node-bandwidth", "1GB")
         self.assertEqual((document["ranks"], document["simulated_ranks"], document["lanes"]), (16, 16, 16))
         self.assertEqual(document["epochs"][0]["samples"], 20000)
         self.assertEqual(document["bound"], "training")

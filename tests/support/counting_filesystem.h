@@ -63,8 +63,7 @@ class CountingFileSystem final : public ForwardingReadableFileSystem {
     Count();
     return base().Stat(path, follow);
   }
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
     Count();
     return base().ForEachEntry(path, take);
   }

@@ -184,8 +184,7 @@ absl::StatusOr<FileInfo> FaultFileSystem::Stat(const std::string& path, bool fol
   return base_->Stat(path, follow);
 }
 
-absl::Status FaultFileSystem::ForEachEntry(const std::string& path,
-                                           const std::function<absl::Status(std::string_view, FileType)>& take) {
+absl::Status FaultFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
   SHARDKIT_RETURN_IF_ERROR(calls_->Count("list directory", path));
   return base_->ForEachEntry(path, take);
 }

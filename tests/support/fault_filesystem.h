@@ -63,8 +63,7 @@ class FaultFileSystem final : public FileSystem {
   absl::Status CreateDirectory(const std::string& path) override;
   absl::Status SyncDirectory(const std::string& path) override;
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow = true) override;
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view, FileType)>& take) override;
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override;
   absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override;
 
  private:

@@ -277,8 +277,7 @@ absl::StatusOr<FileInfo> UnsyncedFileSystem::Stat(const std::string& path, bool 
   return base_->Stat(path, follow);
 }
 
-absl::Status UnsyncedFileSystem::ForEachEntry(const std::string& path,
-                                              const std::function<absl::Status(std::string_view, FileType)>& take) {
+absl::Status UnsyncedFileSystem::ForEachEntry(const std::string& path, const TakeEntry& take) {
   return base_->ForEachEntry(path, take);
 }
 

@@ -17,14 +17,14 @@ _shardctl_options() {
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --task --finish --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
+    plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
                 --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     simulate) echo "--samples --sample-size --shards --block-size --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size
-                --remainder --world-size --proportion --repeat --choose --epoch-samples --ranks-per-node --epochs --steps --step-time
-                --decode-time --threads --memory --latency --node-bandwidth --bandwidth --request-rate --node-cache
+                --locality --remainder --world-size --proportion --repeat --choose --epoch-samples --ranks-per-node --epochs --steps --step-time
+                --decode-time --check-rate --threads --memory --latency --node-bandwidth --bandwidth --request-rate --node-cache
                 --endpoint --cache --cache-limit --json --help" ;;
-    bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --remainder --world-size --rank
+    bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
                 --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --endpoint --cache --cache-limit --json --help" ;;

@@ -60,6 +60,8 @@ void OrderOptions::AddTo(CommandLine* line, const std::string& shuffle_buffer) {
               "canonical streams of the shuffled order [up to 120, found from the buffer]");
   line->Count("--expect-world-size", "W", &plan.expected_world_size, 1, 65536,
               "choose lanes so that W ranks read only what is theirs; of several, their least common multiple");
+  line->Flag("--locality", &plan.locality,
+             "let lanes keep their blocks in all epochs, so that nodes find again what they have cached");
   line->Choice("--remainder", "ACTION", {std::begin(kRemainders), std::end(kRemainders)}, &remainder_,
                "samples that do not fill the last step: keep (a smaller step), drop, or pad with the first of "
                "the epoch [keep]");

@@ -42,7 +42,7 @@ void PrintText(const SimulationReport& report) {
   Stdout().Write(table.Format());
   std::string text = "\nfirst batch  after " + FormatFixed(report.first_batch_seconds, 3) + " s\n";
   text += "bound by     " + std::string(SimulationBoundName(report.bound)) + "\n";
-  text += "busy         decoding " + Percent(report.decoding_busy) + ", a node's link " +
+  text += "busy         processors " + Percent(report.processors_busy) + ", a node's link " +
           Percent(report.node_bandwidth_busy) + ", the storage's " + Percent(report.bandwidth_busy) + ", requests " +
           Percent(report.requests_busy) + "\n";
   text += "memory       of a rank: blocks " + FormatBytes(report.peak_block_memory) + ", plan " +
@@ -67,7 +67,7 @@ void PrintDocument(const SimulationReport& report) {
   }
   document["first_batch_seconds"] = report.first_batch_seconds;
   document["bound"] = SimulationBoundName(report.bound);
-  document["busy"] = {{"decoding", report.decoding_busy},
+  document["busy"] = {{"processors", report.processors_busy},
                       {"node_bandwidth", report.node_bandwidth_busy},
                       {"bandwidth", report.bandwidth_busy},
                       {"requests", report.requests_busy}};
@@ -101,7 +101,7 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
   shardkit::SimulationOptions& options = arguments->options;
   std::optional<uint64_t> ranks_per_node;
   std::optional<std::string> step_time, decode_time, latency;
-  uint64_t node_bandwidth = 0, bandwidth = 0, request_rate = 0, threads = 1;
+  uint64_t node_bandwidth = 0, bandwidth = 0, check_rate = 0, request_rate = 0, threads = 1;
   options.steps = 1000;
   line.Arguments("DATASET", 0, SIZE_MAX, &arguments->paths);
   line.Count("--samples", "N", &arguments->numbers.samples, 1, uint64_t{1} << 47,
@@ -115,8 +115,10 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
   line.Count("--epochs", "N", &options.epochs, 1, UINT32_MAX, "epochs to simulate [1]");
   line.Count("--steps", "N", &options.steps, 1, UINT64_MAX, "stop after N steps [1000]");
   line.Text("--step-time", "TIME", &step_time, "what training on a batch takes, as 250ms [0ms]");
-  line.Text("--decode-time", "TIME", &decode_time, "what one thread takes for one sample, as 300us [0us]");
-  line.Count("--threads", "N", &threads, 1, 1024, "decoding threads of a rank [1]");
+  line.Text("--decode-time", "TIME", &decode_time, "what one processor takes for one sample, as 300us [0us]");
+  line.Size("--check-rate", &check_rate,
+            "bytes of blocks that one processor receives, checks and decompresses in a second [no limit]");
+  line.Count("--threads", "N", &threads, 1, 1024, "processors of a rank [1]");
   line.Size("--memory", &options.memory_bytes, "budget of a rank's loader for blocks and batches [768MiB]");
   line.Text("--latency", "TIME[,P99]", &latency,
             "from sending a request to its first byte: half of them take less; one in a hundred takes more than P99");
@@ -130,8 +132,7 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
   line.Notes(
       "Ranks are simulated with the loader's own plan and policies in virtual time; nothing is read but manifests and\n"
       "block directories, or nothing at all. Of many nodes at least 64 ranks are simulated, and their figures\n"
-      "multiplied. bench --simulate-step measures what a sample takes to decode. Left out are second requests for\n"
-      "slow ones, retries, and what checking blocks costs the processors.");
+      "multiplied. Left out are second requests for slow ones, and retries.");
   line.Example("shardctl simulate photos --world-size 16 --latency 20ms,100ms --node-bandwidth 3GB --step-time 250ms",
                "would two nodes of 8 ranks wait for their batches?");
   line.Example("shardctl simulate --samples 10000000 --sample-size 100KB --world-size 64 --latency 30ms,200ms --json",
@@ -168,6 +169,7 @@ std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
   options.nodes = world_size / options.ranks_per_node;
   options.plan = arguments->order.plan;
   options.decode_threads = static_cast<int>(threads);
+  options.check_bytes_per_second = static_cast<double>(check_rate);
   options.storage.node_bytes_per_second = static_cast<double>(node_bandwidth);
   options.storage.bytes_per_second = static_cast<double>(bandwidth);
   options.storage.requests_per_second = static_cast<double>(request_rate);

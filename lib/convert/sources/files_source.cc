@@ -114,10 +114,11 @@ absl::Status FilesSource::FindTreeColumns(const SourceInput& input, FoundColumns
       TreeUnit unit(input.path, 0);
       unit.Add(group, i, 1);
       ByteArena arena;
+      const TreeUnit::File& listed = unit.files(0)[0];
       const auto value =
-          LoadFile(options_.file_system, unit.FullPath(0, unit.files(0)[0]), options_.stream_above, &arena);
+          LoadFile(options_.file_system, unit.FullPath(0, listed), listed.size, options_.stream_above, &arena);
       if (!value.ok()) continue;  // Load will report it
-      const auto guessed = columns_.TypeOf(column, *value, LastExtension(unit.name(unit.files(0)[0])));
+      const auto guessed = columns_.TypeOf(column, *value, LastExtension(unit.name(listed)));
       if (guessed.ok()) *type = *guessed;
     }
   }
@@ -199,7 +200,8 @@ absl::Status FilesSource::LoadTreeSample(const TreeUnit& unit, size_t i, ByteAre
       SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
     }
     SHARDKIT_RETURN_IF_ERROR(Annotate(CheckColumnName(column), path));
-    SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, options_.stream_above, arena));
+    SHARDKIT_ASSIGN_OR_RETURN(Value value,
+                              LoadFile(options_.file_system, path, file.size, options_.stream_above, arena));
     const auto type = columns_.TypeOf(column, value, LastExtension(name));
     if (!type.ok()) return Annotate(type.status(), path);
     sample->fields.push_back({columns_.Find(column, *type), std::move(value)});

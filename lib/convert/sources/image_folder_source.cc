@@ -102,8 +102,9 @@ absl::StatusOr<std::optional<Type>> ImageFolderSource::FirstImageType() {
       TreeUnit unit(input.path, 0);
       unit.Add(group, 0, 1);
       ByteArena arena;
+      const TreeUnit::File& file = unit.files(0)[0];
       const auto value =
-          LoadFile(options_.file_system, unit.FullPath(0, unit.files(0)[0]), options_.stream_above, &arena);
+          LoadFile(options_.file_system, unit.FullPath(0, file), file.size, options_.stream_above, &arena);
       if (!value.ok()) continue;  // Load will report it
       const auto type = ImageType(*value, group.stem);
       if (type.ok()) return std::optional(*type);
@@ -142,7 +143,7 @@ absl::Status ImageFolderSource::LoadSample(const TreeUnit& unit, size_t i, ByteA
   const auto label = labels_.find(class_name);
   if (label == labels_.end()) return NotFound(path, ": the class directory was not there when packing began");
 
-  SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, options_.stream_above, arena));
+  SHARDKIT_ASSIGN_OR_RETURN(Value value, LoadFile(options_.file_system, path, file.size, options_.stream_above, arena));
   const auto type = ImageType(value, unit.name(file));
   if (!type.ok()) return Annotate(type.status(), path);
   sample->fields.push_back({images_.Find(kImageName, *type), std::move(value)});

@@ -129,10 +129,11 @@ absl::Status Sa1bSource::LoadFromTree(const TreeUnit& unit, size_t i, Worker& wo
   sample->key = arena->Copy(StrCat(unit.directory(i), parts.stem));
   SHARDKIT_RETURN_IF_ERROR(Annotate(CheckKey(sample->key), path));
   // "jpg" sorts before "json", so the image is the first file.
-  SHARDKIT_ASSIGN_OR_RETURN(Value image, LoadFile(options_.file_system, path, options_.stream_above, arena));
+  SHARDKIT_ASSIGN_OR_RETURN(Value image,
+                            LoadFile(options_.file_system, path, files[0].size, options_.stream_above, arena));
   SHARDKIT_RETURN_IF_ERROR(Annotate(AddImage(std::move(image), sample), path));
   const std::string json_path = unit.FullPath(i, files[1]);
-  SHARDKIT_RETURN_IF_ERROR(ReadWholeFile(options_.file_system, json_path, &worker.json));
+  SHARDKIT_RETURN_IF_ERROR(ReadWholeFile(options_.file_system, json_path, files[1].size, &worker.json));
   return Annotate(worker.converter.Convert(worker.json, arena, &sample->fields), json_path);
 }
 

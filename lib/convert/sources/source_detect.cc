@@ -100,8 +100,8 @@ bool IsHidden(std::string_view name) { return name.starts_with('.'); }
 absl::StatusOr<bool> HasFiles(const std::string& path, ReadableFileSystem* file_system) {
   // Usually the first entry is a file. Then a directory of millions of entries need not be sorted.
   bool at_the_top = false;
-  const absl::Status listed = file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
-    at_the_top = type == FileType::kRegular && !IsHidden(name);
+  const absl::Status listed = file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
+    at_the_top = entry.type == FileType::kRegular && !IsHidden(entry.name);
     return at_the_top ? Cancelled("") : absl::OkStatus();
   });
   if (at_the_top) return true;
@@ -128,11 +128,12 @@ struct Contents {
 
 absl::StatusOr<Contents> LookInside(const std::string& path, ReadableFileSystem* file_system) {
   Contents found;
-  SHARDKIT_RETURN_IF_ERROR(file_system->ForEachEntry(path, [&](std::string_view name, FileType type) {
+  SHARDKIT_RETURN_IF_ERROR(file_system->ForEachEntry(path, [&](const ListedEntry& entry) {
+    const std::string_view name = entry.name;
     if (IsHidden(name)) return absl::OkStatus();
     found.manifest = found.manifest || name == kManifestName;
     found.mds_index = found.mds_index || name == kMdsIndexName;
-    if (type == FileType::kDirectory) {
+    if (entry.type == FileType::kDirectory) {
       found.folders.push_back(JoinPath(path, name));
     } else if (format::IsTarName(name)) {
       ++found.tars;

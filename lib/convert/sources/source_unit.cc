@@ -59,6 +59,7 @@ void TreeUnit::Add(const WalkedGroup& group, size_t first, size_t count) {
     text_.append(walked.rest);
     file.name_length = static_cast<uint32_t>(text_.size()) - file.name_begin;
     file.kind = walked.kind;
+    file.size = walked.size;
     files_.push_back(file);
   }
   sample_count = samples_.size();
@@ -84,6 +85,10 @@ uint64_t TreeUnit::StatBytes(ReadableFileSystem& file_system, size_t sample) con
   uint64_t bytes = 0;
   for (const File& file : files(sample)) {
     if (file.kind != EntryKind::kFile) continue;
+    if (file.size) {
+      bytes += *file.size;
+      continue;
+    }
     const auto info = file_system.Stat(FullPath(sample, file));
     if (info.ok()) bytes += info->size;
   }
@@ -170,9 +175,9 @@ std::shared_ptr<const RandomAccessFile> MakeFileSlice(ReadableFileSystem* file_s
   return std::make_shared<FileSlice>(file_system, std::move(path), offset, length);
 }
 
-absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::string& path, uint64_t stream_above,
-                               ByteArena* arena) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
+absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::string& path, std::optional<uint64_t> size,
+                               uint64_t stream_above, ByteArena* arena) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path, ReadMode::kBuffered, size));
   Value value;
   if (file->size() >= stream_above) {
     value.file = MakeFileSlice(file_system, path, 0, file->size());
@@ -184,8 +189,9 @@ absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::strin
   return value;
 }
 
-absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::string* bytes) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path));
+absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::optional<uint64_t> size,
+                           std::string* bytes) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system->OpenForReading(path, ReadMode::kBuffered, size));
   bytes->resize(file->size());
   return file->ReadAt(0, *bytes);
 }

@@ -26,6 +26,7 @@ class TreeUnit : public WorkUnit {
     uint32_t name_begin = 0;
     uint32_t name_length = 0;
     EntryKind kind = EntryKind::kFile;
+    std::optional<uint64_t> size;  // bytes, where a listing told them
   };
 
   // `root` is the input's path, `input` its number among the inputs.
@@ -109,9 +110,10 @@ Column ByteStringColumn(std::string_view name, Type type, bool nullable);
 std::shared_ptr<const RandomAccessFile> MakeFileSlice(ReadableFileSystem* file_system, std::string path,
                                                       uint64_t offset, uint64_t length);
 
-// The file's bytes in *arena, or the file itself when it has at least `stream_above` bytes.
-absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::string& path, uint64_t stream_above,
-                               ByteArena* arena);
+// The file's bytes in *arena, or the file itself when it has at least `stream_above` bytes. `size`, where it is known,
+// saves asking for it.
+absl::StatusOr<Value> LoadFile(ReadableFileSystem* file_system, const std::string& path, std::optional<uint64_t> size,
+                               uint64_t stream_above, ByteArena* arena);
 
 // Fills the batch with the samples of a unit: load(i, &sample) gives a status, which names the file. For a sample that
 // cannot be loaded, key(i, sample) says what to call it. bytes(i, sample), where `sample` is null for one that cannot
@@ -132,6 +134,7 @@ void LoadEach(const WorkUnit& unit, SampleBatch* batch, Load load, Key key, Byte
 }
 
 // Whole file into *bytes, whatever its size.
-absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::string* bytes);
+absl::Status ReadWholeFile(ReadableFileSystem* file_system, const std::string& path, std::optional<uint64_t> size,
+                           std::string* bytes);
 
 }  // namespace shardkit

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr size_t kRecordHeader = 1 + sizeof(uint32_t);
+constexpr uint8_t kHasSize = 0x80;  // of a record's first byte
 
 // The first eight bytes as a number with the same order as the bytes.
 uint64_t PrefixOf(std::string_view text) {
@@ -42,19 +43,19 @@ absl::StatusOr<std::unique_ptr<DirectoryListing>> DirectoryListing::Read(Readabl
                                                                          const std::string& path, NameSplit split) {
   auto listing = std::make_unique<DirectoryListing>();
   SHARDKIT_RETURN_IF_ERROR(file_system.ForEachEntry(
-      path, [&](std::string_view name, FileType type) { return listing->Add(file_system, path, name, type, split); }));
+      path, [&](const ListedEntry& entry) { return listing->Add(file_system, path, entry, split); }));
   listing->Sort();
   return listing;
 }
 
-absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::string& path, std::string_view name,
-                                   FileType type, NameSplit split) {
-  bool link = type == FileType::kSymbolicLink;
-  if (link) {
-    const auto info = file_system.Stat(JoinPath(path, name));
+absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry,
+                                   NameSplit split) {
+  FileType type = entry.type;
+  if (type == FileType::kSymbolicLink) {
+    const auto info = file_system.Stat(JoinPath(path, entry.name));
     if (!info.ok()) {
       // A link that cannot be followed (a missing target, a loop of links) fails this sample and not the listing.
-      Store(EntryKind::kDangling, name, split);
+      Store(EntryKind::kDangling, entry.name, std::nullopt, split);
       return absl::OkStatus();
     }
     type = info->type;
@@ -62,14 +63,15 @@ absl::Status DirectoryListing::Add(ReadableFileSystem& file_system, const std::s
   const EntryKind kind = type == FileType::kRegular     ? EntryKind::kFile
                          : type == FileType::kDirectory ? EntryKind::kDirectory
                                                         : EntryKind::kOther;
-  Store(kind, name, split);
+  Store(kind, entry.name, kind == EntryKind::kFile ? entry.size : std::nullopt, split);
   return absl::OkStatus();
 }
 
-void DirectoryListing::Store(EntryKind kind, std::string_view name, NameSplit split) {
+void DirectoryListing::Store(EntryKind kind, std::string_view name, std::optional<uint64_t> size, NameSplit split) {
   const bool directory = kind == EntryKind::kDirectory;
   const size_t length = name.size() + (directory ? 1 : 0);
-  const size_t needed = kRecordHeader + length;
+  const size_t header = kRecordHeader + (size ? sizeof(*size) : 0);
+  const size_t needed = header + length;
   if (chunks_.empty() || needed > kChunkBytes - std::min(kChunkBytes, chunk_used_.back())) {
     chunks_.push_back(std::make_unique_for_overwrite<char[]>(std::max(needed, kChunkBytes)));
     chunk_used_.push_back(0);
@@ -77,9 +79,10 @@ void DirectoryListing::Store(EntryKind kind, std::string_view name, NameSplit sp
   char* const record = chunks_.back().get() + chunk_used_.back();
   chunk_used_.back() += needed;
   ++count_;
-  record[0] = static_cast<char>(kind);
+  record[0] = static_cast<char>(static_cast<uint8_t>(kind) | (size ? kHasSize : 0));
   StoreLittle(record + 1, static_cast<uint32_t>(length));
-  char* const text = record + kRecordHeader;
+  if (size) StoreLittle(record + kRecordHeader, *size);
+  char* const text = record + header;
   std::memcpy(text, name.data(), name.size());
   if (directory) {
     text[name.size()] = '/';
@@ -88,8 +91,19 @@ void DirectoryListing::Store(EntryKind kind, std::string_view name, NameSplit sp
   }
 }
 
+EntryKind DirectoryListing::RecordKind(const char* record) {
+  return static_cast<EntryKind>(static_cast<uint8_t>(record[0]) & ~kHasSize);
+}
+
 std::string_view DirectoryListing::RecordName(const char* record) {
-  return {record + kRecordHeader, LoadLittle<uint32_t>(record + 1)};
+  const bool sized = (static_cast<uint8_t>(record[0]) & kHasSize) != 0;
+  return {record + kRecordHeader + (sized ? sizeof(uint64_t) : 0), LoadLittle<uint32_t>(record + 1)};
+}
+
+std::optional<uint64_t> DirectoryListing::file_size(size_t i) const {
+  const char* const record = entries_[i].record;
+  if ((static_cast<uint8_t>(record[0]) & kHasSize) == 0) return std::nullopt;
+  return LoadLittle<uint64_t>(record + kRecordHeader);
 }
 
 void DirectoryListing::Sort() {
@@ -98,7 +112,8 @@ void DirectoryListing::Sort() {
     for (size_t at = 0; at < chunk_used_[chunk];) {
       const char* const record = chunks_[chunk].get() + at;
       entries_.push_back({0, record});
-      at += kRecordHeader + RecordName(record).size();
+      const std::string_view text = RecordName(record);
+      at += static_cast<size_t>(text.data() + text.size() - record);
     }
   }
   if (entries_.empty()) return;
@@ -155,7 +170,7 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
       const std::string_view name = level.listing->name(level.next++);
       SHARDKIT_ASSIGN_OR_RETURN(const bool entered, Enter(name));
       if (entered) continue;
-      *group = {directory_, name.substr(0, name.size() - 1), {{{}, false, EntryKind::kLoop}}};
+      *group = {directory_, name.substr(0, name.size() - 1), {{{}, false, EntryKind::kLoop, std::nullopt}}};
       return true;
     }
     for (; level.next < level.listing->size(); ++level.next) {
@@ -166,8 +181,8 @@ absl::StatusOr<bool> TreeWalk::Next(WalkedGroup* group) {
       const bool has_dot = stem.size() < name.size();
       group->directory = directory_;
       group->stem = stem;
-      group->files.push_back(
-          {has_dot ? name.substr(stem.size() + 1) : std::string_view(), has_dot, level.listing->kind(level.next)});
+      group->files.push_back({has_dot ? name.substr(stem.size() + 1) : std::string_view(), has_dot,
+                              level.listing->kind(level.next), level.listing->file_size(level.next)});
     }
     return true;
   }

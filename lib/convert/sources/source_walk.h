@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,10 @@ class DirectoryListing {
                                                                 const std::string& path, NameSplit split);
 
   size_t size() const { return entries_.size(); }
-  EntryKind kind(size_t i) const { return static_cast<EntryKind>(entries_[i].record[0]); }
+  EntryKind kind(size_t i) const { return RecordKind(entries_[i].record); }
+
+  // The bytes of a file, where the listing told them.
+  std::optional<uint64_t> file_size(size_t i) const;
 
   // The name in its compact form.
   std::string_view name(size_t i) const { return RecordName(entries_[i].record); }
@@ -43,13 +47,13 @@ class DirectoryListing {
  private:
   struct Entry {
     uint64_t prefix;     // the first bytes after the prefix that all names share, big-endian: decides most comparisons
-    const char* record;  // kind, length (u32), name
+    const char* record;  // kind and whether the size follows, length of the name (u32), size (u64), name
   };
 
+  static EntryKind RecordKind(const char* record);
   static std::string_view RecordName(const char* record);
-  absl::Status Add(ReadableFileSystem& file_system, const std::string& path, std::string_view name, FileType type,
-                   NameSplit split);
-  void Store(EntryKind kind, std::string_view name, NameSplit split);
+  absl::Status Add(ReadableFileSystem& file_system, const std::string& path, const ListedEntry& entry, NameSplit split);
+  void Store(EntryKind kind, std::string_view name, std::optional<uint64_t> size, NameSplit split);
   void Sort();
 
   std::vector<std::unique_ptr<char[]>> chunks_;
@@ -63,6 +67,7 @@ struct WalkedFile {
   std::string_view rest;  // see NameParts
   bool has_dot = false;
   EntryKind kind = EntryKind::kFile;
+  std::optional<uint64_t> size;  // bytes, where a listing told them
 };
 struct WalkedGroup {
   std::string_view directory;  // relative to the root: empty, or ends in '/'

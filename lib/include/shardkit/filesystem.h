@@ -159,6 +159,14 @@ struct FileInfo {
   uint64_t inode = 0;
 };
 
+// An entry as a listing shows it. `name` is valid during the call that shows it.
+struct ListedEntry {
+  std::string_view name;  // without the directory
+  FileType type = FileType::kOther;
+  std::optional<uint64_t> size;  // bytes, where a listing tells them, as those of object stores do
+};
+using TakeEntry = std::function<absl::Status(const ListedEntry& entry)>;
+
 struct DirectoryEntry {
   std::string name;  // without the directory
   FileType type = FileType::kOther;
@@ -183,10 +191,8 @@ class ReadableFileSystem {
   virtual absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow = true) = 0;
 
   // Calls `take` for each entry of a directory but "." and "..", in no specified order, page by page, so that a
-  // directory of millions of entries need not be in memory. `name` is valid during the call. Stops at the first error
-  // of `take` and returns it.
-  virtual absl::Status ForEachEntry(const std::string& path,
-                                    const std::function<absl::Status(std::string_view name, FileType type)>& take) = 0;
+  // directory of millions of entries need not be in memory. Stops at the first error of `take` and returns it.
+  virtual absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) = 0;
 
   // All of them.
   absl::StatusOr<std::vector<DirectoryEntry>> List(const std::string& path);

@@ -55,8 +55,7 @@ class ForwardingReads : public Interface {
   absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
     return base_.Stat(BasePath(path), follow);
   }
-  absl::Status ForEachEntry(const std::string& path,
-                            const std::function<absl::Status(std::string_view name, FileType type)>& take) override {
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
     return base_.ForEachEntry(BasePath(path), take);
   }
 

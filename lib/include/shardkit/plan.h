@@ -15,6 +15,7 @@
 //     window the samples are in random order. A reader holds one window of each lane in memory. Epoch 0 begins with
 //     smaller windows, so that the first batch does not wait for the whole buffer.
 //   - What lanes have beyond the shortest one, less than a block each, comes last, evenly mixed.
+//   - With PlanOptions::locality, the blocks of a lane are shuffled anew in each epoch, and its lane is not.
 //   - With several datasets, each lane mixes them evenly, in proportion to their sizes.
 //
 // docs/order.md proves how much ranks read and what that takes in memory.
@@ -78,6 +79,11 @@ struct PlanOptions {
   // expected ones, their least common multiple. The lanes may then be more than the buffer has blocks; ignored when it
   // exceeds a quarter of the blocks. 1 to 65536.
   uint64_t expected_world_size = 1;
+
+  // Lanes keep their blocks: each has the same ones in all epochs, in another order. Where the world size divides the
+  // lanes, a rank then reads the same blocks in all epochs, which its node may have cached. Only in the shuffled order;
+  // ignored in mixtures, where an epoch has not each sample once, and with fewer blocks than lanes.
+  bool locality = false;
 
   uint64_t epoch_samples = 0;  // with proportions: samples of an epoch; 0 is the sum of all datasets'
 };

@@ -4,8 +4,7 @@
 // decoding and training are what the options say. Nothing is read but the datasets' manifests and block directories, or
 // not even those. The same arguments give the same report on every machine.
 //
-// Left out: second requests for slow ones, retries, and what checking and decompressing a block costs beyond
-// decode_seconds.
+// Left out: second requests for slow ones, and retries.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +35,13 @@ struct SimulationOptions {
   uint64_t nodes = 1;
   uint64_t ranks_per_node = 1;
   uint64_t epochs = 1;
-  uint64_t steps = 0;                           // ends after so many, over all epochs; 0: after the last
-  double step_seconds = 0;                      // of training on one batch; all ranks begin a step together
-  double decode_seconds = 0;                    // of one thread for one sample
-  int decode_threads = 1;                       // of a rank
+  uint64_t steps = 0;       // ends after so many, over all epochs; 0: after the last
+  double step_seconds = 0;  // of training on one batch; all ranks begin a step together
+  // What one processor takes for one sample, and how many bytes of blocks it receives, checks and decompresses in a
+  // second (0: in no time).
+  double decode_seconds = 0;
+  double check_bytes_per_second = 0;
+  int decode_threads = 1;                       // of a rank, and its processors, which check blocks, too
   int read_threads = 0;                         // of a rank; 0: as the loader finds them
   uint64_t memory_bytes = uint64_t{768} << 20;  // of a rank, as LoaderOptions::memory_bytes
   uint64_t cache_bytes = 0;  // of a node: its page cache, or its cache directory; 0: each rank reads for itself
@@ -58,7 +60,7 @@ struct DatasetNumbers {
 // What mostly makes steps wait.
 enum class SimulationBound {
   kTraining,  // nothing: less than a twentieth of the time is spent waiting
-  kDecoding,
+  kProcessors,
   kNodeBandwidth,
   kBandwidth,
   kRequests,  // storage.requests_per_second
@@ -88,7 +90,7 @@ struct SimulationReport {
   uint64_t steps_per_epoch = 0;
   uint32_t lanes = 0;
   // Share of the time that each was busy, 0 without a limit.
-  double decoding_busy = 0, node_bandwidth_busy = 0, bandwidth_busy = 0, requests_busy = 0;
+  double processors_busy = 0, node_bandwidth_busy = 0, bandwidth_busy = 0, requests_busy = 0;
   SimulationBound bound = SimulationBound::kTraining;
   uint64_t peak_block_memory = 0;  // bytes, of the rank that had most
   uint64_t plan_memory = 0;        // bytes, of each rank

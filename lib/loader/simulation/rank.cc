@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kShardRequests = 2;
 constexpr uint64_t kShardBytes = uint64_t{108} << 10;
 
-// The first read of an index; when it has more about blocks, a second one follows.
+// The first read of an index; what it has more, a second one reads.
 constexpr uint64_t kIndexAtOnce = uint64_t{1} << 20;
 
 uint64_t SampleBytes(const shardkit::Plan& plan) {
@@ -50,10 +50,10 @@ void SimulatedRank::SetReadAhead() {
       KeptBytes(slow_threads_ > 0 || tuner_.from_device(), blocks_.share(), window_bytes_ * job_.plan.lanes()));
 }
 
-void SimulatedRank::Open(double now, uint64_t block_bytes, uint64_t sample_bytes) {
+void SimulatedRank::Open(double now, uint64_t index_bytes) {
   SimulatedEpoch* const counts = &job_.epochs[0];
-  std::vector<uint64_t> reads = {0, std::min(block_bytes + sample_bytes, kIndexAtOnce)};
-  if (block_bytes > kIndexAtOnce) reads.push_back(block_bytes - kIndexAtOnce);
+  std::vector<uint64_t> reads = {0, std::min(index_bytes, kIndexAtOnce)};
+  if (index_bytes > kIndexAtOnce) reads.push_back(index_bytes - kIndexAtOnce);
   ReadInTurn(now, std::move(reads), counts);
 }
 
@@ -140,8 +140,12 @@ void SimulatedRank::StartReads(double now) {
     SimulatedEpoch* const counts = &job_.epochs[entry->tasks.front()->epoch];
     const double open = OpenShardOf(now, *entry, counts);
     job_.at(open, [this, entry, counts, open] {
-      const double end = job_.storage.ReadBlock(open, node_, entry->key, entry->place.length, counts);
-      job_.at(end, [this, entry, end] { EndRead(end, entry); });
+      const double there = job_.storage.ReadBlock(open, node_, entry->key, entry->place.length, counts);
+      job_.at(there, [this, entry, there] {
+        const double rate = job_.options.check_bytes_per_second;
+        const double end = rate > 0 ? Work(there, static_cast<double>(entry->place.length) / rate) : there;
+        job_.at(end, [this, entry, end] { EndRead(end, entry); });
+      });
     });
   }
   if (blocks_.TakeDropped()) std::erase_if(complete_, [](const BatchTask* task) { return task->missing > 0; });
@@ -158,7 +162,6 @@ void SimulatedRank::EndRead(double now, const std::shared_ptr<BlockEntry>& entry
   Advance(now);
 }
 
-// The decoding threads divide one batch after another.
 void SimulatedRank::Decode(double now) {
   if (decoding_ || complete_.empty()) return;
   BatchTask* const task = *complete_.begin();
@@ -170,10 +173,8 @@ void SimulatedRank::Decode(double now) {
   task->at_work = true;
   for (const auto& block : task->blocks) blocks_.Begin(*block);
   decoding_ = decoded_any_ = true;
-  const double seconds =
-      static_cast<double>(task->references.size()) * job_.options.decode_seconds / job_.options.decode_threads;
-  decoding_seconds_ += seconds;
-  job_.at(now + seconds, [this, task, end = now + seconds] {
+  const double end = Work(now, static_cast<double>(task->references.size()) * job_.options.decode_seconds);
+  job_.at(end, [this, task, end] {
     for (const auto& block : task->blocks) blocks_.Done(*block, *task);
     task->blocks.clear();
     task->done = true;
@@ -181,6 +182,14 @@ void SimulatedRank::Decode(double now) {
     decoding_ = false;
     Advance(end);
   });
+}
+
+// The rank's processors take one thing after another, together. Returns when they are done with what takes one of them
+// so many seconds.
+double SimulatedRank::Work(double now, double seconds) {
+  seconds /= job_.options.decode_threads;
+  processor_seconds_ += seconds;
+  return processors_free_ = std::max(now, processors_free_) + seconds;
 }
 
 void SimulatedRank::Deliver(double now) {

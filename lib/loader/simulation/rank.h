@@ -42,14 +42,14 @@ class SimulatedRank {
   // `job` must outlive this.
   SimulatedRank(SimulatedJob& job, uint64_t rank, uint64_t world_size, uint64_t node);
 
-  // Opens the dataset. Its index has so many bytes of blocks, which are read, and of samples behind them.
-  void Open(double now, uint64_t block_bytes, uint64_t sample_bytes);
+  // Opens the dataset, whose index has so many bytes.
+  void Open(double now, uint64_t index_bytes);
 
   // Asks for the next batch. `take` is called when it is there.
   void Next(double now, std::function<void(double now)> take);
 
   uint64_t peak_block_memory() const { return blocks_.peak(); }
-  double decoding_seconds() const { return decoding_seconds_; }
+  double processor_seconds() const { return processor_seconds_; }
 
  private:
   struct OpenShard {
@@ -64,6 +64,7 @@ class SimulatedRank {
   void EndRead(double now, const std::shared_ptr<BlockEntry>& entry);
   void Decode(double now);
   void Deliver(double now);
+  double Work(double now, double seconds);
   double OpenShardOf(double now, const BlockEntry& entry, SimulatedEpoch* counts);
   void SetReadAhead();
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
@@ -85,7 +86,8 @@ class SimulatedRank {
   bool decoding_ = false, decoded_any_ = false;
   uint64_t ahead_bytes_ = 0;
   double bytes_read_ = 0;
-  double decoding_seconds_ = 0;
+  double processors_free_ = 0;  // when all begun so far is done
+  double processor_seconds_ = 0;
   std::function<void(double)> taker_;
   std::unordered_map<uint64_t, OpenShard> shards_;
   std::list<uint64_t> shards_used_;  // the last used first

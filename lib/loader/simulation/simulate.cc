@@ -27,8 +27,8 @@ constexpr uint64_t kRanksSimulated = 64;
 constexpr double kLittleWaiting = 0.05;
 constexpr double kBusy = 0.85;
 
-// Of a block and of a sample in an index, and of a block in a plan with one epoch's order.
-constexpr uint64_t kIndexBlockBytes = 24;
+// Of a block and of a sample's blob in an index, and of a block in a plan with one epoch's order.
+constexpr uint64_t kIndexBlockBytes = 64;
 constexpr uint64_t kIndexSampleBytes = 8;
 constexpr uint64_t kPlanBlockBytes = sizeof(PlanBlock) + 16;
 
@@ -99,6 +99,7 @@ absl::Status CheckOptions(const SimulationOptions& options) {
   const std::pair<const char*, double> numbers[] = {
       {"step_seconds", options.step_seconds},
       {"decode_seconds", options.decode_seconds},
+      {"check_bytes_per_second", options.check_bytes_per_second},
       {"latency", options.storage.latency},
       {"latency_p99", options.storage.latency_p99},
       {"node_bytes_per_second", options.storage.node_bytes_per_second},
@@ -131,7 +132,7 @@ SimulationBound Bound(const SimulationReport& report) {
   }
   if (waits < kLittleWaiting * seconds) return SimulationBound::kTraining;
   const std::pair<double, SimulationBound> busy[] = {
-      {report.decoding_busy, SimulationBound::kDecoding},
+      {report.processors_busy, SimulationBound::kProcessors},
       {report.requests_busy, SimulationBound::kRequests},
       {report.bandwidth_busy, SimulationBound::kBandwidth},
       {report.node_bandwidth_busy, SimulationBound::kNodeBandwidth},
@@ -173,14 +174,14 @@ absl::StatusOr<SimulationReport> Run(std::vector<PlanDataset> shapes, std::span<
     ranks.push_back(std::make_unique<SimulatedRank>(job, rank, report.ranks, rank / options.ranks_per_node));
   }
   if (steps > 0) {
-    for (const auto& rank : ranks) rank->Open(0, blocks * kIndexBlockBytes, samples * kIndexSampleBytes);
+    for (const auto& rank : ranks) rank->Open(0, blocks * kIndexBlockBytes + samples * kIndexSampleBytes);
     Training training(job, ranks);
     training.Ask(0);
     timeline.Run();
     report.first_batch_seconds = training.first_batch_seconds;
     if (training.end > 0) {
       for (const auto& rank : ranks) {
-        report.decoding_busy = std::max(report.decoding_busy, rank->decoding_seconds() / training.end);
+        report.processors_busy = std::max(report.processors_busy, rank->processor_seconds() / training.end);
       }
       report.node_bandwidth_busy = job.storage.node_busy() / training.end;
       report.bandwidth_busy = job.storage.link_busy() / training.end;
@@ -203,7 +204,8 @@ absl::StatusOr<SimulationReport> Run(std::vector<PlanDataset> shapes, std::span<
 }  // namespace
 
 std::string_view SimulationBoundName(SimulationBound bound) {
-  constexpr std::string_view kNames[] = {"training", "decoding", "node bandwidth", "bandwidth", "requests", "latency"};
+  constexpr std::string_view kNames[] = {"training",  "processors", "node bandwidth",
+                                         "bandwidth", "requests",   "latency"};
   return kNames[static_cast<size_t>(bound)];
 }
 

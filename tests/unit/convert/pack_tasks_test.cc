@@ -1,7 +1,9 @@
+#include <atomic>
 #include <thread>
 
 #include "base/strings.h"
 #include "shardkit/convert.h"
+#include "shardkit/forwarding_filesystem.h"
 #include "shardkit/pack.h"
 #include "unit/convert/convert_support.h"
 
@@ -16,6 +18,32 @@ using test::ReadTree;
 using test::Tree;
 using test::WriteFile;
 using test::WriteTree;
+
+// Lists files with their sizes, as object stores do, and notes which files it was asked about and what it was told.
+class ListingSizes : public ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+
+  absl::Status ForEachEntry(const std::string& path, const TakeEntry& take) override {
+    return ForwardingFileSystem::ForEachEntry(path, [&](const ListedEntry& entry) {
+      ListedEntry sized = entry;
+      if (entry.type == FileType::kRegular) sized.size = base().Stat(path + "/" + std::string(entry.name), true)->size;
+      return take(sized);
+    });
+  }
+  absl::StatusOr<FileInfo> Stat(const std::string& path, bool follow) override {
+    auto info = ForwardingFileSystem::Stat(path, follow);
+    if (path.starts_with("/in/") && info.ok() && info->type == FileType::kRegular) ++asked;
+    return info;
+  }
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    if (path.starts_with("/in/") && !size) ++asked;
+    return ForwardingFileSystem::OpenForReading(path, mode, size);
+  }
+
+  std::atomic<int> asked = 0;
+};
 
 class PackTasksTest : public testing::Test {
  protected:
@@ -364,6 +392,30 @@ TEST_F(PackTasksTest, ConvertingInTasksMakesTheSameFiles) {
         EXPECT_TRUE(ReadTree(*files_, "/tasks") == ReadTree(*files_, "/whole"));
       }
     }
+  }
+}
+
+// Each would be a request to an object store.
+TEST_F(PackTasksTest, AsksForNoSizeThatAListingTold) {
+  Tree tree;
+  for (int i = 0; i < 40; ++i) {
+    const std::string number = std::to_string(10 + i);
+    tree["files/d" + std::to_string(i % 3) + "/" + number + ".txt"] = std::string(static_cast<size_t>(i), 't');
+    tree["images/c" + std::to_string(i % 3) + "/" + number + ".jpg"] = std::string(test::kJpegBytes);
+  }
+  WriteTree(*files_, "/in", tree);
+  for (const std::string kind : {"files", "imagefolder"}) {
+    ListingSizes listing(*files_);
+    SourceOptions source;
+    source.file_system = &listing;
+    const std::string input = kind == "files" ? "/in/files" : "/in/images", output = "/tasks-" + kind;
+    ASSERT_TRUE(PlanPack(*files_, kind, {input}, source, output, Options(false)).ok());
+    EXPECT_EQ(listing.asked, 0) << kind;
+    listing.asked = 0;
+    auto opened = OpenSource(kind, {input}, source);
+    ASSERT_TRUE(opened.ok());
+    ASSERT_TRUE(Pack(*files_, **opened, "/whole-" + kind, Options(false)).ok());
+    EXPECT_EQ(listing.asked, 0) << kind;
   }
 }
 

@@ -39,6 +39,7 @@ Configuration Random(std::mt19937_64& random) {
   options.remainder = static_cast<Remainder>(random() % 3);
   options.shuffle_buffer_bytes = random() % 200000;
   if (options.order == SampleOrder::kShuffled && random() % 2) options.lanes = 1 + static_cast<uint32_t>(random() % 70);
+  options.locality = options.order == SampleOrder::kShuffled && random() % 3 == 0;
   return made;
 }
 
@@ -241,6 +242,44 @@ TEST(PlanProperty, RanksReadWhatIsTheirs) {
     // With one rank, each block is read once, however often it stands in the epoch.
     if (world_size == 1 && (*plan)->counts()[0] == made.datasets[0].samples()) {
       ASSERT_LE(readers.size(), blocks_used);
+    }
+  }
+}
+
+// With locality a rank reads the same blocks in all epochs, but for those with surplus, in other orders, and steps
+// still do not depend on the ranks.
+TEST(PlanProperty, LocalityKeepsTheBlocksOfRanks) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < test::Thinned(200); ++round) {
+    SCOPED_TRACE(round);
+    const uint64_t world_size = 1 + random() % 6;
+    PlanOptions options{.seed = random(), .batch_size = 1 + random() % 100, .shuffle_buffer_bytes = random() % 200000};
+    options.lanes = static_cast<uint32_t>(world_size * (1 + random() % 5));
+    options.locality = true;
+    const auto plan = Plan::Create({RandomDataset(random, 2000, 1 + random() % 20)}, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    uint64_t blocks_used = 0;
+    for (const PlanBlock& block : (*plan)->datasets()[0].blocks) blocks_used += block.sample_count > 0;
+    if (blocks_used < 2 * options.lanes) continue;
+    std::vector<std::set<uint32_t>> first(world_size);
+    std::set<std::vector<uint64_t>> orders;
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      const auto order = (*plan)->Epoch(epoch);
+      std::vector<std::set<uint32_t>> blocks(world_size);
+      std::vector<uint64_t> ordinals;
+      for (uint64_t t = 0; t < (*plan)->StepsFrom(0); ++t) {
+        for (uint64_t rank = 0; rank < world_size; ++rank) {
+          for (const uint64_t g : order->RankPositions((*plan)->StepAt(0, t), rank, world_size)) {
+            const PlannedSample sample = order->At(g);
+            blocks[sample.lane % world_size].insert(sample.block);
+            if (!sample.shared) ASSERT_EQ(rank, sample.lane % world_size);
+            ordinals.push_back(sample.ordinal);
+          }
+        }
+      }
+      ASSERT_TRUE(orders.insert(ordinals).second) << "epoch " << epoch << " is as one before";
+      if (epoch == 0) first = blocks;
+      ASSERT_EQ(blocks, first) << epoch;
     }
   }
 }

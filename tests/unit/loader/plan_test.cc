@@ -139,6 +139,8 @@ TEST(Plan, RefusesNonsense) {
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.batch_size = 0}).find("batch of 0"), std::string::npos);
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.order = SampleOrder::kWindow, .lanes = 2}).find("lane"),
             std::string::npos);
+  EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.order = SampleOrder::kWindow, .locality = true}).find("locality"),
+            std::string::npos);
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.lanes = 70000}).find("70000"), std::string::npos);
   EXPECT_NE(message({EqualBlocks(1, 1, 1)}, {.epoch_samples = 5}).find("epoch_samples"), std::string::npos);
   PlanDataset both = EqualBlocks(1, 1, 1);

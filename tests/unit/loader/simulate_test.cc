@@ -154,8 +154,15 @@ TEST_F(DescribedTest, NamesWhatBounds) {
   decoding.decode_seconds = 0.01;
   decoding.decode_threads = 2;
   report = Simulated(decoding);
-  EXPECT_EQ(report.bound, SimulationBound::kDecoding);
+  EXPECT_EQ(report.bound, SimulationBound::kProcessors);
   EXPECT_NEAR(report.epochs[0].samples_per_second(), 8 * 2 / 0.01, 80);
+
+  SimulationOptions checking = Options();
+  checking.check_bytes_per_second = 2e7;
+  checking.decode_threads = 2;
+  report = Simulated(checking);
+  EXPECT_EQ(report.bound, SimulationBound::kProcessors);
+  EXPECT_NEAR(report.epochs[0].samples_per_second(), 8 * 2 * 2e7 / 50'000, 640);
 
   SimulationOptions bandwidth = Options();
   bandwidth.storage.node_bytes_per_second = 1e8;
@@ -178,6 +185,24 @@ TEST_F(DescribedTest, NamesWhatBounds) {
   SimulationOptions latency = Options();
   latency.storage.latency = 2;
   EXPECT_EQ(Simulated(latency).bound, SimulationBound::kLatency);
+}
+
+// Four nodes that keep what they fetch, and lanes for each: with locality nothing is fetched again.
+TEST_F(DescribedTest, LocalityFindsWhatWasFetched) {
+  SimulationOptions options = Options();
+  options.nodes = 4;
+  options.ranks_per_node = 2;
+  options.steps = 0;
+  options.epochs = 3;
+  options.plan.batch_size = 2048;
+  options.cache_bytes = uint64_t{4} << 30;  // of 10 GB
+  options.plan.lanes = 24;
+  const auto later = [](const SimulationReport& report) {
+    return (report.epochs[1].bytes_fetched + report.epochs[2].bytes_fetched) / report.epochs[0].bytes_fetched / 2;
+  };
+  EXPECT_GT(later(Simulated(options)), 0.5);
+  options.plan.locality = true;
+  EXPECT_LT(later(Simulated(options)), 0.03);
 }
 
 TEST_F(DescribedTest, ScalesWholeNodesUp) {
