@@ -83,8 +83,8 @@ class Loader:
         0: found by trying.
     **options
         ``order`` ("shuffled", "sequential", "window"), ``remainder`` ("keep", "drop", "pad"), ``shuffle_buffer_bytes``,
-        ``lanes``, ``expected_world_size``, ``locality``, ``epoch_samples``; ``mode``, ``verify``, ``verify_listed_hashes``,
-        ``max_decompression`` as for `open`; ``trace``.
+        ``lanes``, ``expected_world_size``, ``locality``, ``epoch_samples``; ``mode``, ``verify``,
+        ``verify_listed_hashes``, ``max_decompression`` as for `open`; ``trace``.
 
     Raises
     ------

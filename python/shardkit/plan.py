@@ -52,6 +52,7 @@ def plan(datasets: Datasets, batch_size: int = 1, *, seed: int = 0, **options: A
     datasets, batch_size, seed
         As for `Loader`.
     **options
-        ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``, ``expected_world_size``, ``locality``, ``epoch_samples``.
+        ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``, ``expected_world_size``, ``locality``,
+        ``epoch_samples``.
     """
     return Plan(_core.Plan(dataset_list(datasets), parsed({**options, "batch_size": batch_size, "seed": seed})))
