@@ -45,9 +45,10 @@ void Write(FileSystem& files, const std::string& path, uint64_t shards, uint64_t
   std::string name;
   for (uint64_t i = 0; i < shards * samples; ++i) {
     char bytes[8];
-    std::memcpy(bytes, &i, 8);
+    const uint64_t value = first + i;
+    std::memcpy(bytes, &value, 8);
     Sample sample;
-    if (keys) sample.key = name = std::to_string(first + i);
+    if (keys) sample.key = name = std::to_string(value);
     sample.fields.push_back({&number, Value(std::string_view(bytes, 8))});
     Must(writer->Append(sample));
   }

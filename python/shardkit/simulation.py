@@ -78,8 +78,8 @@ def simulate(
         ``step_seconds`` of training on a batch; ``decode_seconds`` of one processor for one sample, and
         ``check_bytes_per_second`` of blocks that it receives, checks and decompresses (0: in no time);
         ``decode_threads`` (1), its processors, ``read_threads`` (as the loader finds them) and ``memory_bytes``
-        (768 MiB) of a rank; ``cache_bytes`` of a node (0: each rank reads for itself). Of storage: ``latency`` in seconds, which half of
-        the requests take to their first byte; ``latency_p99``, which one in a hundred exceeds;
+        (768 MiB) of a rank; ``cache_bytes`` of a node (0: each rank reads for itself). Of storage: ``latency`` in
+        seconds, which half of the requests take to their first byte; ``latency_p99``, which one in a hundred exceeds;
         ``node_bytes_per_second``, and of all nodes together ``bytes_per_second`` and ``requests_per_second`` (0: no
         limit). Of the plan, as for `plan`: ``order``, ``remainder``, ``shuffle_buffer_bytes``, ``lanes``,
         ``expected_world_size``, ``locality``, ``epoch_samples``.
