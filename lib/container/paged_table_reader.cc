@@ -19,7 +19,6 @@ using format::kTableTailBytes;
 namespace {
 
 constexpr uint64_t kTailRead = 65536;
-constexpr size_t kKeptPages = 256;
 constexpr uint64_t kPagesRead = uint64_t{16} << 20;
 
 }  // namespace
@@ -100,6 +99,15 @@ absl::StatusOr<std::shared_ptr<const std::vector<Fence>>> PagedTable::FencePage(
   SHARDKIT_RETURN_IF_ERROR(ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(number, number + 1); }));
   std::lock_guard lock(mutex_);
   return fence_pages_[number];
+}
+
+absl::Status PagedTable::LoadFences() const {
+  const uint64_t count = tail_.fence_page_count();
+  {
+    std::lock_guard lock(mutex_);
+    if (std::ranges::all_of(fence_pages_, [](const auto& page) { return page != nullptr; })) return absl::OkStatus();
+  }
+  return ReadAgainIfDamaged(*file_, [&] { return LoadFencePages(0, count); });
 }
 
 absl::StatusOr<uint64_t> PagedTable::FindPage(uint64_t key) const {
@@ -190,13 +198,21 @@ void PagedTable::Keep(const TablePage& page) const {
 
 absl::StatusOr<std::unique_ptr<PagedTable::Reading>> PagedTable::StartPages(std::span<const uint64_t> keys) const {
   if (file_->Mapped() || tail_.page_count == 0) return nullptr;
-  auto reading = std::make_unique<Reading>();
+  std::vector<uint64_t> numbers;
   for (const uint64_t key : keys) {
-    SHARDKIT_ASSIGN_OR_RETURN(const uint64_t number, FindPage(key));
-    std::lock_guard lock(mutex_);
-    if (!kept_.contains(number)) reading->numbers.push_back(number);
+    SHARDKIT_ASSIGN_OR_RETURN(numbers.emplace_back(), FindPage(key));
   }
-  std::vector<uint64_t>& numbers = reading->numbers;
+  return StartNumbers(std::move(numbers));
+}
+
+absl::StatusOr<std::unique_ptr<PagedTable::Reading>> PagedTable::StartNumbers(std::vector<uint64_t> wanted) const {
+  if (file_->Mapped() || tail_.page_count == 0) return nullptr;
+  auto reading = std::make_unique<Reading>();
+  std::vector<uint64_t>& numbers = reading->numbers = std::move(wanted);
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(numbers, [this](uint64_t number) { return kept_.contains(number); });
+  }
   std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   if (numbers.size() > kKeptPages) numbers.resize(kKeptPages);

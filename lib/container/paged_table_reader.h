@@ -50,6 +50,9 @@ class PagedTable {
   // more than one begins with `key` itself. 0 where all begin behind it. The table must have pages.
   absl::StatusOr<uint64_t> FindPage(uint64_t key) const;
 
+  // Reads all fences at once, for who will look for many keys.
+  absl::Status LoadFences() const;
+
   // `number` is below page_count(). `keep`: the page stays in memory for further calls, where the file is not mapped.
   absl::StatusOr<TablePage> Page(uint64_t number, bool keep = true) const;
 
@@ -63,6 +66,8 @@ class PagedTable {
   // Starts to read the pages where FindPage would look for `keys`, at once: as many as are kept, of those that are not
   // in memory. Null when there is nothing to read.
   absl::StatusOr<std::unique_ptr<Reading>> StartPages(std::span<const uint64_t> keys) const;
+  // The same with pages of these numbers.
+  absl::StatusOr<std::unique_ptr<Reading>> StartNumbers(std::vector<uint64_t> numbers) const;
   // Waits for them, and keeps those that are right; of the others Page says what is wrong. `reading` may be null.
   absl::Status FinishPages(std::unique_ptr<Reading> reading) const;
 
@@ -74,6 +79,8 @@ class PagedTable {
   absl::Status CheckAll() const {
     return ForEachPage([](const TablePage&) { return absl::OkStatus(); });
   }
+
+  static constexpr size_t kKeptPages = 256;
 
   absl::Status CheckMapped() const { return file_->CheckMapped(); }
 

@@ -104,6 +104,10 @@ class AnyDatasetReader : public DatasetReader {
     return std::move(listed.shard);
   }
 
+  absl::Status ForEachShard(const std::function<absl::Status(const ManifestShard&)>& take) const override {
+    return list_->ForEach(take);
+  }
+
   absl::StatusOr<Manifest> ReadManifest() const override {
     SHARDKIT_ASSIGN_OR_RETURN(std::vector<ManifestShard> shards, list_->ReadAll());
     return MakeManifest(summary_, std::move(shards));
@@ -185,6 +189,9 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::Status ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const override;
+  absl::Status ForEachBlockOf(std::span<const SampleRange> shards,
+                              const std::function<absl::Status(const DatasetBlock&)>& take) const override;
+  absl::Status TakeBlocks(size_t shard, const std::function<absl::Status(const DatasetBlock&)>& take) const;
 
   absl::Status ReadBlock(size_t shard, size_t block, BlockBuffer* buffer, BlockView* view) const override {
     SHARDKIT_RETURN_IF_ERROR(CheckShard(shard));
@@ -403,14 +410,37 @@ absl::Status AnyDatasetReader::ForEachBlock(const std::function<absl::Status(con
     }));
     return next == sample_count() ? absl::OkStatus() : contradiction();
   }
-  for (uint32_t shard = 0; shard < shard_count(); ++shard) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
-    SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(shard));
-    for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
-      const BlockInfo& block = open->reader->blocks()[i];
-      SHARDKIT_RETURN_IF_ERROR(take({shard, i, listed.first_sample + block.first_sample, block.sample_count,
-                                     block.length, open->reader->forward_only()}));
-    }
+  for (size_t shard = 0; shard < shard_count(); ++shard) SHARDKIT_RETURN_IF_ERROR(TakeBlocks(shard, take));
+  return absl::OkStatus();
+}
+
+// From the shard's own directory.
+absl::Status AnyDatasetReader::TakeBlocks(size_t shard,
+                                          const std::function<absl::Status(const DatasetBlock&)>& take) const {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
+  SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(shard));
+  for (uint32_t i = 0; i < open->reader->blocks().size(); ++i) {
+    const BlockInfo& block = open->reader->blocks()[i];
+    SHARDKIT_RETURN_IF_ERROR(take({static_cast<uint32_t>(shard), i, listed.first_sample + block.first_sample,
+                                   block.sample_count, block.length, open->reader->forward_only()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AnyDatasetReader::ForEachBlockOf(std::span<const SampleRange> shards,
+                                              const std::function<absl::Status(const DatasetBlock&)>& take) const {
+  if (index_) {
+    size_t shard = SIZE_MAX;
+    uint32_t number = 0;
+    return index_->ForEachBlockOf(shards, [&](const IndexedBlock& block) {
+      if (std::exchange(shard, block.shard) != block.shard) number = 0;
+      return take({static_cast<uint32_t>(shard), number++, block.entry.first_sample, block.entry.sample_count,
+                   block.entry.length});
+    });
+  }
+  for (const SampleRange& range : shards) {
+    SHARDKIT_ASSIGN_OR_RETURN(const Location location, Locate(range.first));
+    SHARDKIT_RETURN_IF_ERROR(TakeBlocks(location.shard, take));
   }
   return absl::OkStatus();
 }

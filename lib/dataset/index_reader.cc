@@ -134,6 +134,18 @@ absl::Status IndexReader::Prefetch(std::span<const uint64_t> samples) const {
   return absl::OkStatus();
 }
 
+// The last block of a page that begins with the sample or before, else the first.
+absl::StatusOr<uint32_t> IndexReader::FindInPage(size_t segment, const TablePage& page, uint64_t local) const {
+  const auto count = format::DecodeIndexPageHead(page.bytes);
+  if (!count.ok()) return Annotate(count.status(), parts_[segment].path);
+  uint32_t low = 0, high = *count;
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    (format::LoadIndexBlock(page.bytes, middle).first_sample <= local ? low : high) = middle;
+  }
+  return low;
+}
+
 absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
   SHARDKIT_ASSIGN_OR_RETURN(const size_t segment, SegmentOf(sample));
   const Part& part = parts_[segment];
@@ -143,14 +155,8 @@ absl::StatusOr<IndexedBlock> IndexReader::BlockOfSample(uint64_t sample) const {
   SHARDKIT_ASSIGN_OR_RETURN(const uint64_t number, part.table->FindPage(local));
   SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
   const auto find = [&]() -> absl::StatusOr<IndexedBlock> {
-    const auto count = format::DecodeIndexPageHead(page.bytes);
-    if (!count.ok()) return Annotate(count.status(), part.path);
-    uint32_t low = 0, high = *count;
-    while (high - low > 1) {
-      const uint32_t middle = low + (high - low) / 2;
-      (format::LoadIndexBlock(page.bytes, middle).first_sample <= local ? low : high) = middle;
-    }
-    SHARDKIT_ASSIGN_OR_RETURN(IndexedBlock block, Load(segment, page, low));
+    SHARDKIT_ASSIGN_OR_RETURN(const uint32_t i, FindInPage(segment, page, local));
+    SHARDKIT_ASSIGN_OR_RETURN(IndexedBlock block, Load(segment, page, i));
     if (sample < block.entry.first_sample || sample - block.entry.first_sample >= block.entry.sample_count) {
       return missing();
     }
@@ -170,6 +176,62 @@ absl::Status IndexReader::ForEachBlock(const std::function<absl::Status(const In
       }
       return absl::OkStatus();
     }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexReader::ForEachBlockOf(std::span<const SampleRange> shards,
+                                         const std::function<absl::Status(const IndexedBlock&)>& take) const {
+  for (size_t i = 0; i < shards.size();) {
+    SHARDKIT_ASSIGN_OR_RETURN(const size_t segment, SegmentOf(shards[i].first));
+    const size_t begin = i;
+    const uint64_t end = segment + 1 < parts_.size() ? parts_[segment + 1].first_sample : UINT64_MAX;
+    while (i < shards.size() && shards[i].first < end) ++i;
+    SHARDKIT_RETURN_IF_ERROR(parts_[segment].table->LoadFences());
+    SHARDKIT_RETURN_IF_ERROR(ForEachBlockIn(segment, shards.subspan(begin, i - begin), take));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexReader::ForEachBlockIn(size_t segment, std::span<const SampleRange> shards,
+                                         const std::function<absl::Status(const IndexedBlock&)>& take) const {
+  const Part& part = parts_[segment];
+  if (part.table->page_count() == 0) return Damage(segment, "no block holds sample ", shards.front().first);
+  struct Pages {
+    uint64_t first = 0, last = 0;
+  };
+  std::vector<Pages> pages;
+  for (const SampleRange& shard : shards) {
+    const uint64_t first = shard.first - part.first_sample;
+    Pages& range = pages.emplace_back();
+    SHARDKIT_ASSIGN_OR_RETURN(range.first, part.table->FindPage(first));
+    SHARDKIT_ASSIGN_OR_RETURN(range.last, part.table->FindPage(first + std::max<uint64_t>(shard.count, 1) - 1));
+  }
+  for (size_t i = 0, started = 0; i < shards.size(); ++i) {
+    if (i == started) {  // of as many shards as stay in memory, the pages are read at once
+      std::vector<uint64_t> numbers;
+      do {
+        for (uint64_t number = pages[started].first; number <= pages[started].last; ++number) numbers.push_back(number);
+      } while (++started < shards.size() &&
+               numbers.size() + (pages[started].last - pages[started].first) < PagedTable::kKeptPages);
+      SHARDKIT_ASSIGN_OR_RETURN(auto reading, part.table->StartNumbers(std::move(numbers)));
+      SHARDKIT_RETURN_IF_ERROR(part.table->FinishPages(std::move(reading)));
+    }
+    const uint64_t end = shards[i].first + shards[i].count;
+    for (uint64_t number = pages[i].first; number <= pages[i].last; ++number) {
+      SHARDKIT_ASSIGN_OR_RETURN(const TablePage page, part.table->Page(number));
+      uint32_t block = 0;
+      if (number == pages[i].first) {
+        SHARDKIT_ASSIGN_OR_RETURN(block, FindInPage(segment, page, shards[i].first - part.first_sample));
+      }
+      const auto count = Checked(segment, format::DecodeIndexPageHead(page.bytes));
+      if (!count.ok()) return Annotate(count.status(), part.path);
+      for (; block < *count; ++block) {
+        SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock indexed, Checked(segment, Load(segment, page, block)));
+        if (indexed.entry.first_sample >= end) break;
+        SHARDKIT_RETURN_IF_ERROR(take(indexed));
+      }
+    }
   }
   return absl::OkStatus();
 }

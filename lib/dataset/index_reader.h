@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "container/paged_table_reader.h"
 #include "format/index_layout.h"
+#include "shardkit/dataset_reader.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
@@ -53,6 +54,11 @@ class IndexReader {
   // Calls `take` for every block in order. Stops at the first error and returns it.
   absl::Status ForEachBlock(const std::function<absl::Status(const IndexedBlock&)>& take) const;
 
+  // The same for blocks of whole shards, given by their samples and ascending: reads the pages that have them, many at
+  // once.
+  absl::Status ForEachBlockOf(std::span<const SampleRange> shards,
+                              const std::function<absl::Status(const IndexedBlock&)>& take) const;
+
   const std::string& path(const IndexedBlock& block) const { return parts_[block.segment].path; }
 
   // The names of the blob columns of the block's shard, in the order of its schema.
@@ -78,6 +84,9 @@ class IndexReader {
 
  private:
   absl::StatusOr<size_t> SegmentOf(uint64_t sample) const;
+  absl::Status ForEachBlockIn(size_t segment, std::span<const SampleRange> shards,
+                              const std::function<absl::Status(const IndexedBlock&)>& take) const;
+  absl::StatusOr<uint32_t> FindInPage(size_t segment, const TablePage& page, uint64_t local) const;
   struct Part {
     std::string path;
     std::unique_ptr<PagedTable> table;

@@ -213,32 +213,47 @@ absl::StatusOr<ShardListReader::Place> ShardListReader::Locate(uint64_t sample) 
   return Place{page->first_shard + i, page->first_samples[i]};
 }
 
-absl::StatusOr<std::vector<ManifestShard>> ShardListReader::ReadAll() const {
-  if (all_) return all_->shards;
-  std::vector<ManifestShard> shards;
+absl::Status ShardListReader::ForEach(const std::function<absl::Status(const ManifestShard&)>& take) const {
+  if (all_) {
+    for (const ManifestShard& shard : all_->shards) SHARDKIT_RETURN_IF_ERROR(take(shard));
+    return absl::OkStatus();
+  }
   for (const Part& part : parts_) {
     format::ShardListTotals sums;
     bool fits = true;
+    absl::Status taken;
     const absl::Status read = part.table->ForEachPage([&](const TablePage& bytes) -> absl::Status {
       SHARDKIT_ASSIGN_OR_RETURN(Page page, Decode(part, bytes));
       if (page.first_samples.front() != part.first_sample + sums.samples) {
         return part.table->Damage(
             StrCat("page ", bytes.number, ": does not begin with the sample after the page before"));
       }
-      for (ManifestShard& shard : page.shards) {
+      for (const ManifestShard& shard : page.shards) {
         ++sums.shards;
         sums.samples += shard.samples;
         fits = fits && CheckedAdd(sums.blocks, shard.blocks, &sums.blocks) &&
                CheckedAdd(sums.bytes, shard.bytes, &sums.bytes);
-        shards.push_back(std::move(shard));
+        taken = take(shard);
+        if (!taken.ok()) return taken;
       }
       return absl::OkStatus();
     });
+    SHARDKIT_RETURN_IF_ERROR(taken);
     if (!read.ok()) return Advise(part, read);
     if (!fits || sums != part.totals) {
       return Advise(part, part.table->Damage("samples, blocks or bytes in its root are not the sums over its shards"));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ManifestShard>> ShardListReader::ReadAll() const {
+  if (all_) return all_->shards;
+  std::vector<ManifestShard> shards;
+  SHARDKIT_RETURN_IF_ERROR(ForEach([&](const ManifestShard& shard) {
+    shards.push_back(shard);
+    return absl::OkStatus();
+  }));
   SHARDKIT_RETURN_IF_ERROR(Annotate(CheckNames(shards, segments_), JoinPath(directory_, kManifestName)));
   return shards;
 }

@@ -57,8 +57,11 @@ class ShardListReader {
   absl::StatusOr<Readings> StartReading(std::span<const uint64_t> samples) const;
   absl::Status FinishReading(Readings readings) const;
 
-  // All shards in order, each list read in few requests. Checks all that can be checked without the shards themselves,
-  // among it that no two files have one name.
+  // Calls `take` for each shard in order, each list read in few requests. Stops at the first error of `take`. Checks
+  // all that can be checked without the shards themselves, but not that no two files have one name.
+  absl::Status ForEach(const std::function<absl::Status(const ManifestShard&)>& take) const;
+
+  // All shards in order. Checks that, too.
   absl::StatusOr<std::vector<ManifestShard>> ReadAll() const;
 
  private:

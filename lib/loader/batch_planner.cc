@@ -26,8 +26,9 @@ std::unique_ptr<BatchTask> BatchPlanner::PlanStep(const EpochOrder& order, const
 std::shared_ptr<BlockEntry> BatchPlanner::BlockFor(const EpochOrder& order, const PlannedSample& sample, uint64_t epoch,
                                                    bool exact, BlockTable& blocks) {
   const BlockKey key{sample.dataset, sample.block};
-  auto entry =
-      blocks.Get(key, [&] { return places_[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block); });
+  auto entry = blocks.Get(key, [&] {
+    return places_[sample.dataset].At(plan_.datasets()[sample.dataset], sample.block, order.BlockOf(sample));
+  });
   const auto find = [&] {
     return std::ranges::find_if(
         entry->claims, [&](const WindowClaim& claim) { return claim.epoch == epoch && claim.window == sample.window; });

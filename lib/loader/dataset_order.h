@@ -32,7 +32,7 @@ class DatasetOrder {
 
   uint64_t count() const { return options_.count; }
   uint64_t rows() const { return rows_; }
-  uint64_t window_count() const { return windows_.empty() ? 0 : windows_.size() - 1; }
+  const std::vector<PlanBlock>& blocks() const { return blocks_; }
 
   // The samples of a lane beyond rows().
   uint64_t surplus(uint64_t lane) const { return lanes_[lane + 1] - lanes_[lane] - rows_; }

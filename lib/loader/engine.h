@@ -80,6 +80,7 @@ class Engine : public Loader {
   // Planning (engine_plan.cc).
   void RunPlanner();
   bool PlanEpoch(uint64_t epoch, uint64_t position);
+  void AdmitFailed(std::unique_ptr<BatchTask> task);
   void Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order, const std::vector<PlannedSample>& samples);
   bool RoomToPlan(bool much) const;
   void WakePlanner();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/errors.h"
 #include "loader/engine.h"
 #include "loader/reading_policy.h"
 
@@ -26,9 +27,9 @@ void Engine::WakePlanner() {
   if (RoomToPlan(true)) to_plan_.notify_one();
 }
 
-// False when the loader has been stopped.
+// False when the loader has been stopped, or the epoch's blocks cannot be read.
 bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
-  const auto order = plan_->Epoch(epoch);
+  auto order = plan_->Epoch(epoch);
   const uint64_t steps = plan_->StepsFrom(position);
   std::vector<PlannedSample> samples;
   for (uint64_t step = 0; step < steps; ++step) {
@@ -40,6 +41,15 @@ bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
     }
     if (stopped_.cancelled()) return false;
     const Step range = plan_->StepAt(position, step);
+    auto covering = order->Covering(range);
+    if (!covering.ok()) {
+      auto failed = std::make_unique<BatchTask>();
+      failed->status = Annotate(covering.status(), "loader: planning");
+      failed->done = true;
+      AdmitFailed(std::move(failed));
+      return false;
+    }
+    order = *std::move(covering);
     auto task = planner_.PlanStep(*order, range, &samples);
     task->epoch = epoch;
     task->step = step;
@@ -49,6 +59,14 @@ bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
     Admit(std::move(task), *order, samples);
   }
   return true;
+}
+
+// Delivered when it is its turn, as the errors of blocks are. Nothing is planned after it.
+void Engine::AdmitFailed(std::unique_ptr<BatchTask> task) {
+  Lock lock(mutex_);
+  task->sequence = next_sequence_++;
+  tasks_.push_back(std::move(task));
+  to_deliver_.notify_all();
 }
 
 void Engine::Admit(std::unique_ptr<BatchTask> task, const EpochOrder& order,

@@ -19,8 +19,8 @@ uint64_t Scale(uint64_t value, uint64_t numerator, uint64_t denominator) {
 }  // namespace
 
 MixedOrder::MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes,
-                       uint64_t key)
-    : owner_(std::move(owner)), orders_(std::move(orders)), lanes_(lanes), key_(key) {
+                       uint64_t key, uint64_t first)
+    : LaneOrder(lanes), owner_(std::move(owner)), orders_(std::move(orders)), key_(key), first_(first % lanes) {
   for (const DatasetOrder& order : orders_) {
     rows_ += order.rows();
     size_ += order.count();
@@ -61,15 +61,16 @@ std::pair<const MixedOrder::Surplus&, uint64_t> MixedOrder::SurplusAt(uint64_t p
   }
 }
 
-uint32_t MixedOrder::LaneOf(uint64_t position) const {
+LaneOrder::LanePlace MixedOrder::LaneOf(uint64_t position) const {
   const uint64_t rows_end = rows_ * lanes_;
-  return position < rows_end ? static_cast<uint32_t>(position % lanes_) : SurplusAt(position - rows_end).first.lane;
+  if (position < rows_end) return {false, static_cast<uint32_t>((first_ + position) % lanes_)};
+  return {true, SurplusAt(position - rows_end).first.lane};
 }
 
 PlannedSample MixedOrder::At(uint64_t position) const {
   const uint64_t rows_end = rows_ * lanes_;
   Turn turn{};
-  uint64_t lane = position % lanes_;
+  uint64_t lane = (first_ + position) % lanes_;
   if (position < rows_end) {
     turn = TurnOf(lane, position / lanes_);
   } else {
@@ -82,9 +83,9 @@ PlannedSample MixedOrder::At(uint64_t position) const {
   return sample;
 }
 
-std::vector<uint64_t> MixedOrder::RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const {
+std::vector<uint64_t> LaneOrder::RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const {
   std::vector<uint64_t> positions;
-  if (lanes_ % world_size == 0 && step.end <= rows_ * lanes_) {
+  if (lanes_ % world_size == 0 && WithinRows(step)) {
     for (uint64_t i = 0, count = Plan::RankSlots(step, rank, world_size); i < count; ++i) {
       positions.push_back(step.begin + (rank + world_size - step.begin % world_size) % world_size + i * world_size);
     }
@@ -97,7 +98,7 @@ std::vector<uint64_t> MixedOrder::RankPositions(const Step& step, uint64_t rank,
   return positions;
 }
 
-std::vector<uint64_t> MixedOrder::SlotRanks(const Step& step, uint64_t world_size) const {
+std::vector<uint64_t> LaneOrder::SlotRanks(const Step& step, uint64_t world_size) const {
   std::vector<uint64_t> ranks(step.end - step.begin);
   // So many ranks have at most one slot each, and need no memory for each rank.
   if (world_size >= ranks.size()) {
@@ -112,7 +113,8 @@ std::vector<uint64_t> MixedOrder::SlotRanks(const Step& step, uint64_t world_siz
   };
   std::vector<Slot> slots;
   for (uint64_t position = step.begin; position < step.end; ++position) {
-    slots.push_back({position >= rows_ * lanes_, LaneOf(position % size_), position});
+    const LanePlace place = LaneOf(position % size());
+    slots.push_back({place.after_rows || position >= size(), place.lane, position});
   }
   std::ranges::sort(slots);
   std::vector<uint64_t> room(world_size);

@@ -10,19 +10,46 @@
 
 namespace shardkit::loader {
 
-class MixedOrder : public EpochOrder {
+// Deals the positions of a step to the ranks, by their lanes.
+class LaneOrder : public EpochOrder {
  public:
-  // One entry per dataset, all with `lanes` lanes. `owner` is kept: the orders borrow its blocks.
-  MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes, uint64_t key);
+  explicit LaneOrder(uint32_t lanes) : lanes_(lanes) {}
 
-  uint64_t size() const override { return size_; }
-  PlannedSample At(uint64_t position) const override;
   std::vector<uint64_t> RankPositions(const Step& step, uint64_t rank, uint64_t world_size) const override;
   std::vector<uint64_t> SlotRanks(const Step& step, uint64_t world_size) const override;
+
+ protected:
+  struct LanePlace {
+    bool after_rows = false;  // a surplus
+    uint32_t lane = 0;
+  };
+  // `position` < size().
+  virtual LanePlace LaneOf(uint64_t position) const = 0;
+  // Whether no position of the step is of a surplus, or padding. Then position g belongs to lane g % lanes.
+  virtual bool WithinRows(const Step& step) const = 0;
+
+  const uint32_t lanes_;
+};
+
+class MixedOrder : public LaneOrder, public std::enable_shared_from_this<MixedOrder> {
+ public:
+  // One entry per dataset, all with `lanes` lanes. `owner` is kept: the orders borrow its blocks. Position 0 belongs to
+  // lane `first` % lanes: where the order is a section, the positions before it.
+  MixedOrder(std::shared_ptr<const void> owner, std::vector<DatasetOrder> orders, uint32_t lanes, uint64_t key,
+             uint64_t first = 0);
+
+  uint64_t size() const override { return size_; }
+  absl::StatusOr<std::shared_ptr<const EpochOrder>> Covering(const Step&) const override { return shared_from_this(); }
+  PlannedSample At(uint64_t position) const override;
   uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const override {
     return orders_[dataset].BlockUses(window, block);
   }
-  uint64_t window_count(uint32_t dataset) const override { return orders_[dataset].window_count(); }
+  PlanBlock BlockOf(const PlannedSample& sample) const override {
+    return orders_[sample.dataset].blocks()[sample.block];
+  }
+
+  LanePlace LaneOf(uint64_t position) const override;
+  bool WithinRows(const Step& step) const override { return step.end <= rows_ * lanes_; }
 
  private:
   struct Turn {
@@ -39,12 +66,11 @@ class MixedOrder : public EpochOrder {
   };
   // The surplus that a position after the rows, counted from there, takes from, and which of its samples.
   std::pair<const Surplus&, uint64_t> SurplusAt(uint64_t position) const;
-  uint32_t LaneOf(uint64_t position) const;
 
   const std::shared_ptr<const void> owner_;
   const std::vector<DatasetOrder> orders_;
-  const uint32_t lanes_;
   const uint64_t key_;
+  const uint64_t first_;
   std::vector<Surplus> surpluses_;  // those that are not empty
   uint64_t rows_ = 0;               // of all datasets, in each lane
   uint64_t size_ = 0;

@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_sy
   ReadOptions read = options.read;
   read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
-                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read));
+                            loader::OpenAll(file_system, datasets, Names(options), options.keys, read, options.plan));
   SHARDKIT_ASSIGN_OR_RETURN(auto columns, MakeColumns(open, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto plan, Plan::Create(std::move(open.shapes), options.plan));
   if (plan->StepsFrom(0) == 0) {
@@ -118,9 +118,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& fil
   // Does not compare the datasets' columns: only loading needs equal columns, and only of those that are loaded.
   std::vector<PlanDataset> shapes;
   for (size_t i = 0; i < datasets.size(); ++i) {
-    const auto reader = DatasetReader::Open(file_system, datasets[i].path);
+    auto reader = DatasetReader::Open(file_system, datasets[i].path);
     if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
-    SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(**reader, datasets[i], nullptr));
+    SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(*std::move(reader), datasets[i],
+                                                                       datasets.size() == 1, options, nullptr));
   }
   return Plan::Create(std::move(shapes), options);
 }

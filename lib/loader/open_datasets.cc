@@ -22,16 +22,45 @@ void BlockPlaces::Add(const DatasetBlock& block) {
   ++blocks_;
 }
 
-DatasetBlock BlockPlaces::At(const PlanDataset& shape, uint32_t number) const {
+DatasetBlock BlockPlaces::At(const PlanDataset& shape, uint32_t number, const PlanBlock& block) const {
+  const auto place = [&](uint32_t shard, uint32_t first_block, bool forward_only) -> DatasetBlock {
+    return {shard, number - first_block, block.first_sample, block.sample_count, block.bytes, forward_only};
+  };
+  if (!shape.shards.empty()) {
+    const auto shard = std::prev(std::ranges::upper_bound(shape.shards, number, {}, &PlanShard::first_block));
+    return place(static_cast<uint32_t>(shard - shape.shards.begin()), shard->first_block, false);
+  }
   const Shard& shard = *std::prev(std::ranges::upper_bound(shards_, number, {}, &Shard::first_block));
-  const PlanBlock& block = shape.blocks[number];
-  return {shard.number, number - shard.first_block, block.first_sample, block.sample_count,
-          block.bytes,  shard.forward_only};
+  return place(shard.number, shard.first_block, shard.forward_only);
 }
 
-absl::StatusOr<PlanDataset> ReadShape(const DatasetReader& reader, const LoaderDataset& dataset, BlockPlaces* places) {
-  PlanDataset shape{{}, dataset.proportion, dataset.repeat, dataset.choose};
-  SHARDKIT_RETURN_IF_ERROR(reader.ForEachBlock([&](const DatasetBlock& block) {
+absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reader, const LoaderDataset& dataset,
+                                      bool alone, const PlanOptions& options, BlockPlaces* places) {
+  PlanDataset shape{.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
+  if (alone && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
+    uint64_t sample = 0, block = 0;
+    SHARDKIT_RETURN_IF_ERROR(reader->ForEachShard([&](const ManifestShard& shard) -> absl::Status {
+      if (shard.blocks > UINT32_MAX - block) return InvalidArgument(reader->path(), ": has 2^32 blocks or more");
+      shape.shards.push_back(
+          {sample, shard.samples, shard.bytes, static_cast<uint32_t>(block), static_cast<uint32_t>(shard.blocks)});
+      sample += shard.samples;
+      block += shard.blocks;
+      return absl::OkStatus();
+    }));
+    shape.shards.shrink_to_fit();
+    shape.read_blocks = [reader](std::span<const PlanShard> shards) -> absl::StatusOr<std::vector<PlanBlock>> {
+      std::vector<SampleRange> ranges;
+      for (const PlanShard& shard : shards) ranges.push_back({shard.first_sample, shard.sample_count});
+      std::vector<PlanBlock> blocks;
+      SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlockOf(ranges, [&](const DatasetBlock& block) {
+        blocks.push_back({block.first_sample, block.sample_count, block.length});
+        return absl::OkStatus();
+      }));
+      return blocks;
+    };
+    return shape;
+  }
+  SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const DatasetBlock& block) {
     shape.blocks.push_back({block.first_sample, block.sample_count, block.length});
     if (places != nullptr) places->Add(block);
     return absl::OkStatus();
@@ -57,13 +86,14 @@ absl::StatusOr<std::optional<std::string>> CommonKey(ReadableFileSystem& file_sy
 }  // namespace
 
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
-                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read) {
+                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read,
+                                     const PlanOptions& plan) {
   if (datasets.empty()) return InvalidArgument("loader: no dataset was given");
   OpenDatasets open;
   open.file_system = std::make_unique<TimedFileSystem>(file_system);
   std::vector<std::string> names(wanted.begin(), wanted.end());
   for (size_t i = 0; i < datasets.size(); ++i) {
-    std::unique_ptr<DatasetReader> reader;
+    std::shared_ptr<const DatasetReader> reader;
     DatasetOptions options;
     static_cast<ReadOptions&>(options) = read;
     if (i == 0) {
@@ -108,7 +138,8 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
       if (column.nullable) open.columns[c].nullable = true;
     }
     if (i == 0) open.columns = reader->columns();
-    SHARDKIT_ASSIGN_OR_RETURN(open.shapes.emplace_back(), ReadShape(*reader, datasets[i], &open.places.emplace_back()));
+    SHARDKIT_ASSIGN_OR_RETURN(open.shapes.emplace_back(),
+                              ReadShape(reader, datasets[i], datasets.size() == 1, plan, &open.places.emplace_back()));
     open.readers.push_back(std::move(reader));
   }
   return open;

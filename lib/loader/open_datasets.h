@@ -15,14 +15,14 @@
 namespace shardkit::loader {
 
 // The blocks of a dataset, which the plan numbers from 0, as its shards divide them. Takes memory for each shard, none
-// for each block.
+// for each block; none at all where the plan has the shards.
 class BlockPlaces {
  public:
   // The next block of the dataset.
   void Add(const DatasetBlock& block);
 
-  // Block `number` of `shape`, the dataset as the plan sees it.
-  DatasetBlock At(const PlanDataset& shape, uint32_t number) const;
+  // Block `number` of `shape`, the dataset as the plan sees it, which is `block`.
+  DatasetBlock At(const PlanDataset& shape, uint32_t number, const PlanBlock& block) const;
 
  private:
   struct Shard {
@@ -36,7 +36,7 @@ class BlockPlaces {
 
 struct OpenDatasets {
   std::unique_ptr<TimedFileSystem> file_system;  // the readers read through it
-  std::vector<std::unique_ptr<DatasetReader>> readers;
+  std::vector<std::shared_ptr<const DatasetReader>> readers;
   std::vector<BlockPlaces> places;  // of the blocks of each
   std::vector<PlanDataset> shapes;
   std::vector<Column> columns;       // read from all of them, in this order
@@ -45,12 +45,15 @@ struct OpenDatasets {
   std::string fallback_reason() const;
 };
 
-// The plan's view of a dataset. Adds its blocks to `places`, unless that is null.
-absl::StatusOr<PlanDataset> ReadShape(const DatasetReader& reader, const LoaderDataset& dataset, BlockPlaces* places);
+// The plan's view of a dataset: where it is the only one and has more than a section of blocks, its shards. Then the
+// plan reads through `reader`. Adds the blocks, if there are some, to `places`, unless that is null.
+absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reader, const LoaderDataset& dataset,
+                                      bool alone, const PlanOptions& options, BlockPlaces* places);
 
 // Reads the columns `wanted`; all but the key when it is empty. `keys` adds the key column when all datasets have the
 // same one. OutOfRange for a column that is missing, InvalidArgument for one that differs between datasets.
 absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<const LoaderDataset> datasets,
-                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read);
+                                     std::span<const std::string> wanted, bool keys, const ReadOptions& read,
+                                     const PlanOptions& plan);
 
 }  // namespace shardkit::loader

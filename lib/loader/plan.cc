@@ -12,6 +12,7 @@
 #include "loader/epoch_order.h"
 #include "loader/permutation.h"
 #include "loader/plan_counts.h"
+#include "loader/section_order.h"
 
 namespace shardkit {
 namespace {
@@ -39,10 +40,20 @@ class Fingerprint {
 
 }  // namespace
 
+uint64_t PlanDataset::samples() const {
+  if (!shards.empty()) return shards.back().first_sample + shards.back().sample_count;
+  return blocks.empty() ? 0 : blocks.back().first_sample + blocks.back().sample_count;
+}
+
 uint64_t PlanDataset::bytes() const {
   uint64_t bytes = 0;
   for (const PlanBlock& block : blocks) bytes += block.bytes;
+  for (const PlanShard& shard : shards) bytes += shard.bytes;
   return bytes;
+}
+
+uint64_t PlanDataset::block_count() const {
+  return shards.empty() ? blocks.size() : uint64_t{shards.back().first_block} + shards.back().block_count;
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset> datasets,
@@ -64,6 +75,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   if (options.order != SampleOrder::kShuffled && options.locality) {
     return InvalidArgument("plan: only the shuffled order has lanes that keep their blocks (locality)");
   }
+  if (options.section_blocks == 0) return InvalidArgument("plan: sections of 0 blocks; give at least 1");
   auto plan = std::shared_ptr<Plan>(new Plan);
   SHARDKIT_ASSIGN_OR_RETURN(plan->counts_, loader::CountSamples(datasets, options));
   plan->lanes_ = loader::ChooseLanes(datasets, plan->counts_, options);
@@ -79,10 +91,16 @@ absl::StatusOr<std::shared_ptr<const Plan>> Plan::Create(std::vector<PlanDataset
   for (size_t i = 0; i < plan->datasets_.size(); ++i) {
     plan->samples_ += plan->counts_[i];
     fingerprint.Add(plan->counts_[i]);
-    fingerprint.Add(plan->datasets_[i].blocks.size());
+    fingerprint.Add(plan->datasets_[i].block_count());
     for (const PlanBlock& block : plan->datasets_[i].blocks) {
       fingerprint.Add(block.sample_count);
       fingerprint.Add(block.bytes);
+    }
+    if (!plan->datasets_[i].shards.empty()) fingerprint.Add(loader::SectionBlocks(options, plan->lanes_));
+    for (const PlanShard& shard : plan->datasets_[i].shards) {
+      fingerprint.Add(shard.sample_count);
+      fingerprint.Add(shard.block_count);
+      fingerprint.Add(shard.bytes);
     }
   }
   plan->fingerprint_ = fingerprint.Digest();
@@ -114,6 +132,10 @@ std::shared_ptr<const EpochOrder> Plan::Epoch(uint64_t epoch) const {
     // Later epochs are read before they begin.
     options.first_bytes = epoch == 0 ? kFirstWindowBytes / lanes_ : options.window_bytes;
     options.order = options_.order;
+    if (!datasets_[i].shards.empty()) {  // the only dataset
+      return std::make_shared<loader::SectionOrder>(shared_from_this(), datasets_[i], options,
+                                                    loader::SectionBlocks(options_, lanes_));
+    }
     orders.emplace_back(datasets_[i].blocks, options);
   }
   return std::make_shared<loader::MixedOrder>(shared_from_this(), std::move(orders), lanes_,
@@ -144,8 +166,8 @@ absl::Status Plan::CheckCursor(const Cursor& cursor) const {
   return absl::OkStatus();
 }
 
-double ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size, uint64_t limit) {
-  const auto order = plan.Epoch(epoch);
+absl::StatusOr<double> ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size, uint64_t limit) {
+  auto order = plan.Epoch(epoch);
   absl::flat_hash_set<std::tuple<uint64_t, uint32_t, uint64_t, uint32_t>> seen;  // rank, dataset, window, block
   double read = 0;
   double delivered = 0;
@@ -153,10 +175,11 @@ double ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size, 
   for (uint64_t i = 0; i < steps && plan.StepAt(0, i).begin < limit; ++i) {
     Step step = plan.StepAt(0, i);
     step.end = std::min(step.end, order->size());
+    SHARDKIT_ASSIGN_OR_RETURN(order, order->Covering(step));
     const std::vector<uint64_t> ranks = order->SlotRanks(step, world_size);
     for (uint64_t slot = 0; slot < ranks.size(); ++slot) {
       const PlannedSample sample = order->At(step.begin + slot);
-      const PlanBlock& block = plan.datasets()[sample.dataset].blocks[sample.block];
+      const PlanBlock block = order->BlockOf(sample);
       delivered += static_cast<double>(block.bytes) / block.sample_count;
       if (seen.emplace(ranks[slot], sample.dataset, sample.window, sample.block).second) {
         read += static_cast<double>(block.bytes);

@@ -14,7 +14,28 @@ namespace {
 constexpr uint64_t kLanesChosen[] = {120, 60, 30, 24, 12, 6, 4, 3, 2, 1};
 constexpr uint64_t kFewLanes = 4;
 
-absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions) {
+// Adds the samples of the shards to *next.
+absl::Status CheckShards(const PlanDataset& dataset, uint64_t* next) {
+  uint64_t block = 0;
+  for (size_t i = 0; i < dataset.shards.size(); ++i) {
+    const PlanShard& shard = dataset.shards[i];
+    if (shard.first_sample != *next || shard.first_block != block) {
+      return InvalidArgument("plan: shard ", i, " begins at sample ", shard.first_sample, " and block ",
+                             shard.first_block, " instead of ", *next, " and ", block);
+    }
+    if (shard.block_count > shard.sample_count || (shard.block_count == 0) != (shard.sample_count == 0)) {
+      return InvalidArgument("plan: shard ", i, " has ", shard.sample_count, " samples in ", shard.block_count,
+                             " blocks; each block has samples");
+    }
+    block += shard.block_count;
+    if (block >= UINT32_MAX) return InvalidArgument("plan: 2^32 blocks or more");
+    if (shard.sample_count >= kMaxEpochSamples - *next) return InvalidArgument("plan: 2^48 samples or more");
+    *next += shard.sample_count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool alone, bool proportions) {
   uint64_t next = 0;
   for (const PlanBlock& block : dataset.blocks) {
     if (block.first_sample != next) {
@@ -23,6 +44,15 @@ absl::Status CheckDataset(const PlanDataset& dataset, size_t i, bool proportions
     }
     next += block.sample_count;
     if (next >= kMaxEpochSamples) return InvalidArgument("plan: dataset ", i, " has 2^48 samples or more");
+  }
+  if (!dataset.shards.empty()) {
+    if (alone && dataset.blocks.empty() && dataset.read_blocks != nullptr) {
+      SHARDKIT_RETURN_IF_ERROR(CheckShards(dataset, &next));
+    } else {
+      return InvalidArgument("plan: dataset ", i,
+                             ": shards take the place of blocks, with a function that reads these, ",
+                             "where a dataset is not mixed with others");
+    }
   }
   if (dataset.blocks.size() > UINT32_MAX) return InvalidArgument("plan: dataset ", i, " has 2^32 blocks or more");
   const int wishes = (dataset.proportion != 0) + (dataset.repeat != 0) + (dataset.choose != 0);
@@ -78,7 +108,7 @@ absl::StatusOr<std::vector<uint64_t>> CountSamples(std::span<const PlanDataset> 
   std::vector<uint64_t> counts;
   uint64_t all = 0;
   for (size_t i = 0; i < datasets.size(); ++i) {
-    SHARDKIT_RETURN_IF_ERROR(CheckDataset(datasets[i], i, proportions));
+    SHARDKIT_RETURN_IF_ERROR(CheckDataset(datasets[i], i, datasets.size() == 1, proportions));
     const uint64_t samples = datasets[i].samples();
     uint64_t count = samples;
     if (datasets[i].repeat != 0) {
@@ -108,8 +138,8 @@ uint32_t ChooseLanes(std::span<const PlanDataset> datasets, std::span<const uint
   for (size_t i = 0; i < datasets.size(); ++i) {
     if (counts[i] == 0) continue;
     most = std::min(most, counts[i]);
-    blocks += datasets[i].blocks.size();
-    largest_mean = std::max(largest_mean, datasets[i].bytes() / datasets[i].blocks.size());
+    blocks += datasets[i].block_count();
+    largest_mean = std::max(largest_mean, datasets[i].bytes() / datasets[i].block_count());
   }
   // At least two blocks in each lane's window, so that there is something to shuffle, unless few lanes would be left
   // for consecutive samples to come from. At least four blocks in each lane, so that what lanes have beyond the

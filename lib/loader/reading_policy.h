@@ -35,7 +35,7 @@ inline std::vector<uint64_t> StoredBytes(const Plan& plan) {
 inline uint64_t BlockBytes(const Plan& plan) {
   uint64_t blocks = 0, bytes = 0;
   for (const PlanDataset& dataset : plan.datasets()) {
-    blocks += dataset.blocks.size();
+    blocks += dataset.block_count();
     bytes += dataset.bytes();
   }
   return blocks == 0 ? 1 : bytes / blocks + 1;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
 #include "loader/permutation.h"
 
 namespace shardkit {
@@ -54,16 +55,17 @@ double LabelClumping(std::span<const uint64_t> labels) {
   return expected == 0 ? 1 : static_cast<double>(equal) / (n - 1) / expected;
 }
 
-std::vector<uint64_t> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit) {
+absl::StatusOr<std::vector<uint64_t>> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit) {
   std::vector<uint64_t> first;
   uint64_t next = 0;
   for (const PlanDataset& dataset : plan.datasets()) {
     first.push_back(next);
     next += dataset.samples();
   }
-  const auto order = plan.Epoch(epoch);
+  auto order = plan.Epoch(epoch);
   std::vector<uint64_t> ordinals(std::min(limit, order->size()));
   for (uint64_t i = 0; i < ordinals.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(order, order->Covering({i, i + 1}));
     const PlannedSample sample = order->At(i);
     ordinals[i] = first[sample.dataset] + sample.ordinal;
   }

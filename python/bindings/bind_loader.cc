@@ -66,16 +66,19 @@ class PythonEpoch {
   }
 
   // (dataset, ordinal) of the samples of a step that belong to the rank: [samples, 2].
-  nb::object Step(uint64_t number, uint64_t rank, uint64_t world_size) const {
+  nb::object Step(uint64_t number, uint64_t rank, uint64_t world_size) {
     if (number >= plan_->StepsFrom(0)) throw nb::index_error("the epoch has fewer steps");
     if (world_size == 0 || rank >= world_size) throw nb::value_error("the rank has to be below the world size");
-    const std::vector<uint64_t> positions = order_->RankPositions(plan_->StepAt(0, number), rank, world_size);
+    const shardkit::Step step = plan_->StepAt(0, number);
+    const auto order = WithoutGil([&] { return order_->Covering(step); });
+    order_ = order;
+    const std::vector<uint64_t> positions = order->RankPositions(step, rank, world_size);
     const uint64_t shape[] = {positions.size(), 2};
     void* data = nullptr;
     nb::object array = NewArray(Type::kI64, shape, &data);
     auto* out = static_cast<int64_t*>(data);
     for (const uint64_t position : positions) {
-      const PlannedSample sample = order_->At(position % order_->size());
+      const PlannedSample sample = order->At(position % order->size());
       *out++ = sample.dataset;
       *out++ = static_cast<int64_t>(sample.ordinal);
     }
@@ -134,7 +137,7 @@ void BindLoader(nb::module_& module) {
       .def(
           "read_amplification",
           [](const PythonPlan& self, uint64_t epoch, uint64_t world_size) {
-            return ReadAmplification(*self.plan, epoch, world_size);
+            return WithoutGil([&] { return ReadAmplification(*self.plan, epoch, world_size); });
           },
           nb::arg("epoch"), nb::arg("world_size"));
   nb::class_<PythonEpoch>(module, "PlanEpoch")

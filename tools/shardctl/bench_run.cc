@@ -85,7 +85,9 @@ absl::StatusOr<BenchRun> RunLoader(const BenchArguments& arguments, const shardk
   run.peak_resident = PeakResident();
   if (arguments.order.world_size > 1) {
     const uint64_t epoch = options.cursor.has_value() ? options.cursor->epoch : 0;
-    run.read_amplification = ReadAmplification((*loader)->plan(), epoch, arguments.order.world_size, kSamplesCounted);
+    const auto read = ReadAmplification((*loader)->plan(), epoch, arguments.order.world_size, kSamplesCounted);
+    if (!read.ok()) return read.status();
+    run.read_amplification = *read;
   }
   return run;
 }

@@ -65,27 +65,31 @@ absl::StatusOr<Range> ChooseRange(const shardkit::Plan& plan, const Arguments& a
 
 class PlanPrinter {
  public:
-  PlanPrinter(const shardkit::Plan& plan, const Arguments& arguments, const Range& range, const PlanScores& scores)
+  PlanPrinter(const shardkit::Plan& plan, const Arguments& arguments, const Range& range, const PlanScores& scores,
+              double amplification)
       : plan_(plan),
         arguments_(arguments),
         range_(range),
         scores_(scores),
         order_(plan.Epoch(range.cursor.epoch)),
-        amplification_(
-            shardkit::ReadAmplification(plan, range.cursor.epoch, arguments.order.world_size, kSamplesCounted)) {}
+        amplification_(amplification) {}
+
+  // What could not be read while printing.
+  const absl::Status& status() const { return status_; }
 
   void PrintText() {
     PrintHeading();
     const uint64_t last = range_.first_number + range_.skip + std::max<uint64_t>(range_.count, 1) - 1;
     const size_t width = std::max<size_t>(4, std::to_string(last).size());
     Stdout().Write(std::string(width - 4, ' ') + "step  samples\n");
-    for (uint64_t i = 0; i < range_.count && Stdout().ok(); ++i) PrintLine(i, width);
+    for (uint64_t i = 0; i < range_.count && Stdout().ok() && Cover(i); ++i) PrintLine(i, width);
+    if (!status_.ok()) return;
     Stdout().Write("\ngo on with --cursor '" + FormatCursor(After()) + "'\n");
   }
 
   void PrintDocument() {
     Stdout().Write("{\n  \"steps\": [");
-    for (uint64_t i = 0; i < range_.count && Stdout().ok(); ++i) {
+    for (uint64_t i = 0; i < range_.count && Stdout().ok() && Cover(i); ++i) {
       Json samples = Json::array();
       ForEachSample(i, UINT64_MAX, [&](const shardkit::PlannedSample& sample) {
         if (several()) {
@@ -96,6 +100,7 @@ class PlanPrinter {
       });
       Stdout().Write((i == 0 ? "\n    " : ",\n    ") + FormatJson(Json{{"step", Number(i)}, {"samples", samples}}));
     }
+    if (!status_.ok()) return;
     Stdout().Write(range_.count == 0 ? "],\n" : "\n  ],\n");
     const std::string rest = Rest().dump(2, ' ', false, Json::error_handler_t::replace);
     Stdout().Write(rest.substr(rest.find('\n') + 1) + "\n");
@@ -107,6 +112,14 @@ class PlanPrinter {
   bool several() const { return plan_.datasets().size() > 1; }
   uint64_t Number(uint64_t i) const { return range_.first_number + range_.skip + i; }
   shardkit::Step StepAt(uint64_t i) const { return plan_.StepAt(range_.cursor.position, range_.skip + i); }
+
+  // Whether the order knows the step.
+  bool Cover(uint64_t i) {
+    auto covering = order_->Covering(StepAt(i));
+    status_.Update(covering.status());
+    if (covering.ok()) order_ = *std::move(covering);
+    return status_.ok();
+  }
 
   // The nearest world sizes that divide the lanes, unless the given one does.
   std::vector<uint64_t> BetterWorldSizes() const {
@@ -146,7 +159,7 @@ class PlanPrinter {
   void PrintHeading() const {
     const shardkit::PlanOptions& options = plan_.options();
     uint64_t blocks = 0;
-    for (const shardkit::PlanDataset& dataset : plan_.datasets()) blocks += dataset.blocks.size();
+    for (const shardkit::PlanDataset& dataset : plan_.datasets()) blocks += dataset.block_count();
     std::string text = Counted(plan_.samples_per_epoch(), "sample") + " of " +
                        Counted(plan_.datasets().size(), "dataset") + " in " + Counted(blocks, "block") + ", " +
                        OrderName(options.order) + ", seed " + std::to_string(options.seed) + ", epoch " +
@@ -225,8 +238,9 @@ class PlanPrinter {
   const Arguments& arguments_;
   const Range range_;
   const PlanScores scores_;
-  const std::shared_ptr<const shardkit::EpochOrder> order_;
+  std::shared_ptr<const shardkit::EpochOrder> order_;
   const double amplification_;
+  absl::Status status_;
 };
 
 std::optional<int> ParseArguments(int argc, char** argv, Arguments* arguments) {
@@ -273,13 +287,16 @@ int RunPlan(int argc, char** argv) {
   const absl::StatusOr<PlanScores> scores =
       ScorePlan(**plan, range->cursor.epoch, arguments.paths, arguments.label, arguments.hashes.verify());
   if (!scores.ok()) return Fail(scores.status());
-  PlanPrinter printer(**plan, arguments, *range, *scores);
+  const absl::StatusOr<double> amplification =
+      shardkit::ReadAmplification(**plan, range->cursor.epoch, arguments.order.world_size, kSamplesCounted);
+  if (!amplification.ok()) return Fail(amplification.status());
+  PlanPrinter printer(**plan, arguments, *range, *scores, *amplification);
   if (arguments.json) {
     printer.PrintDocument();
   } else {
     printer.PrintText();
   }
-  return kExitSuccess;
+  return printer.status().ok() ? kExitSuccess : Fail(printer.status());
 }
 
 }  // namespace shardctl

@@ -70,11 +70,11 @@ absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
   }
   const uint64_t samples = std::accumulate(shard_sizes.begin(), shard_sizes.end(), uint64_t{0});
   uint64_t bytes = 0;
-  for (const shardkit::PlanDataset& dataset : plan.datasets()) {
-    for (const shardkit::PlanBlock& block : dataset.blocks) bytes += block.bytes;
-  }
+  for (const shardkit::PlanDataset& dataset : plan.datasets()) bytes += dataset.bytes();
   const shardkit::PlanOptions& options = plan.options();
-  const std::vector<uint64_t> order = shardkit::Ordinals(plan, epoch, kMostScored);
+  const absl::StatusOr<std::vector<uint64_t>> ordinals = shardkit::Ordinals(plan, epoch, kMostScored);
+  if (!ordinals.ok()) return ordinals.status();
+  const std::vector<uint64_t>& order = *ordinals;
   const std::vector<uint64_t> reservoir = shardkit::ReservoirOrder(
       shard_sizes, options.shuffle_buffer_bytes / Mean(bytes, samples), options.seed + epoch, kMostScored);
 

@@ -62,6 +62,12 @@ struct DatasetBlock {
   bool forward_only = false;  // ShardReader::forward_only of its shard
 };
 
+// Ordinals in the dataset: `count` samples from `first` on.
+struct SampleRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
 // A block of the dataset and its memory. Destroying it returns the memory to the scanner. May outlive the scanner and
 // the reader.
 class ScannedBlock {
@@ -114,6 +120,10 @@ class DatasetReader {
   // 64 pages are kept. OutOfRange past the end, DataLoss when the page is damaged.
   virtual absl::StatusOr<ManifestShard> Shard(size_t shard) const = 0;
 
+  // Calls `take` for each shard in order, reading lists in pieces of up to 16 MiB, in memory that does not grow with
+  // the number of shards. Stops at the first error of `take` and returns it.
+  virtual absl::Status ForEachShard(const std::function<absl::Status(const ManifestShard&)>& take) const = 0;
+
   // The summary with all shards. Reads the lists whole, in pieces of up to 16 MiB.
   virtual absl::StatusOr<Manifest> ReadManifest() const = 0;
 
@@ -161,6 +171,11 @@ class DatasetReader {
   // Calls `take` for each block in order, from the offset index when it is used; otherwise opens every shard. Stops at
   // the first error of `take` and returns it.
   virtual absl::Status ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const = 0;
+
+  // The same with the blocks of some shards, given by their samples and ascending. Of the index it reads the pages that
+  // have them, many at once.
+  virtual absl::Status ForEachBlockOf(std::span<const SampleRange> shards,
+                                      const std::function<absl::Status(const DatasetBlock&)>& take) const = 0;
 
   // All of them.
   absl::StatusOr<std::vector<DatasetBlock>> ReadBlockDirectory() const;

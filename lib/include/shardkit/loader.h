@@ -215,8 +215,8 @@ class Loader {
   virtual std::string fallback_reason() const = 0;
 };
 
-// The plan that a loader would follow. Opens the datasets and reads only their block directories. The plan does not use
-// `file_system` after this returns.
+// The plan that a loader would follow. Opens the datasets and reads only their block directories. Of a dataset that is
+// visited in sections, the plan reads them when they are asked for, so that `file_system` must outlive it.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options);

@@ -17,12 +17,17 @@
 //   - What lanes have beyond the shortest one, less than a block each, comes last, evenly mixed.
 //   - With PlanOptions::locality, the blocks of a lane are shuffled anew in each epoch, and its lane is not.
 //   - With several datasets, each lane mixes them evenly, in proportion to their sizes.
+//   - A dataset of very many blocks is visited in sections: runs of its shards in random order (shuffled) or in their
+//     own order. Each section is such an order of its own, and one follows another, so that no plan holds more than a
+//     few sections' blocks.
 //
 // docs/order.md proves how much ranks read and what that takes in memory.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,10 +57,27 @@ struct PlanBlock {
   uint64_t bytes = 0;  // in memory; the length in the file is a good estimate
 };
 
+// A shard as the plan sees it.
+struct PlanShard {
+  uint64_t first_sample = 0;  // ordinal in the dataset
+  uint64_t sample_count = 0;
+  uint64_t bytes = 0;        // of its blocks, or of its file
+  uint32_t first_block = 0;  // in the dataset
+  uint32_t block_count = 0;
+};
+
+// Reads the blocks of these shards, which ascend, one shard after another. Thread-safe.
+using PlanBlockReader = std::function<absl::StatusOr<std::vector<PlanBlock>>(std::span<const PlanShard> shards)>;
+
 // One of the datasets that are mixed.
 struct PlanDataset {
   // In the order of the dataset: first_sample begins at 0, and each block begins where the one before ended.
   std::vector<PlanBlock> blocks;
+
+  // In place of `blocks`, for a dataset that is not mixed with others: all shards, as blocks are, and how to read their
+  // blocks, section by section. EpochOrder::Covering calls it, from the thread that calls that.
+  std::vector<PlanShard> shards;
+  PlanBlockReader read_blocks;
 
   // At most one of the three. When none is set: every sample once. When one dataset has a proportion, all must have
   // one.
@@ -63,8 +85,9 @@ struct PlanDataset {
   double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
   uint64_t choose = 0;    // samples per epoch
 
-  uint64_t samples() const { return blocks.empty() ? 0 : blocks.back().first_sample + blocks.back().sample_count; }
+  uint64_t samples() const;
   uint64_t bytes() const;
+  uint64_t block_count() const;
 };
 
 struct PlanOptions {
@@ -86,6 +109,10 @@ struct PlanOptions {
   bool locality = false;
 
   uint64_t epoch_samples = 0;  // with proportions: samples of an epoch; 0 is the sum of all datasets'
+
+  // The blocks of a section of a dataset, about; whole shards, and at least 64 blocks for each lane. Samples are mixed
+  // within sections only. A plan takes 40 bytes for each block of two of them. At least 1.
+  uint32_t section_blocks = 1 << 16;
 };
 
 // A sample and its place.
@@ -96,7 +123,11 @@ struct PlannedSample {
   uint32_t lane = 0;
   bool shared = false;   // some samples of the window may be those of other ranks, also when this rank has the lane
   uint64_t ordinal = 0;  // in the dataset
-  uint64_t window = 0;   // numbered through all lanes of the dataset, from 0
+
+  // No other window of the dataset has the same number. In an epoch of one dataset, the windows of a lane ascend, and
+  // all positions of one come before those of the lane's next. In a mixture, the last ones may come after the first of
+  // the next.
+  uint64_t window = 0;
 };
 
 // The progress of a run. It is small and does not depend on the world size. It is valid only for the same datasets,
@@ -121,13 +152,20 @@ struct Step {
   uint64_t end = 0;
 };
 
-// The sequence of one epoch. Immutable, thread-safe.
+// The sequence of one epoch. Immutable, thread-safe. Of an epoch in sections (PlanDataset::shards) it knows only those
+// that it covers; nothing else may be asked for than positions, windows and blocks of these.
 class EpochOrder {
  public:
   virtual ~EpochOrder() = default;
 
   // Positions, without padding.
   virtual uint64_t size() const = 0;
+
+  // An order of the same epoch that covers the positions of `step`, padding included: this one, if it does, and without
+  // sections it does always. Else it takes the sections that this one has, and reads the blocks of those it lacks. It
+  // also keeps the section covered last, so that callers a few steps apart can share it. Errors are those of
+  // PlanDataset::read_blocks; DataLoss when the blocks are not those that the shards have.
+  virtual absl::StatusOr<std::shared_ptr<const EpochOrder>> Covering(const Step& step) const = 0;
 
   // `position` < size(). Time: logarithmic in the number of blocks, and for what lanes have beyond the shortest one,
   // linear in the lanes.
@@ -143,13 +181,11 @@ class EpochOrder {
   // The number of samples of `block` in `window` of `dataset`: how often all ranks together need the block there.
   virtual uint32_t BlockUses(uint32_t dataset, uint64_t window, uint32_t block) const = 0;
 
-  // The number of windows of the dataset, over all its lanes. In an epoch of one dataset, all positions of a window
-  // come before those of the lane's next window. In a mixture, the last ones of a window may come after the first of
-  // the next.
-  virtual uint64_t window_count(uint32_t dataset) const = 0;
+  // The block of a sample that this order gave.
+  virtual PlanBlock BlockOf(const PlannedSample& sample) const = 0;
 };
 
-// Immutable, thread-safe. Memory is proportional to the number of blocks.
+// Immutable, thread-safe. Memory is proportional to the number of blocks; with PlanDataset::shards, of shards.
 class Plan : public std::enable_shared_from_this<Plan> {
  public:
   // InvalidArgument, naming the option or the dataset, when a rule above is broken, and for an epoch without samples or
@@ -171,7 +207,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   // have a version. Independent of batch size and remainder.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Takes time and memory proportional to the blocks of the epoch.
+  // Takes time and memory proportional to the blocks of the epoch. In sections, time proportional to the shards; the
+  // order covers nothing yet (EpochOrder::Covering).
   std::shared_ptr<const EpochOrder> Epoch(uint64_t epoch) const;
 
   // Steps left in an epoch when `position` positions have been delivered; the same on every rank.
@@ -205,7 +242,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
 
 // What all ranks together read in an epoch, in bytes of blocks, divided by what they deliver of these bytes. Without
 // padding. Counts the steps that begin before position `limit`; blocks that are read there and needed later make the
-// result larger. Time and memory: proportional to the samples counted.
-double ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size, uint64_t limit = UINT64_MAX);
+// result larger. Time and memory: proportional to the samples counted. Errors are those of EpochOrder::Covering.
+absl::StatusOr<double> ReadAmplification(const Plan& plan, uint64_t epoch, uint64_t world_size,
+                                         uint64_t limit = UINT64_MAX);
 
 }  // namespace shardkit

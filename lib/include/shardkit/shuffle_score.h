@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "shardkit/plan.h"
 
 namespace shardkit {
@@ -23,8 +24,8 @@ double PerfectNeighbourDistance(const Plan& plan);
 double LabelClumping(std::span<const uint64_t> labels);
 
 // The first `limit` samples of an epoch as ordinals through all datasets: the second dataset's ordinals begin where the
-// first one's end.
-std::vector<uint64_t> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit);
+// first one's end. Errors are those of EpochOrder::Covering.
+absl::StatusOr<std::vector<uint64_t>> Ordinals(const Plan& plan, uint64_t epoch, uint64_t limit);
 
 // The order that a buffer like WebDataset's `shuffle` gives, for comparison. Shards are in random order; their samples
 // go into a buffer of `buffer_samples`. Once the buffer is full, a random sample leaves for each one that enters.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "loader/reading_policy.h"
+#include "loader/section_order.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit::loader {
@@ -15,6 +16,20 @@ constexpr uint64_t kShardBytes = uint64_t{108} << 10;
 
 // The first read of an index; what it has more, a second one reads.
 constexpr uint64_t kIndexAtOnce = uint64_t{1} << 20;
+
+// Of a block and of a sample's blob in an index, of a page of it, and of a shard in a list.
+constexpr uint64_t kIndexBlockBytes = 64;
+constexpr uint64_t kIndexSampleBytes = 8;
+constexpr uint64_t kIndexPageBytes = uint64_t{64} << 10;
+constexpr uint64_t kListedShardBytes = 80;
+
+uint64_t IndexBytes(const shardkit::Plan& plan) {
+  uint64_t bytes = 0;
+  for (const PlanDataset& dataset : plan.datasets()) {
+    bytes += dataset.block_count() * kIndexBlockBytes + dataset.samples() * kIndexSampleBytes;
+  }
+  return bytes;
+}
 
 uint64_t SampleBytes(const shardkit::Plan& plan) {
   uint64_t bytes = 0, samples = 0;
@@ -50,8 +65,10 @@ void SimulatedRank::SetReadAhead() {
       KeptBytes(slow_threads_ > 0 || tuner_.from_device(), blocks_.share(), window_bytes_ * job_.plan.lanes()));
 }
 
-void SimulatedRank::Open(double now, uint64_t index_bytes) {
+void SimulatedRank::Open(double now) {
   SimulatedEpoch* const counts = &job_.epochs[0];
+  const PlanDataset& first = job_.plan.datasets().front();
+  const uint64_t index_bytes = first.shards.empty() ? IndexBytes(job_.plan) : first.shards.size() * kListedShardBytes;
   std::vector<uint64_t> reads = {0, std::min(index_bytes, kIndexAtOnce)};
   if (index_bytes > kIndexAtOnce) reads.push_back(index_bytes - kIndexAtOnce);
   ReadInTurn(now, std::move(reads), counts);
@@ -76,18 +93,38 @@ void SimulatedRank::Next(double now, std::function<void(double)> take) {
 void SimulatedRank::Advance(double now) {
   if (!open_) return;
   Deliver(now);
-  Plan();
+  Plan(now);
   StartReads(now);
   Decode(now);
 }
 
-void SimulatedRank::Plan() {
+// The pages of the index for the next section's blocks. The engine waits for them; here nobody does, as they come long
+// before the blocks.
+void SimulatedRank::ReadSection(double now) {
+  const PlanDataset& dataset = job_.plan.datasets().front();
+  if (dataset.shards.empty()) return;
+  const double share = std::min(1.0, static_cast<double>(SectionBlocks(job_.plan.options(), job_.plan.lanes())) /
+                                         static_cast<double>(dataset.block_count()));
+  const auto bytes = static_cast<uint64_t>(share * static_cast<double>(IndexBytes(job_.plan)));
+  for (uint64_t read = 0; read < bytes; read += kIndexPageBytes) {
+    job_.storage.Read(now, node_, std::min(kIndexPageBytes, bytes - read), &job_.epochs[epoch_]);
+  }
+}
+
+void SimulatedRank::Plan(double now) {
   const shardkit::Plan& plan = job_.plan;
-  while (next_sequence_ < job_.steps &&
+  while (next_sequence_ < job_.steps && job_.failure.ok() &&
          RoomToPlan(blocks_.planned(), job_.options.memory_bytes, planned_samples_, tasks_.size(), false)) {
     if (job_.orders.size() <= epoch_) job_.orders.resize(epoch_ + 1);
     auto& order = job_.orders[epoch_];
     if (order == nullptr) order = plan.Epoch(epoch_);
+    auto covering = order->Covering(plan.StepAt(0, step_));
+    if (!covering.ok()) {
+      job_.failure = covering.status();
+      return;
+    }
+    order = *std::move(covering);
+    if (std::exchange(order_, order) != order) ReadSection(now);
     auto task = planner_.PlanStep(*order, plan.StepAt(0, step_), &samples_);
     task->epoch = epoch_;
     task->step = step_;

@@ -29,6 +29,7 @@ struct SimulatedJob {
   const Plan& plan;
   std::span<const BlockPlaces> places;
   std::vector<std::shared_ptr<const EpochOrder>> orders;  // made by the first rank that needs one
+  absl::Status failure;                                   // of an order; nothing is planned after it
   std::vector<SimulatedEpoch> epochs;                     // of all simulated ranks
   SimulatedStorage storage;
   uint64_t steps = 0;  // of all epochs
@@ -42,8 +43,8 @@ class SimulatedRank {
   // `job` must outlive this.
   SimulatedRank(SimulatedJob& job, uint64_t rank, uint64_t world_size, uint64_t node);
 
-  // Opens the dataset, whose index has so many bytes.
-  void Open(double now, uint64_t index_bytes);
+  // Opens the dataset: reads its index, or of a dataset in sections what says where its shards are.
+  void Open(double now);
 
   // Asks for the next batch. `take` is called when it is there.
   void Next(double now, std::function<void(double now)> take);
@@ -59,7 +60,7 @@ class SimulatedRank {
 
   void ReadInTurn(double now, std::vector<uint64_t> reads, SimulatedEpoch* counts);
   void Advance(double now);
-  void Plan();
+  void Plan(double now);
   void StartReads(double now);
   void EndRead(double now, const std::shared_ptr<BlockEntry>& entry);
   void Decode(double now);
@@ -67,6 +68,7 @@ class SimulatedRank {
   double Work(double now, double seconds);
   double OpenShardOf(double now, const BlockEntry& entry, SimulatedEpoch* counts);
   void SetReadAhead();
+  void ReadSection(double now);
   uint64_t Oldest() const { return tasks_.empty() ? next_sequence_ : tasks_.front()->sequence; }
 
   SimulatedJob& job_;
@@ -77,7 +79,8 @@ class SimulatedRank {
   BlockTable blocks_;
   ReaderTuner tuner_;
   bool open_ = false;
-  uint64_t epoch_ = 0, step_ = 0;  // the next to plan
+  uint64_t epoch_ = 0, step_ = 0;            // the next to plan
+  std::shared_ptr<const EpochOrder> order_;  // used last
   uint64_t next_sequence_ = 0;
   std::deque<std::unique_ptr<BatchTask>> tasks_;
   std::set<BatchTask*, BySequence> complete_;

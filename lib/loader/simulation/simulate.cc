@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "loader/open_datasets.h"
+#include "loader/section_order.h"
 #include "loader/simulation/rank.h"
 #include "loader/simulation/storage.h"
 #include "shardkit/shard_writer.h"
@@ -27,10 +28,21 @@ constexpr uint64_t kRanksSimulated = 64;
 constexpr double kLittleWaiting = 0.05;
 constexpr double kBusy = 0.85;
 
-// Of a block and of a sample's blob in an index, and of a block in a plan with one epoch's order.
-constexpr uint64_t kIndexBlockBytes = 64;
-constexpr uint64_t kIndexSampleBytes = 8;
+// Of a block in a plan with one epoch's order.
 constexpr uint64_t kPlanBlockBytes = sizeof(PlanBlock) + 16;
+
+// What a rank's plan takes.
+uint64_t PlanMemory(const Plan& plan) {
+  uint64_t bytes = 0;
+  for (const PlanDataset& dataset : plan.datasets()) {
+    uint64_t blocks = dataset.block_count();
+    if (!dataset.shards.empty()) {
+      blocks = std::min(blocks, 2 * loader::SectionBlocks(plan.options(), plan.lanes()));
+    }
+    bytes += dataset.shards.size() * sizeof(PlanShard) + blocks * kPlanBlockBytes;
+  }
+  return bytes;
+}
 
 // What happens when.
 class Timeline {
@@ -151,33 +163,27 @@ absl::StatusOr<SimulationReport> Run(std::vector<PlanDataset> shapes, std::span<
   report.simulated_ranks = nodes * options.ranks_per_node;
   report.steps_per_epoch = plan->StepsFrom(0);
   report.lanes = plan->lanes();
-  uint64_t blocks = 0, samples = 0;
-  for (const PlanDataset& dataset : plan->datasets()) {
-    blocks += dataset.blocks.size();
-    samples += dataset.samples();
-  }
-  report.plan_memory = blocks * kPlanBlockBytes;
+  report.plan_memory = PlanMemory(*plan);
 
   uint64_t steps = 0;
   if (!CheckedMultiply(report.steps_per_epoch, options.epochs, &steps)) steps = UINT64_MAX;
   if (options.steps != 0) steps = std::min(steps, options.steps);
   const double share = static_cast<double>(nodes) / static_cast<double>(options.nodes);
   Timeline timeline;
-  SimulatedJob job{options, *plan,
-                   places,  {},
-                   {},      {options, nodes, share},
-                   steps,   [&](double time, auto run) {
-                     timeline.At(time, std::move(run)); }};
+  SimulatedJob job{options, *plan, places, {}, {}, {}, {options, nodes, share}, steps, [&](double time, auto run) {
+                     timeline.At(time, std::move(run));
+                   }};
   job.epochs.resize((steps + report.steps_per_epoch - 1) / std::max<uint64_t>(report.steps_per_epoch, 1));
   std::vector<std::unique_ptr<SimulatedRank>> ranks;
   for (uint64_t rank = 0; rank < report.simulated_ranks; ++rank) {
     ranks.push_back(std::make_unique<SimulatedRank>(job, rank, report.ranks, rank / options.ranks_per_node));
   }
   if (steps > 0) {
-    for (const auto& rank : ranks) rank->Open(0, blocks * kIndexBlockBytes + samples * kIndexSampleBytes);
+    for (const auto& rank : ranks) rank->Open(0);
     Training training(job, ranks);
     training.Ask(0);
     timeline.Run();
+    SHARDKIT_RETURN_IF_ERROR(job.failure);
     report.first_batch_seconds = training.first_batch_seconds;
     if (training.end > 0) {
       for (const auto& rank : ranks) {
@@ -215,8 +221,9 @@ absl::StatusOr<SimulationReport> Simulate(ReadableFileSystem& file_system, std::
   std::vector<PlanDataset> shapes;
   std::vector<loader::BlockPlaces> places(datasets.size());
   for (size_t i = 0; i < datasets.size(); ++i) {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, datasets[i].path));
-    SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(*reader, datasets[i], &places[i]));
+    SHARDKIT_ASSIGN_OR_RETURN(auto reader, DatasetReader::Open(file_system, datasets[i].path));
+    SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(std::move(reader), datasets[i],
+                                                                       datasets.size() == 1, options.plan, &places[i]));
   }
   return Run(std::move(shapes), places, options);
 }
@@ -235,17 +242,38 @@ absl::StatusOr<SimulationReport> Simulate(const DatasetNumbers& numbers, const S
       std::clamp<uint64_t>(numbers.block_bytes / numbers.sample_bytes, 1, ShardOptions().max_block_samples);
   PlanDataset shape;
   std::vector<loader::BlockPlaces> places(1);
-  uint64_t first = 0;
+  uint64_t first = 0, blocks = 0;
   for (uint64_t shard = 0; shard < numbers.shards; ++shard) {
-    const uint64_t end =
-        numbers.samples / numbers.shards * (shard + 1) + std::min(numbers.samples % numbers.shards, shard + 1);
-    for (uint32_t block = 0; first < end; ++block) {
-      const auto count = static_cast<uint32_t>(std::min(in_block, end - first));
-      if (shape.blocks.size() >= UINT32_MAX) return InvalidArgument("simulation: the dataset has 2^32 blocks or more");
-      shape.blocks.push_back({first, count, count * numbers.sample_bytes});
-      places[0].Add({static_cast<uint32_t>(shard), block, first, count, count * numbers.sample_bytes, false});
-      first += count;
+    const uint64_t count = numbers.samples / numbers.shards + (shard < numbers.samples % numbers.shards ? 1 : 0);
+    const uint64_t in_shard = (count + in_block - 1) / in_block;
+    if (in_shard > UINT32_MAX - blocks) return InvalidArgument("simulation: the dataset has 2^32 blocks or more");
+    shape.shards.push_back(
+        {first, count, count * numbers.sample_bytes, static_cast<uint32_t>(blocks), static_cast<uint32_t>(in_shard)});
+    first += count;
+    blocks += in_shard;
+  }
+  shape.read_blocks = [in_block, bytes = numbers.sample_bytes](std::span<const PlanShard> shards) {
+    std::vector<PlanBlock> made;
+    for (const PlanShard& shard : shards) {
+      for (uint64_t done = 0; done < shard.sample_count;) {
+        const uint64_t count = std::min(in_block, shard.sample_count - done);
+        made.push_back({shard.first_sample + done, static_cast<uint32_t>(count), count * bytes});
+        done += count;
+      }
     }
+    return made;
+  };
+  if (blocks <= options.plan.section_blocks) {  // as a loader would
+    SHARDKIT_ASSIGN_OR_RETURN(shape.blocks, shape.read_blocks(shape.shards));
+    size_t block = 0;
+    for (uint32_t shard = 0; shard < shape.shards.size(); ++shard) {
+      for (uint32_t i = 0; i < shape.shards[shard].block_count; ++i, ++block) {
+        const PlanBlock& at = shape.blocks[block];
+        places[0].Add({shard, i, at.first_sample, at.sample_count, at.bytes, false});
+      }
+    }
+    shape.shards.clear();
+    shape.read_blocks = nullptr;
   }
   std::vector<PlanDataset> shapes;
   shapes.push_back(std::move(shape));

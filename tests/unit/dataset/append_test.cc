@@ -68,6 +68,7 @@ class AppendTest : public testing::Test {
     const auto blocks = dataset.ReadBlockDirectory();
     ASSERT_TRUE(blocks.ok()) << blocks.status();
     EXPECT_EQ(blocks->size(), dataset.summary().block_count);
+    ExpectBlocksOfShards(dataset, *blocks);
   }
 
   void ExpectSamples(size_t count) {

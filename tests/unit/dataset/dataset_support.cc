@@ -1,5 +1,7 @@
 #include "dataset/dataset_support.h"
 
+#include <tuple>
+
 #include "base/strings.h"
 #include "dataset/segments.h"
 
@@ -185,6 +187,31 @@ std::vector<Row> ScanRows(FileSystem& file_system, const std::string& path) {
   auto dataset = DatasetReader::Open(file_system, path);
   EXPECT_TRUE(dataset.ok()) << dataset.status();
   return dataset.ok() ? ScanRows(**dataset) : std::vector<Row>();
+}
+
+void ExpectBlocksOfShards(const DatasetReader& dataset, const std::vector<DatasetBlock>& all) {
+  for (const uint32_t every : {1, 2, 7}) {
+    std::vector<SampleRange> shards;
+    std::vector<DatasetBlock> expected, found;
+    for (const DatasetBlock& block : all) {
+      if (block.shard % every != every - 1) continue;
+      expected.push_back(block);
+      if (block.block == 0) shards.push_back({block.first_sample, 0});
+      shards.back().count += block.sample_count;
+    }
+    const absl::Status status = dataset.ForEachBlockOf(shards, [&](const DatasetBlock& block) {
+      found.push_back(block);
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto fields = [](const DatasetBlock& block) {
+        return std::tuple(block.shard, block.block, block.first_sample, block.sample_count, block.length);
+      };
+      ASSERT_EQ(fields(found[i]), fields(expected[i])) << i;
+    }
+  }
 }
 
 DatasetWriterOptions SmallShards(uint64_t shard_samples, uint32_t block_samples) {

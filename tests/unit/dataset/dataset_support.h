@@ -72,6 +72,9 @@ std::vector<Row> RowsOf(const std::vector<OwnedSample>& samples);
 std::vector<Row> ScanRows(const DatasetReader& dataset, const ScanOptions& options = {}, uint64_t* first = nullptr);
 std::vector<Row> ScanRows(FileSystem& file_system, const std::string& path);
 
+// ForEachBlockOf gives the blocks of some shards as `all` has them.
+void ExpectBlocksOfShards(const DatasetReader& dataset, const std::vector<DatasetBlock>& all);
+
 // Small blocks of few samples, so that a few samples make many blocks.
 DatasetWriterOptions SmallShards(uint64_t shard_samples, uint32_t block_samples);
 

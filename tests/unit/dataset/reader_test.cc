@@ -368,6 +368,47 @@ TEST_F(DatasetReaderTest, AShardIsADatasetOfOne) {
   EXPECT_EQ(*dataset->FindKey(samples_[10].key, &buffer), 1u);
 }
 
+// Over many pages of the index, and without it.
+TEST_F(DatasetReaderTest, GivesTheBlocksOfSomeShards) {
+  DatasetWriterOptions options = SmallShards(50, 1);
+  options.shard.storage["image"] = Storage::kBlob;
+  options.shard.sync = false;
+  ASSERT_TRUE(WriteDataset(*files_, "/many", MakeSamples(5000), options).ok());
+  for (const bool lists : {false, true}) {
+    if (lists) ListShardsApart(*files_, "/many");
+    for (const bool index : {true, false}) {
+      if (!index) ASSERT_TRUE(files_->RemoveFile("/many/" + Open({}, "/many")->summary().segments[0].index.name).ok());
+      for (const ReadMode mode : {ReadMode::kBuffered, ReadMode::kMapped}) {
+        DatasetOptions reading;
+        reading.mode = mode;
+        const auto dataset = Open(reading, "/many");
+        ASSERT_EQ(dataset->index_problem().empty(), index);
+        const auto blocks = dataset->ReadBlockDirectory();
+        ASSERT_TRUE(blocks.ok()) << blocks.status();
+        ASSERT_EQ(blocks->size(), 5000u);
+        ExpectBlocksOfShards(*dataset, *blocks);
+      }
+    }
+    if (!lists) ASSERT_TRUE(RebuildIndex(*files_, "/many").ok());
+  }
+}
+
+TEST_F(DatasetReaderTest, GivesTheShardsInOrder) {
+  for (const bool lists : {false, true}) {
+    if (lists) ListShardsApart(*files_, "/data");
+    const auto dataset = Open();
+    std::vector<ManifestShard> shards;
+    const auto take = [&](const ManifestShard& shard) {
+      shards.push_back(shard);
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(dataset->ForEachShard(take).ok());
+    EXPECT_EQ(shards, dataset->ReadManifest()->shards);
+    const absl::Status enough = absl::CancelledError("enough");
+    EXPECT_EQ(dataset->ForEachShard([&](const ManifestShard&) { return enough; }), enough);
+  }
+}
+
 TEST_F(DatasetReaderTest, KeepsFewShardsOpen) {
   DatasetOptions options;
   options.max_open_shards = 2;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 
 #include "loader/loader_support.h"
 #include "support/effort.h"
@@ -52,6 +53,10 @@ LoaderOptions MakeOptions(Random& random) {
   options.read_threads = static_cast<int>(random() % 4);
   options.keys = random() % 3 != 0;
   options.read.mode = random() % 2 ? ReadMode::kBuffered : ReadMode::kMapped;
+  if (random() % 3 == 0) {
+    options.plan.section_blocks = 1 + static_cast<uint32_t>(random() % 64);
+    options.plan.lanes = 1;
+  }
   if (random() % 2) options.columns = {{.name = "label"}, {.name = "image"}, {.name = "text"}};
   return options;
 }
@@ -151,11 +156,12 @@ TEST_F(EnginePropertyTest, RanksTogetherDeliverThePlan) {
     }
     size_t expected = 0;
     for (uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
-      const auto order = (*plan)->Epoch(epoch);
+      auto order = (*plan)->Epoch(epoch);
       const uint64_t steps = (*plan)->StepsFrom(0);
       for (uint64_t position = 0; position < (*plan)->StepAt(0, steps - 1).end; ++position, ++expected) {
         const auto found = delivered.find({epoch, position});
         ASSERT_NE(found, delivered.end()) << epoch << " " << position;
+        order = *order->Covering({position % order->size(), position % order->size() + 1});
         const PlannedSample planned = order->At(position % order->size());
         ASSERT_EQ(found->second.dataset, planned.dataset);
         ASSERT_EQ(found->second.ordinal, planned.ordinal);
@@ -164,6 +170,48 @@ TEST_F(EnginePropertyTest, RanksTogetherDeliverThePlan) {
     ASSERT_EQ(delivered.size(), expected);
   }
   EXPECT_GT(run, Thinned(300));
+}
+
+// Seven sections of at least 64 blocks: each rank's directory of a section is read when it comes to it, from the index
+// or from the shards, and every sample comes once, at any world size.
+TEST_F(EnginePropertyTest, VeryManyBlocksAreVisitedInSections) {
+  const std::vector<OwnedSample> samples = MakeSamples(400);
+  DatasetWriterOptions made = SmallShards(10, 1);
+  made.shard.sync = false;
+  for (const bool index : {true, false}) {
+    files_ = NewMemoryFileSystem();
+    ASSERT_TRUE(WriteDataset(*files_, "/data", samples, made).ok());
+    if (!index) ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    made_ = {{.path = "/data", .rows = RowsOf(samples)}};
+    datasets_ = {{.path = "/data"}};
+    std::vector<uint64_t> before;
+    for (const uint64_t world_size : {1, 2, 3}) {
+      SCOPED_TRACE(world_size);
+      LoaderOptions options;
+      options.plan = {.seed = 5, .batch_size = 30, .shuffle_buffer_bytes = 1 << 16, .lanes = 1, .section_blocks = 1};
+      options.world_size = world_size;
+      options.epochs = 2;
+      std::map<std::pair<uint64_t, uint64_t>, BatchSample> delivered;
+      for (options.rank = 0; options.rank < world_size; ++options.rank) {
+        RunRank(options, UINT64_MAX, &delivered, nullptr);
+        if (HasFatalFailure()) return;
+      }
+      ASSERT_EQ(delivered.size(), 800u);
+      std::vector<uint64_t> ordinals;
+      for (const auto& [position, sample] : delivered) ordinals.push_back(sample.ordinal);
+      if (!before.empty()) ASSERT_EQ(ordinals, before);
+      before = ordinals;
+      for (size_t epoch = 0; epoch < 2; ++epoch) {
+        std::vector<uint64_t> sorted(ordinals.begin() + 400 * epoch, ordinals.begin() + 400 * (epoch + 1));
+        // The first section has not more shards than it needs for its blocks.
+        std::set<uint64_t> shards;
+        for (size_t i = 0; i < 50; ++i) shards.insert(sorted[i] / 10);
+        ASSERT_LE(shards.size(), 7u);
+        std::ranges::sort(sorted);
+        for (uint64_t i = 0; i < 400; ++i) ASSERT_EQ(sorted[i], i);
+      }
+    }
+  }
 }
 
 }  // namespace

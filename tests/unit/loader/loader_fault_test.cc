@@ -65,8 +65,8 @@ class LoaderFaultTest : public testing::Test {
         EXPECT_TRUE(status.ok()) << status;
         break;
       }
-      // The loader works without the offset index, but not without the other files.
-      if (failed->path == "/data/dataset.idx") continue;
+      // The loader opens without the offset index, but not without the other files.
+      if (failed->path == "/data/dataset.idx" && status.ok()) continue;
       ASSERT_FALSE(status.ok()) << failed->operation << " " << failed->path;
       EXPECT_EQ(status.code(), fault.status.code()) << status;
       // When all following calls fail too, another failure may be delivered first.
@@ -96,6 +96,17 @@ TEST_F(LoaderFaultTest, ADeviceThatIsGone) {
   LoaderOptions options = Options();
   options.bad_samples = BadSamples::kSkip;
   FailEachCall(options, {.status = absl::InternalError("gone"), .all_following = true});
+}
+
+// The blocks of a section are read when the loader comes to it: from the index, or else from the shards.
+TEST_F(LoaderFaultTest, InSections) {
+  for (const bool index : {true, false}) {
+    if (!index) ASSERT_TRUE(files_->RemoveFile("/data/dataset.idx").ok());
+    LoaderOptions options = Options();
+    options.plan.section_blocks = 1;
+    options.epochs = 2;
+    FailEachCall(options, {.status = absl::UnavailableError("the cable is out")});
+  }
 }
 
 TEST_F(LoaderFaultTest, SomeColumnsOnly) {

@@ -20,6 +20,18 @@ struct Configuration {
   PlanOptions options;
 };
 
+// A dataset that a plan visits in several sections.
+void MakeSections(std::mt19937_64& random, Configuration& made) {
+  PlanDataset dataset = RandomDataset(random, 1000 + random() % 3000, 1 + random() % 8);
+  std::swap(dataset.proportion, made.datasets[0].proportion);
+  std::swap(dataset.repeat, made.datasets[0].repeat);
+  std::swap(dataset.choose, made.datasets[0].choose);
+  if (dataset.choose > 0) dataset.choose = 1 + random() % (2 * dataset.samples());
+  made.datasets[0] = InShards(random, std::move(dataset), 1 + random() % 40);
+  if (made.options.order == SampleOrder::kShuffled) made.options.lanes = 1 + static_cast<uint32_t>(random() % 4);
+  made.options.section_blocks = 1 + static_cast<uint32_t>(random() % 200);
+}
+
 Configuration Random(std::mt19937_64& random) {
   Configuration made;
   const size_t count = random() % 4 == 0 ? 2 + random() % 3 : 1;
@@ -40,16 +52,18 @@ Configuration Random(std::mt19937_64& random) {
   options.shuffle_buffer_bytes = random() % 200000;
   if (options.order == SampleOrder::kShuffled && random() % 2) options.lanes = 1 + static_cast<uint32_t>(random() % 70);
   options.locality = options.order == SampleOrder::kShuffled && random() % 3 == 0;
+  if (count == 1 && random() % 3 == 0) MakeSections(random, made);
   return made;
 }
 
 // The samples that one rank gets of an epoch from `position` on, step by step.
 std::vector<std::vector<Identity>> Deliver(const Plan& plan, uint64_t epoch, uint64_t position, uint64_t rank,
                                            uint64_t world_size) {
-  const auto order = plan.Epoch(epoch);
+  auto order = plan.Epoch(epoch);
   std::vector<std::vector<Identity>> steps(plan.StepsFrom(position));
   for (uint64_t t = 0; t < steps.size(); ++t) {
     const Step step = plan.StepAt(position, t);
+    order = *order->Covering(step);
     const std::vector<uint64_t> positions = order->RankPositions(step, rank, world_size);
     EXPECT_EQ(positions.size(), Plan::RankSlots(step, rank, world_size));
     for (const uint64_t position : positions) {
@@ -101,13 +115,13 @@ TEST(PlanProperty, EachSampleOnceOrAsSaid) {
     }
     if (remainder == Remainder::kPad) {
       for (uint64_t i = all; i < delivered; ++i) {
-        const PlannedSample sample = (*plan)->Epoch(epoch)->At(i % all);
+        const PlannedSample sample = (*(*plan)->Epoch(epoch)->Covering({i % all, i % all + 1}))->At(i % all);
         --seen[sample.dataset][sample.ordinal];
       }
     }
     for (size_t d = 0; d < made.datasets.size(); ++d) {
       const PlanDataset& dataset = made.datasets[d];
-      const uint64_t samples = dataset.blocks.back().first_sample + dataset.blocks.back().sample_count;
+      const uint64_t samples = dataset.samples();
       const uint64_t count = (*plan)->counts()[d];
       uint64_t total = 0;
       for (const auto& [ordinal, times] : seen[d]) {
@@ -175,13 +189,15 @@ TEST(PlanProperty, WindowsHoldTheirShareOfTheBuffer) {
     const auto plan = Plan::Create(made.datasets, made.options);
     ASSERT_TRUE(plan.ok()) << plan.status();
     if (made.options.order == SampleOrder::kSequential) continue;
-    const auto order = (*plan)->Epoch(0);
+    const auto order = *(*plan)->Epoch(0)->Covering({0, (*plan)->samples_per_epoch()});
+    std::vector<std::vector<PlanBlock>> all;
+    for (const PlanDataset& dataset : made.datasets) all.push_back(AllBlocks(dataset));
     std::map<std::pair<uint32_t, uint64_t>, std::map<uint32_t, uint32_t>> windows;  // to block to uses
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> latest;                       // window of dataset and lane
     for (uint64_t g = 0; g < order->size(); ++g) {
       const PlannedSample sample = order->At(g);
-      ASSERT_LT(sample.window, order->window_count(sample.dataset));
-      const PlanBlock& block = made.datasets[sample.dataset].blocks[sample.block];
+      const PlanBlock& block = all[sample.dataset][sample.block];
+      ASSERT_EQ(order->BlockOf(sample).bytes, block.bytes);
       ASSERT_EQ(sample.ordinal, block.first_sample + sample.in_block);
       ASSERT_LT(sample.in_block, block.sample_count);
       ++windows[{sample.dataset, sample.window}][sample.block];
@@ -195,7 +211,7 @@ TEST(PlanProperty, WindowsHoldTheirShareOfTheBuffer) {
       uint64_t bytes = 0;
       for (const auto& [block, uses] : blocks) {
         ASSERT_EQ(order->BlockUses(window.first, window.second, block), uses);
-        bytes += made.datasets[window.first].blocks[block].bytes;
+        bytes += all[window.first][block].bytes;
       }
       if (blocks.size() > 1) {
         ASSERT_LE(bytes, made.options.shuffle_buffer_bytes / (*plan)->lanes());
@@ -219,26 +235,28 @@ TEST(PlanProperty, RanksReadWhatIsTheirs) {
     const uint64_t lanes = made.options.lanes;
     const auto plan = Plan::Create(made.datasets, made.options);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    const auto order = (*plan)->Epoch(0);
+    auto order = (*plan)->Epoch(0);
     std::map<std::pair<uint64_t, uint32_t>, std::set<uint64_t>> readers;  // of the block of a window
-    std::map<uint64_t, std::set<std::pair<uint64_t, uint32_t>>> rest;     // of a lane: blocks that come last
+    // Of a lane in a section: blocks that come last.
+    std::map<std::pair<uint64_t, uint64_t>, std::set<std::pair<uint64_t, uint32_t>>> rest;
     std::set<std::pair<uint64_t, uint32_t>> exclusive;
     for (uint64_t t = 0; t < (*plan)->StepsFrom(0); ++t) {
       const Step step = (*plan)->StepAt(0, t);
+      order = *order->Covering(step);
       for (uint64_t rank = 0; rank < world_size; ++rank) {
         for (const uint64_t g : order->RankPositions(step, rank, world_size)) {
           const PlannedSample sample = order->At(g);
           readers[{sample.window, sample.block}].insert(rank);
           if (!sample.shared) exclusive.insert({sample.window, sample.block});
-          if (sample.lane != g % lanes) rest[sample.lane].insert({sample.window, sample.block});
+          if (sample.lane != g % lanes) rest[{sample.lane, sample.window >> 32}].insert({sample.window, sample.block});
         }
       }
     }
     for (const auto& read : exclusive) ASSERT_EQ(readers[read].size(), 1u);
     uint64_t blocks_used = 0;
-    for (const PlanBlock& block : made.datasets[0].blocks) blocks_used += block.sample_count > 0;
+    for (const PlanBlock& block : AllBlocks(made.datasets[0])) blocks_used += block.sample_count > 0;
     if ((*plan)->counts()[0] < made.datasets[0].samples() || blocks_used < lanes) continue;
-    for (const auto& [lane, blocks] : rest) ASSERT_LE(blocks.size(), 1u) << lane;
+    for (const auto& [lane, blocks] : rest) ASSERT_LE(blocks.size(), 1u) << lane.first;
     // With one rank, each block is read once, however often it stands in the epoch.
     if (world_size == 1 && (*plan)->counts()[0] == made.datasets[0].samples()) {
       ASSERT_LE(readers.size(), blocks_used);
@@ -256,18 +274,25 @@ TEST(PlanProperty, LocalityKeepsTheBlocksOfRanks) {
     PlanOptions options{.seed = random(), .batch_size = 1 + random() % 100, .shuffle_buffer_bytes = random() % 200000};
     options.lanes = static_cast<uint32_t>(world_size * (1 + random() % 5));
     options.locality = true;
-    const auto plan = Plan::Create({RandomDataset(random, 2000, 1 + random() % 20)}, options);
+    PlanDataset dataset = RandomDataset(random, 2000, 1 + random() % 20);
+    if (random() % 2) {
+      options.lanes = static_cast<uint32_t>(world_size);
+      options.section_blocks = 1;
+      dataset = InShards(random, std::move(dataset), 1 + random() % 20);
+    }
+    const auto plan = Plan::Create({dataset}, options);
     ASSERT_TRUE(plan.ok()) << plan.status();
     uint64_t blocks_used = 0;
-    for (const PlanBlock& block : (*plan)->datasets()[0].blocks) blocks_used += block.sample_count > 0;
+    for (const PlanBlock& block : AllBlocks((*plan)->datasets()[0])) blocks_used += block.sample_count > 0;
     if (blocks_used < 2 * options.lanes) continue;
     std::vector<std::set<uint32_t>> first(world_size);
     std::set<std::vector<uint64_t>> orders;
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
-      const auto order = (*plan)->Epoch(epoch);
+      auto order = (*plan)->Epoch(epoch);
       std::vector<std::set<uint32_t>> blocks(world_size);
       std::vector<uint64_t> ordinals;
       for (uint64_t t = 0; t < (*plan)->StepsFrom(0); ++t) {
+        order = *order->Covering((*plan)->StepAt(0, t));
         for (uint64_t rank = 0; rank < world_size; ++rank) {
           for (const uint64_t g : order->RankPositions((*plan)->StepAt(0, t), rank, world_size)) {
             const PlannedSample sample = order->At(g);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 
 #include "loader/permutation.h"
@@ -43,11 +44,103 @@ TEST(Permutation, IsEven) {
 TEST(Plan, OrderIsFixedForEver) {
   const auto plan = MakePlan({EqualBlocks(10, 5, 100)}, {.seed = 7, .batch_size = 4, .shuffle_buffer_bytes = 800});
   EXPECT_EQ(plan->lanes(), 2u);
-  const std::vector<uint64_t> order = Ordinals(*plan, 3, 12);
+  const std::vector<uint64_t> order = *Ordinals(*plan, 3, 12);
   EXPECT_EQ(order, (std::vector<uint64_t>{45, 30, 47, 16, 48, 3, 14, 18, 46, 1, 13, 33}));
   const auto mixed =
       MakePlan({EqualBlocks(10, 5, 100), EqualBlocks(3, 9, 50)}, {.seed = 7, .shuffle_buffer_bytes = 800});
-  EXPECT_EQ(Ordinals(*mixed, 0, 12), (std::vector<uint64_t>{50, 21, 62, 32, 41, 45, 51, 23, 65, 34, 69, 60}));
+  EXPECT_EQ(*Ordinals(*mixed, 0, 12), (std::vector<uint64_t>{50, 21, 62, 32, 41, 45, 51, 23, 65, 34, 69, 60}));
+}
+
+TEST(Plan, SectionsAreReadWhenTheyAreCovered) {
+  std::mt19937_64 random(1);
+  PlanDataset dataset = InShards(random, EqualBlocks(640, 5, 100), 8);
+  size_t blocks_read = 0;
+  absl::Status failure;
+  const auto read = dataset.read_blocks;
+  dataset.read_blocks = [&](std::span<const PlanShard> shards) -> absl::StatusOr<std::vector<PlanBlock>> {
+    if (!failure.ok()) return failure;
+    auto blocks = read(shards);
+    blocks_read += blocks->size();
+    return blocks;
+  };
+  const auto plan = MakePlan({dataset}, {.lanes = 1, .section_blocks = 1});
+  EXPECT_EQ(plan->samples_per_epoch(), 3200u);
+  const auto order = plan->Epoch(0);
+  EXPECT_EQ(blocks_read, 0u);
+  const auto first = *order->Covering({0, 10});
+  EXPECT_GE(blocks_read, 64u);
+  EXPECT_LT(blocks_read, 64u + 8);
+  EXPECT_EQ(*first->Covering({10, 20}), first);
+  const uint64_t end = blocks_read * 5;
+  const auto both = *first->Covering({end - 1, end + 1});  // and the section after it
+  EXPECT_GE(blocks_read, 128u);
+  const size_t before = blocks_read;
+  EXPECT_EQ(*both->Covering({end + 1, end + 2}), both);
+  const auto last = *both->Covering({3199, 3210});  // with padding, which is the epoch's beginning
+  EXPECT_EQ(*last->Covering({0, 1}), last);
+  EXPECT_LE(blocks_read, before + 64 + 8);
+  EXPECT_EQ(last->At(3).ordinal, first->At(3).ordinal);
+  failure = absl::UnavailableError("the cable is out");
+  EXPECT_EQ((*plan->Epoch(0)).Covering({0, 1}).status(), failure);
+  EXPECT_EQ(ReadAmplification(*plan, 0, 2).status(), failure);
+  EXPECT_EQ(Ordinals(*plan, 0, 10).status(), failure);
+  EXPECT_TRUE(first->Covering({10, 20}).ok());
+}
+
+TEST(Plan, BlocksThatAreNotThoseOfTheirShards) {
+  std::mt19937_64 random(2);
+  const PlanDataset dataset = InShards(random, EqualBlocks(100, 5, 100), 8);
+  const auto covering = [&](PlanBlockReader read) {
+    PlanDataset other = dataset;
+    other.read_blocks = std::move(read);
+    return MakePlan({other}, {.section_blocks = 1})->Epoch(0)->Covering({0, 1}).status();
+  };
+  using Blocks = absl::StatusOr<std::vector<PlanBlock>>;
+  EXPECT_EQ(covering(dataset.read_blocks), absl::OkStatus());
+  for (const auto& spoil : std::vector<std::function<void(std::vector<PlanBlock>&)>>{
+           [](auto& blocks) { blocks.clear(); },
+           [](auto& blocks) { blocks.pop_back(); },
+           [](auto& blocks) { blocks.push_back(blocks.back()); },
+           [](auto& blocks) { ++blocks[3].sample_count; },
+           [](auto& blocks) { ++blocks[3].first_sample; },
+           [](auto& blocks) { blocks[3].sample_count = UINT32_MAX; },
+       }) {
+    const absl::Status status = covering([&](std::span<const PlanShard> shards) -> Blocks {
+      Blocks blocks = dataset.read_blocks(shards);
+      spoil(*blocks);
+      return blocks;
+    });
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  }
+}
+
+TEST(Plan, ShardsThatContradictThemselves) {
+  std::mt19937_64 random(3);
+  const PlanDataset right = InShards(random, EqualBlocks(100, 5, 100), 8);
+  const auto create = [](std::vector<PlanDataset> datasets, const PlanOptions& options = {}) {
+    return Plan::Create(std::move(datasets), options).status().code();
+  };
+  EXPECT_EQ(create({right}), absl::StatusCode::kOk);
+  EXPECT_EQ(create({right}, {.section_blocks = 0}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(create({right, right}), absl::StatusCode::kInvalidArgument);
+  for (const auto& spoil : std::vector<std::function<void(PlanDataset&)>>{
+           [](PlanDataset& dataset) {
+             dataset.blocks.push_back({0, 5, 100});
+           },
+           [](PlanDataset& dataset) { dataset.read_blocks = nullptr; },
+           [](PlanDataset& dataset) { ++dataset.shards[5].first_sample; },
+           [](PlanDataset& dataset) { ++dataset.shards[5].first_block; },
+           [](PlanDataset& dataset) { ++dataset.shards[5].sample_count; },
+           [](PlanDataset& dataset) { dataset.shards.back().block_count = UINT32_MAX; },
+           [](PlanDataset& dataset) { dataset.shards.back().sample_count = UINT64_MAX; },
+           [](PlanDataset& dataset) {
+             dataset.shards.push_back({500, 3, 100, 100, 0});
+           },
+       }) {
+    PlanDataset wrong = right;
+    spoil(wrong);
+    EXPECT_EQ(create({wrong}), absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(Plan, LanesSuitTheExpectedWorldSize) {
@@ -72,14 +165,14 @@ TEST(Plan, LanesSuitTheExpectedWorldSize) {
 
 TEST(Plan, SequentialIsTheStoredOrder) {
   const auto plan = MakePlan({EqualBlocks(10, 5, 100)}, {.order = SampleOrder::kSequential, .batch_size = 4});
-  const std::vector<uint64_t> order = Ordinals(*plan, 0, 50);
+  const std::vector<uint64_t> order = *Ordinals(*plan, 0, 50);
   for (uint64_t i = 0; i < 50; ++i) EXPECT_EQ(order[i], i);
 }
 
 TEST(Plan, WindowStaysNear) {
   const auto plan = MakePlan({EqualBlocks(100, 10, 100)},
                              {.order = SampleOrder::kWindow, .batch_size = 4, .shuffle_buffer_bytes = 500});
-  const std::vector<uint64_t> order = Ordinals(*plan, 0, 1000);
+  const std::vector<uint64_t> order = *Ordinals(*plan, 0, 1000);
   bool moved = false;
   for (uint64_t i = 0; i < 1000; ++i) {
     EXPECT_LT(std::max(order[i], i) - std::min(order[i], i), 50u);
@@ -121,7 +214,7 @@ TEST(Plan, ChooseTakesOtherSamplesInOtherEpochs) {
   const auto plan = MakePlan(datasets, {.batch_size = 10});
   std::set<uint64_t> seen;
   for (uint64_t epoch = 0; epoch < 100; ++epoch) {
-    const auto order = Ordinals(*plan, epoch, 1000);
+    const auto order = *Ordinals(*plan, epoch, 1000);
     ASSERT_EQ(std::set<uint64_t>(order.begin(), order.end()).size(), 100u);
     seen.insert(order.begin(), order.end());
   }
@@ -206,7 +299,7 @@ TEST(ShuffleScore, FivePercentBufferMixesLikeAPerfectShuffle) {
   for (const uint64_t blocks : {41u, 50u, 100u, 1000u, 5000u}) {
     const auto plan = MakePlan({EqualBlocks(blocks, 100, 1000)},
                                {.seed = blocks, .batch_size = 256, .shuffle_buffer_bytes = blocks * 1000 / 20});
-    const double score = NeighbourDistance(Ordinals(*plan, 0, UINT64_MAX), blocks * 100);
+    const double score = NeighbourDistance(*Ordinals(*plan, 0, UINT64_MAX), blocks * 100);
     const std::vector<uint64_t> shards(10, blocks * 10);
     const double reservoir = NeighbourDistance(ReservoirOrder(shards, blocks * 5, 3, UINT64_MAX), blocks * 100);
     EXPECT_GE(score, 0.99) << blocks;
