@@ -36,7 +36,7 @@ void Write(FileSystem& files, const std::string& path, uint64_t shards, uint64_t
            uint64_t first) {
   const bool keys = what == "keys";
   const Column key{.name = "key", .type = Type::kUtf8, .codec = Codec::kZstd, .is_key = true};
-  const Column number{.name = "number", .type = Type::kU8};
+  const Column number{.name = "number", .type = Type::kI64, .codec = Codec::kZstd};
   std::vector<Column> columns = {number};
   if (keys) columns.insert(columns.begin(), key);
   DatasetWriterOptions options;
@@ -48,10 +48,11 @@ void Write(FileSystem& files, const std::string& path, uint64_t shards, uint64_t
   std::string name;
   for (uint64_t i = 0; i < shards * samples; ++i) {
     const uint64_t value = first + i;
-    const char byte = static_cast<char>(value);
+    char bytes[8];
+    std::memcpy(bytes, &value, 8);
     Sample sample;
     if (keys) sample.key = name = std::to_string(value);
-    sample.fields.push_back({&number, Value(std::string_view(&byte, 1))});
+    sample.fields.push_back({&number, Value(std::string_view(bytes, 8))});
     Must(writer->Append(sample));
   }
   Must(writer->Finish());
