@@ -19,6 +19,7 @@ std::pair<uint64_t, uint64_t> SeenKeys::Hash(std::string_view key) {
 }
 
 std::optional<uint64_t> SeenKeys::Insert(std::string_view key, uint64_t ordinal) {
+  if (members_.size() >= most_) return Find(key);
   const auto [found, inserted] = members_.try_emplace(Hash(key), ordinal);
   return inserted ? std::nullopt : std::optional(found->second);
 }

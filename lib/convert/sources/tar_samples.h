@@ -18,10 +18,14 @@
 
 namespace shardkit {
 
-// The keys seen so far, as 128-bit hashes, and the number of each key's first member. 40 bytes per key.
+// The keys seen so far, as 128-bit hashes, and the number of each key's first member. Remembers `most` of them, 40 bytes
+// each: what a tar of more members repeats is still found early most often, and always when the dataset's key table is
+// made.
 class SeenKeys {
  public:
-  // Empty when the key is new, otherwise the number of its first member.
+  explicit SeenKeys(size_t most = size_t{1} << 20) : most_(most) {}
+
+  // Empty when the key is new, or was not remembered; otherwise the number of its first member.
   std::optional<uint64_t> Insert(std::string_view key, uint64_t ordinal);
   std::optional<uint64_t> Find(std::string_view key) const;
 
@@ -29,6 +33,7 @@ class SeenKeys {
   static std::pair<uint64_t, uint64_t> Hash(std::string_view key);
 
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint64_t> members_;
+  size_t most_;
 };
 
 // Borrowed from the arena given to Next.

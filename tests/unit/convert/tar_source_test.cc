@@ -1,3 +1,4 @@
+#include "convert/sources/tar_samples.h"
 #include "unit/convert/convert_support.h"
 
 namespace shardkit {
@@ -95,6 +96,17 @@ TEST_F(TarSourceTest, AKeyThatComesBackIsAFailure) {
             "/t.tar: member 'a.cls' (number 3) has the key 'a' of the sample that began with member number 1 "
             "and had "
             "ended: the files of a sample must stand next to each other, each once");
+}
+
+TEST(SeenKeys, RemembersTheFirstOnes) {
+  SeenKeys keys(2);
+  EXPECT_EQ(keys.Insert("a", 1), std::nullopt);
+  EXPECT_EQ(keys.Insert("b", 2), std::nullopt);
+  EXPECT_EQ(keys.Insert("c", 3), std::nullopt);
+  EXPECT_EQ(keys.Insert("a", 4), 1u);
+  EXPECT_EQ(keys.Insert("b", 5), 2u);
+  EXPECT_EQ(keys.Insert("c", 6), std::nullopt);
+  EXPECT_EQ(keys.Find("c"), std::nullopt);
 }
 
 TEST_F(TarSourceTest, AMemberThatComesTwiceIsAFailure) {
