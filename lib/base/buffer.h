@@ -46,7 +46,12 @@ class Buffer {
     size_ = size;
   }
 
-  // The same, but may discard the old bytes.
+  // Room for so many bytes in all.
+  void reserve(size_t size) {
+    if (size > capacity_) Reallocate(size, size_);
+  }
+
+  // The same as resize, but may discard the old bytes.
   void resize_discard(size_t size) {
     if (size > capacity_) Reallocate(size, 0);
     size_ = size;

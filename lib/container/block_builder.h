@@ -53,6 +53,9 @@ class BlockBuilder {
   // Returns the block so far and empties the builder.
   RawBlock Take();
 
+  // Takes back the memory of a block that has been written, for a later one.
+  void Recycle(RawBlock block);
+
  private:
   void Reset();
 
@@ -61,6 +64,8 @@ class BlockBuilder {
   const uint32_t max_samples_;
   uint64_t bytes_ = 0;
   RawBlock block_;
+  std::vector<size_t> before_;    // bytes of each column in the block before
+  std::vector<RawBlock> spares_;  // empty; their memory is used again
 };
 
 }  // namespace shardkit

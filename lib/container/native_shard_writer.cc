@@ -71,7 +71,9 @@ class NativeShardWriter : public ShardWriter {
 
   absl::Status WriteBlock(RawBlock block) {
     SHARDKIT_ASSIGN_OR_RETURN(EncodedBlock encoded, encoder_.Encode(plan_, std::move(block)));
-    return file_->Write(std::move(encoded), nullptr);
+    SHARDKIT_RETURN_IF_ERROR(file_->Write(encoded, nullptr));
+    builder_.Recycle(std::move(encoded.raw));
+    return absl::OkStatus();
   }
 
   FileSystem& file_system_;

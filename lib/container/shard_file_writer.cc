@@ -75,7 +75,7 @@ absl::Status ShardFileWriter::Append(std::string_view bytes) {
   return file_->Append(bytes);
 }
 
-absl::Status ShardFileWriter::Write(EncodedBlock block, const Cancellation* cancellation) {
+absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* cancellation) {
   block.header.first_sample = sample_count_;
   block.header.previous = previous_;
   SHARDKIT_RETURN_IF_ERROR(block.file ? WriteWithFile(block, cancellation) : WritePieces(block));

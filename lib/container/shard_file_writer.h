@@ -46,8 +46,9 @@ class ShardFileWriter {
       std::unique_ptr<NamedHash> sha256 = nullptr, const std::string& temporary = {});
   ~ShardFileWriter();
 
-  // `cancellation` may be null. It is checked between the pieces of a value that is too large for memory.
-  absl::Status Write(EncodedBlock block, const Cancellation* cancellation);
+  // Sets the block's place in its header. `cancellation` may be null. It is checked between the pieces of a value that
+  // is too large for memory.
+  absl::Status Write(EncodedBlock& block, const Cancellation* cancellation);
 
   // Copies the chunks as they are, in pieces, and checks their checksums again. DataLoss when a checksum differs from
   // the header's; after that only Abort may be called.

@@ -415,7 +415,8 @@ class NativeDatasetWriter final : public DatasetJob {
       if (block.ends) std::ranges::move(block.ends->skipped, std::back_inserter(skipped_in_shard_));
       file_schema_ = block.plan->schema;
     }
-    SHARDKIT_RETURN_IF_ERROR(file_->Write(std::move(encoded), options_.cancellation));
+    SHARDKIT_RETURN_IF_ERROR(file_->Write(encoded, options_.cancellation));
+    builder_->Recycle(std::move(encoded.raw));
     written_position_ = block.next_position;
     std::ranges::move(block.skipped, std::back_inserter(skipped_in_shard_));
     return absl::OkStatus();

@@ -18,9 +18,9 @@
 
 namespace shardkit {
 
-// The keys seen so far, as 128-bit hashes, and the number of each key's first member. Remembers `most` of them, 40 bytes
-// each: what a tar of more members repeats is still found early most often, and always when the dataset's key table is
-// made.
+// The keys seen so far, as 128-bit hashes, and the number of each key's first member. Remembers `most` of them, 40
+// bytes each: what a tar of more members repeats is still found early most often, and always when the dataset's key
+// table is made.
 class SeenKeys {
  public:
   explicit SeenKeys(size_t most = size_t{1} << 20) : most_(most) {}

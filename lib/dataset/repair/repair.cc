@@ -333,7 +333,7 @@ class ShardRepair {
     if (!salvaged.ok()) return salvaged.status();
     if (!salvaged->block) return false;
     const uint64_t kept = salvaged->block->header.sample_count;
-    SHARDKIT_RETURN_IF_ERROR(writer_->Write(*std::move(salvaged->block), options_.cancellation));
+    SHARDKIT_RETURN_IF_ERROR(writer_->Write(*salvaged->block, options_.cancellation));
     ++report_.blocks_recovered;
     report_.samples_recovered += kept;
     for (const auto& [begin, end] : salvaged->lost) {
