@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/hash_kernels.h"
+#include "base/seeded_hash.h"
 
 namespace shardkit {
 namespace {
@@ -52,6 +53,10 @@ Hash128Bytes ToBytes(XXH128_hash_t hash) {
 }
 
 }  // namespace
+
+uint64_t SeededHash64(std::string_view bytes, uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
 
 uint64_t Hash64(const void* data, size_t length) {
   static const Hash64Function function = ChooseHash64();

@@ -21,4 +21,8 @@ absl::StatusOr<Schema> SchemaOf(DatasetSource& source, const PackOptions& option
 // The options of the new dataset in our own container, with its job and its metadata.
 absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const ConversionInput& input, const ConvertOptions& options);
 
+// Converts the samples to a new dataset in our own container.
+absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
+                                           const ConvertOptions& options);
+
 }  // namespace shardkit

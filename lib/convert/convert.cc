@@ -101,15 +101,19 @@ std::string_view ContainerName(Container container) {
   return "?";
 }
 
+absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
+                                           const ConvertOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(source, options.pack));
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source.input(), options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
+  return PackInto(source, options.pack, *job, job.get());
+}
+
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, input, options));
+  if (options.to == Container::kShard) return ConvertToShards(file_system, *source, output, options);
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(*source, options.pack));
-  if (options.to == Container::kShard) {
-    SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source->input(), options));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
-    return PackInto(*source, options.pack, *job, job.get());
-  }
   SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
                             CreateForeignWriter(file_system, source->input(), schema, output, options));
   return PackInto(*source, options.pack, *writer, nullptr);

@@ -7,6 +7,7 @@
 #include "base/endian.h"
 #include "base/errors.h"
 #include "format/footer.h"
+#include "format/widen.h"
 #include "shardkit/shard_info.h"
 
 namespace shardkit {
@@ -35,7 +36,8 @@ double E4m3ToDouble(uint8_t bits) {
   return (bits & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// The value as the 64 bits of an i64, u64 or f64. False for NaN, and for types without a range.
+}  // namespace
+
 bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
   const auto as_signed = [&](int64_t number) {
     *kind = RangeKind::kI64;
@@ -90,6 +92,8 @@ bool Widen(Type type, const char* value, RangeKind* kind, uint64_t* bits) {
       return false;
   }
 }
+
+namespace {
 
 bool Less(RangeKind kind, uint64_t a, uint64_t b) {
   switch (kind) {

@@ -81,9 +81,40 @@ absl::Status DatasetSource::FindShare(Part& part) {
   return absl::OkStatus();
 }
 
-uint64_t DatasetSource::Part::BytesAt(const Piece& piece, uint64_t place) const {
-  if (place + 1 != piece.block.sample_count) return 0;
-  return share == 1 ? piece.block.length : static_cast<uint64_t>(static_cast<double>(piece.block.length) * share);
+uint64_t DatasetSource::Part::BytesAt(const Piece& piece, uint64_t number) const {
+  if (number + 1 != piece.count) return 0;
+  const double listed = static_cast<double>(piece.count) / piece.block.sample_count;
+  const double part = share * listed;
+  return part == 1 ? piece.block.length : static_cast<uint64_t>(static_cast<double>(piece.block.length) * part);
+}
+
+std::vector<uint32_t> DatasetSource::Part::PlacesIn(const Piece& piece) const {
+  std::vector<uint32_t> places;
+  places.reserve(piece.count);
+  for (uint32_t i = 0; i < piece.block.sample_count; ++i) {
+    if (!chosen || chosen->Has(piece.block.first_sample + i)) places.push_back(i);
+  }
+  return places;
+}
+
+absl::Status DatasetSource::Choose(const SampleSet& samples) {
+  Part& part = *parts_[0];
+  if (part.positions() != samples.samples()) {
+    return FailedPrecondition(part.input.dataset->path(), ": has changed while it was read: run this again");
+  }
+  part.chosen = samples;
+  std::vector<Piece> pieces;
+  uint64_t position = 0;
+  for (Piece& piece : part.pieces) {
+    const uint64_t begin = piece.block.first_sample;
+    piece.count = static_cast<uint32_t>(samples.CountIn(begin, begin + piece.block.sample_count));
+    if (piece.count == 0) continue;
+    piece.position = position;
+    position += piece.count;
+    pieces.push_back(std::move(piece));
+  }
+  part.pieces = std::move(pieces);
+  return absl::OkStatus();
 }
 
 absl::Status DatasetSource::List(Part& part) const {
@@ -254,7 +285,8 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
   BlockDamage damage;
   const absl::Status read = ReadPiece(part, piece, batch->block.get(), &view, &damage);
   std::unique_ptr<SampleMapper> mapper = TakeMapper(part);
-  const auto place = [&](size_t i) { return static_cast<uint32_t>(wanted.first_sample + i); };
+  const std::vector<uint32_t> places = part.PlacesIn(piece);
+  const auto place = [&](size_t i) { return places[wanted.first_sample + i]; };
   const auto load = [&](size_t i, Sample* sample) -> absl::Status {
     SHARDKIT_RETURN_IF_ERROR(read);
     SHARDKIT_RETURN_IF_ERROR(damage.OfSample(place(i)));
@@ -267,7 +299,8 @@ void DatasetSource::Load(WorkUnit& unit, SampleBatch* batch) {
     if (!key_column || damage.Has(place(i), *key_column)) return sample.key;
     return view.column(*key_column).value(place(i)).value_or(sample.key);
   };
-  LoadEach(unit, batch, load, key, [&](size_t i, const Sample*) { return part.BytesAt(piece, place(i)); });
+  LoadEach(unit, batch, load, key,
+           [&](size_t i, const Sample*) { return part.BytesAt(piece, wanted.first_sample + i); });
   std::lock_guard lock(part.mutex);
   part.idle.push_back(std::move(mapper));
 }

@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "convert/conversion_plan.h"
 #include "convert/sample_mapper.h"
 #include "convert/sources/source_unit.h"
+#include "dataset/select/selection.h"
 #include "shardkit/dataset_reader.h"
 #include "shardkit/source.h"
 
@@ -36,6 +38,10 @@ class DatasetSource final : public Source {
   // Reads the block directories.
   absl::Status Start();
 
+  // Lists from now on only these samples of the one input, counting positions among them: blocks without any are not
+  // read. FailedPrecondition when the input has another number of samples.
+  absl::Status Choose(const SampleSet& samples);
+
   // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
 
@@ -57,24 +63,28 @@ class DatasetSource final : public Source {
   absl::StatusOr<uint64_t> Count() override;
 
  private:
-  // A block, or samples that cannot be read, which then fail with `status`.
+  // A block, or samples that cannot be read, which then fail with `status`. Of a block, `count` samples are listed.
   struct Piece {
     DatasetBlock block;
     uint64_t position = 0;  // in the part
     std::string key;        // of all its samples, when they cannot be read
     absl::Status status;
+    uint32_t count = block.sample_count;
 
-    uint64_t end() const { return position + block.sample_count; }
+    uint64_t end() const { return position + count; }
   };
   struct Part {
     explicit Part(ConversionInput from) : input(std::move(from)) {}
     uint64_t positions() const { return pieces.empty() ? 0 : pieces.back().end(); }
     ConversionInput input;
-    // Bytes in the input of a sample, which the last one of a block counts for all.
-    uint64_t BytesAt(const Piece& piece, uint64_t place) const;
+    // Bytes in the input of a listed sample of a block, which the last one counts for all.
+    uint64_t BytesAt(const Piece& piece, uint64_t number) const;
+    // Where in its block each listed sample is.
+    std::vector<uint32_t> PlacesIn(const Piece& piece) const;
 
     std::vector<Piece> pieces;
     double share = 1;  // of a block's bytes, the part that is in the columns chosen
+    std::optional<SampleSet> chosen;
     std::mutex mutex;
     std::vector<std::unique_ptr<SampleMapper>> idle;
   };

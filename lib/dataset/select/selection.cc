@@ -1,0 +1,315 @@
+#include "dataset/select/selection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/seeded_hash.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "shardkit/dataset_reader.h"
+#include "shardkit/predicate.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kMostKeyBytes = uint64_t{4} << 30;
+
+// Of the blocks of one shard, those that are to be read, and what became of them.
+struct ShardTask {
+  std::vector<DatasetBlock> blocks;
+  std::vector<std::vector<uint64_t>> parts;  // selected ordinals
+  std::vector<size_t> keys;                  // wanted keys that were found, positions in SampleSelection::keys
+  uint64_t samples = 0;
+  uint64_t blocks_read = 0;
+  uint64_t blocks_skipped = 0;
+};
+
+class Selector {
+ public:
+  Selector(const DatasetReader& dataset, const SampleSelection& selection, std::span<const uint64_t> ends,
+           const SelectionOptions& options)
+      : dataset_(dataset), selection_(selection), ends_(ends), options_(options), pool_(std::max(options.threads, 1)) {}
+
+  ~Selector() { stopped_.Cancel(); }
+
+  // `predicate` is null when there is none, `key` is the position of the keys in the dataset's columns when they are
+  // needed.
+  absl::StatusOr<Selected> Run(const Predicate* predicate, std::optional<size_t> key) {
+    predicate_ = predicate;
+    key_ = key;
+    if (selection_.keys) {
+      for (size_t i = 0; i < selection_.keys->size(); ++i) wanted_.emplace((*selection_.keys)[i], i);
+    }
+    found_.resize(selection_.keys ? selection_.keys->size() : 0);
+    result_.parts.assign(ends_.size(), SampleSet(dataset_.sample_count()));
+    result_.report.samples = dataset_.sample_count();
+    auto task = std::make_shared<ShardTask>();
+    uint32_t shard = 0;
+    const absl::Status listed = dataset_.ForEachBlock([&](const DatasetBlock& block) -> absl::Status {
+      if (block.shard != shard) {
+        SHARDKIT_RETURN_IF_ERROR(Start(std::exchange(task, std::make_shared<ShardTask>())));
+        shard = block.shard;
+      }
+      ++result_.report.blocks;
+      if (InRanges(block.first_sample, block.first_sample + block.sample_count)) {
+        task->blocks.push_back(block);
+      } else {
+        done_ += block.sample_count;
+      }
+      return absl::OkStatus();
+    });
+    SHARDKIT_RETURN_IF_ERROR(listed);
+    SHARDKIT_RETURN_IF_ERROR(Start(task));
+    while (!pending_.empty()) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    for (const SampleSet& part : result_.parts) result_.report.selected += part.Count();
+    // A key that is given twice is found once.
+    for (const auto& [text, i] : wanted_) result_.report.keys_missing += found_[i] ? 0 : 1;
+    return std::move(result_);
+  }
+
+ private:
+  struct Waiting {
+    std::shared_ptr<ShardTask> task;
+    Pending<absl::Status> status;
+  };
+
+  bool InRanges(uint64_t begin, uint64_t end) const {
+    return selection_.ranges.empty() || std::ranges::any_of(selection_.ranges, [&](const auto& range) {
+             return range.first < end && begin < range.second && range.first < range.second;
+           });
+  }
+
+  absl::Status Start(std::shared_ptr<ShardTask> task) {
+    if (task->blocks.empty()) return absl::OkStatus();
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("selecting samples"));
+    while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    pending_.push_back({task, Pending<absl::Status>::Run(pool_, "selecting samples", [this, task] {
+                          absl::Status status = Decide(*task);
+                          if (!status.ok()) stopped_.Cancel();
+                          return status;
+                        })});
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeOne() {
+    Waiting waiting = std::move(pending_.front());
+    pending_.pop_front();
+    SHARDKIT_RETURN_IF_ERROR(waiting.status.Take());
+    const ShardTask& task = *waiting.task;
+    for (size_t i = 0; i < task.parts.size(); ++i) {
+      for (const uint64_t sample : task.parts[i]) result_.parts[i].Add(sample);
+    }
+    for (const size_t key : task.keys) found_[key] = true;
+    result_.report.blocks_read += task.blocks_read;
+    result_.report.blocks_skipped += task.blocks_skipped;
+    done_ += task.samples;
+    if (options_.progress) options_.progress(done_, dataset_.sample_count());
+    return absl::OkStatus();
+  }
+
+  absl::Status Decide(ShardTask& task) const {
+    task.parts.resize(ends_.size());
+    std::optional<BlockSkipper> skipper;
+    if (predicate_ != nullptr) {
+      SHARDKIT_ASSIGN_OR_RETURN(const auto shard, dataset_.OpenShard(task.blocks[0].shard));
+      SHARDKIT_ASSIGN_OR_RETURN(skipper, BlockSkipper::Create(*shard, *predicate_));
+    }
+    BlockBuffer buffer;
+    std::vector<uint32_t> matches;
+    for (const DatasetBlock& block : task.blocks) {
+      SHARDKIT_RETURN_IF_ERROR(stopped_.Check("selecting samples"));
+      if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("selecting samples"));
+      task.samples += block.sample_count;
+      if (skipper && !skipper->MayMatch(block.block, block.sample_count)) {
+        ++task.blocks_skipped;
+        continue;
+      }
+      SHARDKIT_RETURN_IF_ERROR(DecideBlock(block, &buffer, &matches, task));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DecideBlock(const DatasetBlock& block, BlockBuffer* buffer, std::vector<uint32_t>* matches,
+                           ShardTask& task) const {
+    BlockView view;
+    if (predicate_ != nullptr || key_) {
+      SHARDKIT_RETURN_IF_ERROR(dataset_.ReadBlock(block.shard, block.block, buffer, &view));
+      ++task.blocks_read;
+    }
+    if (predicate_ != nullptr) {
+      const absl::Status status = predicate_->Select(view, matches);
+      if (!status.ok()) {
+        const std::string place = StrCat(dataset_.path(), ": shard ", block.shard, ", block ", block.block);
+        return At(Annotate(status, place), {.path = dataset_.path(), .shard = block.shard, .block = block.block});
+      }
+    } else {
+      matches->resize(block.sample_count);
+      for (uint32_t i = 0; i < block.sample_count; ++i) (*matches)[i] = i;
+    }
+    for (const uint32_t i : *matches) {
+      const uint64_t sample = block.first_sample + i;
+      if (!InRanges(sample, sample + 1)) continue;
+      const std::string_view key = key_ ? view.column(*key_).value(i).value_or("") : "";
+      if (selection_.keys) {
+        const auto wanted = wanted_.find(key);
+        if (wanted == wanted_.end()) continue;
+        task.keys.push_back(wanted->second);
+      }
+      if (const std::optional<size_t> part = PartOf(key)) task.parts[*part].push_back(sample);
+    }
+    return buffer->CheckMapped();
+  }
+
+  // The part that a key belongs to, if any.
+  std::optional<size_t> PartOf(std::string_view key) const {
+    if (ends_.size() == 1 && ends_[0] == kWholeShare) return 0;
+    __extension__ typedef unsigned __int128 Uint128;
+    const Uint128 place = Uint128{SeededHash64(key, selection_.seed)} * kWholeShare;
+    for (size_t i = 0; i < ends_.size(); ++i) {
+      if (place < (Uint128{ends_[i]} << 64)) return i;
+    }
+    return std::nullopt;
+  }
+
+  // Which blocks of a shard cannot have a match.
+  class BlockSkipper {
+   public:
+    static absl::StatusOr<BlockSkipper> Create(const ShardReader& shard, const Predicate& predicate) {
+      BlockSkipper skipper(predicate);
+      auto ranges = shard.ReadBlockRanges();
+      if (ranges.ok()) {
+        skipper.ranges_ = *std::move(ranges);
+      } else if (!absl::IsNotFound(ranges.status())) {
+        return ranges.status();
+      }
+      for (const std::string& name : predicate.columns()) skipper.positions_.push_back(shard.schema().Find(name));
+      return skipper;
+    }
+
+    bool MayMatch(size_t block, uint32_t sample_count) const {
+      const BlockRange absent;
+      std::vector<const BlockRange*> found;
+      for (const std::optional<size_t>& position : positions_) {
+        found.push_back(!position ? &absent : ranges_ ? ranges_->Find(block, *position) : nullptr);
+      }
+      return predicate_.MayMatch(found, sample_count);
+    }
+
+   private:
+    explicit BlockSkipper(Predicate predicate) : predicate_(std::move(predicate)) {}
+
+    Predicate predicate_;
+    std::optional<BlockRanges> ranges_;
+    std::vector<std::optional<size_t>> positions_;  // of the predicate's columns in the shard's schema
+  };
+
+  const DatasetReader& dataset_;
+  const SampleSelection& selection_;
+  const std::span<const uint64_t> ends_;
+  const SelectionOptions& options_;
+  const Predicate* predicate_ = nullptr;
+  std::optional<size_t> key_;
+  absl::flat_hash_map<std::string_view, size_t> wanted_;
+  std::vector<bool> found_;  // of the wanted keys
+  Selected result_;
+  uint64_t done_ = 0;
+  Cancellation stopped_;
+  std::deque<Waiting> pending_;
+  ThreadPool pool_;  // last: its destructor waits for tasks, which use the other members
+};
+
+}  // namespace
+
+uint64_t SampleSet::CountIn(uint64_t begin, uint64_t end) const {
+  uint64_t count = 0;
+  while (begin < end) {
+    const uint64_t in_word = std::min(end - begin, 64 - begin % 64);
+    const uint64_t word = words_[begin / 64] >> (begin % 64);
+    count += static_cast<uint64_t>(std::popcount(in_word == 64 ? word : word & ((uint64_t{1} << in_word) - 1)));
+    begin += in_word;
+  }
+  return count;
+}
+
+absl::StatusOr<uint64_t> ShareSteps(double share, std::string_view name) {
+  // NaN fails, too.
+  if (share > 0 && share <= 1) {
+    const auto steps = static_cast<uint64_t>(std::llround(share * static_cast<double>(kWholeShare)));
+    if (steps > 0) return steps;
+  }
+  return InvalidArgument(name, ": a share lies between 0.0000001% and 100%");
+}
+
+absl::StatusOr<Selected> SelectParts(ReadableFileSystem& file_system, const std::string& path,
+                                     const SampleSelection& selection, std::span<const uint64_t> ends,
+                                     const SelectionOptions& options) {
+  DatasetOptions dataset_options;
+  dataset_options.max_decompression = options.max_decompression;
+  dataset_options.verify_listed_hashes = options.verify_listed_hashes;
+  SHARDKIT_ASSIGN_OR_RETURN(auto dataset, DatasetReader::Open(file_system, path, dataset_options));
+  const Schema& schema = dataset->summary().schema;
+  std::optional<Predicate> predicate;
+  if (!selection.where.empty()) {
+    auto parsed = Predicate::Parse(selection.where, schema.columns());
+    if (!parsed.ok()) return Annotate(parsed.status(), dataset->path());
+    predicate = *std::move(parsed);
+    dataset_options.columns = predicate->columns();
+  }
+  const bool all_keys = ends.size() == 1 && ends[0] == kWholeShare;
+  const bool needs_key = selection.keys.has_value() || !all_keys;
+  std::optional<size_t> key;
+  if (needs_key) {
+    if (!schema.key_column()) {
+      return InvalidArgument(dataset->path(), ": no column is the key, so that keys cannot select: select by a ",
+                             "predicate or by ordinals, or convert it with a key (shardctl convert --key)");
+    }
+    const std::string& name = schema[*schema.key_column()].name;
+    if (!predicate) dataset_options.columns = {name};
+    dataset_options.key_column = true;
+  }
+  if (!dataset_options.columns.empty()) {
+    SHARDKIT_ASSIGN_OR_RETURN(dataset, DatasetReader::Open(file_system, path, dataset_options));
+  }
+  if (needs_key) {
+    const Schema& again = dataset->summary().schema;
+    if (!again.key_column()) return FailedPrecondition(dataset->path(), ": has changed while it was read");
+    SHARDKIT_ASSIGN_OR_RETURN(key, dataset->FindColumn(again[*again.key_column()].name));
+  }
+  return Selector(*dataset, selection, ends, options).Run(predicate ? &*predicate : nullptr, key);
+}
+
+absl::StatusOr<Selected> SelectSamples(ReadableFileSystem& file_system, const std::string& path,
+                                       const SampleSelection& selection, const SelectionOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const uint64_t end, ShareSteps(selection.share, "sample"));
+  return SelectParts(file_system, path, selection, std::span(&end, 1), options);
+}
+
+absl::StatusOr<SelectionReport> CountSamples(ReadableFileSystem& file_system, const std::string& path,
+                                             const SampleSelection& selection, const SelectionOptions& options) {
+  return Guarded("selecting samples", [&]() -> absl::StatusOr<SelectionReport> {
+    SHARDKIT_ASSIGN_OR_RETURN(const Selected selected, SelectSamples(file_system, path, selection, options));
+    return selected.report;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> ReadKeys(ReadableFileSystem& file_system, const std::string& path) {
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string text, file_system.ReadFile(path, kMostKeyBytes));
+  std::vector<std::string> keys;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = std::string_view(text).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) keys.emplace_back(line);
+    begin = end + 1;
+  }
+  return keys;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,67 @@
+// Which samples of a dataset are wanted: by a condition on their values, by key, by ordinal, by a random share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/shard_reader.h"
+
+namespace shardkit {
+
+// A sample is selected when it satisfies all that is given. By default all are.
+struct SampleSelection {
+  // A predicate (shardkit/predicate.h); empty: none.
+  std::string where;
+
+  // Samples with one of these keys.
+  std::optional<std::vector<std::string>> keys;
+
+  // Samples whose ordinal in the dataset is in one of these: [first, second). Empty: any ordinal.
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+
+  // The share of all keys that is selected, above 0 and at most 1, in steps of 1e-9. Whether a sample is, depends on
+  // its key and the seed alone: on the XXH3-64 of the key with the seed (XXH3_64bits_withSeed), as a fraction of 2^64.
+  // So it stays as it is when samples are appended, and a larger share with the same seed contains a smaller one.
+  double share = 1;
+  uint64_t seed = 0;
+};
+
+struct SelectionOptions {
+  int threads = 1;  // the result is the same for any number
+
+  // As ReadOptions.
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
+
+  const Cancellation* cancellation = nullptr;  // may be null
+
+  // Called from time to time on the calling thread, with samples that were decided on, and all.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct SelectionReport {
+  uint64_t samples = 0;         // of the dataset
+  uint64_t selected = 0;        // of them
+  uint64_t blocks = 0;          // of the dataset
+  uint64_t blocks_read = 0;     // to decide; 0 when ordinals decide alone
+  uint64_t blocks_skipped = 0;  // because their smallest and largest numbers exclude all of their samples
+  uint64_t keys_missing = 0;    // of SampleSelection::keys, those that no sample has
+};
+
+// Counts the samples of the dataset at `path` that are selected. Reads only the columns that this takes, and of a
+// predicate not the blocks whose ranges exclude it. InvalidArgument, before any block is read, for a predicate that is
+// none or does not fit the columns, for a share out of its bounds, and when keys are needed and no column is the key.
+absl::StatusOr<SelectionReport> CountSamples(ReadableFileSystem& file_system, const std::string& path,
+                                             const SampleSelection& selection, const SelectionOptions& options = {});
+
+// The keys in a file, one a line, in any order; empty lines do not count, and a line may end in CR LF. At most 4 GiB.
+absl::StatusOr<std::vector<std::string>> ReadKeys(ReadableFileSystem& file_system, const std::string& path);
+
+}  // namespace shardkit
