@@ -15,7 +15,8 @@ import support
 from support import CliTest, tiny_jpeg
 
 READERS = {"ls": "ls {}", "inspect": "inspect {}", "cat": "cat {} --sample 0 --column txt", "validate": "validate {}",
-           "unpack": "unpack {} -o OUT", "convert": "convert {} -o OUT --to shard", "plan": "plan {}",
+           "unpack": "unpack {} -o OUT", "convert": "convert {} -o OUT --to shard", "filter": "filter {} -o OUT --range 0:1",
+           "split": "split {} -o OUT --into a=50%", "plan": "plan {}",
            "bench": "bench {} --steps 1"}
 
 # Input -> exit code and message of every command that reads a dataset; then the commands that differ.

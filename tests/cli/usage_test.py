@@ -27,7 +27,7 @@ class UsageTest(CliTest):
         self.usage_error(says="a command is missing")
 
     def test_unknown_options(self):
-        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "plan", "bench",
+        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "filter", "split", "plan", "bench",
                      "synth sa1b", "synth files"):
             with self.subTest(verb=verb):
                 self.usage_error(*verb.split(), "x", "-o", "out", "--nonsense", says="--nonsense" if "index" not in verb
@@ -55,6 +55,17 @@ class UsageTest(CliTest):
                 (["ls", "x", "--shards", "--long"], "cannot be combined"),
                 (["ls", "x", "--values-xxh3", "--json"], "cannot be combined"),
                 (["pack", "in", "-o", "out", "--json=no"], "takes no value"),
+                (["filter", "x", "-o", "out"], "nothing says which samples"),
+                (["filter", "x", "--where", "a = 1"], "-o OUT is missing, or --count"),
+                (["filter", "x", "--count", "--where", "a = 1", "-o", "out"], "-o: not with --count"),
+                (["filter", "x", "--count", "--sample", "0%"], "give a share as 10% or 0.1"),
+                (["filter", "x", "--count", "--sample", "101%"], "--sample: "),
+                (["filter", "x", "--count", "--where", "a = 1", "--seed", "1"], "--seed: only with --sample"),
+                (["filter", "x", "--count", "--range", "3:1"], "--range: "),
+                (["filter", "x", "--count", "--range", ","], "--range: is empty"),
+                (["split", "x", "-o", "out"], "--into is missing"), (["split", "x", "--into", "a=1%"], "-o DIR is missing"),
+                (["split", "x", "-o", "out", "--into", "train"], "is not NAME=SHARE"),
+                (["split", "x", "-o", "out", "--into", "train=all"], "give a share"),
                 (["synth"], "missing"), (["synth", "mds"], "is not one of sa1b, files"),
                 (["synth", "files"], "-o DIR is missing"), (["index", "--merge", "out"], "DATASET is missing")]:
             with self.subTest(words=words):

@@ -17,6 +17,10 @@ _shardctl_options() {
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --task --finish --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    filter) echo "--output --where --keys-from --range --sample --seed --count --shard-size --block-size --jobs --resume
+                  --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    split) echo "--output --into --seed --shard-size --block-size --jobs --resume
+                 --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
                 --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
@@ -53,7 +57,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index ls inspect cat validate repair unpack convert plan simulate bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index ls inspect cat validate repair unpack convert filter split plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then

@@ -42,6 +42,18 @@ struct CommandLine::Parser {
   }
 };
 
+std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      if (end > begin) parts.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return parts;
+}
+
 CommandLine::CommandLine(std::string words, std::string summary, std::string usage)
     : words_(std::move(words)),
       summary_(std::move(summary)),

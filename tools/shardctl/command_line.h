@@ -12,6 +12,9 @@
 
 namespace shardctl {
 
+// The parts of all texts between commas; empty ones are left out.
+std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts);
+
 // What a command does with object stores decides which of their options it has.
 enum class StoreUse {
   kManage,  // --endpoint

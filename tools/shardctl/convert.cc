@@ -80,12 +80,7 @@ int RunConvert(int argc, char** argv) {
     };
   }
   shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
-  // Checked first, so that an unusable input is not reported as the output of another job.
-  const absl::StatusOr<shardkit::FileInfo> input = file_system.Stat(arguments.input);
-  if (!input.ok()) return Fail(input.status());
-  if (input->type != shardkit::FileType::kDirectory) {
-    if (const auto file = file_system.OpenForReading(arguments.input); !file.ok()) return Fail(file.status());
-  }
+  if (const absl::Status readable = CheckReadable(arguments.input); !readable.ok()) return Fail(readable);
   if (arguments.task.has_value()) {
     const auto [task, tasks] = *arguments.task;
     const auto report = shardkit::ConvertTask(file_system, arguments.input, *arguments.output, options, task, tasks);

@@ -12,18 +12,6 @@
 namespace shardctl {
 namespace {
 
-std::vector<std::string> SplitAtCommas(const std::vector<std::string>& texts) {
-  std::vector<std::string> parts;
-  for (const std::string& text : texts) {
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      if (end > begin) parts.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  return parts;
-}
-
 // "COLUMN=ENCODING". A column name may contain '=', an encoding name may not.
 absl::Status ParseEncoding(const std::string& text, shardkit::MdsWriterOptions* options) {
   const size_t equals = text.rfind('=');

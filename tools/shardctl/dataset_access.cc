@@ -98,6 +98,13 @@ absl::Status CheckApart(const std::string& output, const std::vector<std::string
   return absl::OkStatus();
 }
 
+absl::Status CheckReadable(const std::string& path) {
+  shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
+  const absl::StatusOr<shardkit::FileInfo> info = file_system.Stat(path);
+  if (!info.ok() || info->type == shardkit::FileType::kDirectory) return info.status();
+  return file_system.OpenForReading(path).status();
+}
+
 void NoteFallback(const shardkit::DatasetReader& dataset) {
   static bool noted = false;
   const std::string reason = dataset.fallback_reason();

@@ -80,6 +80,10 @@ absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::
 // InvalidArgument when `output` lies within an input directory, because the output would become part of the input.
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs);
 
+// Whether `path` is a directory, or a file that can be opened. For commands that write: an unusable input is then not
+// reported as the output of another job (FailWriting).
+absl::Status CheckReadable(const std::string& path);
+
 // Prints a note, at most once per process, when files are not read in the requested mode.
 void NoteFallback(const shardkit::DatasetReader& dataset);
 

@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 16> kVerbs = {{
+constexpr std::array<Verb, 18> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
@@ -30,6 +30,8 @@ constexpr std::array<Verb, 16> kVerbs = {{
     {"repair", "recover what is whole of a damaged shard or dataset", RunRepair},
     {"unpack", "turn a dataset back into the files it was packed from", RunUnpack},
     {"convert", "turn a dataset into one of another container", RunConvert},
+    {"filter", "make a dataset of some samples, or count them", RunFilter},
+    {"split", "divide a dataset at random, by key, into parts such as train and val", RunSplit},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
     {"simulate", "predict how many nodes would read a dataset, and what bounds them", RunSimulate},
     {"bench", "read a dataset as a trainer would, and say what bounds it", RunBench},

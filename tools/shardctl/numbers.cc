@@ -120,6 +120,14 @@ absl::StatusOr<double> ParseTime(std::string_view text) {
   return absl::InvalidArgumentError("give a time with its unit, as 50ms, not " + Quote(text));
 }
 
+absl::StatusOr<double> ParseShare(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const absl::StatusOr<double> number =
+      ParseNumber(percent ? text.substr(0, text.size() - 1) : text, 0, percent ? 100 : 1);
+  if (number.ok() && *number > 0) return percent ? *number / 100 : *number;
+  return absl::InvalidArgumentError("give a share as 10% or 0.1, above 0 and at most all, not " + Quote(text));
+}
+
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text) {
   const size_t colon = text.find(':');
   std::optional<uint64_t> begin;

@@ -23,6 +23,9 @@ absl::StatusOr<double> ParseNumber(std::string_view text, double minimum, double
 // "50ms", "200us", "1.5s": seconds, at most an hour.
 absl::StatusOr<double> ParseTime(std::string_view text);
 
+// "10%", "0.1%", "0.1": a share, above 0 and at most 1.
+absl::StatusOr<double> ParseShare(std::string_view text);
+
 // "A:B", "A:", ":B": a half-open range. A missing A is 0, a missing B is UINT64_MAX. InvalidArgument when A > B.
 absl::StatusOr<std::pair<uint64_t, uint64_t>> ParseRange(std::string_view text);
 

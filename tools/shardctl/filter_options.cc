@@ -1,0 +1,53 @@
+#include "filter_options.h"
+
+#include "numbers.h"
+#include "pack_options.h"
+
+namespace shardctl {
+
+void CopyOptions::AddTo(CommandLine* line) {
+  line->Size("--shard-size", &shard_size_,
+             "end a shard with the block of the input that reaches this many bytes, of which the share of the samples "
+             "that are taken counts [256MiB]");
+  line->Size("--block-size", &block_size_, "close a block when it reaches this [4MiB]");
+  jobs_.AddTo(line, "threads that read and compress; the output is the same for any number");
+  line->Flag("--resume", &resume_,
+             "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
+  decompression_.AddTo(line);
+  hashes_.AddTo(line);
+  line->StoreOptions(StoreUse::kWrite);
+}
+
+std::optional<int> CopyOptions::Take(const CommandLine& line, const std::vector<std::string>& inputs,
+                                     shardkit::FilterOptions* options) const {
+  if (shard_size_ == 0) return line.UsageError("--shard-size: must not be 0");
+  if (block_size_ == 0) return line.UsageError("--block-size: must not be 0");
+  shardkit::DatasetWriterOptions& dataset = options->pack.dataset;
+  dataset.shard_size = shard_size_;
+  dataset.shard.block_size = block_size_;
+  dataset.threads = jobs_.jobs(inputs);
+  dataset.resume = resume_;
+  dataset.job = InputText(inputs);
+  options->pack.keep_on_cancel = resume_;
+  options->max_decompression = decompression_.bytes();
+  options->verify_listed_hashes = hashes_.verify();
+  return std::nullopt;
+}
+
+std::string SelectionText(const shardkit::SelectionReport& report) {
+  std::string text = "selected " + std::to_string(report.selected) + " of " + Counted(report.samples, "sample");
+  if (report.blocks_read + report.blocks_skipped == 0) return text;
+  text += "; read " + std::to_string(report.blocks_read) + " of " + Counted(report.blocks, "block") + " to decide";
+  if (report.blocks_skipped > 0) text += ", left out " + std::to_string(report.blocks_skipped) + " by their ranges";
+  return text;
+}
+
+void SetSelection(const shardkit::SelectionReport& report, Json* document) {
+  (*document)["input_samples"] = report.samples;
+  (*document)["selected"] = report.selected;
+  (*document)["blocks"] = report.blocks;
+  (*document)["blocks_read"] = report.blocks_read;
+  (*document)["blocks_skipped"] = report.blocks_skipped;
+}
+
+}  // namespace shardctl

@@ -1,0 +1,39 @@
+// Options that filter and split share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "json.h"
+#include "shardkit/filter.h"
+
+namespace shardctl {
+
+// How the input is read, and what the new dataset is like.
+class CopyOptions {
+ public:
+  void AddTo(CommandLine* line);
+
+  // After parsing. Returns an exit code when the values make no sense.
+  std::optional<int> Take(const CommandLine& line, const std::vector<std::string>& inputs,
+                          shardkit::FilterOptions* options) const;
+
+ private:
+  uint64_t shard_size_ = shardkit::DatasetWriterOptions().shard_size;
+  uint64_t block_size_ = shardkit::ShardOptions().block_size;
+  bool resume_ = false;
+  JobsOption jobs_;
+  DecompressionOption decompression_;
+  HashOption hashes_;
+};
+
+// "selected 12 of 40 samples; looked into 2 of 8 blocks, which leaves out 6 by their ranges"
+std::string SelectionText(const shardkit::SelectionReport& report);
+
+// Sets the members that describe a selection.
+void SetSelection(const shardkit::SelectionReport& report, Json* document);
+
+}  // namespace shardctl
