@@ -1,5 +1,7 @@
-// The verbs: pack, convert, validate, index, unpack, repair, merge, compact.
+// The verbs: pack, convert, filter, split, validate, index, unpack, repair, merge, compact.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -15,6 +17,7 @@
 #include "report.h"
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
+#include "shardkit/filter.h"
 #include "shardkit/pack.h"
 #include "shardkit/remote.h"
 #include "shardkit/repair.h"
@@ -214,6 +217,95 @@ nb::dict FinishOfConvert(const std::string& input, const std::string& output, co
   }));
 }
 
+// The selection, and what reading the input takes.
+struct SelectArguments {
+  SampleSelection selection;
+  uint64_t max_decompression = kDefaultMaxDecompression;
+  bool verify_listed_hashes = true;
+};
+
+SelectArguments TakeSelection(OptionReader& reader) {
+  SelectArguments arguments;
+  SampleSelection& selection = arguments.selection;
+  reader.Take("where", selection.where);
+  reader.Take("keys", selection.keys);
+  reader.Take("ranges", selection.ranges);
+  reader.Take("sample", selection.share);
+  reader.Take("seed", selection.seed);
+  reader.Take("max_decompression", arguments.max_decompression);
+  reader.Take("verify_listed_hashes", arguments.verify_listed_hashes);
+  return arguments;
+}
+
+nb::dict SelectionDict(const SelectionReport& report) {
+  nb::dict result;
+  result["samples"] = report.samples;
+  result["selected"] = report.selected;
+  result["blocks"] = report.blocks;
+  result["blocks_read"] = report.blocks_read;
+  result["blocks_skipped"] = report.blocks_skipped;
+  result["keys_missing"] = report.keys_missing;
+  return result;
+}
+
+FilterOptions FilterOptionsOf(const SelectArguments& arguments, PackOptions pack, Cancellation& cancellation,
+                              JobProgress& numbers) {
+  Connect(pack, cancellation, numbers);
+  return {.pack = std::move(pack),
+          .max_decompression = arguments.max_decompression,
+          .verify_listed_hashes = arguments.verify_listed_hashes};
+}
+
+nb::dict FilterDataset(const std::string& input, const std::string& output, const nb::dict& given,
+                       const nb::object& progress) {
+  OptionReader reader(given, "filter");
+  const PackOptions pack = TakePackOptions(reader);
+  const SelectArguments arguments = TakeSelection(reader);
+  reader.Finish();
+  const auto report = RunJob<FilterReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    return Filter(*DefaultFileSystem(), input, output, arguments.selection,
+                  FilterOptionsOf(arguments, pack, cancellation, numbers));
+  });
+  nb::dict result = PackDict(report.pack);
+  result["selection"] = SelectionDict(report.selection);
+  return result;
+}
+
+nb::list SplitDataset(const std::string& input, const std::string& output,
+                      const std::vector<std::pair<std::string, double>>& into, uint64_t seed, const nb::dict& given,
+                      const nb::object& progress) {
+  OptionReader reader(given, "split");
+  const PackOptions pack = TakePackOptions(reader);
+  SelectArguments arguments;
+  reader.Take("max_decompression", arguments.max_decompression);
+  reader.Take("verify_listed_hashes", arguments.verify_listed_hashes);
+  reader.Finish();
+  std::vector<SplitPart> parts;
+  for (const auto& [name, share] : into) parts.push_back({name, share});
+  const auto report = RunJob<SplitReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    return Split(*DefaultFileSystem(), input, output, parts, seed,
+                 FilterOptionsOf(arguments, pack, cancellation, numbers));
+  });
+  nb::list result;
+  for (const PackReport& part : report.parts) result.append(PackDict(part));
+  return result;
+}
+
+nb::dict CountSelected(const std::string& input, const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "count");
+  const SelectArguments arguments = TakeSelection(reader);
+  SelectionOptions options;
+  reader.Take("threads", options.threads);
+  reader.Finish();
+  options.max_decompression = arguments.max_decompression;
+  options.verify_listed_hashes = arguments.verify_listed_hashes;
+  return SelectionDict(RunJob<SelectionReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    options.cancellation = &cancellation;
+    options.progress = numbers.function();
+    return CountSamples(*DefaultFileSystem(), input, arguments.selection, options);
+  }));
+}
+
 nb::list ProblemList(const std::vector<Problem>& problems) {
   nb::list result;
   for (const Problem& problem : problems) result.append(nb::make_tuple(problem.path, problem.message));
@@ -352,6 +444,10 @@ void BindJobs(nb::module_& module) {
              nb::arg("options"), progress);
   module.def("finish_convert", &FinishOfConvert, nb::arg("input"), nb::arg("output"), nb::arg("options"));
   module.def("convert", &ConvertDataset, nb::arg("input"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("filter", &FilterDataset, nb::arg("input"), nb::arg("output"), nb::arg("options"), progress);
+  module.def("split", &SplitDataset, nb::arg("input"), nb::arg("output"), nb::arg("into"), nb::arg("seed"),
+             nb::arg("options"), progress);
+  module.def("count", &CountSelected, nb::arg("input"), nb::arg("options"), progress);
   module.def("validate", &ValidateDataset, nb::arg("path"), nb::arg("options"), progress);
   module.def("unpack", &UnpackDataset, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("repair", &RepairDirectory, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);

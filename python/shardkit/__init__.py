@@ -26,8 +26,9 @@ from shardkit.loader import Loader
 from shardkit.loader_report import LoaderReport
 from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
-from shardkit.reports import Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
+from shardkit.reports import Filtered, Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
 from shardkit.schema import Schema, column
+from shardkit.selection import count, filter, split
 from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate
 from shardkit.writer import Writer
 
@@ -40,6 +41,7 @@ __all__ = [
     "Dataset",
     "DatasetNumbers",
     "DenseMasks",
+    "Filtered",
     "Geometry",
     "Image",
     "Loader",
@@ -70,7 +72,9 @@ __all__ = [
     "column",
     "convert",
     "convert_task",
+    "count",
     "decode_image",
+    "filter",
     "finish_convert",
     "finish_pack",
     "index",
@@ -83,6 +87,7 @@ __all__ = [
     "read_pack_plan",
     "repair",
     "simulate",
+    "split",
     "unpack",
     "use_cache",
     "validate",

@@ -37,6 +37,29 @@ class Packed(Published):
 
 
 @dataclass(frozen=True)
+class Selection:
+    """What `filter` has found: samples and blocks of the dataset, and what it took to decide.
+
+    `blocks_skipped` were not read because their smallest and largest numbers exclude all of their samples;
+    `keys_missing` of the given keys no sample has.
+    """
+
+    samples: int
+    selected: int
+    blocks: int
+    blocks_read: int
+    blocks_skipped: int
+    keys_missing: int
+
+
+@dataclass(frozen=True)
+class Filtered(Packed):
+    """A dataset of some samples of another."""
+
+    selection: Selection = field(default_factory=lambda: Selection(0, 0, 0, 0, 0, 0))
+
+
+@dataclass(frozen=True)
 class PackPlan:
     """What `plan_pack` has divided: bytes of files, tars and blocks; samples where no tar has to be read for them."""
 
@@ -164,6 +187,11 @@ def published(result: dict[str, Any]) -> Published:
 def packed(result: dict[str, Any]) -> Packed:
     """Make the report of `pack` and `convert`."""
     return Packed(**_skipped(result))
+
+
+def filtered(result: dict[str, Any]) -> Filtered:
+    """Make the report of `filter`."""
+    return Filtered(**{**_skipped(result), "selection": Selection(**result["selection"])})
 
 
 def task(result: dict[str, Any]) -> TaskReport:

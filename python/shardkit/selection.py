@@ -1,0 +1,117 @@
+"""Some of the samples of a dataset: filter, split and count."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from shardkit import _core, reports
+from shardkit._options import parsed
+from shardkit.jobs import Progress, _progress
+
+
+def _selection(
+    where: str | None, keys: Iterable[str] | None, ranges: Sequence[tuple[int, int]], sample: float, seed: int
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"where": where, "ranges": list(ranges), "sample": float(sample), "seed": seed}
+    return made | {"keys": None if keys is None else list(keys)}
+
+
+def filter(
+    dataset: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    where: str | None = None,
+    keys: Iterable[str] | None = None,
+    ranges: Sequence[tuple[int, int]] = (),
+    sample: float = 1.0,
+    seed: int = 0,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Filtered:
+    """Write the samples that satisfy everything given, in their order, as a new dataset.
+
+    Parameters
+    ----------
+    dataset, output : path
+        A dataset of any container, and the directory of the new one; URLs, too.
+    where : str
+        A condition on the values, as ``'width >= 1024 and mean(predicted_iou) > 0.9'``; docs/select.md describes it.
+    keys : iterable of str
+        Keys of samples.
+    ranges : sequence of (int, int)
+        Ordinals of samples, each range without its end.
+    sample : float
+        A share of the keys, above 0 and at most 1, chosen by their hashes: the same ones when samples are appended.
+    seed : int
+        Another choice of `sample` for each number.
+    progress : bool or callable
+        As for `pack`.
+    **options
+        Those of `WriterOptions`; ``keep_on_cancel``; ``max_decompression``, ``verify_listed_hashes`` of the input.
+
+    Raises
+    ------
+    ValueError
+        When `where` is no condition on the columns; the message says at which character.
+    """
+    given = parsed(_selection(where, keys, ranges, sample, seed) | options)
+    with _progress(progress, "filter", "samples") as show:
+        return reports.filtered(_core.filter(os.fspath(dataset), os.fspath(output), given, show))
+
+
+def split(
+    dataset: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    into: Mapping[str, float],
+    *,
+    seed: int = 0,
+    progress: Progress = None,
+    **options: Any,
+) -> dict[str, reports.Packed]:
+    """Divide a dataset by the hashes of its keys into datasets ``output/NAME``: no key is in two of them.
+
+    Parameters
+    ----------
+    dataset, output : path
+        A dataset of any container, and the directory that gets the parts; URLs, too.
+    into : mapping of str to float
+        Names and shares, as ``{"train": 0.9, "val": 0.1}``, together at most 1.
+    seed : int
+        Another division for each number.
+    progress, **options
+        As for `filter`; progress counts the samples of one part after the other.
+    """
+    parts = [(name, float(share)) for name, share in into.items()]
+    with _progress(progress, "split", "samples") as show:
+        made = _core.split(os.fspath(dataset), os.fspath(output), parts, seed, parsed(options), show)
+    return {name: reports.packed(report) for name, report in zip(into, made, strict=True)}
+
+
+def count(
+    dataset: str | os.PathLike[str],
+    *,
+    where: str | None = None,
+    keys: Iterable[str] | None = None,
+    ranges: Sequence[tuple[int, int]] = (),
+    sample: float = 1.0,
+    seed: int = 0,
+    threads: int = 1,
+    progress: Progress = None,
+    **options: Any,
+) -> int:
+    """Return how many samples `filter` would take.
+
+    Parameters
+    ----------
+    dataset, where, keys, ranges, sample, seed, progress
+        As for `filter`.
+    threads : int
+        Threads that read.
+    **options
+        ``max_decompression``, ``verify_listed_hashes``.
+    """
+    given = parsed(_selection(where, keys, ranges, sample, seed) | options | {"threads": threads})
+    with _progress(progress, "count", "samples") as show:
+        return int(_core.count(os.fspath(dataset), given, show)["selected"])
