@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   AddDatasetSeeds(argv[1], seeds);
   AddForeignSeeds(seeds);
   AddPictureSeeds(seeds);
+  AddPredicateSeeds(seeds);
   if (argc == 4) std::ofstream(argv[3]) << seeds.count() << '\n';
   std::printf("%llu seeds\n", static_cast<unsigned long long>(seeds.count()));
 }

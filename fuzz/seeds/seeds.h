@@ -30,6 +30,9 @@ void AddForeignSeeds(SeedWriter& seeds);
 // jpeg, rle, sa1b.
 void AddPictureSeeds(SeedWriter& seeds);
 
+// predicate.
+void AddPredicateSeeds(SeedWriter& seeds);
+
 // Bytes that depend only on the number, on every machine.
 std::string SeedBytes(uint64_t number, size_t length);
 

@@ -82,6 +82,8 @@ class VerbsTest(unittest.TestCase):
             Verb("repair", ["repair", "damaged", "-o", "out"], "out", code=4),
             Verb("index", ["index", "copy"], "copy", prepare=fresh_copy("data")),
             Verb("index of a tar", ["index", f"copy/{tar}"], "copy", prepare=fresh_copy("tars")),
+            Verb("filter", ["filter", "mds", "-o", "out", "--range", "7:", "--shard-size", "64KiB"], "out", resumes=True),
+            Verb("split", ["split", "data", "-o", "out", "--into", "a=20%,b=80%", "--shard-size", "64KiB"], "out", resumes=True),
         ]
         for verb in cls.verbs:
             cls.clear(verb)
