@@ -30,6 +30,21 @@ def test_reads_as_from_disk(dataset: str, url: str) -> None:
         sk.open(url + "/missing")
 
 
+def test_filters_as_from_disk(dataset: str, url: str, tmp_path: Path) -> None:
+    where = "label >= 100 and any(vector > 180) and blob is not null"
+    for source, name in ((dataset, "local"), (url, "remote")):
+        sk.filter(source, tmp_path / name, where=where, threads=2)
+        sk.split(source, tmp_path / f"{name}-parts", {"train": 0.5, "val": 0.25})
+    for made in ("", "-parts/train", "-parts/val"):
+        local, remote = tmp_path / f"local{made}", tmp_path / f"remote{made}"
+        names = sorted(file.name for file in local.iterdir())
+        assert names == sorted(file.name for file in remote.iterdir())
+        for name in names:
+            if name != ".shardkit-job":  # has the path of the input
+                assert (local / name).read_bytes() == (remote / name).read_bytes()
+    assert sk.count(url, where=where) == len(sk.open(tmp_path / "local")) == 18
+
+
 def test_trains_in_the_same_order_and_resumes(dataset: str, url: str) -> None:
     def batches(path: str, state: dict[str, object] | None = None, stop: int | None = None) -> tuple[list[bytes], Any]:
         loader = sk.Loader(path, 16, seed=3, columns=["label", "vector"])
