@@ -35,7 +35,12 @@ class Selector {
  public:
   Selector(const DatasetReader& dataset, const SampleSelection& selection, std::span<const uint64_t> ends,
            const SelectionOptions& options)
-      : dataset_(dataset), selection_(selection), ends_(ends), options_(options), pool_(std::max(options.threads, 1)) {}
+      : dataset_(dataset),
+        selection_(selection),
+        ends_(ends),
+        options_(options),
+        ranges_(Merged(selection.ranges)),
+        pool_(std::max(options.threads, 1)) {}
 
   ~Selector() { stopped_.Cancel(); }
 
@@ -80,21 +85,35 @@ class Selector {
     Pending<absl::Status> status;
   };
 
+  // Whether one of the ordinals [begin, end) is in the ranges.
   bool InRanges(uint64_t begin, uint64_t end) const {
-    return selection_.ranges.empty() || std::ranges::any_of(selection_.ranges, [&](const auto& range) {
-             return range.first < end && begin < range.second && range.first < range.second;
-           });
+    if (selection_.ranges.empty()) return true;
+    const auto found = std::ranges::upper_bound(ranges_, begin, {}, &std::pair<uint64_t, uint64_t>::second);
+    return found != ranges_.end() && found->first < end;
+  }
+
+  // Ascending, none empty, and none touching another.
+  static std::vector<std::pair<uint64_t, uint64_t>> Merged(std::vector<std::pair<uint64_t, uint64_t>> ranges) {
+    std::erase_if(ranges, [](const auto& range) { return range.first >= range.second; });
+    std::ranges::sort(ranges);
+    std::vector<std::pair<uint64_t, uint64_t>> merged;
+    for (const auto& range : ranges) {
+      if (!merged.empty() && range.first <= merged.back().second) {
+        merged.back().second = std::max(merged.back().second, range.second);
+      } else {
+        merged.push_back(range);
+      }
+    }
+    return merged;
   }
 
   absl::Status Start(std::shared_ptr<ShardTask> task) {
     if (task->blocks.empty()) return absl::OkStatus();
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("selecting samples"));
     while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-    pending_.push_back({task, Pending<absl::Status>::Run(pool_, "selecting samples", [this, task] {
-                          absl::Status status = Decide(*task);
-                          if (!status.ok()) stopped_.Cancel();
-                          return status;
-                        })});
+    // A failure does not stop those before it: the error is always that of the first task that fails.
+    pending_.push_back(
+        {task, Pending<absl::Status>::Run(pool_, "selecting samples", [this, task] { return Decide(*task); })});
     return absl::OkStatus();
   }
 
@@ -214,6 +233,7 @@ class Selector {
   const SampleSelection& selection_;
   const std::span<const uint64_t> ends_;
   const SelectionOptions& options_;
+  const std::vector<std::pair<uint64_t, uint64_t>> ranges_;
   const Predicate* predicate_ = nullptr;
   std::optional<size_t> key_;
   absl::flat_hash_map<std::string_view, size_t> wanted_;

@@ -52,7 +52,7 @@ struct SelectionReport {
   uint64_t blocks = 0;          // of the dataset
   uint64_t blocks_read = 0;     // to decide; 0 when ordinals decide alone
   uint64_t blocks_skipped = 0;  // because their smallest and largest numbers exclude all of their samples
-  uint64_t keys_missing = 0;    // of SampleSelection::keys, those that no sample has
+  uint64_t keys_missing = 0;    // of SampleSelection::keys, those of no sample that predicate and ranges leave
 };
 
 // Counts the samples of the dataset at `path` that are selected. Reads only the columns that this takes, and of a

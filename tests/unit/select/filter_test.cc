@@ -179,6 +179,26 @@ TEST(FilterTest, ReadsNoBlockWithoutSelectedSamples) {
   EXPECT_FALSE(Exists(*files, "/all"));
 }
 
+// Whichever thread finds it first, the error is that of the first shard.
+TEST(FilterTest, TheFirstDamageIsReported) {
+  for (int round = 0; round < 20; ++round) {
+    const auto files = NewInput();
+    for (const std::string shard : {"/in/00000001.shard", "/in/00000002.shard"}) {
+      const auto opened = ShardReader::Open(*files, shard);
+      ASSERT_TRUE(opened.ok());
+      const BlockInfo block = (*opened)->blocks()[shard.find('1') != std::string::npos ? 4 : 0];
+      std::string bytes = ReadAll(*files, shard);
+      std::ranges::fill(std::span(bytes).subspan(block.offset, block.length), 'x');
+      ASSERT_TRUE(files->RemoveFile(shard).ok());
+      WriteFile(*files, shard, bytes);
+    }
+    SampleSelection selection = Where("text is not null");
+    const auto report = CountSamples(*files, "/in", selection, {.threads = 3});
+    ASSERT_TRUE(absl::IsDataLoss(report.status())) << report.status();
+    EXPECT_EQ(Message(report.status()).find("/in/00000001.shard"), 0u) << report.status();
+  }
+}
+
 TEST(FilterTest, WidenedColumnsAreAbsentBefore) {
   const auto files = NewMemoryFileSystem();
   DatasetWriterOptions options = SmallShards(0, 4);
