@@ -28,6 +28,9 @@ absl::StatusOr<std::string> JobOf(const ConversionInput& input, const ConvertOpt
 }
 
 absl::Status CheckOptions(const ConvertOptions& options) {
+  if (options.pack.dataset.append && options.to != Container::kShard) {
+    return InvalidArgument("--append is only for --to shard");
+  }
   if (!options.pack.dataset.sha256 || options.to == Container::kShard) return absl::OkStatus();
   return InvalidArgument("--sha256 is only for --to shard", options.to == Container::kMds
                                                                 ? "; --hash sha256 writes hashes into the index of MDS"

@@ -123,6 +123,7 @@ class PlannedJob {
 absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind,
                                   const std::vector<std::string>& inputs, const SourceOptions& source_options,
                                   const std::string& directory, const PackOptions& options) {
+  if (options.dataset.append) return InvalidArgument(directory, ": tasks make new datasets: pack appends in one run");
   bool created = false;
   SHARDKIT_RETURN_IF_ERROR(CreateDurableDirectory(file_system, directory, &created));
   absl::StatusOr<PackPlan> plan = [&]() -> absl::StatusOr<PackPlan> {

@@ -329,6 +329,7 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
   absl::Status status, repeated;
   PackPart part{.resume = writer.resume_position()};
   if (part.resume != UINT64_MAX) {
+    if (units != nullptr) part.unit = units->first_unit();
     if (units != nullptr && !units->entries().empty()) {
       if (const auto last = ParseShardName(units->entries().back().shard.name)) {
         part.unit = last->unit + 1;
@@ -354,6 +355,8 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
     if (summary.ok()) {
       report.manifest = std::move(summary->manifest);
       report.skipped = std::move(summary->skipped);
+      report.existing = summary->existing;
+      report.samples -= report.existing;
       std::ranges::move(source.warnings(), std::back_inserter(report.warnings));
       return report;
     }

@@ -8,9 +8,15 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/existing_keys.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
+
+DatasetJob::DatasetJob(FileSystem& file_system, std::string directory)
+    : file_system_(file_system), directory_(std::move(directory)) {}
+
+DatasetJob::~DatasetJob() = default;
 
 absl::Status DatasetJob::StartUnit(const UnitShard& /*number*/, uint64_t /*position*/) {
   return Unimplemented(directory_, ": this container is not written in units");
@@ -52,8 +58,9 @@ absl::Status DatasetJob::TakeUpAll() {
   return absl::OkStatus();
 }
 
-absl::Status DatasetJob::StartAppend() {
+absl::Status DatasetJob::StartAppend(ExistingKeys existing_keys) {
   SHARDKIT_ASSIGN_OR_RETURN(update_, DatasetUpdate::Begin(file_system_, directory_));
+  SHARDKIT_ASSIGN_OR_RETURN(existing_keys_, ExistingKeyCheck::Open(file_system_, directory_, existing_keys));
   manifest_ = update_->before();
   ++manifest_.generation;
   return Begin();
@@ -75,6 +82,14 @@ absl::Status DatasetJob::Append(const Sample& sample, std::optional<uint64_t> ne
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (complete()) return FailedPrecondition(directory_, ": is complete, and takes no more samples");
   const uint64_t next = next_position.value_or(next_position_ + 1);
+  if (existing_keys_) {
+    const absl::StatusOr<bool> left_out = existing_keys_->LeavesOut(sample.key);
+    if (!left_out.ok()) return Broken(left_out.status());
+    if (*left_out) {
+      Accept(next);
+      return absl::OkStatus();
+    }
+  }
   const absl::Status status = AppendSample(sample, next);
   if (!status.ok()) return absl::IsInvalidArgument(status) ? status : Broken(status);
   Accept(next);
@@ -133,6 +148,7 @@ std::vector<std::string> DatasetJob::finished_shards() const {
 absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
   SHARDKIT_RETURN_IF_ERROR(CheckUsable());
   if (!complete()) {
+    if (existing_keys_) SHARDKIT_RETURN_IF_ERROR(Broken(existing_keys_->Verdict()));
     SHARDKIT_RETURN_IF_ERROR(Broken(FinishShards()));
     if (job_) SHARDKIT_RETURN_IF_ERROR(Broken(job_->Describe(manifest_)));
     if (!fingerprint_.empty()) {
@@ -146,7 +162,7 @@ absl::StatusOr<DatasetSummary> DatasetJob::Finish() {
     if (job_) SHARDKIT_RETURN_IF_ERROR(job_->Finish());
   }
   ended_ = true;
-  return DatasetSummary{manifest_, skipped_};
+  return DatasetSummary{manifest_, skipped_, existing_keys_ ? existing_keys_->count() : 0};
 }
 
 absl::Status DatasetJob::Abort() {

@@ -27,8 +27,12 @@ enum class JobKind : uint8_t {
   kJoin,    // makes a dataset of the shards of all units, which others have written
 };
 
+class ExistingKeyCheck;
+
 class DatasetJob : public DatasetWriter {
  public:
+  ~DatasetJob() override;
+
   // For kUnits and kUnit. The samples from here on, which begin at `position`, are those of unit `number.unit`; its
   // next shard is number `number.shard` of it, and has at first the columns given to Create. What a unit's shards hold
   // depends on its samples alone.
@@ -39,6 +43,9 @@ class DatasetJob : public DatasetWriter {
   // For kUnits and kJoin. `take` is called before the dataset is published when several samples have one key; its error
   // is returned by Finish.
   void OnRepeatedKey(std::function<absl::Status(const RepeatedKey&)> take) { on_repeated_key_ = std::move(take); }
+
+  // For kUnits: the number of the first unit of a job that resumes none. That of a dataset's first shard is 0.
+  uint64_t first_unit() const { return update_ ? update_->next_number() : 0; }
 
   // The shards that were finished, those of a run that this one resumes first.
   const std::vector<JournalEntry>& entries() const { return entries_; }
@@ -55,8 +62,7 @@ class DatasetJob : public DatasetWriter {
   std::vector<std::string> finished_shards() const override;
 
  protected:
-  DatasetJob(FileSystem& file_system, std::string directory)
-      : file_system_(file_system), directory_(std::move(directory)) {}
+  DatasetJob(FileSystem& file_system, std::string directory);
 
   // Opens the job and takes up the shards that an earlier run has finished. `text` describes everything that the output
   // depends on, except the samples. `files` must outlive the writer's job.
@@ -66,7 +72,7 @@ class DatasetJob : public DatasetWriter {
   absl::Status StartJoin(const std::string& text, std::vector<JournalEntry> entries);
 
   // Begins to append to the dataset in the directory: sets manifest_ to what it has, in the next generation.
-  absl::Status StartAppend();
+  absl::Status StartAppend(ExistingKeys existing_keys);
   // Null unless the job appends.
   DatasetUpdate* update() const { return update_.get(); }
 
@@ -111,7 +117,8 @@ class DatasetJob : public DatasetWriter {
   std::unique_ptr<JobDirectory> job_;  // null when the job appends, and for kUnit and kJoin
   std::string fingerprint_;            // for kJoin
   std::vector<JournalEntry> entries_;
-  std::unique_ptr<DatasetUpdate> update_;  // null unless it does
+  std::unique_ptr<DatasetUpdate> update_;            // null unless it does
+  std::unique_ptr<ExistingKeyCheck> existing_keys_;  // null where every key is taken
   uint64_t resume_position_ = 0;
   uint64_t next_position_ = 0;
   uint64_t stored_bytes_ = 0;           // of finished shards

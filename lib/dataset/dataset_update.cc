@@ -99,6 +99,8 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
     SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, {}, UINT64_MAX));
     SHARDKIT_ASSIGN_OR_RETURN(const auto marker, file_system_.Create(Path(kMarkerName)));
     *marked = true;
+    // By its bytes a store's client knows that a request has succeeded whose answer was lost.
+    SHARDKIT_RETURN_IF_ERROR(marker->Append("shardkit-pack-change 1\n"));
     SHARDKIT_RETURN_IF_ERROR(marker->Close());
   }
   // No file that the change writes may be durable before its mark.
@@ -179,7 +181,7 @@ absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
 // Removes the marker, and ends the lock: only its holder may remove its file.
 absl::Status DatasetUpdate::Unmark() {
   const std::unique_ptr<FileLock> lock = std::move(lock_);
-  absl::Status status = file_system_.RemoveFile(Path(kMarkerName));
+  absl::Status status = IgnoreNotFound(file_system_.RemoveFile(Path(kMarkerName)));
   status.Update(IgnoreNotFound(file_system_.RemoveFile(Path(kLockName))));
   return status;
 }

@@ -110,7 +110,10 @@ class NativeDatasetWriter final : public DatasetJob {
 
   // `entries` are the shards of all units, for kJoin.
   absl::Status Start(const Schema& schema, std::vector<JournalEntry> entries = {}) {
-    if (options_.append) return StartAppending(schema);
+    if (options_.append) {
+      if (kind_ == JobKind::kWriter || kind_ == JobKind::kUnits) return StartAppending(schema);
+      return InvalidArgument(directory_, ": tasks make new datasets: append their samples in one run, or merge");
+    }
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     SHARDKIT_RETURN_IF_ERROR(UseSchema());
     // Refused here, rather than when the first shard has been filled.
@@ -200,10 +203,6 @@ class NativeDatasetWriter final : public DatasetJob {
     SHARDKIT_RETURN_IF_ERROR(Dispatch());
     while (!in_flight_.empty()) SHARDKIT_RETURN_IF_ERROR(WriteOne());
     SHARDKIT_RETURN_IF_ERROR(FinishShard(std::move(end_)));
-    if (kind_ != JobKind::kWriter) {
-      manifest_.metadata = options_.shard.metadata;
-      return absl::OkStatus();
-    }
     if (update() == nullptr) {
       manifest_.metadata = options_.shard.metadata;
     } else if (manifest_.shards.size() == update()->before().shards.size()) {
@@ -211,7 +210,7 @@ class NativeDatasetWriter final : public DatasetJob {
     } else {
       KeepCommon(options_.shard.metadata, &manifest_.metadata);
     }
-    manifest_.schema = mapper_.schema();
+    if (kind_ == JobKind::kWriter) manifest_.schema = mapper_.schema();
     return absl::OkStatus();
   }
 
@@ -237,18 +236,24 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status StartAppending(const Schema& schema) {
     if (options_.resume) return InvalidArgument(directory_, ": an append cannot be resumed: it begins anew");
     SHARDKIT_RETURN_IF_ERROR(Annotate(NewSha256().status(), directory_));
-    SHARDKIT_RETURN_IF_ERROR(StartAppend());
+    SHARDKIT_RETURN_IF_ERROR(StartAppend(options_.existing_keys));
     first_number_ = update()->next_number() - manifest_.shards.size();
     options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
     // The codec of a column that is there already is the dataset's.
-    std::map<std::string, Codec> codecs = options_.codecs;
-    for (const Column& column : manifest_.schema.columns()) codecs[column.name] = column.codec;
-    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, codecs));
+    for (const Column& column : manifest_.schema.columns()) {
+      const auto [codec, added] = options_.codecs.emplace(column.name, column.codec);
+      if (!added && codec->second != column.codec) {
+        return InvalidArgument(directory_, ": column \"", column.name, "\" has codec ", CodecName(column.codec),
+                               " there, and ", CodecName(codec->second), " was asked for: a dataset keeps its codecs");
+      }
+    }
+    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     auto merged = MergeSchemas(manifest_.schema, mapper_.schema());
     if (!merged.ok()) {
       return InvalidArgument(directory_, ": the samples do not fit its columns: ", ToStd(merged.status().message()));
     }
-    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*merged, codecs));
+    SHARDKIT_RETURN_IF_ERROR(mapper_.Start(*merged, options_.codecs));
+    first_schema_ = mapper_.schema();
     return UseSchema();
   }
 
@@ -266,8 +271,15 @@ class NativeDatasetWriter final : public DatasetJob {
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                                 index_->Finish(NameInGeneration(kIndexName, manifest_.generation), appended));
-      SHARDKIT_ASSIGN_OR_RETURN(segment.keys, index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation),
-                                                                appended, options_.cancellation));
+      RepeatedKeys repeated(file_system_, directory_, appended);
+      SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
+                                index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation), appended,
+                                                  options_.cancellation, on_repeated_key_ ? &repeated : nullptr));
+      if (std::optional<RepeatedKey> found = repeated.found()) {
+        found->first += before.samples();
+        found->second += before.samples();
+        SHARDKIT_RETURN_IF_ERROR(on_repeated_key_(*found));
+      }
       manifest_.segments.push_back(std::move(segment));
       SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));
       SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system_, directory_, &manifest_));
@@ -275,9 +287,10 @@ class NativeDatasetWriter final : public DatasetJob {
     return update()->Publish(manifest_);
   }
 
-  // The name of the next shard. In a dataset that is appended to, it must be free.
-  absl::StatusOr<std::string> NextShard() const {
-    std::string name = ShardName(first_number_ + manifest_.shards.size());
+  // The name of the next shard, which begins with `block`. In a dataset that is appended to, it must be free.
+  absl::StatusOr<std::string> NextShard(const InFlight& block) const {
+    std::string name =
+        kind_ == JobKind::kWriter ? ShardName(first_number_ + manifest_.shards.size()) : UnitShardName(block.number);
     if (update() == nullptr) return name;
     SHARDKIT_ASSIGN_OR_RETURN(const bool taken, Exists(file_system_, Path(name)));
     if (!taken) return name;
@@ -402,11 +415,7 @@ class NativeDatasetWriter final : public DatasetJob {
     if (!file_) {
       SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
-      if (kind_ == JobKind::kWriter) {
-        SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard());
-      } else {
-        file_name_ = UnitShardName(block.number);
-      }
+      SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard(block));
       const std::string path = Path(file_name_);
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
       SHARDKIT_ASSIGN_OR_RETURN(

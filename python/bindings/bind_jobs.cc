@@ -49,6 +49,7 @@ void Connect(PackOptions& options, Cancellation& cancellation, JobProgress& numb
 nb::dict PackDict(const PackReport& report) {
   nb::dict result = ManifestDict(report.manifest);
   result["packed"] = report.samples;
+  result["existing"] = report.existing;
   result["input_bytes"] = report.input_bytes;
   result["skipped"] = SkippedList(report.skipped);
   result["warnings"] = report.warnings;

@@ -58,6 +58,7 @@ class Writer {
     const DatasetSummary summary = WithoutGil([&] { return Open().Finish(); });
     nb::dict result = ManifestDict(summary.manifest);
     result["skipped"] = SkippedList(summary.skipped);
+    result["existing"] = summary.existing;
     writer_.reset();
     return result;
   }

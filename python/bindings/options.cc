@@ -50,6 +50,9 @@ void TakeWriterOptions(OptionReader& reader, DatasetWriterOptions& options) {
   reader.Take("sha256", options.sha256);
   reader.Take("resume", options.resume);
   reader.Take("append", options.append);
+  reader.TakeChoice<ExistingKeys>(
+      "existing_keys", options.existing_keys,
+      {{"refuse", ExistingKeys::kRefuse}, {"skip", ExistingKeys::kSkip}, {"add", ExistingKeys::kAdd}});
   reader.Take("job", options.job);
   std::map<std::string, std::string> names;
   reader.Take("codecs", names);

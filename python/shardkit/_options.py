@@ -42,7 +42,8 @@ class WriterOptions(TypedDict, total=False):
     threads: int
     sha256: bool  # list the SHA-256 of each shard
     resume: bool
-    append: bool
+    append: bool  # to the dataset that is there, in one step
+    existing_keys: str  # with append, of samples whose key is there: "refuse" (all), "skip" them or "add" them
     job: str
 
 

@@ -75,7 +75,7 @@ def pack(
         Directories or tars, taken in this order. Or dicts from column to value: any iterable, or a map-style dataset,
         whose rows are then fetched by ``threads`` threads.
     output : path
-        The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one.
+        The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     kind : str
         ``"auto"``, ``"files"``, ``"imagefolder"``, ``"sa1b"``, ``"webdataset"`` or ``"mds"``.
     types : mapping of str to str
@@ -101,7 +101,8 @@ def pack(
     FileNotFoundError
         When an input is missing.
     FileExistsError
-        When there is a dataset at `output`.
+        When there is a dataset at `output`; with ``append`` and ``existing_keys="refuse"``, the default, when it has
+        keys of the samples, of which some are named. The dataset is then as it was, as after any other error.
     KeyboardInterrupt
         On Ctrl-C; nothing is left behind unless ``keep_on_cancel``.
     """

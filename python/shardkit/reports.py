@@ -18,18 +18,19 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Published:
-    """A dataset that was written."""
+    """A dataset that was written; `existing` samples were left out by ``existing_keys="skip"``."""
 
     shards: int
     samples: int
     blocks: int
     bytes: int
     skipped: list[Skipped] = field(default_factory=list)
+    existing: int = 0
 
 
 @dataclass(frozen=True)
 class Packed(Published):
-    """A dataset that was packed or converted; `packed` samples by this call, the others by the one it resumed."""
+    """A dataset that was packed or converted; `packed` samples by this call, the others by those before."""
 
     packed: int = 0
     input_bytes: int = 0

@@ -182,7 +182,10 @@ def pack_rows(
         progress(packed, total)
     result = writer.result
     assert result is not None
-    return reports.Packed(result.shards, result.samples, result.blocks, result.bytes, skipped, packed)
+    existing = result.existing
+    return reports.Packed(
+        result.shards, result.samples, result.blocks, result.bytes, skipped, existing, packed - existing
+    )
 
 
 def _fingerprint(first: Sequence[Row], columns: Mapping[str, Column], key: str) -> str:

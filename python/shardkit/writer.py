@@ -18,14 +18,16 @@ class Writer:
     Parameters
     ----------
     path : str
-        The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one.
+        The directory of the dataset, or its URL in ``s3://`` or ``gs://``; must not hold one, but for ``append``.
     columns : mapping
         From name to type, as `column` takes it (``"jpeg"``, ``"i64"``, ``"f32[512]"``, ``"rle?"``), or to a `Column`.
     key : str
         Name of the column of the keys, which is added.
     **options
         The options of `WriterOptions`, among them ``shard_size`` (bytes, or text such as ``"256MiB"``), ``threads``,
-        ``metadata``, ``append``.
+        ``metadata``, ``append``. With ``append`` the samples are added to the dataset, in one step when the ``with``
+        statement ends; ``existing_keys`` says what becomes of those whose key is there: all are refused
+        (FileExistsError, ``"refuse"``), or they are left out (``"skip"``) or added (``"add"``).
 
     Examples
     --------

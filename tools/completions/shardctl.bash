@@ -4,7 +4,7 @@
 _shardctl_options() {
   case "$1" in
     pack) echo "--from --group-by --output --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
-                --sha256 --task --finish --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan-pack) echo "--from --group-by --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     index) echo "--merge --compact --dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
@@ -15,7 +15,7 @@ _shardctl_options() {
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
     unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
-                   --encoding --no-index --jobs --task --finish --resume --on-error --max-decompression
+                   --encoding --no-index --jobs --task --finish --append --existing-keys --resume --on-error --max-decompression
                    --no-verify-hashes --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     filter) echo "--output --where --keys-from --range --sample --seed --count --shard-size --block-size --jobs --resume
                   --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;

@@ -29,11 +29,14 @@ void PrintSummary(const ConvertArguments& arguments, const shardkit::PackReport&
     text = "would convert " + Counted(report.samples, "sample") + ", " + FormatBytes(report.input_bytes) +
            "; nothing was written\n";
   } else {
-    text = "converted " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
-           ") into " + Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " +
-           FormatBytes(manifest.bytes()) + "\n";
+    const bool append = arguments.options.pack.dataset.append;
+    text = append ? AppendedText(report, arguments.input)
+                  : "converted " + Counted(manifest.samples(), "sample") + " (" +
+                        Counted(manifest.schema.size(), "column") + ") into " +
+                        Counted(manifest.shards.size(), ShardNoun(arguments.options.to)) + ", " +
+                        FormatBytes(manifest.bytes()) + "\n";
     // This run did not count the samples that an earlier, interrupted run converted.
-    if (report.samples != manifest.samples())
+    if (report.samples != manifest.samples() && !append)
       text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " of values, " + FormatFixed(seconds, 1) + " s";
     if (seconds > 0 && !arguments.finish)
@@ -52,6 +55,10 @@ void PrintJsonSummary(const ConvertArguments& arguments, const shardkit::PackRep
   document["dry_run"] = arguments.dry_run;
   document["samples"] = arguments.dry_run ? report.samples : manifest.samples();
   document["samples_this_run"] = report.samples;
+  if (arguments.options.pack.dataset.append) {
+    document["samples_existing"] = report.existing;
+    document["generation"] = manifest.generation;
+  }
   document["value_bytes"] = report.input_bytes;
   document["bytes"] = manifest.bytes();
   document["shards"] = manifest.shards.size();
@@ -92,7 +99,7 @@ int RunConvert(int argc, char** argv) {
                          : shardkit::Convert(file_system, arguments.input, *arguments.output, options);
   progress.Clear();
   if (absl::IsCancelled(report.status())) {
-    if (!arguments.finish) return ReportInterruption(arguments.dry_run, options.pack.dataset.resume);
+    if (!arguments.finish) return ReportInterruption(arguments.dry_run, options.pack.dataset);
     PrintError("shardctl: interrupted; the same command goes on");
     return kExitEnvironment;
   }

@@ -40,8 +40,10 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption input_hashes;
+  AppendOption append;
   line.Arguments("IN", 1, 1, &inputs);
-  line.Text("-o,--output", "OUT", &arguments->output, "directory of the new dataset; must be empty or missing");
+  line.Text("-o,--output", "OUT", &arguments->output,
+            "directory of the new dataset; must be empty or missing, but for --append");
   line.Choice("--to", "CONTAINER", {"shard", "webdataset", "mds"}, &to,
               "what to write: shard, webdataset (tars) or mds");
   line.Texts("--columns", "A,B", &columns, "only these columns, and the key");
@@ -71,6 +73,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   line.Text("--task", "I/N", &task,
             "to shard: convert part I, counted from 0, of N parts; the others may do so meanwhile");
   line.Flag("--finish", &arguments->finish, "to shard: publish the dataset when all tasks have ended");
+  append.AddTo(&line, &options.pack.dataset);
   line.Flag("--resume", &options.pack.dataset.resume,
             "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   line.Choice("--on-error", "ACTION", {"fail", "skip"}, &on_error,
@@ -102,6 +105,16 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   using shardkit::Container;
   if (const auto code = only(Container::kShard, task.has_value(), "--task")) return code;
   if (const auto code = only(Container::kShard, arguments->finish, "--finish")) return code;
+  if (const auto code = only(Container::kShard, options.pack.dataset.append, "--append")) return code;
+  if (const auto code = append.Apply(line)) return code;
+  if (options.pack.dataset.append) {
+    const bool tasks = task.has_value() || arguments->finish;
+    if (tasks) return line.UsageError("--append: not with --task and --finish, which make a new dataset");
+    if (arguments->dry_run) return line.UsageError("--dry-run: not with --append");
+    if (options.pack.dataset.resume) {
+      return line.UsageError("--resume: not with --append: an append that was interrupted begins anew");
+    }
+  }
   if (task.has_value() || arguments->finish) {
     const std::string mode = task.has_value() ? "--task" : "--finish";
     if (task.has_value() && arguments->finish) return line.UsageError("--finish: not with --task");

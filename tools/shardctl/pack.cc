@@ -34,12 +34,14 @@ void PrintSummary(const PackArguments& arguments, std::string_view source, const
     text = "would pack " + Counted(report.samples, "sample") + " from " + std::string(source) + ", " +
            FormatBytes(report.input_bytes) + "; nothing was written\n";
   } else {
-    // This run did not count the samples that an earlier, interrupted run packed.
+    // This run did not count the samples that an earlier run packed.
     const bool all = report.samples == manifest.samples();
-    text = "packed " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
-           ") from " + std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
-           Counted(manifest.blocks(), "block") + "\n";
-    if (!all) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
+    text = arguments.dataset.append
+               ? AppendedText(report, source)
+               : "packed " + Counted(manifest.samples(), "sample") + " (" + Counted(manifest.schema.size(), "column") +
+                     ") from " + std::string(source) + " into " + Counted(manifest.shards.size(), "shard") + ", " +
+                     Counted(manifest.blocks(), "block") + "\n";
+    if (!all && !arguments.dataset.append) text += "of these " + Counted(report.samples, "sample") + " in this run: ";
     text += FormatBytes(report.input_bytes) + " in -> " + FormatBytes(manifest.bytes()) + " stored" +
             (all ? Ratio(report.input_bytes, manifest.bytes()) : " in all") + ", " + FormatFixed(seconds, 1) + " s";
     if (seconds > 0 && !arguments.finish) {
@@ -59,6 +61,10 @@ void PrintJsonSummary(const PackArguments& arguments, std::string_view source, c
   document["dry_run"] = arguments.dry_run;
   document["samples"] = arguments.dry_run ? report.samples : manifest.samples();
   document["samples_this_run"] = report.samples;
+  if (arguments.dataset.append) {
+    document["samples_existing"] = report.existing;
+    document["generation"] = manifest.generation;
+  }
   document["input_bytes"] = report.input_bytes;
   document["bytes"] = manifest.bytes();
   document["shards"] = manifest.shards.size();
@@ -131,7 +137,7 @@ int RunPack(int argc, char** argv) {
                         : shardkit::Pack(file_system, **source, *arguments.output, options);
   progress.Clear();
   if (!report.ok()) {
-    return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, arguments.resume)
+    return absl::IsCancelled(report.status()) ? ReportInterruption(arguments.dry_run, options.dataset)
                                               : FailWriting(report.status());
   }
 

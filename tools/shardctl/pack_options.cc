@@ -87,6 +87,27 @@ absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOption
   return absl::InvalidArgumentError("the column " + Quote(column) + " is named twice");
 }
 
+void AppendOption::AddTo(CommandLine* line, shardkit::DatasetWriterOptions* options) {
+  options_ = options;
+  line->Flag(
+      "--append", &options->append,
+      "append to the dataset in OUT, in one step: who reads it goes on with what was there; it keeps its codecs, "
+      "and gets the new columns");
+  line->Choice("--existing-keys", "ACTION", {"refuse", "skip", "add"}, &existing_keys_,
+               "with --append, what to do about samples whose key is there already: refuse all, skip them, or add them "
+               "[refuse]");
+}
+
+std::optional<int> AppendOption::Apply(CommandLine& line) {
+  using shardkit::ExistingKeys;
+  constexpr ExistingKeys kActions[] = {ExistingKeys::kRefuse, ExistingKeys::kSkip, ExistingKeys::kAdd};
+  if (existing_keys_ < std::size(kActions)) {
+    if (!options_->append) return line.UsageError("--existing-keys: only with --append");
+    options_->existing_keys = kActions[existing_keys_];
+  }
+  return std::nullopt;
+}
+
 std::string InputText(const std::vector<std::string>& inputs) {
   Json paths = Json::array();
   for (const std::string& input : inputs) {
@@ -144,6 +165,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   DecompressionOption decompression;
   HashOption hashes;
   std::optional<std::string> task;
+  AppendOption append;
   line.Arguments("INPUT", plan ? 1 : 0, SIZE_MAX, &arguments->inputs);
   line.Choice("--from", "KIND", sources, &source,
               "what the inputs are: files (those named alike up to the first dot are a sample, what follows "
@@ -154,7 +176,9 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
   line.Choice("--group-by", "DOT", {"first-dot", "last-dot", "none"}, &group_by,
               "where the names of files are divided into key and column: at their first or last dot, or nowhere, so "
               "that every file is a sample with the one column file [first-dot]");
-  line.Text("-o,--output", "OUT", &arguments->output, "directory of the dataset; must be empty or missing");
+  line.Text("-o,--output", "OUT", &arguments->output,
+            plan ? "directory of the dataset; must be empty or missing"
+                 : "directory of the dataset; must be empty or missing, but for --append");
   if (plan) {
     line.Count("--tasks", "N", &arguments->tasks, 1, UINT32_MAX,
                "how many tasks are meant, to say how much each has to do; any other number works, too");
@@ -186,6 +210,7 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
     line.Text("--task", "I/N", &task,
               "pack part I, counted from 0, of N parts of the plan in OUT, which has the inputs and the options");
     line.Flag("--finish", &arguments->finish, "publish the dataset in OUT when all tasks of its plan have ended");
+    append.AddTo(&line, &arguments->dataset);
     line.Flag("--resume", &arguments->resume,
               "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
   }
@@ -210,6 +235,8 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
     line.Example("shardctl pack sa_000000.tar sa_000001.tar -o sa1b --on-error skip",
                  "SA-1B as it is downloaded; pairs that are damaged are listed and left out");
     line.Example("shardctl pack --task 3/100 -o corpus", "a part of what plan-pack has planned, perhaps once more");
+    line.Example("shardctl pack new-photos/ -o photos.shards --append --existing-keys skip",
+                 "what is there already is left out");
   }
   if (const std::optional<int> code = line.Parse(argc, argv)) return code;
   if (task.has_value() || arguments->finish) {
@@ -226,6 +253,11 @@ std::optional<int> ParsePackArguments(int argc, char** argv, bool plan, PackArgu
     if (!part.ok()) return line.UsageError("--task: " + std::string(part.status().message()));
     arguments->task = *part;
   }
+  if (const auto code = append.Apply(line)) return code;
+  if (arguments->dataset.append && arguments->resume) {
+    return line.UsageError("--resume: not with --append: an append that was interrupted begins anew");
+  }
+  if (arguments->dataset.append && arguments->dry_run) return line.UsageError("--dry-run: not with --append");
   if (plan && arguments->tasks == 0) return line.UsageError("--tasks is missing");
 
   arguments->source = sources[source];

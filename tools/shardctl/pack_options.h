@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "command_line.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/pack.h"
 #include "shardkit/shard_reader.h"
@@ -46,6 +47,18 @@ absl::Status ParseStorage(const std::string& text, shardkit::DatasetWriterOption
 
 // Identifies the inputs of a job. The text does not depend on how the paths are written or on the working directory.
 std::string InputText(const std::vector<std::string>& inputs);
+
+// --append and --existing-keys, of pack and of convert.
+class AppendOption {
+ public:
+  void AddTo(CommandLine* line, shardkit::DatasetWriterOptions* options);
+  // Call after parsing. Returns the exit code of a usage error.
+  std::optional<int> Apply(CommandLine& line);
+
+ private:
+  shardkit::DatasetWriterOptions* options_ = nullptr;
+  size_t existing_keys_ = SIZE_MAX;
+};
 
 // What the arguments say about reading the inputs, and about the dataset.
 shardkit::SourceOptions SourceOptionsOf(const PackArguments& arguments);

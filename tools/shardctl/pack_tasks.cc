@@ -32,7 +32,7 @@ int RunPlanPack(int argc, char** argv) {
                          *arguments.output, options);
   progress.Clear();
   if (!plan.ok()) {
-    return absl::IsCancelled(plan.status()) ? ReportInterruption(/*dry_run=*/false, /*resume=*/false)
+    return absl::IsCancelled(plan.status()) ? ReportInterruption(/*dry_run=*/false, options.dataset)
                                             : FailWriting(plan.status());
   }
   if (arguments.json) {

@@ -47,7 +47,8 @@ struct ConvertOptions {
   WebDatasetWriterOptions webdataset;
 };
 
-// Writes the samples of the dataset at `input`, in their order, as a new dataset at `output`. The result does not
+// Writes the samples of the dataset at `input`, in their order, as a new dataset at `output`, or with
+// pack.dataset.append, for Shardkit's own container, into the one that is there. The result does not
 // depend on the number of threads. InvalidArgument, before anything is written, for columns that the container cannot
 // store. InvalidArgument, naming the sample, for such values. Otherwise as Pack. Each thread holds one block of the
 // input in memory, and there is one block more.

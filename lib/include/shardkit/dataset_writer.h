@@ -19,6 +19,13 @@
 
 namespace shardkit {
 
+// What becomes of samples whose key a dataset that is appended to has already.
+enum class ExistingKeys : uint8_t {
+  kRefuse,  // the append fails with AlreadyExists, naming some of the keys and saying how many there are
+  kSkip,    // they are left out, and counted
+  kAdd,     // they are stored; by its key the first sample is found
+};
+
 struct DatasetWriterOptions {
   ShardOptions shard;
 
@@ -48,6 +55,9 @@ struct DatasetWriterOptions {
   // `shard.metadata`, and the dataset keeps those that all shards then have. Not together with `resume`.
   bool append = false;
 
+  // With `append`. Looking for a key reads a page of each segment's table of keys, which stay mapped or in memory.
+  ExistingKeys existing_keys = ExistingKeys::kRefuse;
+
   // Describes the input. Compared when a run is resumed.
   std::string job;
 
@@ -65,6 +75,7 @@ struct SkippedSample {
 struct DatasetSummary {
   Manifest manifest;
   std::vector<SkippedSample> skipped;
+  uint64_t existing = 0;  // left out by ExistingKeys::kSkip
 };
 
 // One thread at a time. Destroying the writer without Finish aborts, unless Suspend was called. The file system must
@@ -79,7 +90,8 @@ class DatasetWriter {
   //
   // With options.append the dataset must be there: NotFound when it is not, FailedPrecondition when a job has not
   // finished it. `schema` widens the dataset's as a dataset's is widened when another is merged with it:
-  // InvalidArgument when they do not fit. Leftovers of an append that was interrupted are removed.
+  // InvalidArgument, naming the column, when they do not fit, or when options.codecs has another codec than the
+  // dataset's for a column of its. Leftovers of an append that was interrupted are removed.
   static absl::StatusOr<std::unique_ptr<DatasetWriter>> Create(FileSystem& file_system, const std::string& directory,
                                                                const Schema& schema,
                                                                const DatasetWriterOptions& options = {});
@@ -101,7 +113,8 @@ class DatasetWriter {
   // sample before, or than resume_position(): without skipped samples, it counts samples. A field whose column is new,
   // or whose type does not match its column, widens the schema and starts a new shard. InvalidArgument for a sample
   // that breaks the rules: nothing was written, and the caller may continue without it. FailedPrecondition for a
-  // dataset that is complete. After any other error only Abort may be called.
+  // dataset that is complete. After any other error only Abort may be called. A sample that options.existing_keys
+  // leaves out is no error here; where such samples are refused, nothing is stored from the first of them on.
   virtual absl::Status Append(const Sample& sample, std::optional<uint64_t> next_position = std::nullopt) = 0;
 
   // The same with one value per column of schema(), in its order, including the key; absent values are empty.
@@ -113,7 +126,8 @@ class DatasetWriter {
 
   // Publishes the dataset. With options.append its next generation, in one step: who opened the dataset before goes on
   // with what was opened, and until then, and after any error, the dataset is as it was. Aborted when another writer
-  // has published since Create, which is possible only where locks do not work. Without samples nothing is published.
+  // has published since Create, which is possible only where locks do not work; AlreadyExists by ExistingKeys::kRefuse.
+  // Without samples nothing is published.
   virtual absl::StatusOr<DatasetSummary> Finish() = 0;
 
   // Removes everything this run (and the run it resumed) has written. Idempotent.

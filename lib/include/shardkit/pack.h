@@ -49,10 +49,12 @@ struct PackReport {
   uint64_t input_bytes = 0;
   std::vector<SkippedSample> skipped;
   std::vector<std::string> warnings;  // see Source::warnings
+  uint64_t existing = 0;              // left out by ExistingKeys::kSkip
 };
 
-// Packs a source into a new dataset at `directory`. A failure leaves nothing behind, except with keep_on_cancel.
-// OutOfRange when an option names a column that does not exist.
+// Packs a source into a new dataset at `directory`, or with dataset.append into the one that is there, as
+// DatasetWriter does. A failure leaves nothing behind, except with keep_on_cancel, and a dataset that is appended to as
+// it was. OutOfRange when an option names a column that does not exist.
 absl::StatusOr<PackReport> Pack(FileSystem& file_system, Source& source, const std::string& directory,
                                 const PackOptions& options = {});
 
@@ -76,7 +78,8 @@ struct PackPlan {
 // Lists the inputs, which are those of OpenSource, and writes the plan into `directory`, which must be empty or
 // missing. Holds the samples of one unit in memory, beside what the source needs to list. Of the options, progress
 // counts what was listed, and resume and keep_on_cancel are ignored. A failure leaves nothing behind. AlreadyExists
-// when there is a plan or a dataset; InvalidArgument when a path is not UTF-8.
+// when there is a plan or a dataset; InvalidArgument when a path is not UTF-8, and with dataset.append: tasks make new
+// datasets.
 absl::StatusOr<PackPlan> PlanPack(FileSystem& file_system, std::string_view kind,
                                   const std::vector<std::string>& inputs, const SourceOptions& source_options,
                                   const std::string& directory, const PackOptions& options = {});

@@ -250,6 +250,7 @@ TEST(CrashTest, OfAnAppendThatNeedsListsAndOfJoining) {
   const auto append = [](FileSystem& files, size_t count) -> absl::Status {
     DatasetWriterOptions options = SmallShards(1, 1);
     options.append = Exists(files, "/data/dataset.json");
+    options.existing_keys = ExistingKeys::kAdd;
     auto writer = DatasetWriter::Create(files, "/data", MakeSchema({KeyColumn()}), options);
     if (!writer.ok()) return writer.status();
     for (size_t i = 0; i < count; ++i) {

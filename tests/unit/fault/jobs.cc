@@ -163,7 +163,7 @@ Job Reading(const std::string& name, std::function<void(FileSystem&)> prepare,
           reads_only};
 }
 
-// Appends the samples again, unless that was done.
+// Appends the samples again, under other keys, unless that was done.
 absl::Status AppendOnce(FileSystem& files) {
   const auto manifest = ReadManifest(files, "/data");
   if (!manifest.ok()) return manifest.status();
@@ -173,7 +173,8 @@ absl::Status AppendOnce(FileSystem& files) {
   auto writer = DatasetWriter::Create(files, "/data", manifest->schema, options);
   if (!writer.ok()) return writer.status();
   if (manifest->generation == 1) {
-    for (const OwnedSample& sample : JobSamples()) {
+    for (OwnedSample sample : JobSamples()) {
+      sample.key += " again";
       if (const absl::Status status = (*writer)->Append(sample.View()); !status.ok()) return status;
     }
   }

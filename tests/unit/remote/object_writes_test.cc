@@ -2,6 +2,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "dataset/dataset_support.h"
@@ -336,6 +337,62 @@ TEST_F(ObjectWritesTest, ADatasetIsTheSameAsLocallyThroughFaults) {
     }
     EXPECT_EQ(found, expected) << "a fault in every " << every << "th request";
   }
+}
+
+// The lock, then the manifest on the condition that it is still the one that the append began with.
+TEST_F(ObjectWritesTest, AnAppendIsTheSameAsLocallyThroughFaultsAndOneOfTwoWins) {
+  const std::vector<test::OwnedSample> samples = test::MakeSamples(40);
+  const std::span<const test::OwnedSample> all = samples;
+  const auto write = [&](FileSystem& file_system, const std::string& directory, size_t begin, size_t end) {
+    const auto part = all.subspan(begin, end - begin);
+    DatasetWriterOptions options = test::SmallShards(12, 4);
+    options.append = begin > 0;
+    return test::WriteDataset(file_system, directory, {part.begin(), part.end()}, options).status();
+  };
+  const auto local = NewMemoryFileSystem();
+  ASSERT_TRUE(write(*local, "/d", 0, 20).ok());
+  ASSERT_TRUE(write(*local, "/d", 20, 40).ok());
+  for (const int every : {0, 7, 4, 3}) {
+    const std::string folder = "d" + std::to_string(every);
+    ASSERT_TRUE(write(*files_, "s3://b/" + folder, 0, 20).ok());
+    fault_every_ = every;
+    const absl::Status appended = write(*files_, "s3://b/" + folder, 20, 40);
+    fault_every_ = 0;
+    ASSERT_TRUE(appended.ok()) << appended << ", a fault in every " << every << "th request";
+    std::map<std::string, std::string> expected, found;
+    const auto entries = local->List("/d");
+    ASSERT_TRUE(entries.ok()) << entries.status();
+    for (const DirectoryEntry& entry : *entries) {
+      expected[folder + "/" + entry.name] = *local->ReadFile("/d/" + entry.name, 1 << 30);
+    }
+    for (const auto& object : memory_.objects()) {
+      if (object.first.starts_with(folder + "/")) found.insert(object);
+    }
+    EXPECT_EQ(found, expected) << "a fault in every " << every << "th request";
+  }
+
+  ASSERT_TRUE(write(*files_, "s3://b/d", 0, 20).ok());
+  DatasetWriterOptions options = test::SmallShards(12, 4);
+  options.append = true;
+  const Schema schema = test::MakeSchema({test::KeyColumn(), test::ImageColumn()});
+  auto first = DatasetWriter::Create(*files_, "s3://b/d", schema, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto others = NewFiles();
+  EXPECT_TRUE(absl::IsUnavailable(DatasetWriter::Create(*others, "s3://b/d", schema, options).status()));
+  // The lock is taken away by force, as that of a killed run would be.
+  const auto leftovers = others->ListLeftovers("s3://b/d");
+  ASSERT_TRUE(leftovers.ok() && leftovers->size() == 1) << leftovers.status();
+  ASSERT_TRUE(others->RemoveLeftover(leftovers->front()).ok());
+  const absl::Status second = write(*others, "s3://b/d", 20, 30);
+  ASSERT_TRUE(second.ok()) << second;
+  ASSERT_TRUE((*first)->Append(samples[30].View()).ok());
+  const absl::Status refused = (*first)->Finish().status();
+  EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+  first->reset();
+  const auto manifest = ReadManifest(*others, "s3://b/d");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->samples(), 30u);
+  EXPECT_EQ(test::ValidateText(*others, "s3://b/d"), "");
 }
 
 TEST(ParseUploadsTest, ReadsPagesAndRefusesOthers) {

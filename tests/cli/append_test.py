@@ -1,0 +1,95 @@
+"""Promises of pack --append: one step, nothing lost, keys that are there, two appenders at once."""
+import signal
+import time
+
+import support
+from support import CliTest
+
+
+class AppendTest(CliTest):
+    def samples(self, folder, begin, end, column="txt"):
+        for i in range(begin, end):
+            self.write(f"{folder}/{1000 + i}.{column}", f"value {i}")
+
+    def setUp(self):
+        super().setUp()
+        self.samples("first", 0, 20)
+        self.shardctl("pack", "first", "-o", "data", "--shard-samples", "8")
+
+    def test_appends_and_says_what_there_is(self):
+        self.samples("second", 20, 35)
+        run = self.shardctl("pack", "second", "-o", "data", "--append", "--shard-samples", "8")
+        self.assertEqual(run.stdout.splitlines()[:2],
+                         ["appended 15 samples from files", "generation 2: 35 samples (2 columns) in 5 shards, 5 blocks"])
+        self.samples("first", 20, 35)
+        self.shardctl("unpack", "data", "-o", "files")
+        self.assertEqual(self.tree("files"), self.tree("first"))
+        self.samples("third", 34, 36)
+        report = self.shardctl("pack", "third", "-o", "data", "--append", "--existing-keys", "skip", "--json").json()
+        self.assertEqual([report[name] for name in ("samples", "samples_this_run", "samples_existing", "generation")],
+                         [36, 1, 1, 3])
+        self.shardctl("validate", "--deep", "data")
+
+    def test_converts_into_a_dataset_that_is_there(self):
+        self.samples("second", 20, 30)
+        self.shardctl("pack", "second", "-o", "mine")
+        run = self.shardctl("convert", "mine", "-o", "data", "--to", "shard", "--append")
+        self.assertIn("appended 10 samples from mine\ngeneration 2: 30 samples", run.stdout)
+        self.assertEqual(self.shardctl("cat", "data", "--key", "1025", "-c", "txt").stdout, "value 25")
+        run = self.shardctl("convert", "mine", "-o", "data", "--to", "shard", "--append", code=2)
+        self.assertIn("data: has the keys of 10 samples already: \"1020\", \"1021\", \"1022\", …;", run.stderr)
+
+    def test_what_is_refused_leaves_the_dataset(self):
+        before = self.tree("data")
+        self.samples("again", 19, 25)
+        run = self.shardctl("pack", "again", "-o", "data", "--append", code=2)
+        self.assertEqual(run.stderr, "shardctl: data: has the key of 1 sample already: \"1019\"; nothing was appended; "
+                                     "--existing-keys skip leaves them out, add stores them\n")
+        self.samples("other", 30, 31)
+        run = self.shardctl("pack", "other", "-o", "data", "--append", "--codec", "txt=none", code=2)
+        self.assertIn("column \"txt\" has codec zstd there", run.stderr)
+        self.shardctl("pack", "other", "-o", "missing", "--append", code=3)
+        for options, words in ((["--existing-keys", "add"], "--existing-keys: only with --append"),
+                               (["--append", "--resume"], "--resume: not with --append"),
+                               (["--append", "--dry-run"], "--dry-run: not with --append")):
+            run = self.shardctl("pack", "other", "-o", "data", *options, code=2)
+            self.assertIn(words, run.stderr)
+        self.assertIn("--append: only for --to shard",
+                      self.shardctl("convert", "data", "-o", "new", "--to", "mds", "--append", code=2).stderr)
+        self.assertEqual(self.tree("data"), before)
+        self.shardctl("pack", "again", "-o", "data", "--append", "--existing-keys", "add")
+        self.assertEqual(self.shardctl("cat", "data", "--sample", "20", "-c", "key").stdout, "1019")
+
+    def test_two_at_once_lose_nothing(self):
+        wanted = 20
+        for round_number in range(5):
+            processes = []
+            for side in ("a", "b"):
+                begin = 100 + 100 * round_number + (50 if side == "b" else 0)
+                self.samples(f"{side}{round_number}", begin, begin + 40)
+                processes.append(self.start("pack", f"{side}{round_number}", "-o", "data", "--append"))
+            for process in processes:
+                out, err = process.communicate(timeout=support.TIMEOUT)
+                self.check_no_crash(support.Run(["pack"], process.returncode, out, err))
+                if process.returncode == 0:
+                    wanted += 40
+                else:
+                    self.assertEqual(process.returncode, 3, err)
+                    self.assertRegex(err.decode(), "another run is writing a dataset there; wait until it ends|begin anew")
+        self.assertGreaterEqual(wanted, 20 + 5 * 40)
+        self.assertEqual(self.shardctl("inspect", "--json", "data").json()["samples"], wanted)
+        self.shardctl("validate", "--deep", "data")
+
+    def test_interrupted_it_leaves_the_dataset(self):
+        self.samples("many", 100, 1600)
+        before = self.tree("data")
+        process = self.start("pack", "many", "-o", "data", "--append", "--shard-samples", "10", "--block-size", "1KiB")
+        deadline = time.monotonic() + 60
+        while len(self.tree("data")) < len(before) + 5 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        if process.returncode == 0:
+            self.skipTest("it ended before the signal came")
+        self.assertEqual((process.returncode, err), (3, b"shardctl: interrupted; the dataset is as it was\n"))
+        self.assertEqual(self.tree("data"), before)
