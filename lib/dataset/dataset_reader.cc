@@ -14,6 +14,7 @@
 #include "dataset/block_scanner.h"
 #include "dataset/foreign/foreign_dataset.h"
 #include "dataset/index_reader.h"
+#include "dataset/kept_manifests.h"
 #include "dataset/key_tables.h"
 #include "dataset/manifest_text.h"
 #include "dataset/schema_mapper.h"
@@ -29,12 +30,14 @@ class AnyDatasetReader : public DatasetReader {
   absl::Status Open(ReadableFileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
     // The manifest first: where there is one, nothing else has to be asked for.
-    absl::StatusOr<ManifestText> text = ReadManifestText(file_system, path);
+    absl::StatusOr<ManifestText> text = options.generation == 0 ? ReadManifestText(file_system, path)
+                                                                : ReadGeneration(file_system, path, options.generation);
     FileInfo info{FileType::kDirectory};
     std::string directory = path;
     if (!text.ok()) {
       SHARDKIT_ASSIGN_OR_RETURN(info, file_system.Stat(path));  // its error names the path that the caller gave
       if (!absl::IsNotFound(text.status())) return text.status();
+      if (options.generation != 0) return DescribeNoGeneration(file_system, text.status());
       SHARDKIT_ASSIGN_OR_RETURN(foreign_, OpenForeign(file_system, path, info, options, /*has_manifest=*/false));
     }
     if (foreign_ != nullptr) {
@@ -340,6 +343,12 @@ class AnyDatasetReader : public DatasetReader {
           StrCat(ToStd(index.status().message()), absl::IsNotFound(index.status()) ? ": the index is missing" : "",
                  "; run shardctl index ", path_);
     }
+  }
+
+  // `problem` says why there is no manifest of the generation that was asked for.
+  absl::Status DescribeNoGeneration(ReadableFileSystem& file_system, const absl::Status& problem) const {
+    if (file_system.Stat(JoinPath(path_, kManifestName)).ok()) return problem;
+    return InvalidArgument(path_, ": has no generations, which only the datasets of Shardkit have");
   }
 
   // Makes a manifest for a single shard. Returns the directory that the shard lies in.

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "dataset/job_directory.h"
+#include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
 
 namespace shardkit {
@@ -26,7 +27,7 @@ std::set<std::string_view> TablesOf(const Manifest& manifest) {
   return names;
 }
 
-// Of the generations from `first` on.
+// Of the generations from `first` on; and manifests that are not to be kept beside the first of `manifests`.
 absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
                           const std::vector<DirectoryEntry>& entries, std::span<const Manifest* const> manifests,
                           uint64_t first) {
@@ -34,8 +35,13 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
   for (const Manifest* const manifest : manifests) {
     if (manifest != nullptr) named.merge(TablesOf(*manifest));
   }
+  const uint64_t newest = manifests.empty() ? 0 : manifests[0]->generation;
   for (const DirectoryEntry& entry : entries) {
-    if (GenerationOfTable(entry.name).value_or(0) < first || named.contains(entry.name)) continue;
+    if (const std::optional<uint64_t> kept = GenerationOfKeptManifest(entry.name)) {
+      if (newest == 0 || (IsKept(*kept, newest) && !entry.name.ends_with(".tmp"))) continue;
+    } else if (GenerationOfTable(entry.name).value_or(0) < first || named.contains(entry.name)) {
+      continue;
+    }
     SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveFile(JoinPath(directory, entry.name))));
   }
   return absl::OkStatus();
@@ -168,6 +174,7 @@ absl::Status DatasetUpdate::CheckUnchanged() const {
 absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
   SHARDKIT_RETURN_IF_ERROR(CheckAppended(manifest));
   SHARDKIT_RETURN_IF_ERROR(CheckUnchanged());
+  SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before_));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest, /*must_be_new=*/false));
   ended_ = true;
   const Manifest* const manifests[] = {&manifest, &before_};

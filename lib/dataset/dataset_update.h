@@ -16,7 +16,8 @@
 
 namespace shardkit {
 
-// Removes the tables that none of the manifests names. Null manifests name nothing.
+// Removes the tables that none of the manifests names, and the manifests that are not to be kept beside the first of
+// them. The others may be null.
 absl::Status RemoveOldTables(FileSystem& file_system, const std::string& directory,
                              std::span<const Manifest* const> manifests);
 
@@ -38,8 +39,9 @@ class DatasetUpdate {
   absl::Status CheckUnchanged() const;
 
   // Publishes `manifest` as the next generation, in one step: it says so already. Aborted when another writer has
-  // published since Begin, or has replaced one of the new shards and tables: then nothing was changed. Afterwards
-  // removes the tables that neither this manifest nor before() names.
+  // published since Begin, or has replaced one of the new shards and tables: then nothing was changed. Keeps the
+  // manifest of before() (see KeptManifestName). Afterwards removes the tables that neither this manifest nor before()
+  // names.
   absl::Status Publish(const Manifest& manifest);
 
   // Removes what was written, unless the manifest names it. Idempotent; does nothing after Publish.

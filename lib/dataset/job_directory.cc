@@ -12,6 +12,7 @@
 #include "base/named_hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "dataset/kept_manifests.h"
 #include "io/publish_file.h"
 #include "shardkit/shard_reader.h"
 
@@ -41,10 +42,12 @@ class OwnFiles final : public JobFiles {
 
   Name Recognize(std::string_view name) const override {
     if (const std::string_view final_name = TargetOfTemporary(name); !final_name.empty()) {
-      return {ParseShardName(final_name) || GenerationOfTable(name).has_value() || final_name == kManifestName, {}};
+      return {ParseShardName(final_name) || GenerationOfTable(name).has_value() || final_name == kManifestName ||
+                  GenerationOfKeptManifest(name).has_value(),
+              {}};
     }
     if (ParseShardName(name)) return {true, name};
-    return {GenerationOfTable(name).has_value(), {}};
+    return {GenerationOfTable(name).has_value() || GenerationOfKeptManifest(name).has_value(), {}};
   }
 
   absl::StatusOr<bool> IsWhole(FileSystem& file_system, const std::string& path, std::string_view content_hash,

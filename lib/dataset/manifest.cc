@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::string_view kFormatName = "shardkit-dataset";
 constexpr uint64_t kManifestVersion = 1;
-constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
 constexpr uint64_t kMaxCount = uint64_t{1} << 62;  // spec.md, section 10
 // What "features" may hold: names of additions without which a dataset would be read wrong.
 constexpr std::string_view kShardPages = "shard-pages";  // the shards stand in lists beside the manifest

@@ -24,6 +24,8 @@ struct ManifestText {
 // Errors are those of ParseManifest, but for lists, which are no error.
 absl::StatusOr<ManifestText> ParseManifestText(std::string_view text);
 
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{2} << 30;
+
 // The bytes of a directory's dataset.json. NotFound when it has none.
 absl::StatusOr<std::string> ReadManifestBytes(ReadableFileSystem& file_system, const std::string& directory);
 

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "container/native_shard_reader.h"
 #include "dataset/job_directory.h"
+#include "dataset/kept_manifests.h"
 #include "dataset/segments.h"
 
 namespace shardkit {
@@ -72,6 +73,9 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
     manifest_.generation = before->generation + (same ? 0 : 1);
   }
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
+  if (before != nullptr && before->generation < manifest_.generation) {
+    SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, *before));
+  }
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/false));
   return std::move(manifest_);
 }

@@ -18,6 +18,7 @@
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/filter.h"
+#include "shardkit/history.h"
 #include "shardkit/pack.h"
 #include "shardkit/remote.h"
 #include "shardkit/repair.h"
@@ -357,6 +358,7 @@ nb::dict UnpackDataset(const std::string& path, const std::string& output, const
   reader.Take("columns", dataset_options.columns);
   reader.Take("max_decompression", dataset_options.max_decompression);
   reader.Take("verify_listed_hashes", dataset_options.verify_listed_hashes);
+  reader.Take("generation", dataset_options.generation);
   reader.Finish();
   dataset_options.key_column = true;
   const auto report = RunJob<UnpackReport>(
@@ -372,6 +374,27 @@ nb::dict UnpackDataset(const std::string& path, const std::string& output, const
   result["files"] = report.files;
   result["bytes"] = report.bytes;
   result["skipped"] = SkippedList(report.skipped);
+  return result;
+}
+
+nb::list History(const std::string& path) {
+  const auto history = RunJob<std::vector<DatasetGeneration>>(
+      nb::none(), [&](Cancellation&, JobProgress&) { return ReadHistory(*DefaultFileSystem(), path); });
+  nb::list result;
+  for (const DatasetGeneration& each : history) {
+    nb::dict made;
+    made["generation"] = each.generation;
+    made["change"] = std::string(ChangeName(each.change));
+    made["samples"] = each.samples;
+    made["samples_added"] = each.samples_added;
+    made["shards"] = each.shards;
+    made["shards_added"] = each.shards_added;
+    made["segments"] = each.segments;
+    made["columns"] = each.columns;
+    made["bytes"] = each.bytes;
+    made["readable"] = each.readable;
+    result.append(made);
+  }
   return result;
 }
 
@@ -454,6 +477,7 @@ void BindJobs(nb::module_& module) {
   module.def("repair", &RepairDirectory, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("index", &RunIndex<&RebuildIndex>, nb::arg("path"));
   module.def("compact", &RunIndex<&CompactDataset>, nb::arg("path"));
+  module.def("history", &History, nb::arg("path"));
   module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"));
 }
 

@@ -12,6 +12,7 @@ from shardkit.jobs import (
     convert_task,
     finish_convert,
     finish_pack,
+    history,
     index,
     merge,
     pack,
@@ -26,7 +27,7 @@ from shardkit.loader import Loader
 from shardkit.loader_report import LoaderReport
 from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
-from shardkit.reports import Filtered, Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
+from shardkit.reports import Filtered, Generation, Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
 from shardkit.schema import Schema, column
 from shardkit.selection import count, filter, split
 from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate
@@ -42,6 +43,7 @@ __all__ = [
     "DatasetNumbers",
     "DenseMasks",
     "Filtered",
+    "Generation",
     "Geometry",
     "Image",
     "Loader",
@@ -77,6 +79,7 @@ __all__ = [
     "filter",
     "finish_convert",
     "finish_pack",
+    "history",
     "index",
     "merge",
     "open",

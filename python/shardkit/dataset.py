@@ -219,6 +219,7 @@ def open(
     max_decompression: int = 128 << 20,
     max_open_shards: int = 256,
     keep_cut_tars: bool = False,
+    generation: int = 0,
 ) -> Dataset:
     """Open a dataset for reading.
 
@@ -241,6 +242,8 @@ def open(
         Shards kept open at once.
     keep_cut_tars : bool
         Read the samples before the damage of tars that are damaged or cut off.
+    generation : int
+        Read the dataset as it was in this generation, which `history` lists; 0 is the newest.
 
     Raises
     ------
@@ -261,5 +264,6 @@ def open(
             "max_decompression": max_decompression,
             "max_open_shards": max_open_shards,
             "keep_cut_tars": keep_cut_tars,
+            "generation": generation,
         },
     )

@@ -329,7 +329,7 @@ def unpack(
     progress : bool or callable
         As for `pack`.
     **options
-        ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``.
+        ``columns``, ``first_sample``, ``end_sample``, ``max_decompression``, ``verify_listed_hashes``, ``generation``.
     """
     options |= {"threads": threads, "skip_errors": skip_errors}
     with _progress(progress, "unpack", "samples") as show:
@@ -373,6 +373,17 @@ def index(path: str | os.PathLike[str], *, compact: bool = False) -> reports.Pub
         Only make its segments one, which reads no shards.
     """
     return reports.published((_core.compact if compact else _core.index)(os.fspath(path)))
+
+
+def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
+    """List the generations of a dataset whose manifests are kept, and what each did.
+
+    Parameters
+    ----------
+    path : path
+        The dataset's directory, or its URL.
+    """
+    return [reports.Generation(**each) for each in _core.history(os.fspath(path))]
 
 
 def merge(parts: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> reports.Published:

@@ -29,6 +29,26 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """A generation of a dataset.
+
+    `change` is what made it: ``"made"``, ``"appended"``, ``"indexed"`` (segments joined, or indexes made anew) or
+    ``"unknown"``. `samples_added` and `shards_added` are since the one before, the other numbers of the whole.
+    """
+
+    generation: int
+    change: str
+    samples: int
+    samples_added: int
+    shards: int
+    shards_added: int
+    segments: int
+    columns: int
+    bytes: int
+    readable: bool
+
+
+@dataclass(frozen=True)
 class Packed(Published):
     """A dataset that was packed or converted; `packed` samples by this call, the others by those before."""
 

@@ -151,3 +151,34 @@ except KeyboardInterrupt:
     assert child.stdout.readline() == "interrupted\n"
     assert child.wait(30) == 0
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_append_history_and_earlier_generations(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", 20)
+    out = os.fspath(tmp_path / "out")
+    sk.pack(files, out, shard_samples=8)
+    more = tmp_path / "more"
+    more.mkdir()
+    for i in range(18, 30):
+        (more / f"{i:06d}.bin").write_bytes(b"more")
+    with pytest.raises(FileExistsError, match='has the keys of 2 samples already: "000018", "000019"'):
+        sk.pack(more, out, append=True)
+    report = sk.pack(more, out, append=True, existing_keys="skip")
+    assert (report.samples, report.packed, report.existing) == (30, 10, 2)
+    with sk.Writer(out, columns={"bin": "bytes"}, append=True) as writer:
+        writer.write("last", bin=b"written")
+    assert writer.result is not None
+    assert writer.result.samples == 31
+    history = sk.history(out)
+    assert [(each.generation, each.change, each.samples_added) for each in history] == [
+        (1, "made", 0),
+        (2, "appended", 10),
+        (3, "appended", 1),
+    ]
+    assert len(sk.open(out, generation=1)) == 20
+    assert sk.open(out, generation=2)["000025"]["bin"] == b"more"
+    with pytest.raises(FileNotFoundError, match="generation 4"):
+        sk.open(out, generation=4)
+    assert sk.unpack(out, tmp_path / "first", generation=1).files == 20
+    with pytest.raises(ValueError, match="existing_keys"):
+        sk.pack(more, out, append=True, existing_keys="never")

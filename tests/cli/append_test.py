@@ -30,6 +30,30 @@ class AppendTest(CliTest):
                          [36, 1, 1, 3])
         self.shardctl("validate", "--deep", "data")
 
+    def test_history_and_earlier_generations(self):
+        self.samples("second", 20, 35)
+        self.shardctl("pack", "second", "-o", "data", "--append", "--shard-samples", "8")
+        self.shardctl("index", "--compact", "data")
+        lines = self.shardctl("history", "data").stdout.splitlines()
+        self.assertRegex(lines[0], r"^1  made: 20 samples, 2 columns, 3 shards, 1 segment, ")
+        self.assertRegex(lines[1], r"^2  appended 15 samples in 2 shards: 35 samples, 2 columns, 5 shards, 2 segments, ")
+        self.assertRegex(lines[2], r"^3  indexed: 35 samples, 2 columns, 5 shards, 1 segment, ")
+        generations = self.shardctl("history", "--json", "data").json()["generations"]
+        self.assertEqual([(each["change"], each["samples"], each["samples_added"]) for each in generations],
+                         [("made", 20, 0), ("appended", 35, 15), ("indexed", 35, 0)])
+        self.assertEqual(len(self.shardctl("ls", "data", "--at", "1").stdout.splitlines()), 20)
+        self.assertEqual(self.shardctl("inspect", "data", "--at", "1", "--json").json()["samples"], 20)
+        self.assertEqual(self.shardctl("cat", "data", "--at", "2", "--key", "1030", "-c", "txt").stdout, "value 30")
+        self.shardctl("cat", "data", "--at", "1", "--key", "1030", "-c", "txt", code=1)
+        self.shardctl("unpack", "data", "--at", "1", "-o", "files")
+        self.assertEqual(self.tree("files"), self.tree("first"))
+        self.shardctl("convert", "data", "--at", "1", "--to", "shard", "-o", "copy")
+        self.assertEqual(self.shardctl("inspect", "copy", "--json").json()["samples"], 20)
+        run = self.shardctl("ls", "data", "--at", "4", code=3)
+        self.assertEqual(run.stderr, "shardctl: data: has no generation 4: the newest is 3\n")
+        run = self.shardctl("ls", "data/00000000.shard", "--at", "1", code=2)
+        self.assertIn("has no generations", run.stderr)
+
     def test_converts_into_a_dataset_that_is_there(self):
         self.samples("second", 20, 30)
         self.shardctl("pack", "second", "-o", "mine")

@@ -8,15 +8,16 @@ _shardctl_options() {
     plan-pack) echo "--from --group-by --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     index) echo "--merge --compact --dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
-    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
-    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --endpoint --cache --cache-limit --help" ;;
+    history) echo "--json --endpoint --cache --cache-limit --help" ;;
+    ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
+    inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
+    cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --at --endpoint --cache --cache-limit --help" ;;
     validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
-    unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
+    unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --task --finish --append --existing-keys --resume --on-error --max-decompression
-                   --no-verify-hashes --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+                   --no-verify-hashes --at --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     filter) echo "--output --where --keys-from --range --sample --seed --count --shard-size --block-size --jobs --resume
                   --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     split) echo "--output --into --seed --shard-size --block-size --jobs --resume
@@ -57,7 +58,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index ls inspect cat validate repair unpack convert filter split plan simulate bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index history ls inspect cat validate repair unpack convert filter split plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then

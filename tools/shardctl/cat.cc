@@ -59,6 +59,7 @@ int RunCat(int argc, char** argv) {
   IoOption io;
   DecompressionOption decompression;
   HashOption hashes;
+  AtOption at;
   line.Arguments("PATH", 1, 1, &paths);
   sample.AddTo(&line);
   line.Text("-c,--column", "COL", &column_name, "the column");
@@ -70,6 +71,7 @@ int RunCat(int argc, char** argv) {
   io.AddTo(&line);
   decompression.AddTo(&line);
   hashes.AddTo(&line);
+  at.AddTo(&line);
   line.StoreOptions(StoreUse::kRead);
   line.Notes("Without --decode exactly the stored bytes are written. A sample without the value gives exit code 1.");
   line.Example("shardctl cat photos --key n01440764_tench --column jpg -o tench.jpg", "one photograph");
@@ -85,10 +87,10 @@ int RunCat(int argc, char** argv) {
   read.mode = io.mode();
   read.max_decompression = decompression.bytes();
   read.verify_listed_hashes = hashes.verify();
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], read);
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> opened = OpenDataset(paths[0], read, {}, at.generation());
   // Datasets of other containers may have columns that cannot be read. Such a column does not matter when another
   // column is requested.
-  if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], read, {*column_name});
+  if (absl::IsUnimplemented(opened.status())) opened = OpenDataset(paths[0], read, {*column_name}, at.generation());
   if (!opened.ok()) return Fail(opened.status());
   const shardkit::DatasetReader& dataset = **opened;
   const absl::StatusOr<size_t> column = dataset.FindColumn(*column_name);

@@ -40,6 +40,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption input_hashes;
+  AtOption at;
   AppendOption append;
   line.Arguments("IN", 1, 1, &inputs);
   line.Text("-o,--output", "OUT", &arguments->output,
@@ -80,6 +81,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
               "what to do about a sample that cannot be read or stored: fail, or skip it and exit with 4 [fail]");
   decompression.AddTo(&line);
   input_hashes.AddTo(&line);
+  at.AddTo(&line);
   line.Flag("--dry-run", &arguments->dry_run, "read everything, say what would be converted, write nothing");
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &arguments->json, "print the summary as one JSON document");
@@ -176,6 +178,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
   dataset.threads = jobs.jobs(inputs);
   options.max_decompression = decompression.bytes();
   options.verify_listed_hashes = input_hashes.verify();
+  options.generation = at.generation();
   if (!arguments->dry_run && !arguments->output.has_value()) return line.UsageError("-o OUT is missing");
   return std::nullopt;
 }

@@ -46,6 +46,11 @@ int ReadingThreads(std::span<const std::string> paths) {
   return std::ranges::any_of(paths, IsUrl) ? kRequestsInFlight : 1;
 }
 
+void AtOption::AddTo(CommandLine* line) {
+  line->Count("--at", "GENERATION", &generation_, 1, UINT64_MAX,
+              "read the dataset as it was in this generation, which shardctl history lists [the newest]");
+}
+
 bool IsUrl(const std::string& path) { return path.find("://") != path.npos; }
 
 void SampleOption::AddTo(CommandLine* line) {
@@ -74,10 +79,12 @@ absl::StatusOr<uint64_t> SampleOption::Find(const shardkit::DatasetReader& datas
 
 absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::string& path,
                                                                      const shardkit::ReadOptions& read,
-                                                                     const std::vector<std::string>& columns) {
+                                                                     const std::vector<std::string>& columns,
+                                                                     uint64_t generation) {
   shardkit::DatasetOptions options;
   static_cast<shardkit::ReadOptions&>(options) = read;
   options.columns = columns;
+  options.generation = generation;
   return shardkit::DatasetReader::Open(*shardkit::DefaultFileSystem(), path, options);
 }
 

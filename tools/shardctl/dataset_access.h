@@ -46,6 +46,16 @@ class HashOption {
   bool off_ = false;
 };
 
+// --at GENERATION
+class AtOption {
+ public:
+  void AddTo(CommandLine* line);
+  uint64_t generation() const { return generation_; }  // 0: the newest
+
+ private:
+  uint64_t generation_ = 0;
+};
+
 bool IsUrl(const std::string& path);
 
 // That read one dataset or file after another. Each waits for one request at a time, so URLs want several.
@@ -75,7 +85,8 @@ struct SampleOption {
 
 absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenDataset(const std::string& path,
                                                                      const shardkit::ReadOptions& read = {},
-                                                                     const std::vector<std::string>& columns = {});
+                                                                     const std::vector<std::string>& columns = {},
+                                                                     uint64_t generation = 0);
 
 // InvalidArgument when `output` lies within an input directory, because the output would become part of the input.
 absl::Status CheckApart(const std::string& output, const std::vector<std::string>& inputs);

@@ -36,6 +36,7 @@ int RunInspect(int argc, char** argv) {
   std::optional<uint64_t> block;
   DecompressionOption decompression;
   HashOption hashes;
+  AtOption at;
   bool json = false;
   line.Arguments("PATH", 1, 1, &paths);
   sample.AddTo(&line);
@@ -44,6 +45,7 @@ int RunInspect(int argc, char** argv) {
              "this block of the shard, counted from 0 (of shard 0 unless --shard)");
   decompression.AddTo(&line);
   hashes.AddTo(&line);
+  at.AddTo(&line);
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print one JSON document");
   line.Notes("Sizes marked ~ come from a histogram and are at most so much, and at least half of it.");
@@ -61,7 +63,8 @@ int RunInspect(int argc, char** argv) {
   shardkit::ReadOptions read;
   read.max_decompression = decompression.bytes();
   read.verify_listed_hashes = hashes.verify();
-  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], read);
+  const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =
+      OpenDataset(paths[0], read, {}, at.generation());
   if (!dataset.ok()) return Fail(dataset.status());
   if (sample.given()) {
     const absl::StatusOr<uint64_t> ordinal = sample.Find(**dataset);

@@ -192,6 +192,7 @@ int RunLs(int argc, char** argv) {
   IoOption io;
   DecompressionOption decompression;
   HashOption hashes;
+  AtOption at;
   line.Arguments("PATH", 1, 1, &paths);
   line.Flag("-l,--long", &listing.detailed,
             "show the length of every value in bytes (reads all values; without it the keys alone are read)");
@@ -202,6 +203,7 @@ int RunLs(int argc, char** argv) {
   io.AddTo(&line);
   decompression.AddTo(&line);
   hashes.AddTo(&line);
+  at.AddTo(&line);
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &listing.json, "print one JSON document");
   line.Example("shardctl ls photos --limit 5", "ordinals and keys of the first five samples");
@@ -221,13 +223,13 @@ int RunLs(int argc, char** argv) {
   read.mode = io.mode();
   read.max_decompression = decompression.bytes();
   read.verify_listed_hashes = hashes.verify();
-  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], read);
+  absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset = OpenDataset(paths[0], read, {}, at.generation());
   if (!dataset.ok()) return Fail(dataset.status());
   if (shards) return ListShards(**dataset, listing.json);
   const std::optional<size_t> key = KeyColumn(**dataset);
   if (!listing.detailed && !listing.hashes && key.has_value()) {
     const std::string key_name = (*dataset)->columns()[*key].name;
-    dataset = OpenDataset(paths[0], read, {key_name});
+    dataset = OpenDataset(paths[0], read, {key_name}, at.generation());
     if (!dataset.ok()) return Fail(dataset.status());
   }
   const absl::Status status = Lister(**dataset, listing).Run();

@@ -26,6 +26,7 @@ int RunUnpack(int argc, char** argv) {
   JobsOption jobs;
   DecompressionOption decompression;
   HashOption hashes;
+  AtOption at;
   size_t on_error = 0;
   line.Arguments("PATH", 1, 1, &paths);
   line.Text("-o,--output", "DIR", &output, "directory to write to; must be empty or missing");
@@ -35,6 +36,7 @@ int RunUnpack(int argc, char** argv) {
               "what to do about a sample that cannot be read: fail, or leave it out and exit with 4 [fail]");
   decompression.AddTo(&line);
   hashes.AddTo(&line);
+  at.AddTo(&line);
   line.StoreOptions(StoreUse::kRead);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
@@ -61,6 +63,7 @@ int RunUnpack(int argc, char** argv) {
   shardkit::DatasetOptions dataset_options;
   dataset_options.max_decompression = decompression.bytes();
   dataset_options.verify_listed_hashes = hashes.verify();
+  dataset_options.generation = at.generation();
   dataset_options.keep_cut_tars = options.skip_errors;
   shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   const absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> dataset =

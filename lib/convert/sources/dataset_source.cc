@@ -32,6 +32,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   dataset_options.max_decompression = options.max_decompression;
   dataset_options.keep_cut_tars = options.pack.skip_errors;
   dataset_options.verify_listed_hashes = options.verify_listed_hashes;
+  dataset_options.generation = options.generation;
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   std::optional<Manifest> origin;
   if (input.dataset->container() != "shard") {

@@ -33,6 +33,9 @@ struct ConvertOptions {
   uint64_t max_decompression = kDefaultMaxDecompression;
   bool verify_listed_hashes = true;
 
+  // As DatasetOptions, of the input.
+  uint64_t generation = 0;
+
   // Values that have no exact mapping are converted by the table of format-spec/interop.md instead of being an error.
   bool lossy = false;
 

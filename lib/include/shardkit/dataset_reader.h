@@ -31,6 +31,11 @@ struct DatasetOptions : ReadOptions {
   // From tars that are damaged or cut off, read the samples before the damage instead of failing. See
   // DatasetReader::cut_tars.
   bool keep_cut_tars = false;
+
+  // The generation to read; 0 is the newest. NotFound for one that is not kept (see ReadHistory), InvalidArgument for a
+  // dataset of another container and for a single shard. Of those before the last two, the indexes may be gone: samples
+  // are then read through the shards.
+  uint64_t generation = 0;
 };
 
 // A tar that is readable only up to some place.

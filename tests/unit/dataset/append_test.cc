@@ -97,7 +97,8 @@ TEST_F(AppendTest, AddsASegmentAndReadersGoOn) {
   ExpectSamples(35);
   ExpectSamples(**before, 20);
   Tree tree = ReadTree(*files_, "/data");
-  EXPECT_EQ(tree.size(), 3u + 2u + 5u + 1u) << Describe(tree);  // shards, manifest and indexes, the record of the job
+  // Shards, manifest and indexes, the record of the job, the manifest before.
+  EXPECT_EQ(tree.size(), 3u + 2u + 5u + 1u + 1u) << Describe(tree);
 
   // Joining leaves what readers have open, and what the manifest before names.
   const auto between = DatasetReader::Open(*files_, "/data");

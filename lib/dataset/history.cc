@@ -1,0 +1,75 @@
+#include "shardkit/history.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "dataset/job_directory.h"
+#include "dataset/kept_manifests.h"
+#include "dataset/manifest_text.h"
+
+namespace shardkit {
+namespace {
+
+absl::StatusOr<bool> HasLists(ReadableFileSystem& file_system, const std::string& directory,
+                              const std::vector<Segment>& segments) {
+  for (const Segment& segment : segments) {
+    if (!segment.list) continue;
+    const std::string path = JoinPath(directory, segment.list->name);
+    SHARDKIT_ASSIGN_OR_RETURN(const bool there, HasLength(file_system, path, segment.list->bytes));
+    if (!there) return false;
+  }
+  return true;
+}
+
+void Compare(const DatasetGeneration& before, DatasetGeneration* after) {
+  after->change = after->shards > before.shards ? DatasetChange::kAppended : DatasetChange::kIndexed;
+  // A dataset whose shards were counted anew may have lost some.
+  after->shards_added = after->shards - std::min(after->shards, before.shards);
+  after->samples_added = after->samples - std::min(after->samples, before.samples);
+}
+
+}  // namespace
+
+std::string_view ChangeName(DatasetChange change) {
+  switch (change) {
+    case DatasetChange::kMade:
+      return "made";
+    case DatasetChange::kAppended:
+      return "appended";
+    case DatasetChange::kIndexed:
+      return "indexed";
+    case DatasetChange::kUnknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& file_system,
+                                                           const std::string& directory) {
+  SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
+  std::vector<DatasetGeneration> history;  // descending, until the end
+  while (true) {
+    const ManifestSummary& summary = text.summary;
+    DatasetGeneration each{.generation = summary.generation,
+                           .change = summary.generation == 1 ? DatasetChange::kMade : DatasetChange::kUnknown,
+                           .samples = summary.sample_count,
+                           .shards = summary.shard_count,
+                           .bytes = summary.bytes,
+                           .segments = summary.segments.size(),
+                           .columns = summary.schema.size()};
+    SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasLists(file_system, directory, summary.segments));
+    if (!history.empty()) Compare(each, &history.back());
+    history.push_back(each);
+    if (each.generation == 1) break;
+    absl::StatusOr<ManifestText> before = ReadGeneration(file_system, directory, each.generation - 1);
+    if (absl::IsNotFound(before.status())) break;
+    if (!before.ok()) return before.status();
+    text = *std::move(before);
+  }
+  std::ranges::reverse(history);
+  return history;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,60 @@
+#include "dataset/kept_manifests.h"
+
+#include "absl/strings/numbers.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "io/publish_file.h"
+#include "shardkit/history.h"
+
+namespace shardkit {
+namespace {
+
+constexpr std::string_view kStart = "dataset-";
+constexpr std::string_view kEnd = ".json";
+
+}  // namespace
+
+std::string KeptManifestName(uint64_t generation) { return StrCat(kStart, generation, kEnd); }
+
+std::optional<uint64_t> GenerationOfKeptManifest(std::string_view name) {
+  if (const std::string_view target = TargetOfTemporary(name); !target.empty()) name = target;
+  if (!name.starts_with(kStart) || !name.ends_with(kEnd) || name.size() < kStart.size() + kEnd.size()) {
+    return std::nullopt;
+  }
+  uint64_t generation = 0;
+  const std::string_view digits = name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size());
+  if (!absl::SimpleAtoi(ToAbsl(digits), &generation) || KeptManifestName(generation) != name) return std::nullopt;
+  return generation;
+}
+
+bool IsKept(uint64_t generation, uint64_t newest) {
+  return generation < newest && newest - generation <= kMostKeptManifests;
+}
+
+absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, const Manifest& before) {
+  return PublishFile(file_system, JoinPath(directory, KeptManifestName(before.generation)), FormatManifest(before));
+}
+
+absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,
+                                            uint64_t generation) {
+  SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
+  const uint64_t newest = text.summary.generation;
+  if (newest == generation) return text;
+  if (newest < generation) return NotFound(directory, ": has no generation ", generation, ": the newest is ", newest);
+  const std::string path = JoinPath(directory, KeptManifestName(generation));
+  const absl::StatusOr<std::string> bytes = file_system.ReadFile(path, kMaxManifestBytes);
+  if (absl::IsNotFound(bytes.status())) {
+    return NotFound(directory, ": generation ", generation, " is not kept; shardctl history ", directory,
+                    " lists those that are");
+  }
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<ManifestText> kept = ParseManifestText(*bytes);
+  if (!kept.ok()) return Annotate(kept.status(), path);
+  if (kept->summary.generation != generation) {
+    return DataLoss(path, ": says that it is of generation ", kept->summary.generation, ": it was renamed; remove it");
+  }
+  return kept;
+}
+
+}  // namespace shardkit
