@@ -48,6 +48,7 @@ HEADER_LAYERS = {
     "dataset_reader.h": "dataset",
     "dataset_writer.h": "dataset",
     "foreign_writer.h": "dataset",
+    "diff.h": "dataset",
     "history.h": "dataset",
     "manifest.h": "dataset",
     "predicate.h": "dataset",

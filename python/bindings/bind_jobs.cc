@@ -17,6 +17,7 @@
 #include "report.h"
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
+#include "shardkit/diff.h"
 #include "shardkit/filter.h"
 #include "shardkit/history.h"
 #include "shardkit/pack.h"
@@ -377,6 +378,46 @@ nb::dict UnpackDataset(const std::string& path, const std::string& output, const
   return result;
 }
 
+nb::dict CountDict(const DiffCount& count) {
+  nb::list examples;
+  for (const DiffExample& example : count.examples) {
+    examples.append(nb::make_tuple(example.key, example.a, example.b));
+  }
+  nb::dict result;
+  result["count"] = count.count;
+  result["examples"] = examples;
+  return result;
+}
+
+nb::dict Diff(const std::string& a, const std::string& b, const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "diff");
+  DiffOptions options;
+  reader.Take("columns", options.columns);
+  reader.Take("threads", options.threads);
+  reader.Take("max_examples", options.max_examples);
+  reader.Take("generation_a", options.a.generation);
+  reader.Take("generation_b", options.b.generation);
+  reader.Finish();
+  const auto diff = RunJob<DatasetDiff>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    options.cancellation = &cancellation;
+    options.progress = numbers.function();
+    return DiffDatasets(*DefaultFileSystem(), a, b, options);
+  });
+  nb::dict columns;
+  for (const ColumnDiff& column : diff.columns) columns[column.name.c_str()] = CountDict(column.values);
+  nb::dict result;
+  result["by_key"] = diff.by_key;
+  result["matched"] = diff.matched;
+  result["unread"] = diff.unread;
+  result["only_a"] = CountDict(diff.only_a);
+  result["only_b"] = CountDict(diff.only_b);
+  result["columns_only_a"] = diff.columns_only_a;
+  result["columns_only_b"] = diff.columns_only_b;
+  result["types"] = diff.types;
+  result["columns"] = columns;
+  return result;
+}
+
 nb::list History(const std::string& path) {
   const auto history = RunJob<std::vector<DatasetGeneration>>(
       nb::none(), [&](Cancellation&, JobProgress&) { return ReadHistory(*DefaultFileSystem(), path); });
@@ -477,6 +518,7 @@ void BindJobs(nb::module_& module) {
   module.def("repair", &RepairDirectory, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("index", &RunIndex<&RebuildIndex>, nb::arg("path"));
   module.def("compact", &RunIndex<&CompactDataset>, nb::arg("path"));
+  module.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::arg("options"), progress);
   module.def("history", &History, nb::arg("path"));
   module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"));
 }

@@ -10,6 +10,7 @@ from shardkit.images import decode_image
 from shardkit.jobs import (
     convert,
     convert_task,
+    diff,
     finish_convert,
     finish_pack,
     history,
@@ -27,7 +28,7 @@ from shardkit.loader import Loader
 from shardkit.loader_report import LoaderReport
 from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
-from shardkit.reports import Filtered, Generation, Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
+from shardkit.reports import Diff, Filtered, Generation, Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
 from shardkit.schema import Schema, column
 from shardkit.selection import count, filter, split
 from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate
@@ -42,6 +43,7 @@ __all__ = [
     "Dataset",
     "DatasetNumbers",
     "DenseMasks",
+    "Diff",
     "Filtered",
     "Generation",
     "Geometry",
@@ -76,6 +78,7 @@ __all__ = [
     "convert_task",
     "count",
     "decode_image",
+    "diff",
     "filter",
     "finish_convert",
     "finish_pack",

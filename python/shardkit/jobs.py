@@ -375,6 +375,41 @@ def index(path: str | os.PathLike[str], *, compact: bool = False) -> reports.Pub
     return reports.published((_core.compact if compact else _core.index)(os.fspath(path)))
 
 
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    threads: int = 1,
+    max_examples: int = 10,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Diff:
+    """Say in which samples, columns and values two datasets differ.
+
+    Samples are matched by key, or where neither dataset has keys by ordinal. How they are stored and in which order is
+    no difference; shards that both have are not read.
+
+    Parameters
+    ----------
+    a, b : path
+        Datasets of any container, or their URLs.
+    columns : sequence of str
+        Compare the values of these alone.
+    threads : int
+        Threads that read.
+    max_examples : int
+        Samples to name of each difference; all are counted.
+    progress : bool or callable
+        As for `pack`.
+    **options
+        ``generation_a``, ``generation_b``: read one as it was in this generation (see `history`).
+    """
+    options |= {"columns": list(columns) if columns else None, "threads": threads, "max_examples": max_examples}
+    with _progress(progress, "diff", "samples") as show:
+        return reports.difference(_core.diff(os.fspath(a), os.fspath(b), parsed(options), show))
+
+
 def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
     """List the generations of a dataset whose manifests are kept, and what each did.
 

@@ -29,6 +29,37 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Differing:
+    """Samples that one dataset lacks, or whose values differ: how many, and key and ordinals of the first."""
+
+    count: int
+    examples: list[tuple[str, int | None, int | None]]
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What `diff` found; true when there is a difference.
+
+    `matched` samples are in both, `unread` of them in shards that both have. `types` are columns of both whose types
+    differ, `columns` those with values that differ.
+    """
+
+    by_key: bool
+    matched: int
+    unread: int
+    only_a: Differing
+    only_b: Differing
+    columns_only_a: list[str]
+    columns_only_b: list[str]
+    types: list[str]
+    columns: dict[str, Differing]
+
+    def __bool__(self) -> bool:
+        samples = self.only_a.count or self.only_b.count
+        return bool(samples or self.columns_only_a or self.columns_only_b or self.types or self.columns)
+
+
+@dataclass(frozen=True)
 class Generation:
     """A generation of a dataset.
 
@@ -218,6 +249,13 @@ def filtered(result: dict[str, Any]) -> Filtered:
 def task(result: dict[str, Any]) -> TaskReport:
     """Make the report of `pack_task` and `convert_task`."""
     return TaskReport(**_skipped(result))
+
+
+def difference(result: dict[str, Any]) -> Diff:
+    """Make the report of `diff`."""
+    counts = {name: Differing(**result[name]) for name in ("only_a", "only_b")}
+    columns = {name: Differing(**count) for name, count in result["columns"].items()}
+    return Diff(**{**result, **counts, "columns": columns})
 
 
 def unpacked(result: dict[str, Any]) -> Unpacked:

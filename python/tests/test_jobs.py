@@ -182,3 +182,24 @@ def test_append_history_and_earlier_generations(tmp_path: Path) -> None:
     assert sk.unpack(out, tmp_path / "first", generation=1).files == 20
     with pytest.raises(ValueError, match="existing_keys"):
         sk.pack(more, out, append=True, existing_keys="never")
+
+
+def test_diff(tmp_path: Path) -> None:
+    files = make_files(tmp_path / "files", 20)
+    first, second = os.fspath(tmp_path / "first"), os.fspath(tmp_path / "second")
+    sk.pack(files, first, shard_samples=8)
+    sk.pack(files, second, shard_samples=5)
+    assert not sk.diff(first, second, threads=2)
+    (files / "000003.bin").write_bytes(b"other")
+    (files / "000004.bin").unlink()
+    sk.pack(files, tmp_path / "third")
+    diff = sk.diff(first, tmp_path / "third")
+    assert diff
+    assert diff.by_key
+    assert diff.matched == 19
+    assert diff.only_a.examples == [("000004", 4, None)]
+    assert diff.columns["bin"].examples == [("000003", 3, 3)]
+    with sk.Writer(first, columns={"bin": "bytes"}, append=True) as writer:
+        writer.write("new", bin=b"new")
+    since = sk.diff(first, first, generation_a=1)
+    assert (since.unread, since.only_b.count, since.only_a.count) == (20, 1, 0)

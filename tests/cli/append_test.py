@@ -117,3 +117,25 @@ class AppendTest(CliTest):
             self.skipTest("it ended before the signal came")
         self.assertEqual((process.returncode, err), (3, b"shardctl: interrupted; the dataset is as it was\n"))
         self.assertEqual(self.tree("data"), before)
+
+    def test_diff_says_what_distinguishes_two(self):
+        self.shardctl("pack", "first", "-o", "same", "--shard-samples", "5")
+        run = self.shardctl("diff", "data", "same")
+        self.assertEqual(run.stdout, "20 samples in both: no difference\n")
+        self.write("first/1003.txt", "other")
+        self.write("first/1020.cls", "1")
+        self.shardctl("pack", "first", "-o", "other")
+        run = self.shardctl("diff", "data", "other", code=1)
+        self.assertEqual(run.stdout, "only in other: column \"cls\"\nonly in other: 1 sample: 1020\n"
+                                     "column \"txt\": 1 value differs: 1003\n20 samples in both\n")
+        report = self.shardctl("diff", "data", "other", "--column", "txt", "--examples", "0", "--json", code=1).json()
+        self.assertEqual((report["same"], report["matched"], report["columns_only_b"]), (False, 20, []))
+        self.assertEqual(report["columns"], [{"count": 1, "examples": [], "name": "txt"}])
+        self.samples("second", 20, 25)
+        self.shardctl("pack", "second", "-o", "data", "--append")
+        run = self.shardctl("diff", "--at-a", "1", "data", "data", code=1)
+        self.assertEqual(run.stdout, "only in data: 5 samples: 1020, 1021, 1022, 1023, 1024\n"
+                                     "20 samples in both, 20 of them in the same shards\n")
+        self.shardctl("diff", "data", "missing", code=3)
+        self.shardctl("diff", "data", code=2)
+        self.shardctl("diff", "data", "same", "--column", "nothing", code=1)

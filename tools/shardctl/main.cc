@@ -19,10 +19,11 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 19> kVerbs = {{
+constexpr std::array<Verb, 20> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
+    {"diff", "say in which samples, columns and values two datasets differ", RunDiff},
     {"history", "list the generations of a dataset, and what each did", RunHistory},
     {"ls", "list the samples or shards of a dataset", RunLs},
     {"inspect", "describe a dataset, shard, block or sample", RunInspect},

@@ -6,6 +6,7 @@ namespace shardctl {
 int RunPack(int argc, char** argv);
 int RunPlanPack(int argc, char** argv);
 int RunIndex(int argc, char** argv);
+int RunDiff(int argc, char** argv);
 int RunHistory(int argc, char** argv);
 int RunLs(int argc, char** argv);
 int RunInspect(int argc, char** argv);

@@ -4,7 +4,10 @@
 #include <optional>
 
 #include "base/named_hash.h"
+#include "base/strings.h"
 #include "shardkit/convert.h"
+#include "shardkit/diff.h"
+#include "shardkit/history.h"
 #include "shardkit/loader.h"
 #include "shardkit/repair.h"
 #include "shardkit/tar_index.h"
@@ -212,6 +215,30 @@ std::vector<Job> ReadingJobs() {
   const auto native = [](FileSystem& files) { WriteContainer(files, "shard", "/data"); };
   jobs.push_back(Reading("read_one_shard", native, [](FileSystem& files, std::string* shown) {
     return ValidateDeep(files, "/data/00000001.shard", shown);
+  }));
+  const auto appended = [native](FileSystem& files) {
+    native(files);
+    EXPECT_TRUE(AppendOnce(files).ok());
+  };
+  // Other shards hold samples of A, so that their values are compared, too.
+  const auto two = [appended](FileSystem& files) {
+    appended(files);
+    DatasetWriterOptions options;
+    options.shard_samples = 5;
+    EXPECT_TRUE(WriteDataset(files, "/other", JobSamples(), options).ok());
+  };
+  jobs.push_back(Reading("diff", two, [](FileSystem& files, std::string* shown) {
+    const auto diff = DiffDatasets(files, "/data", "/other");
+    if (!diff.ok()) return diff.status();
+    *shown += StrCat("matched ", diff->matched, ", only ", diff->only_a.count, " and ", diff->only_b.count, ", differ ",
+                     diff->columns.size());
+    return absl::OkStatus();
+  }));
+  jobs.push_back(Reading("history", appended, [](FileSystem& files, std::string* shown) {
+    const auto history = ReadHistory(files, "/data");
+    if (!history.ok()) return history.status();
+    for (const DatasetGeneration& each : *history) *shown += StrCat(ChangeName(each.change), " ", each.samples, "; ");
+    return absl::OkStatus();
   }));
   return jobs;
 }
