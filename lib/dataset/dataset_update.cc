@@ -164,17 +164,20 @@ absl::Status DatasetUpdate::CheckAppended(const Manifest& manifest) const {
   return absl::OkStatus();
 }
 
-absl::Status DatasetUpdate::CheckUnchanged() const {
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string now, ReadManifestBytes(file_system_, directory_));
-  if (Hash64(now) == hash_) return absl::OkStatus();
+absl::Status DatasetUpdate::CheckUnchanged() const { return ReadUnchanged().status(); }
+
+// The bytes of the manifest, which are those that the change began with.
+absl::StatusOr<std::string> DatasetUpdate::ReadUnchanged() const {
+  SHARDKIT_ASSIGN_OR_RETURN(std::string now, ReadManifestBytes(file_system_, directory_));
+  if (Hash64(now) == hash_) return now;
   return absl::AbortedError(StrCat(directory_, ": another run has published the dataset since this one began; ",
                                    "nothing was changed: begin anew"));
 }
 
 absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
   SHARDKIT_RETURN_IF_ERROR(CheckAppended(manifest));
-  SHARDKIT_RETURN_IF_ERROR(CheckUnchanged());
-  SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before_));
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadUnchanged());
+  SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before_.generation, bytes));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest, /*must_be_new=*/false));
   ended_ = true;
   const Manifest* const manifests[] = {&manifest, &before_};

@@ -52,6 +52,7 @@ class DatasetUpdate {
       : file_system_(file_system), directory_(std::move(directory)) {}
   absl::Status Prepare();
   absl::Status PrepareLocked(bool* marked);
+  absl::StatusOr<std::string> ReadUnchanged() const;
   absl::Status RemoveLeftovers();
   absl::Status Unmark();
   absl::Status Replaced(const std::string& path) const;

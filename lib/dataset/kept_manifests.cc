@@ -32,8 +32,9 @@ bool IsKept(uint64_t generation, uint64_t newest) {
   return generation < newest && newest - generation <= kMostKeptManifests;
 }
 
-absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, const Manifest& before) {
-  return PublishFile(file_system, JoinPath(directory, KeptManifestName(before.generation)), FormatManifest(before));
+absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, uint64_t generation,
+                          std::string_view bytes) {
+  return PublishFile(file_system, JoinPath(directory, KeptManifestName(generation)), bytes);
 }
 
 absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "dataset/manifest_text.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/manifest.h"
 
 namespace shardkit {
 
@@ -23,8 +22,9 @@ std::optional<uint64_t> GenerationOfKeptManifest(std::string_view name);
 // Whether one of `generation` may stay beside a manifest of generation `newest`.
 bool IsKept(uint64_t generation, uint64_t newest);
 
-// Call before a manifest of the next generation is published in the place of `before`.
-absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, const Manifest& before);
+// Call before a manifest of the next generation is published in the place of the one with these bytes.
+absl::Status KeepManifest(FileSystem& file_system, const std::string& directory, uint64_t generation,
+                          std::string_view bytes);
 
 // The manifest of a generation: dataset.json, if it is of that one. NotFound when there is none or it is not kept.
 absl::StatusOr<ManifestText> ReadGeneration(ReadableFileSystem& file_system, const std::string& directory,

@@ -74,7 +74,8 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
   }
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
   if (before != nullptr && before->generation < manifest_.generation) {
-    SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, *before));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadManifestBytes(file_system_, directory_));
+    SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before->generation, bytes));
   }
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/false));
   return std::move(manifest_);

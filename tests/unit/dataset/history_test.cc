@@ -76,6 +76,13 @@ TEST_F(HistoryTest, AnEarlierGenerationIsTheManifestThatWas) {
   const std::string first = ReadAll(*files_, "/data/dataset.json");
   Append(20, 30);
   EXPECT_EQ(ReadAll(*files_, "/data/dataset-1.json"), first);
+  // Also where the manifest is made anew: here for metadata that no shard has.
+  Manifest manifest = *ReadManifest(*files_, "/data");
+  manifest.metadata["note"] = "of somebody";
+  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  EXPECT_EQ(ReadAll(*files_, "/data/dataset-2.json"), FormatManifest(manifest));
+  EXPECT_EQ(History(), "1 made +0/0 20/3/1\n2 appended +10/2 30/5/2\n3 indexed +0/0 30/5/1\n");
 }
 
 TEST_F(HistoryTest, KeepsSixtyFour) {
