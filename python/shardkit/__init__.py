@@ -28,7 +28,18 @@ from shardkit.loader import Loader
 from shardkit.loader_report import LoaderReport
 from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
-from shardkit.reports import Diff, Filtered, Generation, Packed, PackPlan, Published, Repaired, TaskReport, Unpacked, Validated
+from shardkit.reports import (
+    Diff,
+    Filtered,
+    Generation,
+    Packed,
+    PackPlan,
+    Published,
+    Repaired,
+    TaskReport,
+    Unpacked,
+    Validated,
+)
 from shardkit.schema import Schema, column
 from shardkit.selection import count, filter, split
 from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate

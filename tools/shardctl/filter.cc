@@ -96,7 +96,7 @@ int Count(const FilterArguments& arguments, Progress* progress) {
   const auto report =
       shardkit::CountSamples(*shardkit::DefaultFileSystem(), arguments.input, arguments.selection, options);
   progress->Clear();
-  if (absl::IsCancelled(report.status())) return ReportInterruption(/*dry_run=*/true, /*resume=*/false);
+  if (absl::IsCancelled(report.status())) return ReportInterruption(/*dry_run=*/true, dataset);
   if (!report.ok()) return Fail(report.status());
   if (!arguments.json) {
     Stdout().Write(std::to_string(report->selected) + "\n");
@@ -117,7 +117,7 @@ int Write(const FilterArguments& arguments, Progress* progress) {
                                        arguments.selection, arguments.options);
   progress->Clear();
   if (absl::IsCancelled(report.status())) {
-    return ReportInterruption(/*dry_run=*/false, arguments.options.pack.dataset.resume);
+    return ReportInterruption(/*dry_run=*/false, arguments.options.pack.dataset);
   }
   if (!report.ok()) return FailWriting(report.status());
   const shardkit::Manifest& manifest = report->pack.manifest;

@@ -77,7 +77,7 @@ int RunSplit(int argc, char** argv) {
   const auto report = shardkit::Split(*shardkit::DefaultFileSystem(), inputs[0], *output, parts, seed, options);
   progress.Clear();
   if (absl::IsCancelled(report.status())) {
-    return ReportInterruption(/*dry_run=*/false, options.pack.dataset.resume);
+    return ReportInterruption(/*dry_run=*/false, options.pack.dataset);
   }
   if (!report.ok()) return FailWriting(report.status());
   if (json) {

@@ -33,6 +33,10 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
   dataset_options.keep_cut_tars = options.pack.skip_errors;
   dataset_options.verify_listed_hashes = options.verify_listed_hashes;
   dataset_options.generation = options.generation;
+  // They are read in order, so that few are in use at once. A tar without an index has the places of all its members in
+  // memory while it is open.
+  dataset_options.max_open_shards =
+      std::max<size_t>(32, 2 * static_cast<size_t>(std::max(options.pack.dataset.threads, 1)));
   SHARDKIT_ASSIGN_OR_RETURN(input.dataset, DatasetReader::Open(file_system, path, dataset_options));
   std::optional<Manifest> origin;
   if (input.dataset->container() != "shard") {
