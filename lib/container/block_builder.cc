@@ -1,5 +1,6 @@
 #include "container/block_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/endian.h"
@@ -41,7 +42,11 @@ void BlockBuilder::Reset() {
   block_.columns.resize(schema_.size());
   bytes_ = 0;
   // Blocks are most often alike. Memory that grows is copied, and touched for the first time, at each step.
-  for (size_t i = 0; i < before_.size(); ++i) block_.columns[i].values.reserve(before_[i] + before_[i] / 8);
+  // A value larger than a block stands alone, and says nothing of the next ones.
+  for (size_t i = 0; i < before_.size(); ++i) {
+    const uint64_t expected = std::min<uint64_t>(before_[i], block_size_);
+    block_.columns[i].values.reserve(expected + expected / 8);
+  }
 }
 
 absl::Status BlockBuilder::Check(std::span<const std::optional<Value>> values) const {

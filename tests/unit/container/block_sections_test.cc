@@ -6,6 +6,7 @@
 #include "base/endian.h"
 #include "base/hash.h"
 #include "base/strings.h"
+#include "container/block_builder.h"
 #include "container/native_shard_reader.h"
 #include "format/block_header.h"
 #include "shardkit/validate.h"
@@ -267,6 +268,32 @@ TEST(BlockRangesOfAShard, TellWhichBlocksToSkip) {
     if (std::bit_cast<double>(range.minimum) <= 12.0 && std::bit_cast<double>(range.maximum) >= 12.0) left.push_back(k);
   }
   EXPECT_EQ(left, std::vector<size_t>{4});
+}
+
+// Memory is used again, but not that of a value larger than a block.
+TEST(BlockBuilder, KeepsTheMemoryOfOrdinaryBlocks) {
+  const Schema schema = *Schema::Create(std::vector<Column>{{.name = "value", .type = Type::kBytes}});
+  constexpr uint64_t kBlock = 16384;
+  BlockBuilder builder(schema, kBlock, 1000);
+  const auto add = [&](size_t bytes) {
+    const std::string value(bytes, 'x');
+    const std::optional<Value> row[] = {Value(std::string_view(value))};
+    builder.Add(row);
+  };
+  add(kBlock / 2);
+  RawBlock ordinary = builder.Take();
+  const char* const memory = ordinary.columns[0].values.data();
+  builder.Recycle(std::move(ordinary));
+  add(10);
+  builder.Take();
+  add(10);
+  EXPECT_EQ(builder.Take().columns[0].values.data(), memory);
+  add(100 * kBlock);
+  builder.Recycle(builder.Take());
+  for (int i = 0; i < 3; ++i) {
+    add(10);
+    EXPECT_LE(builder.Take().columns[0].values.capacity(), 2 * kBlock) << i;
+  }
 }
 
 }  // namespace
