@@ -47,6 +47,7 @@ class AnyDatasetReader : public DatasetReader {
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text.emplace()));
     }
+    if (text->summary.view || text->summary.removed) return Unimplemented(path, ": has layers or removed samples");
     // Lists and index are read at once.
     const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
     absl::StatusOr<IndexReader::Files> index_files;

@@ -24,6 +24,7 @@ std::set<std::string_view> TablesOf(const Manifest& manifest) {
   for (const Segment& segment : manifest.segments) {
     for (const TableReference* const table : segment.tables()) names.insert(table->name);
   }
+  if (manifest.removed) names.insert(manifest.removed->table.name);
   return names;
 }
 

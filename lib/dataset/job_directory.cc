@@ -101,7 +101,7 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name) {
     }
   };
   skip_numbers('-');
-  if (!skip(".idx") && !skip(".keys") && !skip(".shards")) return std::nullopt;
+  if (!skip(".idx") && !skip(".keys") && !skip(".shards") && !skip(".removed")) return std::nullopt;
   if (temporary) skip_numbers('.');
   if (!name.empty()) return std::nullopt;
   return temporary ? UINT64_MAX : generation.value_or(1);

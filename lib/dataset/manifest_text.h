@@ -17,6 +17,7 @@ struct ManifestText {
   // Those that the text lists. Empty where the segments name lists; shard_count and bytes of the summary are then what
   // the text says, and nothing has confirmed them.
   std::vector<ManifestShard> shards;
+  uint64_t checksum = 0;  // that ends the text
 
   bool has_lists() const { return !summary.segments.empty() && summary.segments[0].list.has_value(); }
 };
@@ -39,8 +40,8 @@ Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards
 absl::StatusOr<Manifest> CompleteManifest(ReadableFileSystem& file_system, const std::string& directory,
                                           ManifestText text);
 
-// DataLoss where the name of a shard or table would lead out of the dataset's directory, or stands twice.
-absl::Status CheckNames(const std::vector<ManifestShard>& shards, const std::vector<Segment>& segments);
+// DataLoss where the name of a shard, table or layer would lead out of the dataset's directory, or stands twice.
+absl::Status CheckNames(const std::vector<ManifestShard>& shards, const ManifestSummary& summary);
 
 // Whether `name` is a relative path that stays inside the dataset's directory.
 bool IsSafeName(std::string_view name);

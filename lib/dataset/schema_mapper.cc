@@ -22,6 +22,16 @@ absl::Status NoSuchColumn(std::string_view name, const std::vector<Column>& colu
   return OutOfRange("there is no column \"", name, "\"; there are: ", list.empty() ? "none" : list);
 }
 
+std::string_view ColumnDifference(const Column& stored, const Column& seen) {
+  if (CommonType(stored.type, seen.type) != seen.type) return "type";
+  if (stored.codec != seen.codec) return "codec";
+  if (stored.is_key != seen.is_key) return "key";
+  if (stored.dtype != seen.dtype) return "dtype";
+  if (stored.shape != seen.shape) return "shape";
+  if (stored.fixed_size() != seen.fixed_size()) return "value_size";
+  return stored.nullable && !seen.nullable ? "nullable" : "";
+}
+
 absl::Status SchemaMapper::Start(const Schema& schema, const std::map<std::string, Codec>& codecs) {
   codecs_ = codecs;
   std::vector<Column> columns = schema.columns();

@@ -7,28 +7,10 @@
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "container/block_buffer.h"
+#include "dataset/schema_mapper.h"
 
 namespace shardkit {
 namespace {
-
-// Whether values of the shard's column can be used as values of the dataset's column.
-bool Fits(const Column& shard, const Column& dataset) {
-  const std::optional<Type> common = CommonType(shard.type, dataset.type);
-  return common == dataset.type && shard.codec == dataset.codec && shard.is_key == dataset.is_key &&
-         shard.dtype == dataset.dtype && shard.shape == dataset.shape && shard.fixed_size() == dataset.fixed_size() &&
-         (dataset.nullable || !shard.nullable);
-}
-
-// Why the shard's column does not fit.
-std::string_view Difference(const Column& shard, const Column& dataset) {
-  if (CommonType(shard.type, dataset.type) != dataset.type) return "type";
-  if (shard.codec != dataset.codec) return "codec";
-  if (shard.is_key != dataset.is_key) return "key";
-  if (shard.dtype != dataset.dtype) return "dtype";
-  if (shard.shape != dataset.shape) return "shape";
-  if (shard.fixed_size() != dataset.fixed_size()) return "value_size";
-  return "nullable";
-}
 
 // The rules of spec.md, section 9.1, for the columns of shard `shard` of the manifest.
 absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema& dataset) {
@@ -36,10 +18,10 @@ absl::Status CheckColumns(const ShardReader& reader, size_t shard, const Schema&
   for (const Column& column : dataset.columns()) {
     const std::optional<size_t> position = reader.schema().Find(column.name);
     found += position ? 1 : 0;
-    if (position && !Fits(reader.schema()[*position], column)) {
+    const std::string_view difference = position ? ColumnDifference(reader.schema()[*position], column) : "";
+    if (!difference.empty()) {
       return DataLoss(reader.path(), ": column \"", column.name, "\" of shard ", shard,
-                      " of the manifest does not fit the dataset's: its ",
-                      Difference(reader.schema()[*position], column), " differs");
+                      " of the manifest does not fit the dataset's: its ", difference, " differs");
     }
     if (!position && !column.nullable) {
       return DataLoss(reader.path(), ": shard ", shard, " of the manifest lacks column \"", column.name,

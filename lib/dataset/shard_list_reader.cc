@@ -34,11 +34,11 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
   if (!text->has_lists()) return std::make_unique<ShardListReader>(std::move(text->shards));
   std::unique_ptr<ShardListReader> reader(new ShardListReader());
   reader->directory_ = directory;
-  reader->segments_ = text->summary.segments;
+  reader->summary_ = text->summary;
   uint64_t bytes = 0;
   bool fits = true;
   std::vector<std::unique_ptr<RandomAccessFile>> files;
-  for (const Segment& segment : reader->segments_) {
+  for (const Segment& segment : reader->summary_.segments) {
     const std::string list = JoinPath(directory, segment.list->name);
     auto file = OpenFromEnd(file_system, list, segment.list->bytes, segment.list->root);
     if (absl::IsNotFound(file.status())) {
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<ShardListReader>> ShardListReader::Open(ReadableF
     files.push_back(*std::move(file));
   }
   for (size_t i = 0; i < files.size(); ++i) {
-    SHARDKIT_RETURN_IF_ERROR(reader->OpenPart(std::move(files[i]), reader->segments_[i]));
+    SHARDKIT_RETURN_IF_ERROR(reader->OpenPart(std::move(files[i]), reader->summary_.segments[i]));
     fits = fits && CheckedAdd(bytes, reader->parts_.back().totals.bytes, &bytes);
   }
   if (!fits || bytes != text->summary.bytes) {
@@ -254,7 +254,7 @@ absl::StatusOr<std::vector<ManifestShard>> ShardListReader::ReadAll() const {
     shards.push_back(shard);
     return absl::OkStatus();
   }));
-  SHARDKIT_RETURN_IF_ERROR(Annotate(CheckNames(shards, segments_), JoinPath(directory_, kManifestName)));
+  SHARDKIT_RETURN_IF_ERROR(Annotate(CheckNames(shards, summary_), JoinPath(directory_, kManifestName)));
   return shards;
 }
 

@@ -95,8 +95,8 @@ class ShardListReader {
   uint64_t shard_count_ = 0;
   uint64_t sample_count_ = 0;
   std::shared_ptr<const Page> all_;  // null where there are lists
-  std::vector<Segment> segments_;    // those that have lists
-  std::vector<Part> parts_;          // the list of each of them
+  ManifestSummary summary_;          // of a dataset that has lists
+  std::vector<Part> parts_;          // the list of each segment
   mutable std::mutex mutex_;
   mutable std::deque<std::shared_ptr<const Page>> kept_;  // the one used last is the first
 };

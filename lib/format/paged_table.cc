@@ -21,6 +21,8 @@ std::string_view TableName(TableKind kind) {
       return "list of shards";
     case TableKind::kKeys:
       return "key table";
+    case TableKind::kRemoved:
+      return "list of removed samples";
   }
   return "table";
 }

@@ -14,9 +14,9 @@
 namespace shardkit::format {
 
 // What the pages hold. Each kind has its own meaning of `first`.
-enum class TableKind : uint32_t { kOffsetIndex = 1, kShardList = 2, kKeys = 3 };
+enum class TableKind : uint32_t { kOffsetIndex = 1, kShardList = 2, kKeys = 3, kRemoved = 4 };
 
-// "offset index", "list of shards" or "key table".
+// "offset index", "list of shards", "key table" or "list of removed samples".
 std::string_view TableName(TableKind kind);
 
 inline constexpr uint64_t kTableMagicBytes = 8;

@@ -20,6 +20,7 @@ inline constexpr std::string_view kManifestName = "dataset.json";
 inline constexpr std::string_view kIndexName = "dataset.idx";
 inline constexpr std::string_view kKeyTableName = "dataset.keys";
 inline constexpr std::string_view kShardListName = "dataset.shards";
+inline constexpr std::string_view kRemovedName = "dataset.removed";
 
 struct ManifestShard {
   std::string name;  // path relative to the dataset's directory
@@ -57,30 +58,76 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+// A plain dataset in a directory of the dataset, whose samples are columns of the samples in the shards: its sample i
+// belongs to the i-th sample that the shards hold (format-spec/spec.md, section 9.7).
+struct Layer {
+  std::string name;       // path of its directory, relative to the dataset's
+  uint64_t checksum = 0;  // the one that ends its manifest
+  uint64_t samples = 0;
+
+  bool operator==(const Layer&) const = default;
+};
+
+// Where a run of a column's values comes from.
+struct ColumnSource {
+  uint64_t end = 0;               // of the run, which begins where the source before ends; in stored samples
+  std::optional<uint64_t> layer;  // position in DatasetView::layers; empty: the shards
+  std::string column;             // of the layer or the shards; empty: there are no values
+
+  bool operator==(const ColumnSource&) const = default;
+};
+
+// The columns that readers see, where they are not just those of the shards.
+struct DatasetView {
+  Schema schema;
+  // For each column. The samples from the end of the last source on have the values of the shards' column of the
+  // column's own name; none, where there is no such column.
+  std::vector<std::vector<ColumnSource>> sources;
+  std::vector<Layer> layers;
+
+  bool operator==(const DatasetView&) const = default;
+};
+
+// Samples that are stored, and that readers do not see (format-spec/spec.md, section 9.8).
+struct RemovedSamples {
+  uint64_t samples = 0;  // how many; at least 1
+  TableReference table;
+
+  bool operator==(const RemovedSamples&) const = default;
+};
+
 // What dataset.json says besides the shards, which stand in lists beside it when they are many.
 struct ManifestSummary {
-  Schema schema;
+  Schema schema;  // of the shards
   Metadata metadata;
   std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
-  uint64_t generation = 1;        // grows by 1 each time that the dataset is published anew
+  std::optional<DatasetView> view;
+  std::optional<RemovedSamples> removed;
+  uint64_t generation = 1;  // grows by 1 each time that the dataset is published anew
   uint64_t shard_count = 0;
-  uint64_t sample_count = 0;
+  uint64_t sample_count = 0;  // that the shards hold
   uint64_t block_count = 0;
   uint64_t bytes = 0;  // of all shards
 };
 
 struct Manifest {
-  Schema schema;
+  Schema schema;  // of the shards
   Metadata metadata;
   std::vector<ManifestShard> shards;
   std::vector<Segment> segments;  // cover the shards in order; empty when there are no indexes
-  uint64_t generation = 1;        // grows by 1 each time that the dataset is published anew
+  std::optional<DatasetView> view;
+  std::optional<RemovedSamples> removed;
+  uint64_t generation = 1;  // grows by 1 each time that the dataset is published anew
 
   uint64_t samples() const;
   uint64_t bytes() const;
   uint64_t blocks() const;
 
   ManifestSummary Summary() const;
+
+  // What readers see: the view's columns, or those of the shards.
+  const Schema& seen_schema() const { return view ? view->schema : schema; }
+  uint64_t seen_samples() const { return samples() - (removed ? removed->samples : 0); }
 
   // XXH3-64 of the concatenated content hashes; .shardkit-job stores it.
   uint64_t dataset_hash() const;

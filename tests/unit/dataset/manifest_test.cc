@@ -43,6 +43,25 @@ Manifest MakeManifest() {
   return manifest;
 }
 
+// Of the columns above one renamed, one dropped, one added, and one that replaces another for the first samples.
+Manifest MakeViewed() {
+  Manifest manifest = MakeManifest();
+  const auto& stored = manifest.schema.columns();
+  Column picture = stored[1];
+  picture.name = "picture";
+  picture.metadata = {{"classes", "cat,dog"}};
+  Column score{.name = "score", .type = Type::kF32, .nullable = true};
+  score.SetCodec(Codec::kZstd);
+  Column shaped = stored[3];
+  shaped.nullable = true;
+  manifest.view = DatasetView{
+      .schema = MakeSchema({stored[0], picture, score, shaped}),
+      .sources = {{}, {{30, {}, "image"}}, {{10, 0, "score"}, {20, 1, "score"}, {30, {}, ""}}, {{5, 1, "shaped"}}},
+      .layers = {{"layer-3", 0xabc, 10}, {"layer-5", 0xdef, 20}}};
+  manifest.removed = RemovedSamples{3, {"dataset-6.removed", 100, 96, 7}};
+  return manifest;
+}
+
 // Replaces a piece of the text and repairs the checksum, so that the checks behind it are reached.
 std::string Edited(std::string text, std::string_view from, std::string_view to) {
   const size_t at = text.find(from);
@@ -85,6 +104,63 @@ TEST(ManifestTest, RoundTrip) {
   const auto unindexed = ParseManifest(FormatManifest(without));
   ASSERT_TRUE(unindexed.ok()) << unindexed.status();
   EXPECT_TRUE(unindexed->segments.empty());
+}
+
+TEST(ManifestTest, RoundTripOfViewAndRemovedSamples) {
+  const Manifest manifest = MakeViewed();
+  const std::string text = FormatManifest(manifest);
+  EXPECT_NE(text.find("\"features\": [\n    \"layers\",\n    \"removed-samples\"\n  ]"), text.npos) << text;
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->view, manifest.view);
+  EXPECT_EQ(parsed->removed, manifest.removed);
+  EXPECT_EQ(parsed->schema, manifest.schema);
+  EXPECT_EQ(parsed->seen_schema(), manifest.view->schema);
+  EXPECT_EQ(parsed->samples(), 30u);
+  EXPECT_EQ(parsed->seen_samples(), 27u);
+  EXPECT_EQ(FormatManifest(*parsed), text);
+}
+
+TEST(ManifestTest, MalformedViewsAreDataLoss) {
+  const std::string text = FormatManifest(MakeViewed());
+  const std::pair<std::string_view, std::string_view> edits[] = {
+      {"\"layers\",\n    \"removed-samples\"", "\"layers\""},
+      {"\"layers\",\n    \"removed-samples\"", "\"removed-samples\""},
+      {"\"view\": {", "\"other\": {"},
+      {"\"removed\": {", "\"other\": {"},
+      {"\"removed\": {\"samples\": 3", "\"removed\": {\"samples\": 0"},
+      {"\"removed\": {\"samples\": 3", "\"removed\": {\"samples\": 31"},
+      {"dataset-6.removed", "../removed"},
+      {"dataset-6.removed", "dataset.idx"},
+      {"\"name\": \"layer-3\"", "\"name\": \"layer-5\""},
+      {"\"name\": \"layer-3\"", "\"name\": \"/layer\""},
+      {"\"samples\": 10}", "\"samples\": 31}"},
+      {"\"samples\": 10}", "\"samples\": 0}"},
+      {"\"samples\": 10}", "\"samples\": 9}"},
+      {"\"layers\": [", "\"sheets\": ["},
+      {"\"view\": {\n    \"columns\": [", "\"view\": {\n    \"others\": ["},
+      {"{\"end\": 10,", "{\"end\": 0,"},
+      {"{\"end\": 10,", "{\"end\": 20,"},
+      {"{\"end\": 10,", "{"},
+      {"{\"end\": 30}", "{\"end\": 31}"},
+      {"{\"end\": 30}", "{\"end\": 30, \"layer\": 0}"},
+      {"{\"end\": 30}", "{\"end\": 30, \"column\": \"none\"}"},
+      {"{\"end\": 30}", "{\"end\": 30, \"column\": \"image\"}"},
+      {"{\"end\": 30}", "{\"end\": 30, \"column\": \"\"}"},
+      {"\"layer\": 1, \"column\": \"score\"", "\"layer\": 2, \"column\": \"score\""},
+      {"\"nullable\": true, \"key\": false, \"value_size\": 4, \"sources\"",
+       "\"nullable\": false, \"key\": false, \"value_size\": 4, \"sources\""},
+      {"\"sources\": [{\"end\": 30, \"column\": \"image\"}]", "\"sources\": [{\"end\": 30, \"column\": \"key\"}]"},
+      {"\"name\": \"picture\"", "\"name\": \"score\""},
+  };
+  for (const auto& [from, to] : edits) {
+    const auto parsed = ParseManifest(Edited(text, from, to));
+    EXPECT_TRUE(absl::IsDataLoss(parsed.status())) << from << " -> " << to << ": " << parsed.status();
+  }
+  // The key cannot come from a layer.
+  Manifest manifest = MakeViewed();
+  manifest.view->sources[0] = {{10, 0, "key"}};
+  EXPECT_TRUE(absl::IsDataLoss(ParseManifest(FormatManifest(manifest)).status()));
 }
 
 TEST(ManifestTest, EveryChangedOrMissingByteIsNoticed) {
