@@ -21,7 +21,8 @@ SUBFOLDERS = {
     "format": {"foreign": r"(mds|dali|wids)_|webdataset_names|tar_index_layout"},
     "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset|wids)_|open_foreign|validate_foreign", "repair": r"repair",
-                "validate": r"validate|deep_check", "select": r"predicate|selection"},
+                "validate": r"validate|deep_check", "select": r"predicate|selection",
+                "view": r"view|extend_view|layer|remove|seen_|selected_rows|stored_dataset"},
     "loader": {"simulation": r"simulate$|rank|storage$"},
     "convert": {"sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source", "synth": r"synth"},
 }
@@ -52,6 +53,7 @@ HEADER_LAYERS = {
     "history.h": "dataset",
     "manifest.h": "dataset",
     "predicate.h": "dataset",
+    "remove.h": "dataset",
     "repair.h": "dataset",
     "selection.h": "dataset",
     "validate.h": "dataset",

@@ -14,7 +14,7 @@ BlockBuffer& BlockBuffer::operator=(BlockBuffer&&) noexcept = default;
 uint64_t BlockBuffer::memory() const {
   uint64_t bytes = state_->stored.capacity() + state_->raw.capacity() + state_->record.capacity() +
                    state_->page.capacity() + 8 * state_->places.capacity() + state_->converted.capacity() +
-                   state_->decompressor.memory();
+                   8 * state_->selected.capacity() + state_->gathered.capacity() + state_->decompressor.memory();
   if (state_->mapped != nullptr) bytes += state_->read_length;
   for (const BlockBuffer& part : state_->batch) bytes += part.memory();
   return bytes;
@@ -40,6 +40,7 @@ MappedRange ForgetBlock(BlockBuffer& buffer) {
   state.owner = 0;
   state.pinned.reset();
   state.listed.reset();
+  state.layers.clear();
   return range;
 }
 

@@ -36,13 +36,15 @@ struct PagedColumn {
 };
 
 struct BlockBuffer::State {
-  Buffer stored;                  // the block, or its wanted parts, each at its offset in the block
-  Buffer raw;                     // decompressed chunks
-  Buffer record;                  // single values
-  Buffer page;                    // the last page that a single value was read from, if the file is not mapped
-  std::vector<uint64_t> places;   // of scattered values: for each column all begins, then all ends
-  std::string converted;          // values that were converted from another form
-  std::deque<BlockBuffer> batch;  // one per shard, for values of several shards at once
+  Buffer stored;                   // the block, or its wanted parts, each at its offset in the block
+  Buffer raw;                      // decompressed chunks
+  Buffer record;                   // single values
+  Buffer page;                     // the last page that a single value was read from, if the file is not mapped
+  std::vector<uint64_t> places;    // of scattered values: for each column all begins, then all ends
+  std::string converted;           // values that were converted from another form
+  std::vector<uint64_t> selected;  // of views of some of the block's samples: SelectRows writes there
+  std::string gathered;            // values of one column that came from several places of a dataset
+  std::deque<BlockBuffer> batch;   // one per shard, for values of several shards at once
   ZstdDecompressor decompressor;
   StreamingHash64 hash;
   uint64_t file_offset = 0;  // where the block in `stored` begins in the file
@@ -71,6 +73,9 @@ struct BlockBuffer::State {
     pinned = std::move(shard);
     shown = nullptr;  // its file may have been closed with the shard pinned before
   }
+
+  // Keep the blocks of layers that a view shows.
+  std::vector<std::shared_ptr<const void>> layers;
 
   // Keeps what a view shows of the index of a tar: keys.
   std::shared_ptr<const void> listed;

@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "convert/conversion.h"
 #include "convert/conversion_plan.h"
 #include "convert/packer.h"
 #include "dataset/dataset_job.h"
+#include "dataset/manifest_json.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -24,6 +26,8 @@ absl::StatusOr<std::string> JobOf(const ConversionInput& input, const ConvertOpt
   for (const ManifestShard& shard : manifest.shards) {
     job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
   }
+  if (manifest.removed) job += StrCat("removed ", manifest.removed->table.checksum, "\n");
+  if (manifest.view) job += StrCat("view ", Hash64(FormatView(*manifest.view)), "\n");
   return job;
 }
 

@@ -41,7 +41,10 @@ class Unpacker {
       const uint64_t samples = listed.samples;
       const uint64_t begin = std::max(options_.first_sample, first_sample);
       const uint64_t end = std::min(end_sample, first_sample + samples);
-      if (begin < end) SHARDKIT_RETURN_IF_ERROR(UnpackShard(shard, first_sample, begin, end));
+      if (begin < end) {
+        SHARDKIT_RETURN_IF_ERROR(dataset_.plain() ? UnpackShard(shard, first_sample, begin, end)
+                                                  : UnpackSeen({first_sample, samples}, begin, end));
+      }
       first_sample += samples;
       for (const CutTar& cut : dataset_.cut_tars()) {
         if (cut.shard != shard || options_.end_sample < first_sample) continue;
@@ -58,13 +61,33 @@ class Unpacker {
 
  private:
   struct Job {
-    std::shared_ptr<const ShardReader> shard;
+    std::shared_ptr<const ShardReader> shard;  // null: what is seen of a block is not what the shard has
     std::shared_ptr<const Metadata> metadata;
     size_t block = 0;
-    uint64_t shard_first_sample = 0;
     uint64_t begin = 0;  // ordinals in the dataset
     uint64_t end = 0;
+    DatasetBlock place;
+
+    const std::string& path(const DatasetReader& dataset) const { return shard ? shard->path() : dataset.path(); }
   };
+
+  absl::Status Start(const Job& job) {
+    while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
+    pending_.push_back(Pending<absl::Status>::Run(pool_, "unpacking a block", [this, job] { return WriteBlock(job); }));
+    return absl::OkStatus();
+  }
+
+  // The samples of a shard of a dataset with layers or removed samples.
+  absl::Status UnpackSeen(const SampleRange& shard, uint64_t begin, uint64_t end) {
+    const auto metadata = std::make_shared<const Metadata>(dataset_.summary().metadata);
+    const absl::Status listed = dataset_.ForEachBlockOf({&shard, 1}, [&](const DatasetBlock& block) -> absl::Status {
+      if (block.first_sample >= end || block.first_sample + block.sample_count <= begin) return absl::OkStatus();
+      return Start({nullptr, metadata, block.block, begin, end, block});
+    });
+    if (!absl::IsDataLoss(listed)) return listed;
+    for (uint64_t i = begin; i < end; ++i) SHARDKIT_RETURN_IF_ERROR(Skip(i, "", listed));
+    return absl::OkStatus();
+  }
 
   absl::Status UnpackShard(size_t shard, uint64_t first_sample, uint64_t begin, uint64_t end) {
     const auto opened = dataset_.OpenShard(shard);
@@ -79,10 +102,10 @@ class Unpacker {
     const auto shared = std::make_shared<const Metadata>(*std::move(metadata));
     for (size_t block = (*opened)->BlockOfSample(begin - first_sample);
          block <= (*opened)->BlockOfSample(end - 1 - first_sample); ++block) {
-      while (pending_.size() >= 2 * static_cast<size_t>(pool_.thread_count())) SHARDKIT_RETURN_IF_ERROR(TakeOne());
-      const Job job{*opened, shared, block, first_sample, begin, end};
-      pending_.push_back(
-          Pending<absl::Status>::Run(pool_, "unpacking a block", [this, job] { return WriteBlock(job); }));
+      const BlockInfo& info = (*opened)->blocks()[block];
+      const DatasetBlock place{static_cast<uint32_t>(shard), static_cast<uint32_t>(block),
+                               first_sample + info.first_sample, info.sample_count, info.length};
+      SHARDKIT_RETURN_IF_ERROR(Start({*opened, shared, block, begin, end, place}));
     }
     return absl::OkStatus();
   }
@@ -110,24 +133,28 @@ class Unpacker {
   absl::Status WriteBlock(const Job& job) {
     SHARDKIT_RETURN_IF_ERROR(stopped_.Check("writing files"));
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
-    auto layout = SampleFiles::Create(job.shard->schema(), *job.metadata);
-    if (!layout.ok()) return Annotate(layout.status(), job.shard->path());
-    const BlockInfo& info = job.shard->blocks()[job.block];
-    const bool whole = info.length <= kWholeBlock;
+    const Schema& schema = job.shard ? job.shard->schema() : dataset_.summary().schema;
+    auto layout = SampleFiles::Create(schema, *job.metadata);
+    if (!layout.ok()) return Annotate(layout.status(), job.path(dataset_));
+    const bool whole = job.place.length <= kWholeBlock;
     const std::vector<size_t>& needed = (*layout)->needed_columns();
     // Reads all columns when none is needed in memory, or when the block is small enough to hold.
     const auto columns = whole || needed.empty() ? std::span<const size_t>() : std::span<const size_t>(needed);
     BlockBuffer buffer;
     BlockView view;
     BlockDamage damage;
-    const absl::Status read = options_.skip_errors
-                                  ? job.shard->SalvageBlock(job.block, columns, &buffer, &view, &damage)
+    absl::Status read;
+    if (!job.shard) {
+      read = options_.skip_errors ? dataset_.SalvageBlock(job.place.shard, job.block, &buffer, &view, &damage)
+                                  : dataset_.ReadBlock(job.place.shard, job.block, &buffer, &view);
+    } else {
+      read = options_.skip_errors ? job.shard->SalvageBlock(job.block, columns, &buffer, &view, &damage)
                                   : job.shard->ReadBlock(job.block, columns, &buffer, &view);
-    const std::optional<size_t> key_column = job.shard->schema().key_column();
+    }
+    const std::optional<size_t> key_column = schema.key_column();
     UnpackReport done;
-    for (uint32_t i = 0; i < info.sample_count; ++i) {
-      const uint64_t local = info.first_sample + i;
-      const uint64_t ordinal = job.shard_first_sample + local;
+    for (uint32_t i = 0; i < job.place.sample_count; ++i) {
+      const uint64_t ordinal = job.place.first_sample + i;
       if (ordinal < job.begin || ordinal >= job.end) continue;
       if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing files"));
       absl::Status status = read.ok() ? damage.OfSample(i) : read;
@@ -150,9 +177,10 @@ class Unpacker {
 
   // Writes all files of a sample, or none of them.
   absl::Status WriteSample(const Job& job, SampleFiles& layout, const BlockView& view, uint32_t i, UnpackReport* done) {
-    const uint64_t local = view.first_sample() + i;
+    // In the shard, as messages name it with the shard's path.
+    const uint64_t local = job.shard ? view.first_sample() + i : job.place.first_sample + i;
     std::vector<SampleFile> files;
-    SHARDKIT_RETURN_IF_ERROR(layout.List(view, i, job.shard_first_sample + local, &files));
+    SHARDKIT_RETURN_IF_ERROR(layout.List(view, i, job.place.first_sample + i, &files));
     for (const SampleFile& file : files) SHARDKIT_RETURN_IF_ERROR(CheckName(job, view, i, local, file));
     const UnpackReport before = *done;
     std::vector<std::string> made;
@@ -166,13 +194,18 @@ class Unpacker {
     return absl::OkStatus();
   }
 
+  // Whether it is known to be. Of a shard, columns are left out of the view whose values are copied one by one.
+  static bool IsAbsent(const Job& job, const BlockView& view, uint32_t i, size_t column) {
+    if (column == SIZE_MAX) return false;
+    return view.column(column).loaded() ? !view.column(column).present(i) : job.shard == nullptr;
+  }
+
   absl::Status CheckName(const Job& job, const BlockView& view, uint32_t i, uint64_t local, const SampleFile& file) {
-    const bool loaded = file.column != SIZE_MAX && view.column(file.column).loaded();
-    if (loaded && !view.column(file.column).present(i)) return absl::OkStatus();
+    if (IsAbsent(job, view, i, file.column)) return absl::OkStatus();
     const absl::Status status = CheckOutputName(directory_, file.name);
     if (status.ok()) return status;
     const std::string message =
-        StrCat(job.shard->path(), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
+        StrCat(job.path(dataset_), ": sample ", local, ": will not be unpacked: ", ToStd(status.message()));
     return absl::IsResourceExhausted(status) && !options_.skip_errors ? ResourceExhausted(message) : DataLoss(message);
   }
 
@@ -181,11 +214,9 @@ class Unpacker {
     std::string_view bytes = file.bytes;
     bool copy = false;
     if (file.column != SIZE_MAX) {
+      if (IsAbsent(job, view, i, file.column)) return absl::OkStatus();
       copy = !view.column(file.column).loaded();
-      if (!copy) {
-        if (!view.column(file.column).present(i)) return absl::OkStatus();
-        bytes = view.column(file.column).bytes(i);
-      }
+      if (!copy) bytes = view.column(file.column).bytes(i);
     }
     const std::string path = JoinPath(directory_, file.name);
     const auto write = [&](std::unique_ptr<WritableFile>& to, std::string_view piece) -> absl::Status {
@@ -223,8 +254,8 @@ class Unpacker {
     return to->Close();
   }
 
-  static absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) {
-    return FailedPrecondition(ToStd(status.message()), ": sample ", local, " of ", job.shard->path(),
+  absl::Status NameIsTaken(const Job& job, uint64_t local, const absl::Status& status) const {
+    return FailedPrecondition(ToStd(status.message()), ": sample ", local, " of ", job.path(dataset_),
                               " has a file or folder of a name that an earlier sample has, or of one that this "
                               "file system takes for the same, as A and a may be; unpack to another file "
                               "system, or give --samples");

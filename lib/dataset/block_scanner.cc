@@ -50,7 +50,7 @@ class Scanned : public ScannedBlock {
 
   // `turn` is null when no other thread reads.
   absl::Status Read(ShardCache& shards, size_t shard, size_t block, uint64_t shard_first_sample,
-                    ReadTurns::Turn* turn) {
+                    const StoredDataset::CompleteBlock& complete, ReadTurns::Turn* turn) {
     SHARDKIT_ASSIGN_OR_RETURN(shard_reader_, shards.Get(shard));
     buffer_.state().Pin(shard_reader_);
     if (turn != nullptr && shard_reader_->reader->forward_only()) turn->Await();
@@ -58,7 +58,7 @@ class Scanned : public ScannedBlock {
     shard_ = shard;
     block_ = block;
     first_sample_ = shard_first_sample + view_.first_sample();
-    return absl::OkStatus();
+    return complete ? complete(&first_sample_, &buffer_, &view_) : absl::OkStatus();
   }
 
   const BlockView& view() const override { return view_; }
@@ -80,8 +80,8 @@ class Scanned : public ScannedBlock {
 class OrderedScanner : public BlockScanner {
  public:
   OrderedScanner(const ShardListReader& list, ShardCache& shards, std::shared_ptr<BufferReserve> reserve,
-                 const ScanOptions& options)
-      : list_(list), shards_(shards), options_(options) {
+                 const ScanOptions& options, StoredDataset::CompleteBlock complete)
+      : list_(list), shards_(shards), options_(options), complete_(std::move(complete)) {
     const int ahead = std::max({options.blocks_ahead, options.threads, 1});
     pool_ = std::make_shared<SlotPool>(ahead + 1, std::move(reserve));
     ahead_ = static_cast<size_t>(ahead);
@@ -93,6 +93,7 @@ class OrderedScanner : public BlockScanner {
   absl::StatusOr<std::unique_ptr<ScannedBlock>> Next() override {
     if (!failed_.ok()) return failed_;
     auto result = NextBlock();
+    while (result.ok() && *result && complete_ && (*result)->view().sample_count() == 0) result = NextBlock();
     if (!result.ok()) {
       failed_ = result.status();
       stopped_.Cancel();
@@ -110,7 +111,7 @@ class OrderedScanner : public BlockScanner {
       BlockBuffer buffer;
       if (!pool_->Acquire(&buffer)) return TooManyHeld();
       auto scanned = std::make_unique<Scanned>(pool_, std::move(buffer));
-      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard_, block_++, shard_first_sample_, nullptr));
+      SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard_, block_++, shard_first_sample_, complete_, nullptr));
       return scanned;
     }
     while (pending_.size() < ahead_) {
@@ -129,7 +130,7 @@ class OrderedScanner : public BlockScanner {
           ~End() { turn.End(); }
         } end{turn};
         SHARDKIT_RETURN_IF_ERROR(stopped_.Check("reading blocks"));
-        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first, &turn));
+        SHARDKIT_RETURN_IF_ERROR(scanned->Read(shards_, shard, block, first, complete_, &turn));
         return std::move(scanned);
       };
       // A std::function must be copyable, which the task is not.
@@ -190,6 +191,7 @@ class OrderedScanner : public BlockScanner {
   const ShardListReader& list_;
   ShardCache& shards_;
   const ScanOptions options_;
+  const StoredDataset::CompleteBlock complete_;
   size_t ahead_ = 1;
   size_t shard_ = 0;
   size_t block_ = 0;
@@ -210,9 +212,10 @@ class OrderedScanner : public BlockScanner {
 
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
-                                                              const ScanOptions& options) {
+                                                              const ScanOptions& options,
+                                                              StoredDataset::CompleteBlock complete) {
   if (options.threads < 0) return InvalidArgument("scan: ", options.threads, " threads");
-  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options);
+  return std::make_unique<OrderedScanner>(list, shards, std::move(reserve), options, std::move(complete));
 }
 
 }  // namespace shardkit

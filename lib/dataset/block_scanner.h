@@ -7,13 +7,15 @@
 #include "absl/status/statusor.h"
 #include "dataset/buffer_reserve.h"
 #include "dataset/shard_cache.h"
+#include "dataset/view/stored_dataset.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
 
-// `list` and `shards` must outlive the scanner.
+// `list` and `shards` must outlive the scanner. `complete` may be empty.
 absl::StatusOr<std::unique_ptr<BlockScanner>> NewBlockScanner(const ShardListReader& list, ShardCache& shards,
                                                               std::shared_ptr<BufferReserve> reserve,
-                                                              const ScanOptions& options);
+                                                              const ScanOptions& options,
+                                                              StoredDataset::CompleteBlock complete);
 
 }  // namespace shardkit

@@ -20,12 +20,14 @@
 #include "dataset/schema_mapper.h"
 #include "dataset/shard_cache.h"
 #include "dataset/shard_list_reader.h"
+#include "dataset/view/seen_dataset.h"
+#include "dataset/view/stored_dataset.h"
 #include "format/file_header.h"
 
 namespace shardkit {
 namespace {
 
-class AnyDatasetReader : public DatasetReader {
+class AnyDatasetReader : public StoredDataset {
  public:
   absl::Status Open(ReadableFileSystem& file_system, const std::string& path, const DatasetOptions& options) {
     path_ = path;
@@ -47,12 +49,12 @@ class AnyDatasetReader : public DatasetReader {
     } else {
       SHARDKIT_ASSIGN_OR_RETURN(directory, DescribeShard(file_system, options, &text.emplace()));
     }
-    if (text->summary.view || text->summary.removed) return Unimplemented(path, ": has layers or removed samples");
     // Lists and index are read at once.
     const bool ours = foreign_ == nullptr && info.type == FileType::kDirectory;
     absl::StatusOr<IndexReader::Files> index_files;
     if (ours) index_files = IndexReader::OpenFiles(file_system, path, text->summary.segments);
     SHARDKIT_ASSIGN_OR_RETURN(list_, ShardListReader::Open(file_system, path, &*text));
+    checksum_ = text->checksum;
     summary_ = std::move(text->summary);
     if (foreign_ != nullptr) {
       index_problem_ = StrCat("datasets of ", foreign_->container(), " have no offset index of ours");
@@ -86,6 +88,7 @@ class AnyDatasetReader : public DatasetReader {
     return absl::OkStatus();
   }
 
+  uint64_t manifest_checksum() const override { return checksum_; }
   const std::string& path() const override { return path_; }
   std::string_view container() const override { return foreign_ ? foreign_->container() : "shard"; }
   const ManifestSummary& summary() const override { return summary_; }
@@ -135,10 +138,10 @@ class AnyDatasetReader : public DatasetReader {
     if (index_ && columns_[column].is_blob() && sample < sample_count()) {
       // The pages of the list of shards and of the index are read at once.
       SHARDKIT_ASSIGN_OR_RETURN(auto shard_page, list_->StartReading({&sample, 1}));
-      SHARDKIT_ASSIGN_OR_RETURN(const Place place, FindRecord(sample, column));
+      SHARDKIT_ASSIGN_OR_RETURN(const RecordPlace place, FindRecord(sample, column));
       SHARDKIT_RETURN_IF_ERROR(list_->FinishReading(std::move(shard_page)));
-      if (place.kind == Place::kAbsent) return std::optional<std::string_view>();
-      if (place.kind == Place::kRecord) {
+      if (place.kind == RecordPlace::kAbsent) return std::optional<std::string_view>();
+      if (place.kind == RecordPlace::kRecord) {
         SHARDKIT_ASSIGN_OR_RETURN(const auto open, OpenForRecords(place));
         buffer->state().Pin(open);
         auto value = ReadRecordAt(open->record_file(), open->options, place.begin, place.end, buffer);
@@ -167,8 +170,13 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const override {
+    return FindKeyWhere(key, buffer, [](uint64_t) { return true; });
+  }
+
+  absl::StatusOr<std::optional<uint64_t>> FindKeyWhere(std::string_view key, BlockBuffer* buffer,
+                                                       const std::function<bool(uint64_t)>& accept) const override {
     if (!summary_.schema.key_column()) return FailedPrecondition(path_, ": has no key column");
-    if (!keys_) return FindKeyInShards(0, shard_count(), key, buffer);
+    if (!keys_) return FindKeyInShards(0, shard_count(), key, buffer, accept);
     const uint64_t hash = Hash64(key);
     size_t shard = 0;
     uint64_t first_sample = 0;
@@ -178,12 +186,13 @@ class AnyDatasetReader : public DatasetReader {
       SHARDKIT_ASSIGN_OR_RETURN(const bool complete,
                                 keys_->Find(i, hash, [&](uint64_t ordinal) -> absl::StatusOr<bool> {
                                   const uint64_t sample = first_sample + ordinal;
+                                  if (!accept(sample)) return false;
                                   SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
                                   if (has) found = sample;
                                   return has;
                                 }));
       if (!complete) {
-        SHARDKIT_ASSIGN_OR_RETURN(found, FindKeyInShards(shard, shards_end, key, buffer));
+        SHARDKIT_ASSIGN_OR_RETURN(found, FindKeyInShards(shard, shards_end, key, buffer, accept));
       }
       if (found) return found;
       shard = shards_end;
@@ -217,8 +226,15 @@ class AnyDatasetReader : public DatasetReader {
     return foreign_ ? foreign_->cut_tars() : none;
   }
 
+  absl::StatusOr<PlacedShard> Place(size_t shard) const override { return list_->Get(shard); }
+
   absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options) const override {
-    return NewBlockScanner(*list_, *shards_, reserve_, options);
+    return ScanWith(options, {});
+  }
+
+  absl::StatusOr<std::unique_ptr<BlockScanner>> ScanWith(const ScanOptions& options,
+                                                         CompleteBlock complete) const override {
+    return NewBlockScanner(*list_, *shards_, reserve_, options, std::move(complete));
   }
 
   absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const override {
@@ -234,7 +250,7 @@ class AnyDatasetReader : public DatasetReader {
   }
 
  private:
-  struct Place {
+  struct RecordPlace {
     // Elsewhere: the shard has no blob column of that name, and says what it has.
     enum Kind : uint8_t { kAbsent, kRecord, kElsewhere } kind = kAbsent;
     size_t shard = 0;
@@ -243,14 +259,15 @@ class AnyDatasetReader : public DatasetReader {
     uint64_t end = 0;
   };
 
-  absl::StatusOr<Place> FindRecord(uint64_t sample, size_t column) const {
+  absl::StatusOr<RecordPlace> FindRecord(uint64_t sample, size_t column) const {
     SHARDKIT_ASSIGN_OR_RETURN(const IndexedBlock block, index_->BlockOfSample(sample));
-    Place place{.kind = Place::kElsewhere, .shard = block.shard, .incompatible_flags = block.entry.incompatible_flags};
+    RecordPlace place{
+        .kind = RecordPlace::kElsewhere, .shard = block.shard, .incompatible_flags = block.entry.incompatible_flags};
     const std::optional<uint32_t> position = index_->FindColumn(block, schema_positions_[column]);
     if (!position) return place;
     const auto local = static_cast<uint32_t>(sample - block.entry.first_sample);
     SHARDKIT_ASSIGN_OR_RETURN(std::tie(place.begin, place.end), index_->Record(block, local, *position));
-    place.kind = place.begin == place.end ? Place::kAbsent : Place::kRecord;
+    place.kind = place.begin == place.end ? RecordPlace::kAbsent : RecordPlace::kRecord;
     return place;
   }
 
@@ -264,14 +281,21 @@ class AnyDatasetReader : public DatasetReader {
   }
 
   absl::StatusOr<std::optional<uint64_t>> FindKeyInShards(size_t begin, size_t end, std::string_view key,
-                                                          BlockBuffer* buffer) const {
+                                                          BlockBuffer* buffer,
+                                                          const std::function<bool(uint64_t)>& accept) const {
     for (size_t shard = begin; shard < end; ++shard) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto open, shards_->Get(shard));
       buffer->state().Pin(open);
       SHARDKIT_ASSIGN_OR_RETURN(const auto local, open->reader->FindKey(key, buffer));
       if (!local) continue;
       SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(shard));
-      return std::optional<uint64_t>(listed.first_sample + *local);
+      uint64_t sample = listed.first_sample + *local;
+      if (accept(sample)) return std::optional<uint64_t>(sample);
+      for (++sample; sample < listed.first_sample + listed.shard.samples; ++sample) {
+        if (!accept(sample)) continue;
+        SHARDKIT_ASSIGN_OR_RETURN(const bool has, HasKey(sample, key, buffer));
+        if (has) return std::optional<uint64_t>(sample);
+      }
     }
     return std::optional<uint64_t>();
   }
@@ -321,7 +345,7 @@ class AnyDatasetReader : public DatasetReader {
 
   // The shard in which FindRecord has found a record. The index says what its header would: that the bytes there are a
   // record as this version knows it.
-  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const Place& place) const {
+  absl::StatusOr<std::shared_ptr<const CachedShard>> OpenForRecords(const RecordPlace& place) const {
     const absl::Status known = format::CheckIncompatibleFlags(place.incompatible_flags);
     if (!known.ok()) {
       SHARDKIT_ASSIGN_OR_RETURN(const PlacedShard listed, list_->Get(place.shard));
@@ -368,21 +392,15 @@ class AnyDatasetReader : public DatasetReader {
 
   absl::Status ChooseColumns(const DatasetOptions& options) {
     const Schema& schema = summary_.schema;
-    if (options.columns.empty()) columns_ = schema.columns();
-    for (const std::string& name : options.columns) {
-      const std::optional<size_t> position = schema.Find(name);
-      if (!position) return Annotate(NoSuchColumn(name, schema.columns()), path_);
-      columns_.push_back(schema[*position]);
-    }
-    if (const auto key = schema.key_column(); key && options.key_column) {
-      if (std::ranges::find(columns_, schema[*key].name, &Column::name) == columns_.end())
-        columns_.push_back(schema[*key]);
-    }
+    const Schema& seen = summary_.view ? summary_.view->schema : schema;
+    SHARDKIT_ASSIGN_OR_RETURN(columns_, ChosenColumns(seen, options, path_));
+    if (summary_.view) columns_ = StoredColumns(summary_, columns_);
     for (const Column& column : columns_) schema_positions_.push_back(*schema.Find(column.name));
     return absl::OkStatus();
   }
 
   std::string path_;
+  uint64_t checksum_ = 0;
   std::unique_ptr<ForeignDataset> foreign_;  // of another container
   ManifestSummary summary_;
   std::unique_ptr<ShardListReader> list_;
@@ -492,7 +510,7 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
   SHARDKIT_ASSIGN_OR_RETURN(auto shard_pages, list_->StartReading(samples));
   SHARDKIT_RETURN_IF_ERROR(index_->Prefetch(samples));
   SHARDKIT_RETURN_IF_ERROR(list_->FinishReading(std::move(shard_pages)));
-  std::vector<Place> places(samples.size());
+  std::vector<RecordPlace> places(samples.size());
   for (size_t i = 0; i < samples.size(); ++i) {
     SHARDKIT_ASSIGN_OR_RETURN(places[i], FindRecord(samples[i], column));
     values[i] = {};
@@ -520,9 +538,9 @@ absl::Status AnyDatasetReader::ReadValues(std::span<const uint64_t> samples, siz
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
     Batch batch;
     for (; end < order.size() && places[order[end]].shard == places[order[begin]].shard; ++end) {
-      const Place& place = places[order[end]];
-      if (place.kind == Place::kElsewhere) elsewhere.push_back(order[end]);
-      if (place.kind != Place::kRecord) continue;
+      const RecordPlace& place = places[order[end]];
+      if (place.kind == RecordPlace::kElsewhere) elsewhere.push_back(order[end]);
+      if (place.kind != RecordPlace::kRecord) continue;
       ranges.emplace_back(place.begin, place.end);
       batch.present.push_back(order[end]);
     }
@@ -570,7 +588,7 @@ absl::StatusOr<std::vector<DatasetBlock>> DatasetReader::ReadBlockDirectory() co
   return blocks;
 }
 
-absl::StatusOr<std::unique_ptr<DatasetReader>> DatasetReader::Open(ReadableFileSystem& file_system,
+absl::StatusOr<std::unique_ptr<StoredDataset>> StoredDataset::Open(ReadableFileSystem& file_system,
                                                                    const std::string& path,
                                                                    const DatasetOptions& options) {
   auto reader = std::make_unique<AnyDatasetReader>();

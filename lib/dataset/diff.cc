@@ -30,13 +30,15 @@ struct PlacedHash {
   auto operator<=>(const PlacedHash&) const = default;
 };
 
-std::vector<PlacedHash> HashesOf(const Manifest& manifest, bool by_key) {
+// What is seen of a dataset with layers or removed samples does not follow from the hashes of its shards.
+absl::StatusOr<std::vector<PlacedHash>> HashesOf(const DatasetReader& dataset, bool by_key) {
   std::vector<PlacedHash> hashes;
   uint64_t first = 0;
-  for (const ManifestShard& shard : manifest.shards) {
-    hashes.push_back({shard.content_hash, shard.samples, by_key ? 0 : first});
+  SHARDKIT_RETURN_IF_ERROR(dataset.ForEachShard([&](const ManifestShard& shard) {
+    hashes.push_back({dataset.plain() ? shard.content_hash : ContentHash{}, shard.samples, by_key ? 0 : first});
     first += shard.samples;
-  }
+    return absl::OkStatus();
+  }));
   return hashes;
 }
 
@@ -99,31 +101,28 @@ class Samples {
       SHARDKIT_RETURN_IF_ERROR(Load(sample));
     }
     const auto local = static_cast<uint32_t>(sample - begin_);
-    for (size_t i = 0; i < buffers_.size(); ++i) (*values)[i] = view_.column(i).value(local);
+    for (size_t i = 0; i < buffers_.size(); ++i) (*values)[i] = block_->view().column(i).value(local);
     return absl::OkStatus();
   }
 
-  absl::Status CheckMapped() const { return end_ == 0 ? absl::OkStatus() : buffer_.CheckMapped(); }
+  absl::Status CheckMapped() const { return end_ == 0 ? absl::OkStatus() : block_->CheckMapped(); }
 
  private:
   absl::Status Load(uint64_t sample) {
     begin_ = end_ = 0;
-    SHARDKIT_ASSIGN_OR_RETURN(const DatasetReader::Location location, dataset_.Locate(sample));
-    SHARDKIT_ASSIGN_OR_RETURN(const auto shard, dataset_.OpenShard(location.shard));
-    const auto blocks = shard->blocks();
-    const auto behind = std::ranges::upper_bound(blocks, location.local, {}, &BlockInfo::first_sample);
-    if (behind == blocks.begin()) return DataLoss(shard->path(), ": no block has sample ", location.local);
-    const auto block = static_cast<size_t>(behind - blocks.begin()) - 1;
-    SHARDKIT_RETURN_IF_ERROR(dataset_.ReadBlock(location.shard, block, &buffer_, &view_));
-    begin_ = sample - (location.local - blocks[block].first_sample);
-    end_ = begin_ + view_.sample_count();
-    if (sample >= end_) return DataLoss(shard->path(), ": no block has sample ", location.local);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto scanner,
+                              dataset_.Scan({.threads = 0, .first_sample = sample, .end_sample = sample + 1}));
+    block_.reset();
+    SHARDKIT_ASSIGN_OR_RETURN(block_, scanner->Next());
+    if (block_ == nullptr) return DataLoss(dataset_.path(), ": no block has sample ", sample);
+    begin_ = block_->first_sample();
+    end_ = begin_ + block_->view().sample_count();
+    if (sample < begin_ || sample >= end_) return DataLoss(dataset_.path(), ": no block has sample ", sample);
     return absl::OkStatus();
   }
 
   const DatasetReader& dataset_;
-  BlockBuffer buffer_;
-  BlockView view_;
+  std::unique_ptr<ScannedBlock> block_;
   uint64_t begin_ = 0;  // of the block's samples
   uint64_t end_ = 0;
   uint64_t next_ = 0;
@@ -137,10 +136,8 @@ class Diff {
 
   absl::StatusOr<DatasetDiff> Run() {
     SHARDKIT_RETURN_IF_ERROR(Open());
-    SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest_a, a_->ReadManifest());
-    SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest_b, b_->ReadManifest());
-    const std::vector<PlacedHash> hashes_a = HashesOf(manifest_a, diff_.by_key);
-    const std::vector<PlacedHash> hashes_b = HashesOf(manifest_b, diff_.by_key);
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<PlacedHash> hashes_a, HashesOf(*a_, diff_.by_key));
+    SHARDKIT_ASSIGN_OR_RETURN(const std::vector<PlacedHash> hashes_b, HashesOf(*b_, diff_.by_key));
     const std::vector<Range> ranges_a = Outside(hashes_a, hashes_b);
     ranges_b_ = Outside(hashes_b, hashes_a);
     diff_.unread = diff_.matched = done_ = a_->sample_count() - Count(ranges_a);

@@ -21,6 +21,7 @@
 #include "dataset/schema_mapper.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
+#include "dataset/view/extend_view.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -210,8 +211,11 @@ class NativeDatasetWriter final : public DatasetJob {
     } else {
       KeepCommon(options_.shard.metadata, &manifest_.metadata);
     }
-    if (kind_ == JobKind::kWriter) manifest_.schema = mapper_.schema();
-    return absl::OkStatus();
+    if (kind_ == JobKind::kWriter) appended_schema_ = mapper_.schema();
+    if (kind_ == JobKind::kWriter && update() == nullptr) manifest_.schema = mapper_.schema();
+    if (update() == nullptr) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(appended_schema_));
+    return Annotate(ExtendView(update()->before(), appended_schema_, &manifest_), directory_);
   }
 
   absl::Status PublishIndexes() override {
@@ -240,7 +244,10 @@ class NativeDatasetWriter final : public DatasetJob {
     first_number_ = update()->next_number() - manifest_.shards.size();
     options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
     // The codec of a column that is there already is the dataset's.
-    for (const Column& column : manifest_.schema.columns()) {
+    const Schema shared = SharedColumns(manifest_);
+    std::vector<Column> known = manifest_.seen_schema().columns();
+    std::ranges::copy(manifest_.schema.columns(), std::back_inserter(known));
+    for (const Column& column : known) {
       const auto [codec, added] = options_.codecs.emplace(column.name, column.codec);
       if (!added && codec->second != column.codec) {
         return InvalidArgument(directory_, ": column \"", column.name, "\" has codec ", CodecName(column.codec),
@@ -249,6 +256,7 @@ class NativeDatasetWriter final : public DatasetJob {
     }
     SHARDKIT_RETURN_IF_ERROR(mapper_.Start(schema, options_.codecs));
     auto merged = MergeSchemas(manifest_.schema, mapper_.schema());
+    if (merged.ok()) merged = MergeSchemas(shared, mapper_.schema());
     if (!merged.ok()) {
       return InvalidArgument(directory_, ": the samples do not fit its columns: ", ToStd(merged.status().message()));
     }
@@ -378,6 +386,12 @@ class NativeDatasetWriter final : public DatasetJob {
       block.starts_shard = std::exchange(starts_shard_, false);
       if (block.starts_shard && kind_ != JobKind::kWriter) {
         SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
+        if (update() != nullptr) {
+          auto both =
+              appended_schema_.size() == 0 ? shard_plan_->schema : MergeSchemas(appended_schema_, shard_plan_->schema);
+          if (!both.ok()) return Annotate(both.status(), directory_);
+          appended_schema_ = *std::move(both);
+        }
         block.ends = std::exchange(end_, {});
         block.number = next_shard_;
         ++next_shard_.shard;
@@ -495,6 +509,7 @@ class NativeDatasetWriter final : public DatasetJob {
   uint64_t shard_raw_samples_ = 0;
   uint64_t shard_raw_bytes_ = 0;
   Schema first_schema_;          // of each unit
+  Schema appended_schema_;       // of the shards that an append has written
   UnitShard next_shard_;         // the number of the shard that begins next
   std::optional<ShardEnd> end_;  // of the shard before it
 

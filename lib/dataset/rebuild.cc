@@ -83,6 +83,14 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
     std::ranges::sort(shards, {}, &ManifestShard::name);
+    const bool had_view = !text.ok() && std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
+      return entry.name.starts_with("layer-") || entry.name.ends_with(".removed");
+    });
+    if (had_view) {
+      return DataLoss(ToStd(old.status().message()),
+                      "; cannot be made anew: the dataset had layers or removed samples, ", "and only ", kManifestName,
+                      " says which; copy it again, or take the newest of dataset-*.json");
+    }
     if (shards.empty()) return NotFound(directory, ": there is no shard (*.shard) in it");
     if (text.ok() && shards.size() != text->summary.shard_count) {
       return DataLoss(ToStd(old.status().message()), "; cannot be made anew: ", directory, " has ", shards.size(),
@@ -114,6 +122,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
     SHARDKIT_RETURN_IF_ERROR(
         CheckOrder(file_system, directory, text->summary, collector.manifest().shards, old.status()));
   }
+  if (list_is_lost) SHARDKIT_RETURN_IF_ERROR(collector.KeepView(text->summary));
   if (shards.empty()) collector.Describe(old->schema, old->metadata);
   const uint64_t generation = list_is_lost ? text->summary.generation + 1 : 1;
   SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(old.ok() ? &*old : nullptr, cancellation, generation));

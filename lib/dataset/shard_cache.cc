@@ -74,7 +74,7 @@ ShardCache::ShardCache(OpenShardFunction open, OpenFileFunction open_file, const
       shards_(shards),
       schema_(schema),
       columns_(columns),
-      all_columns_(options.columns.empty()),
+      all_columns_(options.columns.empty() && columns.size() == schema.size()),
       max_open_(std::max<size_t>(options.max_open_shards, 1)) {}
 
 absl::StatusOr<std::shared_ptr<const CachedShard>> ShardCache::OpenFile(const PlacedShard& listed) const {

@@ -7,6 +7,7 @@
 #include "container/native_shard_reader.h"
 #include "dataset/job_directory.h"
 #include "dataset/kept_manifests.h"
+#include "dataset/manifest_json.h"
 #include "dataset/segments.h"
 
 namespace shardkit {
@@ -71,6 +72,7 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
                       before->shards == manifest_.shards && before->metadata == manifest_.metadata &&
                       before->schema.columns() == manifest_.schema.columns();
     manifest_.generation = before->generation + (same ? 0 : 1);
+    SHARDKIT_RETURN_IF_ERROR(KeepView(before->Summary()));
   }
   SHARDKIT_RETURN_IF_ERROR(FinishOneSegment(file_system_, directory_, *index_, &manifest_, cancellation));
   if (before != nullptr && before->generation < manifest_.generation) {
@@ -79,6 +81,17 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
   }
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/false));
   return std::move(manifest_);
+}
+
+absl::Status ShardCollector::KeepView(const ManifestSummary& before) {
+  manifest_.view = before.view;
+  manifest_.removed = before.removed;
+  if (!manifest_.view && !manifest_.removed) return absl::OkStatus();
+  if (manifest_.samples() != before.sample_count) {
+    return DataLoss(directory_, ": the shards have ", manifest_.samples(), " samples, and ", kManifestName, " counts ",
+                    before.sample_count, ": its layers and removed samples would be those of others");
+  }
+  return CheckView(manifest_.Summary());
 }
 
 absl::Status LinkOrCopy(FileSystem& file_system, const std::string& from, const std::string& to,

@@ -35,6 +35,10 @@ class ShardCollector {
   // that of a manifest that replaces none.
   absl::StatusOr<Manifest> Publish(const Manifest* before, const Cancellation* cancellation, uint64_t generation = 1);
 
+  // Takes over what `before`, a manifest of the same shards, says of layers and removed samples. Publish does so, too,
+  // with the manifest that it replaces. DataLoss when the shards have not as many samples.
+  absl::Status KeepView(const ManifestSummary& before);
+
   const Manifest& manifest() const { return manifest_; }
 
   // For a dataset without shards: sets columns and metadata, which otherwise come from the shards.

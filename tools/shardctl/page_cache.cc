@@ -84,12 +84,18 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
   for (const shardkit::Segment& segment : manifest->segments) {
     for (const shardkit::TableReference* const table : segment.tables()) names.push_back(table->name);
   }
+  if (manifest->removed) names.push_back(manifest->removed->table.name);
   for (const std::string& name : names) {
     const std::string file = shardkit::JoinPath(path, name);
     if (file_system.Stat(file).ok()) files.push_back(file);
   }
   for (const shardkit::ManifestShard& shard : manifest->shards) {
     files.push_back(shardkit::JoinPath(path, shard.name));
+  }
+  for (size_t i = 0; manifest->view && i < manifest->view->layers.size(); ++i) {
+    const auto of_layer = FilesOfDataset(shardkit::JoinPath(path, manifest->view->layers[i].name), read);
+    if (!of_layer.ok()) return of_layer.status();
+    files.insert(files.end(), of_layer->begin(), of_layer->end());
   }
   return files;
 }

@@ -64,9 +64,11 @@ absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
   for (const std::string& path : paths) {
     const auto dataset = OpenDataset(path);
     if (!dataset.ok()) return dataset.status();
-    const absl::StatusOr<shardkit::Manifest> manifest = (*dataset)->ReadManifest();
-    if (!manifest.ok()) return manifest.status();
-    for (const shardkit::ManifestShard& shard : manifest->shards) shard_sizes.push_back(shard.samples);
+    const absl::Status listed = (*dataset)->ForEachShard([&](const shardkit::ManifestShard& shard) {
+      shard_sizes.push_back(shard.samples);
+      return absl::OkStatus();
+    });
+    if (!listed.ok()) return listed;
   }
   const uint64_t samples = std::accumulate(shard_sizes.begin(), shard_sizes.end(), uint64_t{0});
   uint64_t bytes = 0;

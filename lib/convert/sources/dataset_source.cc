@@ -72,7 +72,7 @@ absl::Status DatasetSource::Start() {
 // Takes the first shard for all. Containers that store a sample's columns together are read as a whole anyway.
 absl::Status DatasetSource::FindShare(Part& part) {
   const DatasetReader& dataset = *part.input.dataset;
-  if (dataset.container() != "shard" || dataset.shard_count() == 0) return absl::OkStatus();
+  if (dataset.container() != "shard" || dataset.shard_count() == 0 || !dataset.plain()) return absl::OkStatus();
   const auto shard = dataset.OpenShard(0);
   if (absl::IsDataLoss(shard.status())) return absl::OkStatus();  // its samples are reported when they are read
   SHARDKIT_RETURN_IF_ERROR(shard.status());
@@ -165,17 +165,25 @@ absl::Status DatasetSource::ListShards(Part& part) const {
     const uint64_t samples = listed.samples;
     const auto opened = dataset.OpenShard(shard);
     if (!opened.ok() && !absl::IsDataLoss(opened.status())) return opened.status();
-    if (opened.ok()) {
+    absl::Status status = opened.status();
+    if (opened.ok() && !dataset.plain()) {
+      const SampleRange range{first_sample, samples};
+      status = dataset.ForEachBlockOf({&range, 1}, [&](const DatasetBlock& block) {
+        part.pieces.push_back({block, block.first_sample, "", absl::OkStatus()});
+        return absl::OkStatus();
+      });
+      if (!status.ok() && !absl::IsDataLoss(status)) return status;
+      while (!status.ok() && !part.pieces.empty() && part.pieces.back().block.shard == shard) part.pieces.pop_back();
+    } else if (opened.ok()) {
       for (uint32_t i = 0; i < (*opened)->blocks().size(); ++i) {
         const BlockInfo& block = (*opened)->blocks()[i];
         const uint64_t first = first_sample + block.first_sample;
         part.pieces.push_back({{shard, i, first, block.sample_count, block.length}, first, "", absl::OkStatus()});
       }
-    } else {
-      for (uint64_t done = 0; done < samples; done += kLostAtOnce) {
-        const auto count = static_cast<uint32_t>(std::min(samples - done, kLostAtOnce));
-        part.pieces.push_back({{shard, 0, first_sample + done, count, 0}, first_sample + done, "", opened.status()});
-      }
+    }
+    for (uint64_t done = 0; !status.ok() && done < samples; done += kLostAtOnce) {
+      const auto count = static_cast<uint32_t>(std::min(samples - done, kLostAtOnce));
+      part.pieces.push_back({{shard, 0, first_sample + done, count, 0}, first_sample + done, "", status});
     }
     first_sample += samples;
   }

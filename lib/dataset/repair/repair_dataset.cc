@@ -54,6 +54,11 @@ class DatasetRepair {
  private:
   absl::Status ListShards() {
     absl::StatusOr<ManifestText> text = ReadManifestText(file_system_, directory_);
+    if (text.ok() && (text->summary.view || text->summary.removed)) {
+      return FailedPrecondition(directory_,
+                                ": has layers or removed samples, which belong to samples by their number: ",
+                                "shardctl convert --on-error skip makes a dataset of what can be read of it");
+    }
     const bool described = text.ok();
     absl::StatusOr<Manifest> manifest =
         text.ok() ? CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
@@ -68,6 +73,13 @@ class DatasetRepair {
       listing_ = ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
+      const bool had_view = !described && std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
+        return entry.name.starts_with("layer-") || entry.name.ends_with(".removed");
+      });
+      if (had_view) {
+        return FailedPrecondition(directory_, ": had layers or removed samples, and only ", kManifestName,
+                                  " says which; copy it again, or take the newest of dataset-*.json");
+      }
       report_.notes.push_back(described ? "a list of shards is missing or damaged: the shards were taken by their names"
                               : absl::IsNotFound(manifest.status())
                                   ? "there is no dataset.json: the shards were taken by their names"

@@ -24,6 +24,7 @@
 #include "dataset/validate/validate_index.h"
 #include "dataset/validate/validate_keys.h"
 #include "dataset/validate/validate_shard.h"
+#include "dataset/view/stored_dataset.h"
 #include "shardkit/dataset_reader.h"
 
 namespace shardkit {
@@ -120,7 +121,7 @@ class Validator {
     }
 
     // The dataset reader compares each shard with the manifest.
-    absl::StatusOr<std::unique_ptr<DatasetReader>> dataset = DatasetReader::Open(file_system_, directory);
+    absl::StatusOr<std::unique_ptr<StoredDataset>> dataset = StoredDataset::Open(file_system_, directory, {});
     if (!dataset.ok()) return ReportDamage(manifest_path, dataset.status());
     uint64_t first_sample = 0;
     std::vector<KeyIndexPlace> key_indexes;
@@ -148,6 +149,7 @@ class Validator {
       }
       SHARDKIT_RETURN_IF_ERROR(CompareSha256(path, shard, report_.problem_count > problems_before));
     }
+    if (first_task) SHARDKIT_RETURN_IF_ERROR(CheckView(directory, *manifest, **dataset));
     // After any problem of a shard, its key index is not reliable.
     if (!first_task || report_.problem_count != problems_before_shards) return absl::OkStatus();
     for (size_t i = end; i < manifest->shards.size(); first_sample += manifest->shards[i++].samples) {
@@ -156,6 +158,55 @@ class Validator {
       if (!sound_shard) return absl::OkStatus();
     }
     return CompareKeys(directory, **dataset, key_indexes, keys);
+  }
+
+  // What readers see: opens it as they do, checks each layer like a dataset, and that its blocks fit those of the
+  // shards.
+  absl::Status CheckView(const std::string& directory, const Manifest& manifest, const StoredDataset& stored) {
+    if (stored.plain()) return absl::OkStatus();
+    const absl::StatusOr<std::unique_ptr<DatasetReader>> seen = DatasetReader::Open(file_system_, directory);
+    if (!seen.ok()) {
+      const std::string path = PlaceOf(seen.status()).path;
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(path.empty() ? directory : path, seen.status()));
+    }
+    if (!manifest.view || in_layer_) return absl::OkStatus();
+    std::vector<uint64_t> ends;  // of the shards' blocks, in stored samples
+    const absl::Status listed = stored.ForEachBlock([&](const DatasetBlock& block) {
+      ends.push_back(block.first_sample + block.sample_count);
+      return absl::OkStatus();
+    });
+    if (!listed.ok() && !absl::IsDataLoss(listed)) return listed;
+    for (const std::vector<ColumnSource>& sources : manifest.view->sources) {
+      for (const ColumnSource& source : sources) {
+        if (!listed.ok() || std::ranges::binary_search(ends, source.end)) continue;
+        Report(
+            JoinPath(directory, kManifestName),
+            StrCat(JoinPath(directory, kManifestName), ": a source ends at sample ", source.end, ", within a block"));
+      }
+    }
+    for (const Layer& layer : manifest.view->layers) {
+      const std::string path = JoinPath(directory, layer.name);
+      const uint64_t samples = report_.samples;
+      in_layer_ = true;
+      const absl::Status checked = CheckDataset(path);
+      in_layer_ = false;
+      report_.samples = samples;  // they are the same samples
+      if (absl::IsNotFound(checked) || absl::IsInvalidArgument(checked)) {
+        Report(path, StrCat(path, ": the layer is missing"));
+        continue;
+      }
+      SHARDKIT_RETURN_IF_ERROR(checked);
+      const auto opened = DatasetReader::Open(file_system_, path);
+      if (!opened.ok() || !listed.ok()) continue;  // reported
+      const absl::Status fits = (*opened)->ForEachBlock([&](const DatasetBlock& block) -> absl::Status {
+        const uint64_t end = block.first_sample + block.sample_count;
+        if (std::ranges::binary_search(ends, end)) return absl::OkStatus();
+        return DataLoss(path, ": block ", block.block, " of shard ", block.shard, " ends at sample ", end,
+                        ", within a block of the dataset's shards");
+      });
+      SHARDKIT_RETURN_IF_ERROR(ReportDamage(path, fits));
+    }
+    return absl::OkStatus();
   }
 
   // The table that an error is about: its message begins with the path. Else the directory.
@@ -427,6 +478,7 @@ class Validator {
   uint64_t bytes_total_ = 0;
   std::mutex mutex_;
   std::vector<BlockBuffer> buffers_;
+  bool in_layer_ = false;                               // the dataset that is checked is a layer of another
   size_t hashes_begun_ = 0;                             // shards before this one are hashed, or need not be
   std::deque<Pending<absl::StatusOr<Sha256>>> hashes_;  // of the next shards that have one listed
   Cancellation stopped_;

@@ -56,8 +56,16 @@ class ColumnView {
 
   // Begin and end of the record of value i in the file: the value, and its checksum in the last 8 bytes. Only
   // in_file().
-  std::pair<uint64_t, uint64_t> record(uint32_t i) const {
-    return {file_offset_ + (i == 0 ? 0 : end(i - 1)), file_offset_ + end(i)};
+  std::pair<uint64_t, uint64_t> record(uint32_t i) const { return {file_offset_ + begin(i), file_offset_ + end(i)}; }
+
+  // Other values of the same column: those whose records lie at [begins[i], ends[i]) of its own.
+  ColumnView At(uint32_t sample_count, const char* presence, const char* begins, const char* ends) const {
+    ColumnView view = *this;
+    view.count_ = sample_count;
+    view.presence_ = presence;
+    view.begins_ = begins;
+    view.ends_ = ends;
+    return view;
   }
 
   // False for a column that was not requested, or that the shard lacks. All its values are absent.
@@ -80,12 +88,21 @@ class ColumnView {
   // loaded columns.
   std::string_view bytes(uint32_t i) const {
     if (ends_ == nullptr) return {values_ + i * fixed_size_, fixed_size_};
-    const uint64_t begin = begins_ != nullptr ? Number(begins_, i) : i == 0 ? 0 : end(i - 1);
-    const uint64_t length = end(i) - begin;
-    return {values_ + begin, length < tail_ ? 0 : length - tail_};
+    const uint64_t from = begin(i);
+    const uint64_t length = end(i) - from;
+    return {values_ + from, length < tail_ ? 0 : length - tail_};
   }
 
-  // End of the record of value i, from the start of the values. Not for fixed-size columns.
+  // Whether all values have fixed_size() bytes and lie one after another.
+  bool fixed() const { return ends_ == nullptr; }
+  uint64_t fixed_size() const { return fixed_size_; }
+
+  // Null where no value of a loaded column is absent; else a bit for each sample.
+  const char* presence() const { return presence_; }
+  bool may_be_absent() const { return presence_ != nullptr; }
+
+  // Begin and end of the record of value i, from the start of the values. Not for fixed-size columns.
+  uint64_t begin(uint32_t i) const { return begins_ != nullptr ? Number(begins_, i) : i == 0 ? 0 : end(i - 1); }
   uint64_t end(uint32_t i) const { return Number(ends_, i); }
 
  private:

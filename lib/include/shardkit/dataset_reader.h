@@ -116,20 +116,27 @@ class DatasetReader {
   // The container of the samples: "shard", "mds" or "webdataset".
   virtual std::string_view container() const = 0;
 
-  // All that is known without a look at the shards one by one: columns, metadata, and sums.
+  // All that is known without a look at the shards one by one: columns, metadata, and sums. Columns and number of
+  // samples are those that readers see.
   virtual const ManifestSummary& summary() const = 0;
+
+  // Whether samples and columns are just those of the shards: there are no layers, and no sample was removed. What
+  // OpenShard gives is not what readers see otherwise.
+  bool plain() const { return !summary().view && !summary().removed; }
   uint64_t sample_count() const { return summary().sample_count; }
   uint64_t shard_count() const { return summary().shard_count; }
 
-  // What the dataset says of shard `shard`. Takes one read for 256 shards where they stand in lists, of which the last
-  // 64 pages are kept. OutOfRange past the end, DataLoss when the page is damaged.
+  // What the dataset says of shard `shard`; its samples are those that readers see. Takes one read for 256 shards where
+  // they stand in lists, of which the last 64 pages are kept. OutOfRange past the end, DataLoss when the page is
+  // damaged.
   virtual absl::StatusOr<ManifestShard> Shard(size_t shard) const = 0;
 
   // Calls `take` for each shard in order, reading lists in pieces of up to 16 MiB, in memory that does not grow with
   // the number of shards. Stops at the first error of `take` and returns it.
   virtual absl::Status ForEachShard(const std::function<absl::Status(const ManifestShard&)>& take) const = 0;
 
-  // The summary with all shards. Reads the lists whole, in pieces of up to 16 MiB.
+  // The manifest as it is published, with all shards, and with what is stored rather than seen. Reads the lists whole,
+  // in pieces of up to 16 MiB.
   virtual absl::StatusOr<Manifest> ReadManifest() const = 0;
 
   // The columns read: those of DatasetOptions::columns in that order, or the manifest's.
@@ -144,7 +151,7 @@ class DatasetReader {
   // Empty, or why FindKey had to search shards in place of a key table.
   virtual std::string key_problem() const = 0;
 
-  // The shard of a sample; `local` is the sample's ordinal in it. OutOfRange past the end.
+  // The shard of a sample; `local` is the sample's ordinal in it, where removed samples count. OutOfRange past the end.
   struct Location {
     size_t shard = 0;
     uint64_t local = 0;
@@ -167,18 +174,18 @@ class DatasetReader {
   // A value of any size; see ShardReader::CopyValue.
   virtual absl::StatusOr<bool> CopyValue(uint64_t sample, size_t column, const ByteSink& sink) const = 0;
 
-  // Ordinal of the first sample with this key, or empty. Asks the key table of each segment of the dataset (there are
-  // few, however many shards): one page of each, at most three reads when it is asked first; and reads the sample.
-  // Where a table is missing or damaged, searches the shards of its segment in order, and so do single shards and other
-  // containers. FailedPrecondition when no column is the key.
+  // Ordinal of the first sample with this key that is seen, or empty. Asks the key table of each segment of the dataset
+  // (there are few, however many shards): one page of each, at most three reads when it is asked first; and reads the
+  // sample. Where a table is missing or damaged, searches the shards of its segment in order, and so do single shards
+  // and other containers. FailedPrecondition when no column is the key.
   virtual absl::StatusOr<std::optional<uint64_t>> FindKey(std::string_view key, BlockBuffer* buffer) const = 0;
 
-  // Calls `take` for each block in order, from the offset index when it is used; otherwise opens every shard. Stops at
-  // the first error of `take` and returns it.
+  // Calls `take` for each block in order (one whose samples were all removed has none), from the offset index when it
+  // is used; otherwise opens every shard. Stops at the first error of `take` and returns it.
   virtual absl::Status ForEachBlock(const std::function<absl::Status(const DatasetBlock&)>& take) const = 0;
 
-  // The same with the blocks of some shards, given by their samples and ascending. Of the index it reads the pages that
-  // have them, many at once.
+  // The same with the blocks of some shards, given by their samples, of which each has some, and ascending. Of the
+  // index it reads the pages that have them, many at once.
   virtual absl::Status ForEachBlockOf(std::span<const SampleRange> shards,
                                       const std::function<absl::Status(const DatasetBlock&)>& take) const = 0;
 
@@ -198,7 +205,8 @@ class DatasetReader {
 
   virtual absl::StatusOr<std::unique_ptr<BlockScanner>> Scan(const ScanOptions& options = {}) const = 0;
 
-  // Statistics of all shards merged, in the order of columns(). Reads every shard's footer.
+  // Statistics of all shards and layers merged, in the order of columns(). Reads every shard's footer. Removed samples,
+  // and values in whose place others are seen, count as well.
   virtual absl::StatusOr<std::vector<ColumnStatistics>> ReadStatistics() const = 0;
 
   // ShardReader::fallback_reason of the first shard that has one.

@@ -199,6 +199,15 @@ void ExpectBlocksOfShards(const DatasetReader& dataset, const std::vector<Datase
       if (block.block == 0) shards.push_back({block.first_sample, 0});
       shards.back().count += block.sample_count;
     }
+    // A shard whose samples were all removed has no range.
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto seen = [&](const DatasetBlock& block) {
+        return block.shard == all[i].shard && block.sample_count > 0;
+      };
+      if (std::ranges::any_of(all, seen)) continue;
+      std::erase_if(expected, [&](const DatasetBlock& block) { return block.shard == all[i].shard; });
+    }
+    std::erase_if(shards, [](const SampleRange& range) { return range.count == 0; });
     const absl::Status status = dataset.ForEachBlockOf(shards, [&](const DatasetBlock& block) {
       found.push_back(block);
       return absl::OkStatus();

@@ -1,0 +1,64 @@
+#include "dataset/view/extend_view.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "dataset/schema_mapper.h"
+
+namespace shardkit {
+
+Schema SharedColumns(const Manifest& before) {
+  if (!before.view) return before.schema;
+  std::vector<Column> shared;
+  for (const Column& column : before.schema.columns()) {
+    if (before.view->schema.Find(column.name)) shared.push_back(column);
+  }
+  return *Schema::Create(std::move(shared));  // a part of a schema is one
+}
+
+absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest* manifest) {
+  if (!manifest->view) return absl::OkStatus();
+  DatasetView& view = *manifest->view;
+  const uint64_t begin = before.samples();
+  std::vector<Column> columns = view.schema.columns();
+  for (size_t i = 0; i < columns.size(); ++i) {
+    Column& column = columns[i];
+    const std::vector<ColumnSource>& sources = view.sources[i];
+    const bool from_shards = sources.empty() || sources.back().end < begin;
+    const std::optional<size_t> stored =
+        from_shards || appended.Find(column.name) ? manifest->schema.Find(column.name) : std::nullopt;
+    if (!stored) {
+      if (column.is_key) {
+        return InvalidArgument("the samples have no column \"", column.name, "\", which is the key");
+      }
+      column.nullable = true;
+      continue;
+    }
+    const Column& of_shards = manifest->schema[*stored];
+    column.type = CommonType(column.type, of_shards.type).value_or(column.type);
+    column.nullable = column.nullable || of_shards.nullable;
+    const std::string_view difference = ColumnDifference(of_shards, column);
+    if (!difference.empty()) {
+      return InvalidArgument("column \"", column.name, "\" of the samples does not fit the dataset's: its ", difference,
+                             " differs");
+    }
+  }
+  for (const Column& column : appended.columns()) {
+    if (view.schema.Find(column.name)) continue;
+    if (column.is_key) return InvalidArgument("column \"", column.name, "\" is a key, and no longer the dataset's");
+    Column& added = columns.emplace_back(manifest->schema[*manifest->schema.Find(column.name)]);
+    added.nullable = added.nullable || begin > 0;
+    std::vector<ColumnSource>& sources = view.sources.emplace_back();
+    // What the shards before have of that name stays unseen.
+    if (begin > 0 && before.schema.Find(column.name)) sources.push_back({.end = begin});
+  }
+  absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
+  SHARDKIT_RETURN_IF_ERROR(schema.status());
+  view.schema = *std::move(schema);
+  return absl::OkStatus();
+}
+
+}  // namespace shardkit

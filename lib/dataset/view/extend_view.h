@@ -1,0 +1,17 @@
+// What becomes of a dataset's view when shards are appended.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/manifest.h"
+
+namespace shardkit {
+
+// The stored columns that appended shards have: those that readers see by their own names.
+Schema SharedColumns(const Manifest& before);
+
+// Gives manifest->view the columns of `appended`, which the shards behind those of `before` have. manifest->schema is
+// that of all shards, and manifest->view that of `before`. InvalidArgument, naming it, when a column does not fit.
+absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest* manifest);
+
+}  // namespace shardkit

@@ -1,0 +1,52 @@
+#include "shardkit/remove.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "dataset/dataset_update.h"
+#include "dataset/select/selection.h"
+#include "dataset/view/removed_samples.h"
+
+namespace shardkit {
+
+absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::string& directory,
+                                           const SampleSelection& selection, const SelectionOptions& options) {
+  return Guarded("removing samples", [&]() -> absl::StatusOr<RemoveReport> {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
+    Manifest manifest = update->before();
+    RemovedList before;
+    if (manifest.removed) {
+      SHARDKIT_ASSIGN_OR_RETURN(before,
+                                RemovedList::Read(file_system, directory, *manifest.removed, manifest.samples()));
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const Selected selected, SelectSamples(file_system, directory, selection, options));
+    const SampleSet& chosen = selected.parts[0];
+    RemoveReport report{.selection = selected.report,
+                        .removed = before.size() + selected.report.selected,
+                        .samples = chosen.samples() - selected.report.selected,
+                        .generation = manifest.generation};
+    if (selected.report.selected == 0) {
+      SHARDKIT_RETURN_IF_ERROR(update->Abort());
+      return report;
+    }
+    std::vector<uint64_t> removed;
+    removed.reserve(report.removed);
+    uint64_t seen = 0;
+    for (uint64_t stored = 0, next = 0; stored < manifest.samples(); ++stored) {
+      const bool was_removed = next < before.size() && before.ordinals()[next] == stored;
+      if (was_removed) ++next;
+      if (was_removed || chosen.Has(seen++)) removed.push_back(stored);
+    }
+    ++manifest.generation;
+    report.generation = manifest.generation;
+    SHARDKIT_ASSIGN_OR_RETURN(manifest.removed,
+                              WriteRemoved(file_system, directory, NameInGeneration(kRemovedName, manifest.generation),
+                                           RemovedList(std::move(removed))));
+    SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
+    return report;
+  });
+}
+
+}  // namespace shardkit
