@@ -14,6 +14,7 @@
 #include "shardkit/dataset_reader.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/loader.h"
+#include "shardkit/merge.h"
 #include "timing.h"
 
 using namespace shardkit;

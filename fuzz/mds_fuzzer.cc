@@ -7,7 +7,7 @@
 
 #include "mds_files.h"
 #include "shardkit/dataset_reader.h"
-#include "shardkit/dataset_writer.h"
+#include "shardkit/merge.h"
 #include "shardkit/validate.h"
 #include "support/file_sections.h"
 #include "support/memory_bound.h"

@@ -59,6 +59,7 @@ HEADER_LAYERS = {
     "validate.h": "dataset",
     "convert.h": "convert",
     "filter.h": "convert",
+    "merge.h": "convert",
     "pack.h": "convert",
     "sa1b.h": "convert",
     "source.h": "convert",

@@ -3,26 +3,30 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "convert/sources/dataset_source.h"
+#include "dataset/repeated_keys.h"
 #include "shardkit/convert.h"
 #include "shardkit/schema.h"
 
 namespace shardkit {
 
-// The samples of the dataset at `path`. InvalidArgument for options that do not fit it, or each other.
-absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system, const std::string& path,
+// The samples of the datasets at `paths`, one after the other. InvalidArgument for options that do not fit them, or
+// each other.
+absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system,
+                                                              const std::vector<std::string>& paths,
                                                               const ConvertOptions& options);
 
 // The schema of the new dataset, before any sample is looked at.
 absl::StatusOr<Schema> SchemaOf(DatasetSource& source, const PackOptions& options);
 
 // The options of the new dataset in our own container, with its job and its metadata.
-absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const ConversionInput& input, const ConvertOptions& options);
+absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const DatasetSource& source, const ConvertOptions& options);
 
 // Converts the samples to a new dataset in our own container.
 absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
-                                           const ConvertOptions& options);
+                                           const ConvertOptions& options, RepeatedKeyCheck repeated = {});
 
 }  // namespace shardkit

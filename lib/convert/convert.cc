@@ -18,13 +18,15 @@ namespace shardkit {
 namespace {
 
 // Identifies the job. A run resumes an earlier run only when both texts are equal.
-absl::StatusOr<std::string> JobOf(const ConversionInput& input, const ConvertOptions& options) {
-  std::string job =
-      StrCat(options.pack.dataset.job, "\nconvert to ", ContainerName(options.to), " ", input.dataset->sample_count(),
-             options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "", "\n");
-  SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, input.dataset->ReadManifest());
-  for (const ManifestShard& shard : manifest.shards) {
-    job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
+absl::StatusOr<std::string> JobOf(const DatasetSource& source, const ConvertOptions& options) {
+  std::string job = options.pack.dataset.job;
+  for (const ConversionInput* const input : source.inputs()) {
+    job += StrCat("\nconvert to ", ContainerName(options.to), " ", input->dataset->sample_count(),
+                  options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "", "\n");
+    SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, input->dataset->ReadManifest());
+    for (const ManifestShard& shard : manifest.shards) {
+      job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
+    }
   }
   if (manifest.removed) job += StrCat("removed ", manifest.removed->table.checksum, "\n");
   if (manifest.view) job += StrCat("view ", Hash64(FormatView(*manifest.view)), "\n");
@@ -41,12 +43,12 @@ absl::Status CheckOptions(const ConvertOptions& options) {
                                                                 : "; shardctl index --wids lists the MD5 of tars");
 }
 
-absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& file_system,
-                                                                   const ConversionInput& input, const Schema& schema,
-                                                                   const std::string& output,
+absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& file_system, const DatasetSource& source,
+                                                                   const Schema& schema, const std::string& output,
                                                                    const ConvertOptions& options) {
   const DatasetWriterOptions& common = options.pack.dataset;
-  SHARDKIT_ASSIGN_OR_RETURN(const std::string job, JobOf(input, options));
+  const ConversionInput& input = source.input();
+  SHARDKIT_ASSIGN_OR_RETURN(const std::string job, JobOf(source, options));
   const auto prepare = [&](ForeignWriterOptions& writer_options) {
     writer_options.threads = common.threads;
     writer_options.resume = common.resume;
@@ -68,11 +70,14 @@ absl::StatusOr<std::unique_ptr<DatasetWriter>> CreateForeignWriter(FileSystem& f
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system, const std::string& path,
+absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_system,
+                                                              const std::vector<std::string>& paths,
                                                               const ConvertOptions& options) {
   SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
   std::vector<ConversionInput> inputs;
-  SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
+  for (const std::string& path : paths) {
+    SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
+  }
   auto source = std::make_unique<DatasetSource>(std::move(inputs), options.pack.skip_errors);
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   if (options.mds.encodings.empty()) return source;
@@ -83,10 +88,10 @@ absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_s
   return source;
 }
 
-absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const ConversionInput& input, const ConvertOptions& options) {
+absl::StatusOr<DatasetWriterOptions> NativeOptionsOf(const DatasetSource& source, const ConvertOptions& options) {
   DatasetWriterOptions native = options.pack.dataset;
-  SHARDKIT_ASSIGN_OR_RETURN(native.job, JobOf(input, options));
-  for (const auto& [name, value] : input.plan.origin.metadata) native.shard.metadata.emplace(name, value);
+  SHARDKIT_ASSIGN_OR_RETURN(native.job, JobOf(source, options));
+  for (const auto& [name, value] : source.metadata()) native.shard.metadata.emplace(name, value);
   return native;
 }
 
@@ -109,26 +114,26 @@ std::string_view ContainerName(Container container) {
 }
 
 absl::StatusOr<PackReport> ConvertToShards(FileSystem& file_system, DatasetSource& source, const std::string& output,
-                                           const ConvertOptions& options) {
+                                           const ConvertOptions& options, RepeatedKeyCheck repeated) {
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(source, options.pack));
-  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source.input(), options));
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source, options));
   SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
+  if (repeated.take) job->OnRepeatedKey(std::move(repeated));
   return PackInto(source, options.pack, *job, job.get());
 }
 
 absl::StatusOr<PackReport> Convert(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ConvertOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, input, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, options));
   if (options.to == Container::kShard) return ConvertToShards(file_system, *source, output, options);
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(*source, options.pack));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
-                            CreateForeignWriter(file_system, source->input(), schema, output, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, CreateForeignWriter(file_system, *source, schema, output, options));
   return PackInto(*source, options.pack, *writer, nullptr);
 }
 
 absl::StatusOr<PackReport> DryRunConvert(FileSystem& file_system, const std::string& input,
                                          const ConvertOptions& options) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, input, options));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, options));
   return PackNowhere(*source, options.pack);
 }
 

@@ -48,9 +48,9 @@ class ConversionJob {
                      const ConvertOptions& options) {
     job_.directory = output;
     job_.pack = options.pack;
-    SHARDKIT_ASSIGN_OR_RETURN(source_, OpenConversion(file_system, input, options));
+    SHARDKIT_ASSIGN_OR_RETURN(source_, OpenConversion(file_system, {input}, options));
     SHARDKIT_ASSIGN_OR_RETURN(job_.schema, SchemaOf(*source_, options.pack));
-    SHARDKIT_ASSIGN_OR_RETURN(job_.pack.dataset, NativeOptionsOf(source_->input(), options));
+    SHARDKIT_ASSIGN_OR_RETURN(job_.pack.dataset, NativeOptionsOf(*source_, options));
     job_.pack.dataset.resume = false;
     job_.fingerprint = FingerprintOfJob(job_.schema, job_.pack.dataset);
     PackOptions listing = job_.pack;

@@ -37,7 +37,7 @@ absl::StatusOr<PackReport> Copy(FileSystem& file_system, const std::string& inpu
   convert.verify_listed_hashes = options.verify_listed_hashes;
   convert.pack = options.pack;
   convert.pack.dataset.job += job;
-  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, input, convert));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, convert));
   SHARDKIT_RETURN_IF_ERROR(source->Choose(samples));
   return ConvertToShards(file_system, *source, output, convert);
 }

@@ -337,9 +337,9 @@ absl::StatusOr<PackReport> PackInto(Source& source, const PackOptions& options, 
       }
     }
     if (units != nullptr && source.keys_are_unique()) {
-      units->OnRepeatedKey([&](const RepeatedKey& found) {
+      units->OnRepeatedKey({.take = [&](const RepeatedKey& found) {
         return repeated = OnRepeatedKeys(source, options, found, &report.warnings);
-      });
+      }});
     }
     Packer packer(source, options, part, units);
     status = Guarded("packing", [&] { return packer.Run(&writer); });

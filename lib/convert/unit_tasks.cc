@@ -192,9 +192,9 @@ absl::StatusOr<PackReport> JoinUnits(FileSystem& file_system, const UnitJob& job
   absl::Status repeated;
   SHARDKIT_ASSIGN_OR_RETURN(Source* const source, job.whole());
   if (source->keys_are_unique()) {
-    writer->OnRepeatedKey([&](const RepeatedKey& found) {
+    writer->OnRepeatedKey({.take = [&](const RepeatedKey& found) {
       return repeated = OnRepeatedKeys(*source, job.pack, found, &report.warnings);
-    });
+    }});
   }
   absl::StatusOr<DatasetSummary> summary = writer->Finish();
   if (!repeated.ok()) return repeated;

@@ -40,9 +40,9 @@ class DatasetJob : public DatasetWriter {
   // The samples from `position` on come into another shard of the unit.
   virtual absl::Status EndShard(uint64_t position);
 
-  // For kUnits and kJoin. `take` is called before the dataset is published when several samples have one key; its error
-  // is returned by Finish.
-  void OnRepeatedKey(std::function<absl::Status(const RepeatedKey&)> take) { on_repeated_key_ = std::move(take); }
+  // For kUnits and kJoin. `check.take` is called before the dataset is published; its error is returned by Finish. The
+  // check has no `ends` when the job appends.
+  void OnRepeatedKey(RepeatedKeyCheck check) { repeated_keys_ = std::move(check); }
 
   // For kUnits: the number of the first unit of a job that resumes none. That of a dataset's first shard is 0.
   uint64_t first_unit() const { return update_ ? update_->next_number() : 0; }
@@ -108,7 +108,7 @@ class DatasetJob : public DatasetWriter {
   FileSystem& file_system_;
   const std::string directory_;
   Manifest manifest_;
-  std::function<absl::Status(const RepeatedKey&)> on_repeated_key_;
+  RepeatedKeyCheck repeated_keys_;
 
  private:
   absl::Status TakeUpAll();

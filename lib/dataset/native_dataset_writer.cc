@@ -222,7 +222,7 @@ class NativeDatasetWriter final : public DatasetJob {
     if (update() != nullptr) return PublishAppended();
     if (kind_ == JobKind::kUnit) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(
-        FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation, on_repeated_key_));
+        FinishOneSegment(file_system_, directory_, *index_, &manifest_, options_.cancellation, repeated_keys_));
     return PublishManifest(file_system_, directory_, manifest_, /*must_be_new=*/true);
   }
 
@@ -282,11 +282,11 @@ class NativeDatasetWriter final : public DatasetJob {
       RepeatedKeys repeated(file_system_, directory_, appended);
       SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
                                 index_->BuildKeys(NameInGeneration(kKeyTableName, manifest_.generation), appended,
-                                                  options_.cancellation, on_repeated_key_ ? &repeated : nullptr));
+                                                  options_.cancellation, repeated_keys_.take ? &repeated : nullptr));
       if (std::optional<RepeatedKey> found = repeated.found()) {
         found->first += before.samples();
         found->second += before.samples();
-        SHARDKIT_RETURN_IF_ERROR(on_repeated_key_(*found));
+        SHARDKIT_RETURN_IF_ERROR(repeated_keys_.take(*found));
       }
       manifest_.segments.push_back(std::move(segment));
       SHARDKIT_RETURN_IF_ERROR(LimitSegments(file_system_, directory_, options_.cancellation, &manifest_));

@@ -1,17 +1,15 @@
-// Making manifest and index of a directory again, and merging datasets.
+// Making manifest and index of a directory again.
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "container/sha256.h"
 #include "dataset/dataset_update.h"
 #include "dataset/foreign/foreign_dataset.h"
-#include "dataset/foreign/mds_merge.h"
 #include "dataset/index_reader.h"
 #include "dataset/job_directory.h"
 #include "dataset/job_record.h"
@@ -22,22 +20,6 @@
 
 namespace shardkit {
 namespace {
-
-// Refuses parts with the same samples: nothing would show this mistake later.
-absl::Status CheckParts(const std::vector<std::string>& parts, const std::vector<Manifest>& manifests) {
-  absl::flat_hash_map<ContentHash, std::pair<size_t, size_t>> seen;  // part and shard
-  for (size_t i = 0; i < parts.size(); ++i) {
-    for (size_t k = 0; k < manifests[i].shards.size(); ++k) {
-      const ManifestShard& shard = manifests[i].shards[k];
-      const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
-      if (is_new || found->second.first == i) continue;
-      const auto [part, other] = found->second;
-      return InvalidArgument(JoinPath(parts[i], shard.name), ": holds the same samples as ",
-                             JoinPath(parts[part], manifests[part].shards[other].name), ": give each part once");
-    }
-  }
-  return absl::OkStatus();
-}
 
 // Nobody may list a hash anew that a shard had before: the shard could be another by now.
 absl::Status CheckSha256(ReadableFileSystem& file_system, const std::string& path, const Sha256& listed,
@@ -164,52 +146,6 @@ absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::stri
   SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, 0, manifest.segments.size(), cancellation, &manifest));
   SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, directory, &manifest));
   SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
-  return manifest;
-}
-
-absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
-                                       const std::string& output, const Cancellation* cancellation) {
-  if (parts.empty()) return InvalidArgument(output, ": no parts to merge were given");
-  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, AreMdsParts(file_system, parts));
-  if (mds) return MergeMdsIndexes(file_system, parts, output);
-  std::vector<Manifest> manifests;
-  for (const std::string& part : parts) {
-    absl::StatusOr<ManifestText> text = ReadManifestText(file_system, part);
-    if (absl::IsNotFound(text.status())) return DescribeNoDataset(file_system, part);
-    if (!text.ok()) return text.status();
-    SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, CompleteManifest(file_system, part, *std::move(text)));
-    manifests.push_back(std::move(manifest));
-  }
-  SHARDKIT_RETURN_IF_ERROR(CheckParts(parts, manifests));
-  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
-  ShardCollector collector(file_system, output);
-  SHARDKIT_RETURN_IF_ERROR(collector.Start());
-  size_t number = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    for (const ManifestShard& shard : manifests[i].shards) {
-      if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("merging datasets"));
-      const std::string from = JoinPath(parts[i], shard.name);
-      const std::string name = ShardName(number++);
-      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, from, JoinPath(output, name), cancellation));
-      SHARDKIT_RETURN_IF_ERROR(collector.Add(name, shard.sha256));
-      if (collector.manifest().shards.back().content_hash != shard.content_hash) {
-        return DataLoss(from, ": is not the shard that the manifest of ", parts[i], " lists");
-      }
-    }
-  }
-  if (number == 0) {
-    Schema schema = manifests[0].schema;
-    Metadata metadata = manifests[0].metadata;
-    for (size_t i = 1; i < parts.size(); ++i) {
-      auto merged = MergeSchemas(schema, manifests[i].schema);
-      if (!merged.ok()) return Annotate(merged.status(), parts[i]);
-      schema = *std::move(merged);
-      KeepCommon(manifests[i].metadata, &metadata);
-    }
-    collector.Describe(schema, metadata);
-  }
-  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, collector.Publish(nullptr, cancellation));
-  SHARDKIT_RETURN_IF_ERROR(job->Finish());
   return manifest;
 }
 

@@ -8,6 +8,19 @@
 #include "shardkit/shard_reader.h"
 
 namespace shardkit {
+namespace {
+
+constexpr size_t kMostNamed = 3;
+
+// Samples of one input may have the same key any number of times.
+constexpr size_t kMostOfAHash = 16;
+
+}  // namespace
+
+uint64_t RepeatedKeys::InputOf(uint64_t ordinal) const {
+  if (ends_.empty()) return ordinal;
+  return static_cast<uint64_t>(std::ranges::upper_bound(ends_, ordinal) - ends_.begin());
+}
 
 absl::Status RepeatedKeys::Add(const format::KeyEntry& entry) {
   if (same_.empty() || entry.hash != hash_) {
@@ -15,19 +28,29 @@ absl::Status RepeatedKeys::Add(const format::KeyEntry& entry) {
     same_.assign(1, entry.ordinal);
     return absl::OkStatus();
   }
+  // The ordinals of a hash ascend: when the first is of the same input, so are all.
+  if (InputOf(same_[0]) == InputOf(entry.ordinal)) {
+    if (!found_ && same_.size() < kMostOfAHash) same_.push_back(entry.ordinal);
+    return absl::OkStatus();
+  }
   if (found_) {
     // Two keys of one hash are too rare to read all for.
     ++found_->count;
+    if (ends_.empty() || hash_ == named_hash_ || found_->more.size() + 1 == kMostNamed) return absl::OkStatus();
+    named_hash_ = hash_;
+    SHARDKIT_ASSIGN_OR_RETURN(found_->more.emplace_back(), KeyOf(entry.ordinal));
     return absl::OkStatus();
   }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string key, KeyOf(entry.ordinal));
   for (const uint64_t before : same_) {
+    if (InputOf(before) == InputOf(entry.ordinal)) continue;
     SHARDKIT_ASSIGN_OR_RETURN(const std::string other, KeyOf(before));
     if (key != other) continue;
-    found_ = {key, before, entry.ordinal, 1};
+    found_ = {key, before, entry.ordinal, 1, {}};
+    named_hash_ = hash_;
     return absl::OkStatus();
   }
-  same_.push_back(entry.ordinal);
+  if (same_.size() < kMostOfAHash) same_.push_back(entry.ordinal);
   return absl::OkStatus();
 }
 

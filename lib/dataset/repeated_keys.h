@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,29 +22,51 @@ struct RepeatedKey {
   std::string key;
   uint64_t first = 0;  // ordinals of samples that have it
   uint64_t second = 0;
-  uint64_t count = 0;  // samples whose key another one before them has, too: of all keys
+  uint64_t count = 0;             // samples whose key another one before them has, too: of all keys
+  std::vector<std::string> more;  // further such keys, at most two
+};
+
+// What is done about repeated keys when the key table of a dataset is made.
+struct RepeatedKeyCheck {
+  // Called when there are such keys; its error is returned. Empty: nothing is looked for.
+  std::function<absl::Status(const RepeatedKey&)> take;
+  // As RepeatedKeys has them.
+  std::vector<uint64_t> ends;
 };
 
 // One thread at a time. References must outlive it.
 class RepeatedKeys {
  public:
-  RepeatedKeys(FileSystem& file_system, std::string directory, std::span<const ManifestShard> shards)
-      : file_system_(file_system), directory_(std::move(directory)), shards_(shards) {}
+  // With `ends`, which ascend, the samples come from several inputs, and each ends before the sample of this number:
+  // only keys that stand in several of them are repeated.
+  RepeatedKeys(FileSystem& file_system, std::string directory, std::span<const ManifestShard> shards,
+               std::vector<uint64_t> ends = {})
+      : file_system_(file_system), directory_(std::move(directory)), shards_(shards), ends_(std::move(ends)) {}
 
   // Takes the entries of the table in their order. Reads keys only where hashes are equal, until one is found.
   absl::Status Add(const format::KeyEntry& entry);
+
+  // Forgets the entries.
+  void Restart() {
+    same_.clear();
+    found_.reset();
+  }
 
   const std::optional<RepeatedKey>& found() const { return found_; }
 
  private:
   absl::StatusOr<std::string> KeyOf(uint64_t ordinal) const;
+  // Two samples of one input have the same number.
+  uint64_t InputOf(uint64_t ordinal) const;
 
   FileSystem& file_system_;
   const std::string directory_;
   const std::span<const ManifestShard> shards_;
+  const std::vector<uint64_t> ends_;
   uint64_t hash_ = 0;
   std::vector<uint64_t> same_;  // ordinals of the entries with this hash
   std::optional<RepeatedKey> found_;
+  uint64_t named_hash_ = 0;  // of the key that was named last
 };
 
 }  // namespace shardkit

@@ -1,6 +1,7 @@
 #include "dataset/segments.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace shardkit {
 namespace {
 
 // The segments as a dataset of their own.
-Manifest Part(const Manifest& manifest, size_t first, size_t count) {
+Manifest PartOf(const Manifest& manifest, size_t first, size_t count) {
   Manifest part{.schema = manifest.schema};
   size_t begin = 0;
   for (size_t i = 0; i < first; ++i) begin += manifest.segments[i].shards;
@@ -34,9 +35,12 @@ Manifest Part(const Manifest& manifest, size_t first, size_t count) {
 
 constexpr std::string_view kStage = "joining the segments";
 
-absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, const Manifest& part,
-                        const Cancellation* cancellation, IndexWriter& writer) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto reader, IndexReader::Open(file_system, directory, part.schema, part.segments));
+absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Cancellation* cancellation,
+                        IndexWriter& writer) {
+  const Manifest& part = of.manifest;
+  if (part.segments.empty() && !part.shards.empty()) return NotFound(of.directory, ": has no offset index");
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader,
+                            IndexReader::Open(file_system, of.directory, part.schema, part.segments));
   SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(part.shards));
   size_t shard = 0;
   SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlock([&](const IndexedBlock& block) -> absl::Status {
@@ -49,16 +53,36 @@ absl::Status AddIndexes(FileSystem& file_system, const std::string& directory, c
   return absl::OkStatus();
 }
 
-absl::Status AddShards(FileSystem& file_system, const std::string& directory, const Manifest& part,
-                       const Cancellation* cancellation, IndexWriter& writer) {
-  for (const ManifestShard& shard : part.shards) {
+absl::Status AddShards(FileSystem& file_system, const SegmentPart& part, const Cancellation* cancellation,
+                       IndexWriter& writer) {
+  for (const ManifestShard& shard : part.manifest.shards) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     Schema schema;
     SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
-                              ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
+                              ReadShardIndexPart(file_system, JoinPath(part.directory, shard.name), &schema));
     SHARDKIT_RETURN_IF_ERROR(writer.Add(schema, index));
   }
   return absl::OkStatus();
+}
+
+// Adds all parts to a new index.
+absl::StatusOr<std::unique_ptr<IndexWriter>> AddParts(FileSystem& file_system, std::span<const SegmentPart> parts,
+                                                      const std::string& directory, const Cancellation* cancellation) {
+  std::vector<bool> lost(parts.size());  // the indexes of a part
+  while (true) {
+    SHARDKIT_ASSIGN_OR_RETURN(auto writer, IndexWriter::Create(file_system, directory));
+    absl::Status status;
+    size_t i = 0;
+    for (; i < parts.size(); ++i) {
+      status = lost[i] ? AddShards(file_system, parts[i], cancellation, *writer)
+                       : AddIndexes(file_system, parts[i], cancellation, *writer);
+      if (!status.ok()) break;
+    }
+    if (status.ok()) return writer;
+    if (lost[i] || (!absl::IsDataLoss(status) && !absl::IsNotFound(status))) return status;
+    lost[i] = true;
+    SHARDKIT_RETURN_IF_ERROR(writer->Abort());
+  }
 }
 
 // A name of the generation that no table of the manifest has.
@@ -74,39 +98,49 @@ std::string FreeName(const Manifest& manifest, std::string_view first) {
 }
 
 // The key tables of the segments, or else of the shards, are the inputs.
-absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, const std::string& directory,
-                                                     const Manifest& part, bool of_segments) {
+absl::StatusOr<std::vector<KeyTableInput>> KeyInputs(FileSystem& file_system, std::span<const SegmentPart> parts,
+                                                     bool of_segments) {
   std::vector<KeyTableInput> inputs;
   uint64_t sample = 0;
-  if (of_segments) {
-    for (const Segment& segment : part.segments) {
-      SHARDKIT_RETURN_IF_ERROR(OpenKeyTable(file_system, directory, segment).status());
-      const TableReference& keys = *segment.keys;
-      inputs.push_back(
-          {JoinPath(directory, keys.name), {.length = keys.bytes, .root = keys.root}, segment.samples, sample});
-      sample += segment.samples;
+  for (const SegmentPart& part : parts) {
+    if (of_segments) {
+      for (const Segment& segment : part.manifest.segments) {
+        SHARDKIT_RETURN_IF_ERROR(OpenKeyTable(file_system, part.directory, segment).status());
+        const TableReference& keys = *segment.keys;
+        inputs.push_back(
+            {JoinPath(part.directory, keys.name), {.length = keys.bytes, .root = keys.root}, segment.samples, sample});
+        sample += segment.samples;
+      }
+      if (part.manifest.segments.empty() && !part.manifest.shards.empty()) {
+        return NotFound(part.directory, ": has no table of the keys");
+      }
+      continue;
     }
-    return inputs;
-  }
-  for (const ManifestShard& shard : part.shards) {
-    const std::string path = JoinPath(directory, shard.name);
-    SHARDKIT_ASSIGN_OR_RETURN(const auto reader, NativeShardReader::Open(file_system, path, {}));
-    const std::optional<TablePlace> place = reader->key_table_place();
-    if (!place) return DataLoss(path, ": has no key column, unlike the dataset");
-    inputs.push_back({path, *place, shard.samples, sample});
-    sample += shard.samples;
+    for (const ManifestShard& shard : part.manifest.shards) {
+      const std::string path = JoinPath(part.directory, shard.name);
+      SHARDKIT_ASSIGN_OR_RETURN(const auto reader, NativeShardReader::Open(file_system, path, {}));
+      const std::optional<TablePlace> place = reader->key_table_place();
+      if (!place) return DataLoss(path, ": has no key column, unlike the dataset");
+      inputs.push_back({path, *place, shard.samples, sample});
+      sample += shard.samples;
+    }
   }
   return inputs;
 }
 
-absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, const std::string& directory,
-                                                       const Manifest& part, const std::string& name,
-                                                       const Cancellation* cancellation) {
-  if (!part.schema.key_column()) return std::optional<TableReference>();
+absl::StatusOr<std::optional<TableReference>> JoinKeys(FileSystem& file_system, std::span<const SegmentPart> parts,
+                                                       const std::string& directory, const std::string& name,
+                                                       const Cancellation* cancellation, RepeatedKeys* repeated) {
+  if (!parts[0].manifest.schema.key_column()) return std::optional<TableReference>();
   absl::StatusOr<format::TableTail> tail;
   for (const bool of_segments : {true, false}) {
-    auto inputs = KeyInputs(file_system, directory, part, of_segments);
-    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), cancellation)
+    std::function<absl::Status(const format::KeyEntry&)> take;
+    if (repeated) {
+      repeated->Restart();
+      take = [&](const format::KeyEntry& entry) { return repeated->Add(entry); };
+    }
+    auto inputs = KeyInputs(file_system, parts, of_segments);
+    tail = inputs.ok() ? BuildKeyTable(file_system, JoinPath(directory, name), *std::move(inputs), cancellation, take)
                        : absl::StatusOr<format::TableTail>(inputs.status());
     if (!absl::IsDataLoss(tail.status()) && !absl::IsNotFound(tail.status())) break;
   }
@@ -155,17 +189,30 @@ absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std
   return ReferenceTo(name, *tail);
 }
 
+absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const SegmentPart> parts,
+                                    const std::string& directory, const std::string& index_name,
+                                    const std::string& keys_name, const Cancellation* cancellation,
+                                    RepeatedKeys* repeated) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto writer, AddParts(file_system, parts, directory, cancellation));
+  std::vector<ManifestShard> shards;
+  for (const SegmentPart& part : parts) {
+    shards.insert(shards.end(), part.manifest.shards.begin(), part.manifest.shards.end());
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(index_name, shards));
+  SHARDKIT_ASSIGN_OR_RETURN(segment.keys, JoinKeys(file_system, parts, directory, keys_name, cancellation, repeated));
+  return segment;
+}
+
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
-                              Manifest* manifest, const Cancellation* cancellation,
-                              const std::function<absl::Status(const RepeatedKey&)>& on_repeated_key) {
+                              Manifest* manifest, const Cancellation* cancellation, const RepeatedKeyCheck& check) {
   manifest->segments.clear();
   if (manifest->shards.empty()) return index.Abort();
-  RepeatedKeys repeated(file_system, directory, manifest->shards);
+  RepeatedKeys repeated(file_system, directory, manifest->shards, check.ends);
   // The keys first: a cancellation leaves no file then.
   SHARDKIT_ASSIGN_OR_RETURN(
       auto keys, index.BuildKeys(NameInGeneration(kKeyTableName, manifest->generation), manifest->shards, cancellation,
-                                 on_repeated_key ? &repeated : nullptr));
-  if (repeated.found()) SHARDKIT_RETURN_IF_ERROR(on_repeated_key(*repeated.found()));
+                                 check.take ? &repeated : nullptr));
+  if (repeated.found()) SHARDKIT_RETURN_IF_ERROR(check.take(*repeated.found()));
   SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
                             index.Finish(NameInGeneration(kIndexName, manifest->generation), manifest->shards));
   segment.keys = std::move(keys);
@@ -189,19 +236,10 @@ absl::Status UpdateShardLists(FileSystem& file_system, const std::string& direct
 
 absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,
                           const Cancellation* cancellation, Manifest* manifest) {
-  const Manifest part = Part(*manifest, first, count);
-  const std::string name = FreeName(*manifest, kIndexName);
-  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<IndexWriter> writer, IndexWriter::Create(file_system, directory));
-  const absl::Status joined = AddIndexes(file_system, directory, part, cancellation, *writer);
-  if (!joined.ok()) {
-    if (!absl::IsDataLoss(joined) && !absl::IsNotFound(joined)) return joined;
-    SHARDKIT_RETURN_IF_ERROR(writer->Abort());
-    SHARDKIT_ASSIGN_OR_RETURN(writer, IndexWriter::Create(file_system, directory));
-    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, part, cancellation, *writer));
-  }
-  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(name, part.shards));
-  SHARDKIT_ASSIGN_OR_RETURN(segment.keys,
-                            JoinKeys(file_system, directory, part, FreeName(*manifest, kKeyTableName), cancellation));
+  const SegmentPart part{directory, PartOf(*manifest, first, count)};
+  SHARDKIT_ASSIGN_OR_RETURN(Segment segment,
+                            MakeSegment(file_system, {&part, 1}, directory, FreeName(*manifest, kIndexName),
+                                        FreeName(*manifest, kKeyTableName), cancellation));
   const auto begin = manifest->segments.begin() + static_cast<std::ptrdiff_t>(first);
   manifest->segments.erase(begin + 1, begin + static_cast<std::ptrdiff_t>(count));
   manifest->segments[first] = std::move(segment);

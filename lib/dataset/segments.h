@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 
@@ -21,13 +20,26 @@ inline constexpr size_t kMostSegments = 8;
 // A dataset of more shards has lists of them beside the manifest.
 inline constexpr size_t kMostShardsInManifest = 1024;
 
+// Shards that a segment is made of, with the segments that they have in their directory.
+struct SegmentPart {
+  std::string directory;
+  Manifest manifest;
+};
+
+// Makes the shards of all parts, in their order, one segment: publishes its index and key table at these names in
+// `directory`. What the tables of the parts say is taken from them; where one cannot be read, from the shards. The
+// columns of the parts fit together. `cancellation` may be null. `repeated`, which may be null, takes the keys.
+absl::StatusOr<Segment> MakeSegment(FileSystem& file_system, std::span<const SegmentPart> parts,
+                                    const std::string& directory, const std::string& index_name,
+                                    const std::string& keys_name, const Cancellation* cancellation,
+                                    RepeatedKeys* repeated = nullptr);
+
 // Makes all shards of *manifest, which were added to `index` in their order, one segment with an index of the
 // manifest's generation, with their keys, and with a list of them if they are many. A dataset without shards gets no
-// segment. `cancellation` may be null. `on_repeated_key`, which may be empty, is called before the index is published
-// when several samples have one key; its error is returned.
+// segment. `cancellation` may be null. What `repeated` says is done before the index is published.
 absl::Status FinishOneSegment(FileSystem& file_system, const std::string& directory, IndexWriter& index,
                               Manifest* manifest, const Cancellation* cancellation,
-                              const std::function<absl::Status(const RepeatedKey&)>& on_repeated_key = {});
+                              const RepeatedKeyCheck& repeated = {});
 
 // Publishes the list of `shards`, a segment, at `name` in the directory. InvalidArgument when the name of a shard is
 // too long for a list.

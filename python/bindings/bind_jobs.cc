@@ -20,6 +20,7 @@
 #include "shardkit/diff.h"
 #include "shardkit/filter.h"
 #include "shardkit/history.h"
+#include "shardkit/merge.h"
 #include "shardkit/pack.h"
 #include "shardkit/remote.h"
 #include "shardkit/repair.h"
@@ -488,9 +489,19 @@ nb::dict RunIndex(const std::string& path) {
   }));
 }
 
-nb::dict Merge(const std::vector<std::string>& parts, const std::string& output) {
-  return ManifestDict(RunJob<Manifest>(nb::none(), [&](Cancellation& cancellation, JobProgress&) {
-    return MergeDatasets(*DefaultFileSystem(), parts, output, &cancellation);
+nb::dict Merge(const std::vector<std::string>& parts, const std::string& output, const nb::dict& given,
+               const nb::object& progress) {
+  OptionReader reader(given, "merge");
+  MergeOptions options;
+  options.pack = TakePackOptions(reader);
+  reader.Take("keep_repeated_keys", options.keep_repeated_keys);
+  reader.Take("copy", options.copy);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
+  reader.Finish();
+  return ManifestDict(RunJob<Manifest>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    Connect(options.pack, cancellation, numbers);
+    return MergeDatasets(*DefaultFileSystem(), parts, output, options);
   }));
 }
 
@@ -520,7 +531,7 @@ void BindJobs(nb::module_& module) {
   module.def("compact", &RunIndex<&CompactDataset>, nb::arg("path"));
   module.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::arg("options"), progress);
   module.def("history", &History, nb::arg("path"));
-  module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"));
+  module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"), nb::arg("options"), progress);
 }
 
 }  // namespace shardkit::bindings

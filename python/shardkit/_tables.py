@@ -140,7 +140,7 @@ class Parts:
         made = sorted(name for name in names if name is not None)
         if not made:
             raise ValueError(f"{self.output}: there are no rows to write")
-        published = jobs.merge([f"{self.folder}/{name}" for name in made], self.output)
+        published = jobs.merge([f"{self.folder}/{name}" for name in made], self.output, keep_repeated_keys=True)
         self.remove()
         return published
 

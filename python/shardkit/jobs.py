@@ -421,7 +421,15 @@ def history(path: str | os.PathLike[str]) -> list[reports.Generation]:
     return [reports.Generation(**each) for each in _core.history(os.fspath(path))]
 
 
-def merge(parts: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str]) -> reports.Published:
+def merge(
+    parts: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    keep_repeated_keys: bool = False,
+    copy: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Published:
     """Make one dataset of the samples of several, in this order, by linking their shards, or in a store copying them.
 
     Parameters
@@ -430,5 +438,20 @@ def merge(parts: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
         The datasets.
     output : path
         The directory of the new one.
+    keep_repeated_keys : bool
+        Take samples of one key, and equal shards, from several datasets; by its key the first is found.
+    copy : bool
+        Store the samples in new shards: then datasets of any container are taken, and those with other codecs.
+    progress : bool or callable
+        As for `pack`.
+    **options
+        With `copy`: those of `WriterOptions`; ``keep_on_cancel``; ``max_decompression``, ``verify_listed_hashes``.
+
+    Raises
+    ------
+    ValueError
+        When samples of several datasets have one key, or the columns do not fit together.
     """
-    return reports.published(_core.merge(_paths(parts), os.fspath(output)))
+    given = parsed(options | {"keep_repeated_keys": keep_repeated_keys, "copy": copy})
+    with _progress(progress, "merge", "samples") as show:
+        return reports.published(_core.merge(_paths(parts), os.fspath(output), given, show))

@@ -102,7 +102,11 @@ def test_index_merge_repair(tmp_path: Path, dataset: str) -> None:
     assert sk.index(tmp_path / "a").samples == 200
     assert sk.index(tmp_path / "a", compact=True).samples == 200
     assert sk.validate(tmp_path / "a")
-    assert sk.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both").samples == 400
+    with pytest.raises(ValueError, match="200 samples have a key of an input before theirs"):
+        sk.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    both = [tmp_path / "a", tmp_path / "b"]
+    assert sk.merge(both, tmp_path / "copied", keep_repeated_keys=True, copy=True, shard_samples=64).samples == 400
+    assert sk.merge(both, tmp_path / "both", keep_repeated_keys=True).samples == 400
     shard = sorted((tmp_path / "b").glob("*.shard"))[0]
     content = bytearray(shard.read_bytes())
     content[content.index(b"key 3")] ^= 255

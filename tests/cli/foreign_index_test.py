@@ -75,7 +75,7 @@ class TarIndexes(CliTest):
         self.assertIn("is no tar", self.shardctl("index", "--dali", self.write("file", b""), code=2).stderr)
         os.mkdir(self.path("empty"))
         self.assertIn("holds no tar", self.shardctl("index", "--dali", "empty", code=3).stderr)
-        self.shardctl("index", "--dali", "--merge", "out", "tars", code=2)
+        self.shardctl("index", "--dali", "--compact", "tars", code=2)
         self.shardctl("index", "--dali", "missing.tar", code=3)
 
     def test_wids(self):
@@ -149,13 +149,13 @@ class MdsFolders(CliTest):
 
     def test_merging(self):
         self.assertEqual(self.values("out"), [b"one", b"two", b"three"])
-        run = self.shardctl("index", "--merge", "out", "out/b", "out/a")
-        self.assertTrue(run.stdout.startswith("merged 2 parts into out: 3 samples in 2 shards"), run.stdout)
+        run = self.shardctl("merge", "out/b", "out/a", "-o", "out")
+        self.assertTrue(run.stdout.startswith("merged 2 datasets into out: 3 samples in 2 shards"), run.stdout)
         expected = [mds_entry(mds_shard(texts), len(texts), f"{folder}/shard.00000.mds")
                     for folder, texts in (("b", [b"three"]), ("a", [b"one", b"two"]))]
         self.assertEqual(self.read("out", "index.json").decode(), '{"version": 2, "shards": ' + json.dumps(expected, sort_keys=True) + "}")
         self.assertEqual(self.values("out"), [b"three", b"one", b"two"])
-        self.assertEqual(self.shardctl("index", "--merge", "out", "out/a", "--json").json()["samples"], 2)
-        self.assertIn("does not lie below", self.shardctl("index", "--merge", "elsewhere", "out/a", code=2).stderr)
+        self.assertEqual(self.shardctl("merge", "out/a", "-o", "out", "--json").json()["samples"], 2)
+        self.assertIn("does not lie below", self.shardctl("merge", "out/a", "-o", "elsewhere", code=2).stderr)
         os.remove(self.path("out", "a", "shard.00000.mds"))
-        self.assertIn("out/a/shard.00000.mds: the shard is in index.json", self.shardctl("index", "--merge", "out", "out/a", code=3).stderr)
+        self.assertIn("out/a/shard.00000.mds: the shard is in index.json", self.shardctl("merge", "out/a", "-o", "out", code=3).stderr)

@@ -9,7 +9,7 @@ from support import CliTest
 
 class GoldenTest(CliTest):
     def test_help(self):
-        words = [[], ["pack"], ["plan-pack"], ["index"], ["ls"], ["inspect"], ["cat"], ["validate"], ["repair"], ["unpack"], ["convert"], ["filter"], ["split"], ["plan"],
+        words = [[], ["pack"], ["plan-pack"], ["index"], ["ls"], ["inspect"], ["cat"], ["validate"], ["repair"], ["unpack"], ["convert"], ["filter"], ["split"], ["merge"], ["plan"],
                  ["simulate"], ["bench"], ["cache"], ["uploads"], ["synth"], ["synth", "sa1b"], ["synth", "files"]]
         self.golden("help", [self.shardctl(*verb, "--help") for verb in words])
 
@@ -82,9 +82,9 @@ class GoldenTest(CliTest):
         self.golden("index", [
             self.shardctl("index", "a"),
             self.shardctl("index", "a", "b0", "--json"),
-            self.shardctl("index", "--merge", "b", "b0", "b1"),
-            self.shardctl("index", "--merge", "c", "b0", "b1", "--json"),
-            self.shardctl("index", "--merge", "b", "b0", "b1", code=2),
+            self.shardctl("merge", "b0", "b1", "-o", "b"),
+            self.shardctl("merge", "b0", "b0", "-o", "c", code=2),
+            self.shardctl("merge", "b0", "b1", "-o", "b", code=2),
             self.shardctl("index", f"a/{shard}", code=2),
             self.shardctl("index", "some.tar", code=1),
             self.shardctl("index", "missing", code=3),

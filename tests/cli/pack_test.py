@@ -63,7 +63,7 @@ class PackTest(CliTest):
         self.many_files(count=20)
         self.shardctl("pack", "many", "-o", "one")
         self.shardctl("pack", "many", "-o", "same")
-        run = self.shardctl("index", "--merge", "refused", "one", "same", code=2)
+        run = self.shardctl("merge", "one", "same", "-o", "refused", code=2)
         self.assertIn("holds the same samples as one/00000000.shard", run.stderr)
         self.assertFalse(os.path.exists(self.path("refused")))
 
@@ -220,7 +220,7 @@ class PackTest(CliTest):
         self.shardctl("pack", "many", "-o", "one")
         self.write("many/sample00000x.bin", "another")
         self.shardctl("pack", "many", "-o", "three")
-        self.shardctl("index", "--merge", "both", "one", "three")
+        self.shardctl("merge", "one", "three", "-o", "both", "--repeated-keys", "keep")
         run = self.shardctl("validate", "both")
         self.assertIn("shardctl: warning: both: 30 samples have a key that an earlier one has", run.stderr)
         self.assertIn("no problem", run.stdout)
@@ -268,7 +268,7 @@ class PackTest(CliTest):
         self.shardctl("pack", "sa1b", "-o", "a")
         self.write("other/x.image", "bytes")
         self.shardctl("pack", "--from", "files", "other", "-o", "b", "--codec", "image=zstd")
-        run = self.shardctl("index", "--merge", "out", "a", "b", code=None)
+        run = self.shardctl("merge", "a", "b", "-o", "out", code=None)
         self.assertIn(run.code, (0, 2), str(run))
         if run.code == 2:
             self.assertFalse(os.path.exists(self.path("out")), str(run))

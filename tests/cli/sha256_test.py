@@ -54,7 +54,7 @@ class Sha256Test(CliTest):
     def test_merging_and_indexing_keep_it(self):
         self.small_files("more/x")
         self.shardctl("pack", "more", "-o", "plain")
-        self.shardctl("index", "--merge", "merged", "plain", "out")
+        self.shardctl("merge", "plain", "out", "-o", "merged", "--repeated-keys", "keep")
         self.assertEqual(list(self.listed("merged").values()), [None, *self.digests("out").values()])
         before = self.tree("merged")
         os.remove(self.path("merged", "dataset.idx"))

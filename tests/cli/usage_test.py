@@ -27,7 +27,7 @@ class UsageTest(CliTest):
         self.usage_error(says="a command is missing")
 
     def test_unknown_options(self):
-        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "filter", "split", "plan", "bench",
+        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "filter", "split", "merge", "plan", "bench",
                      "synth sa1b", "synth files"):
             with self.subTest(verb=verb):
                 self.usage_error(*verb.split(), "x", "-o", "out", "--nonsense", says="--nonsense" if "index" not in verb
@@ -67,7 +67,9 @@ class UsageTest(CliTest):
                 (["split", "x", "-o", "out", "--into", "train"], "is not NAME=SHARE"),
                 (["split", "x", "-o", "out", "--into", "train=all"], "give a share"),
                 (["synth"], "missing"), (["synth", "mds"], "is not one of sa1b, files"),
-                (["synth", "files"], "-o DIR is missing"), (["index", "--merge", "out"], "DATASET is missing")]:
+                (["synth", "files"], "-o DIR is missing"), (["merge", "-o", "out"], "DATASET is missing"),
+                (["merge", "x"], "-o OUT is missing"), (["merge", "x", "-o", "out", "--resume"], "--resume: only with --copy"),
+                (["merge", "x", "-o", "out", "--repeated-keys", "drop"], "--repeated-keys")]:
             with self.subTest(words=words):
                 self.usage_error(*words, says=says)
 

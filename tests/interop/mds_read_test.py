@@ -103,7 +103,7 @@ class MdsReadTest(InteropTest):
                     first += count
                 self.assertEqual(first, 40)
             order = [parts[2], parts[0], parts[1]]
-            self.shardctl("index", "--merge", root, *order)
+            self.shardctl("merge", *order, "-o", root)
             with open(os.path.join(root, "index.json"), "rb") as file:
                 ours = file.read()
             os.remove(os.path.join(root, "index.json"))

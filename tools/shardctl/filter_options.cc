@@ -18,19 +18,17 @@ void CopyOptions::AddTo(CommandLine* line) {
   line->StoreOptions(StoreUse::kWrite);
 }
 
-std::optional<int> CopyOptions::Take(const CommandLine& line, const std::vector<std::string>& inputs,
-                                     shardkit::FilterOptions* options) const {
+std::optional<int> CopyOptions::TakePack(const CommandLine& line, const std::vector<std::string>& inputs,
+                                         shardkit::PackOptions* options) const {
   if (shard_size_ == 0) return line.UsageError("--shard-size: must not be 0");
   if (block_size_ == 0) return line.UsageError("--block-size: must not be 0");
-  shardkit::DatasetWriterOptions& dataset = options->pack.dataset;
+  shardkit::DatasetWriterOptions& dataset = options->dataset;
   dataset.shard_size = shard_size_;
   dataset.shard.block_size = block_size_;
   dataset.threads = jobs_.jobs(inputs);
   dataset.resume = resume_;
   dataset.job = InputText(inputs);
-  options->pack.keep_on_cancel = resume_;
-  options->max_decompression = decompression_.bytes();
-  options->verify_listed_hashes = hashes_.verify();
+  options->keep_on_cancel = resume_;
   return std::nullopt;
 }
 

@@ -1,14 +1,16 @@
-// Options that filter and split share.
+// Options that commands share which copy samples into new shards.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
 #include "dataset_access.h"
 #include "json.h"
-#include "shardkit/filter.h"
+#include "shardkit/pack.h"
+#include "shardkit/selection.h"
 
 namespace shardctl {
 
@@ -18,10 +20,17 @@ class CopyOptions {
   void AddTo(CommandLine* line);
 
   // After parsing. Returns an exit code when the values make no sense.
-  std::optional<int> Take(const CommandLine& line, const std::vector<std::string>& inputs,
-                          shardkit::FilterOptions* options) const;
+  template <typename Options>
+  std::optional<int> Take(const CommandLine& line, const std::vector<std::string>& inputs, Options* options) const {
+    options->max_decompression = decompression_.bytes();
+    options->verify_listed_hashes = hashes_.verify();
+    return TakePack(line, inputs, &options->pack);
+  }
 
  private:
+  std::optional<int> TakePack(const CommandLine& line, const std::vector<std::string>& inputs,
+                              shardkit::PackOptions* options) const;
+
   uint64_t shard_size_ = shardkit::DatasetWriterOptions().shard_size;
   uint64_t block_size_ = shardkit::ShardOptions().block_size;
   bool resume_ = false;

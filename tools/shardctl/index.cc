@@ -82,24 +82,6 @@ absl::StatusOr<Target> FindTars(const std::string& path) {
 
 void PrintInterrupted() { PrintError("shardctl: interrupted; nothing was left behind"); }
 
-int Merge(const std::vector<std::string>& parts, const std::string& output, bool json) {
-  const absl::StatusOr<shardkit::Manifest> manifest =
-      shardkit::MergeDatasets(*shardkit::DefaultFileSystem(), parts, output, CancelOnSignal());
-  if (absl::IsCancelled(manifest.status())) {
-    PrintInterrupted();
-    return kExitEnvironment;
-  }
-  if (!manifest.ok()) return FailWriting(manifest.status());
-  if (json) {
-    Json document = ManifestJson(output, *manifest);
-    document["parts"] = parts;
-    PrintJson(document);
-  } else {
-    Stdout().Write("merged " + Counted(parts.size(), "part") + " into " + ManifestText(output, *manifest));
-  }
-  return kExitSuccess;
-}
-
 absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
   const absl::StatusOr<shardkit::Manifest> manifest =
       shardkit::RebuildIndex(*shardkit::DefaultFileSystem(), path, CancelOnSignal());
@@ -167,21 +149,16 @@ int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
 }  // namespace
 
 int RunIndex(int argc, char** argv) {
-  CommandLine line("index", "make the indexes of datasets and tars, or merge datasets",
-                   "[OPTION]... DATASET...\n       shardctl index --merge OUT PART...\n"
-                   "       shardctl index --compact DATASET...\n"
+  CommandLine line("index", "make the indexes of datasets and tars",
+                   "[OPTION]... DATASET...\n       shardctl index --compact DATASET...\n"
                    "       shardctl index --dali TAR...\n       shardctl index --wids OUT.json TAR...");
   std::vector<std::string> paths;
-  std::optional<std::string> output, wids, name;
+  std::optional<std::string> wids, name;
   bool dali = false;
   bool no_md5 = false;
   bool compact = false;
   bool json = false;
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
-  line.Text("--merge", "OUT", &output,
-            "make OUT a dataset of the samples of all PARTs, in the order given; shards are linked, or "
-            "copied where "
-            "links do not work. PARTs of MDS lie below OUT, which gets an index.json of all of them");
   line.Flag("--compact", &compact,
             "join the indexes of the segments that appending has left into one, without reading the shards");
   line.Flag("--dali", &dali, "write X.idx for each X.tar, as DALI's wds2idx does");
@@ -197,17 +174,16 @@ int RunIndex(int argc, char** argv) {
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
   line.Example("shardctl index photos", "rebuild photos/dataset.idx, photos/dataset.keys and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
-  line.Example("shardctl index --merge corpus corpus.0 corpus.1", "one dataset of two that were packed apart");
   line.Example("shardctl index --compact corpus", "one index for a dataset that was appended to");
   line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
-  if ((output.has_value() ? 1 : 0) + (wids.has_value() ? 1 : 0) + (dali ? 1 : 0) + (compact ? 1 : 0) > 1) {
-    return line.UsageError("--merge, --compact, --dali and --wids cannot be combined");
+  if ((wids.has_value() ? 1 : 0) + (dali ? 1 : 0) + (compact ? 1 : 0) > 1) {
+    return line.UsageError("--compact, --dali and --wids cannot be combined");
   }
   if (!wids.has_value() && (name.has_value() || no_md5)) return line.UsageError("--name and --no-md5 go with --wids");
   if (wids.has_value()) return WriteWids(paths, *wids, {.name = name.value_or(""), .md5 = !no_md5}, json);
   if (compact) return Compact(paths, json);
-  return output.has_value() ? Merge(paths, *output, json) : Rebuild(paths, dali, json);
+  return Rebuild(paths, dali, json);
 }
 
 }  // namespace shardctl

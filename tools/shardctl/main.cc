@@ -19,10 +19,10 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 20> kVerbs = {{
+constexpr std::array<Verb, 21> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
-    {"index", "make the indexes of datasets and tars, or merge datasets", RunIndex},
+    {"index", "make the indexes of datasets and tars", RunIndex},
     {"diff", "say in which samples, columns and values two datasets differ", RunDiff},
     {"history", "list the generations of a dataset, and what each did", RunHistory},
     {"ls", "list the samples or shards of a dataset", RunLs},
@@ -34,6 +34,7 @@ constexpr std::array<Verb, 20> kVerbs = {{
     {"convert", "turn a dataset into one of another container", RunConvert},
     {"filter", "make a dataset of some samples, or count them", RunFilter},
     {"split", "divide a dataset at random, by key, into parts such as train and val", RunSplit},
+    {"merge", "make one dataset of several", RunMerge},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
     {"simulate", "predict how many nodes would read a dataset, and what bounds them", RunSimulate},
     {"bench", "read a dataset as a trainer would, and say what bounds it", RunBench},

@@ -16,6 +16,7 @@ int RunRepair(int argc, char** argv);
 int RunConvert(int argc, char** argv);
 int RunFilter(int argc, char** argv);
 int RunSplit(int argc, char** argv);
+int RunMerge(int argc, char** argv);
 int RunUnpack(int argc, char** argv);
 int RunPlan(int argc, char** argv);
 int RunSimulate(int argc, char** argv);

@@ -8,6 +8,8 @@
 #include "base/strings.h"
 #include "convert/sources/source_names.h"
 #include "dataset/foreign/foreign_dataset.h"
+#include "dataset/merge_parts.h"
+#include "dataset/shard_collector.h"
 #include "io/publish_file.h"
 
 namespace shardkit {
@@ -59,6 +61,24 @@ DatasetSource::DatasetSource(std::vector<ConversionInput> inputs, bool skip_erro
                              const std::map<std::string, Type>& types)
     : skip_errors_(skip_errors), guessed_(/*nullable=*/true, types) {
   for (ConversionInput& input : inputs) parts_.push_back(std::make_unique<Part>(std::move(input)));
+}
+
+std::vector<const ConversionInput*> DatasetSource::inputs() const {
+  std::vector<const ConversionInput*> inputs;
+  for (const auto& part : parts_) inputs.push_back(&part->input);
+  return inputs;
+}
+
+std::vector<uint64_t> DatasetSource::ends() const {
+  std::vector<uint64_t> ends;
+  for (const auto& part : parts_) ends.push_back((ends.empty() ? 0 : ends.back()) + part->positions());
+  return ends;
+}
+
+std::map<std::string, std::string> DatasetSource::metadata() const {
+  Metadata common = input().plan.origin.metadata;
+  for (const auto& part : parts_) KeepCommon(part->input.plan.origin.metadata, &common);
+  return common;
 }
 
 absl::Status DatasetSource::Start() {
@@ -201,7 +221,7 @@ absl::StatusOr<std::vector<Column>> DatasetSource::InitialColumns() {
     }
     SHARDKIT_ASSIGN_OR_RETURN(const Schema before, Schema::Create(std::move(merged)));
     SHARDKIT_ASSIGN_OR_RETURN(const Schema more, Schema::Create(std::move(columns)));
-    const auto both = MergeSchemas(before, more);
+    const auto both = MergeSchemas(before, WithCodecsOf(before, more));
     if (!both.ok())
       return Annotate(both.status(), StrCat(part->input.dataset->path(), ": does not fit the datasets before it"));
     merged = both->columns();

@@ -31,7 +31,7 @@ absl::StatusOr<ConversionInput> OpenConversionInput(ReadableFileSystem& file_sys
 
 class DatasetSource final : public Source {
  public:
-  // Takes at least one input. All inputs have the same container and the same form. With `skip_errors` damaged blocks
+  // Takes at least one input. With `skip_errors` damaged blocks
   // are salvaged, so that only damaged samples fail. `types` are for the form kGuessed.
   DatasetSource(std::vector<ConversionInput> inputs, bool skip_errors, const std::map<std::string, Type>& types = {});
 
@@ -44,13 +44,17 @@ class DatasetSource final : public Source {
 
   // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
+  std::vector<const ConversionInput*> inputs() const;
+  // Of each input: how many samples are listed up to its end.
+  std::vector<uint64_t> ends() const;
 
   std::string_view name() const override { return input().dataset->container(); }
   absl::StatusOr<std::vector<Column>> InitialColumns() override;
   bool keys_ascend() const override { return false; }
   bool keys_are_unique() const override { return false; }
   bool has_own_units() const override { return true; }
-  std::map<std::string, std::string> metadata() const override { return input().plan.origin.metadata; }
+  // What all inputs have.
+  std::map<std::string, std::string> metadata() const override;
 
   // The unit is the rest of a block, or the beginning of the rest.
   absl::StatusOr<std::unique_ptr<WorkUnit>> Next(size_t max_samples) override;

@@ -264,7 +264,7 @@ absl::StatusOr<DetectedInputs> DetectKind(const std::vector<std::string>& paths,
       if (found[i] == container || (container == Found::kTars && found[i] == Found::kTar)) continue;
       return OrAsFiles(InvalidArgument(paths[i], ": is not, as ", paths[static_cast<size_t>(first - found.begin())],
                                        container == Found::kMds ? ", a dataset of MDS" : ", a directory of tars",
-                                       ": pack them apart, then merge them (shardctl index --merge)"));
+                                       ": pack them apart, then merge them (shardctl merge)"));
     }
     if (container == Found::kMds) return DetectedInputs{"mds", {}};
     return DetectTars(paths, found, options);

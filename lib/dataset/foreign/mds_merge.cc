@@ -149,7 +149,8 @@ absl::StatusOr<bool> AreMdsParts(FileSystem& file_system, const std::vector<std:
     (indexed && !native ? mds : other) = part;
   }
   if (mds.empty() || other.empty()) return !mds.empty();
-  return InvalidArgument(other, ": is no MDS dataset, but ", mds, " is: parts of one kind alone can be merged");
+  return InvalidArgument(other, ": is no MDS dataset, but ", mds,
+                         " is: parts of one kind alone can be merged without --copy");
 }
 
 absl::StatusOr<Manifest> MergeMdsIndexes(FileSystem& file_system, const std::vector<std::string>& parts,

@@ -158,10 +158,4 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
 absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory,
                                         const Cancellation* cancellation = nullptr);
 
-// Makes `output` a dataset of the samples of `parts`, in that order. Shards are linked, or copied where links do not
-// work. Each keeps the SHA-256 that its part lists. InvalidArgument when the schemas of the parts do not fit together,
-// and when shards of two parts have the same content hash. MDS shards are compared only where their index has hashes.
-absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& parts,
-                                       const std::string& output, const Cancellation* cancellation = nullptr);
-
 }  // namespace shardkit

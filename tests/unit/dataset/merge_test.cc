@@ -1,8 +1,11 @@
 // Rebuilding manifest and index, and merging datasets.
+#include <algorithm>
+
 #include "base/hash.h"
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/forwarding_filesystem.h"
+#include "shardkit/merge.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {
@@ -76,13 +79,16 @@ TEST_F(MergeTest, RefusesWhatDoesNotFitAndLeavesNothing) {
   ASSERT_TRUE(WriteDataset(*files_, "/zstd", samples_, options).ok());
   const absl::Status codecs = MergeDatasets(*files_, {"/0", "/zstd"}, "/merged").status();
   EXPECT_TRUE(absl::IsInvalidArgument(codecs)) << codecs;
+  EXPECT_NE(Message(codecs).find("codec none here and zstd there; --copy stores"), std::string::npos) << codecs;
   EXPECT_FALSE(Exists(*files_, "/merged"));
   WriteFile(*files_, "/1/00000001.shard", ReadAll(*files_, "/1/00000002.shard"));
   const absl::Status swapped = MergeDatasets(*files_, {"/0", "/1"}, "/merged").status();
   EXPECT_TRUE(absl::IsDataLoss(swapped)) << swapped;
   Cancellation cancellation;
   cancellation.Cancel();
-  EXPECT_TRUE(absl::IsCancelled(MergeDatasets(*files_, {"/0"}, "/merged", &cancellation).status()));
+  MergeOptions cancelled;
+  cancelled.pack.dataset.cancellation = &cancellation;
+  EXPECT_TRUE(absl::IsCancelled(MergeDatasets(*files_, {"/0"}, "/merged", cancelled).status()));
   EXPECT_FALSE(Exists(*files_, "/merged"));
 }
 
@@ -93,6 +99,135 @@ TEST_F(MergeTest, DatasetsWithoutSamplesMerge) {
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->schema.size(), 4u);
   EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+}
+
+// Counts what is read of shards behind their headers and before their footers.
+class CountsPayload final : public ForwardingFileSystem {
+ public:
+  explicit CountsPayload(FileSystem& base) : ForwardingFileSystem(base), plain_(base) {}
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path, ReadMode mode,
+                                                                   std::optional<uint64_t> size) override {
+    auto file = plain_.OpenForReading(path, mode, size);
+    if (!file.ok() || !path.ends_with(".shard")) return file;
+    const auto shard = ShardReader::Open(plain_, path);
+    EXPECT_TRUE(shard.ok()) << shard.status();
+    const BlockInfo& last = (*shard)->blocks().back();
+    return std::make_unique<File>(*std::move(file), (*shard)->blocks()[0].offset, last.offset + last.length, &bytes_);
+  }
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(std::unique_ptr<RandomAccessFile> base, uint64_t begin, uint64_t end, uint64_t* bytes)
+        : ForwardingFile(std::move(base)), begin_(begin), end_(end), bytes_(bytes) {}
+    absl::Status ReadAt(uint64_t offset, std::span<char> buffer) const override {
+      const uint64_t from = std::max(offset, begin_), to = std::min(offset + buffer.size(), end_);
+      if (from < to) *bytes_ += to - from;
+      return ForwardingFile::ReadAt(offset, buffer);
+    }
+    absl::Status ReadBatch(std::span<const ReadRequest> requests) const override {
+      for (const ReadRequest& request : requests) {
+        if (absl::Status status = ReadAt(request.offset, request.buffer); !status.ok()) return status;
+      }
+      return absl::OkStatus();
+    }
+    std::optional<std::string_view> Mapped() const override { return std::nullopt; }
+
+   private:
+    const uint64_t begin_, end_;
+    uint64_t* const bytes_;
+  };
+
+  FileSystem& plain_;
+  uint64_t bytes_ = 0;
+};
+
+TEST_F(MergeTest, ReadsNoPayload) {
+  std::vector<OwnedSample> samples = MakeSamples(40);
+  for (OwnedSample& sample : samples) sample.fields = {{&ImageColumn(), "\xff\xd8\xff" + std::string(100000, 'x')}};
+  for (size_t part = 0; part < 2; ++part) {
+    const std::vector<OwnedSample> some(samples.begin() + 20 * part, samples.begin() + 20 * part + 20);
+    ASSERT_TRUE(WriteDataset(*files_, StrCat("/", part), some, SmallShards(10, 5)).ok());
+  }
+  CountsPayload files(*files_);
+  const auto merged = MergeDatasets(files, {"/0", "/1"}, "/merged");
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(files.bytes(), 0u);
+  EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+  EXPECT_EQ(ScanRows(*files_, "/merged"), RowsOf(samples));
+}
+
+TEST_F(MergeTest, KeysOfSeveralDatasetsAreRefusedOrKept) {
+  WriteParts();
+  std::vector<OwnedSample> more(samples_.begin() + 30, samples_.begin() + 42);
+  more.push_back({"new", {{&TextColumn(), "t"}}});
+  more.push_back({"new", {{&TextColumn(), "u"}}});  // twice in one dataset
+  ASSERT_TRUE(WriteDataset(*files_, "/more", more, SmallShards(5, 2)).ok());
+  const Tree before = ReadTree(*files_, "/");
+  for (const bool copy : {false, true}) {
+    MergeOptions options;
+    options.copy = copy;
+    const absl::Status refused = MergeDatasets(*files_, {"/0", "/1", "/more"}, "/merged", options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    const std::string message = Message(refused);
+    EXPECT_TRUE(message.starts_with("/more: key \"k")) << message;
+    EXPECT_NE(message.find("; 12 samples have a key of an input before theirs: \"k"), std::string::npos) << message;
+    EXPECT_NE(message.find("\", \"k"), std::string::npos) << message;
+    EXPECT_TRUE(ReadTree(*files_, "/") == before);
+    options.keep_repeated_keys = true;
+    std::vector<Row> expected = RowsOf(samples_), added = RowsOf(more);
+    expected.insert(expected.end(), added.begin(), added.end());
+    const auto merged = MergeDatasets(*files_, {"/0", "/1", "/more"}, "/merged", options);
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    EXPECT_EQ(ScanRows(*files_, "/merged"), expected);
+    const auto dataset = DatasetReader::Open(*files_, "/merged");
+    BlockBuffer buffer;
+    EXPECT_EQ((*dataset)->FindKey(samples_[31].key, &buffer).value(), 31u);
+    ASSERT_TRUE(RemoveTree(*files_, "/merged").ok());
+  }
+}
+
+TEST_F(MergeTest, LostIndexesAndKeysAreMadeFromTheShards) {
+  WriteParts();
+  const Tree expected = ReadDataset(*files_, "/whole");
+  const auto merged = [&] {
+    const auto manifest = MergeDatasets(*files_, {"/0", "/1"}, "/merged");
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    const Tree tree = ReadTree(*files_, "/merged");
+    EXPECT_TRUE(RemoveTree(*files_, "/merged").ok());
+    return tree;
+  };
+  ASSERT_TRUE(files_->RemoveFile("/1/dataset.idx").ok());
+  EXPECT_TRUE(merged() == expected);
+  WriteFile(*files_, "/0/dataset.keys", "damaged");
+  EXPECT_TRUE(merged() == expected);
+}
+
+TEST_F(MergeTest, CopiesAreConversions) {
+  WriteParts();
+  DatasetWriterOptions other = SmallShards(9, 4);
+  other.codecs = {{"image", Codec::kZstd}, {"text", Codec::kNone}};
+  const std::vector<OwnedSample> second(samples_.begin() + 36, samples_.end());
+  ASSERT_TRUE(WriteDataset(*files_, "/other", second, other).ok());
+  Tree expected;
+  for (const int threads : {1, 2, 5}) {
+    MergeOptions options;
+    options.copy = true;
+    options.pack.dataset.shard_size = 2000;
+    options.pack.dataset.threads = threads;
+    const auto merged = MergeDatasets(*files_, {"/0", "/other"}, "/merged", options);
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    EXPECT_GT(merged->shards.size(), 2u);
+    EXPECT_EQ(merged->schema, ReadManifest(*files_, "/0")->schema);
+    EXPECT_EQ(ScanRows(*files_, "/merged"), RowsOf(samples_));
+    EXPECT_EQ(ValidateText(*files_, "/merged"), "");
+    if (expected.empty()) expected = ReadDataset(*files_, "/merged");
+    EXPECT_TRUE(ReadDataset(*files_, "/merged") == expected);
+    ASSERT_TRUE(RemoveTree(*files_, "/merged").ok());
+  }
 }
 
 TEST_F(MergeTest, ShardsThatAreEqualAreNamed) {

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
 #include "shardkit/convert.h"
+#include "shardkit/merge.h"
 #include "shardkit/repair.h"
 
 namespace shardkit::test {

@@ -7,6 +7,7 @@
 #include "dataset/dataset_support.h"
 #include "dataset/index_writer.h"
 #include "dataset/segments.h"
+#include "shardkit/merge.h"
 #include "shardkit/repair.h"
 #include "support/counting_filesystem.h"
 

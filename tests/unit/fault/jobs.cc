@@ -9,6 +9,7 @@
 #include "shardkit/diff.h"
 #include "shardkit/history.h"
 #include "shardkit/loader.h"
+#include "shardkit/merge.h"
 #include "shardkit/repair.h"
 #include "shardkit/tar_index.h"
 
@@ -293,6 +294,17 @@ std::vector<Job> WritingJobs() {
        },
        [](FileSystem& files) {
          return MergeDatasets(files, {"/data/a", "/data/b"}, "/data").status();
+       }},
+      {"merge_copies",
+       [](FileSystem& files) {
+         WriteContainer(files, "shard", "/data/a");
+         WriteContainer(files, "mds", "/data/b");
+       },
+       [](FileSystem& files) {
+         MergeOptions options;
+         options.copy = options.keep_repeated_keys = true;
+         options.pack.dataset = SmallShards(0, 3);
+         return MergeDatasets(files, {"/data/a", "/data/b"}, "/data/out", options).status();
        }},
       {"tar_index", tars, [](FileSystem& files) { return BuildTarIndex(files, tar).status(); }},
       {"tar_index_anew",

@@ -2,6 +2,7 @@
 #include "mds/mds_maker.h"
 
 #include "base/strings.h"
+#include "shardkit/merge.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {

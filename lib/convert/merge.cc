@@ -1,0 +1,81 @@
+#include "shardkit/merge.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "convert/conversion.h"
+#include "convert/packer.h"
+#include "dataset/dataset_job.h"
+#include "dataset/foreign/mds_merge.h"
+#include "dataset/merge_parts.h"
+
+namespace shardkit {
+namespace {
+
+absl::Status CheckOptions(const MergeOptions& options) {
+  if (options.pack.skip_errors) return InvalidArgument("skip_errors: not for merging; repair the datasets first");
+  if (options.pack.dataset.append) return InvalidArgument("append: not for merging, which makes a new dataset");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> Link(FileSystem& file_system, const std::vector<std::string>& inputs,
+                              const std::string& output, const MergeOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const bool mds, AreMdsParts(file_system, inputs));
+  if (mds) return MergeMdsIndexes(file_system, inputs, output);
+  SHARDKIT_ASSIGN_OR_RETURN(std::vector<SegmentPart> parts, ReadParts(file_system, inputs));
+  LinkOptions link{.keep_repeated_keys = options.keep_repeated_keys, .cancellation = options.pack.dataset.cancellation};
+  if (options.pack.progress) {
+    link.progress = [&](uint64_t done, uint64_t total) {
+      options.pack.progress({.samples = done, .total_samples = total});
+    };
+  }
+  return LinkParts(file_system, std::move(parts), output, link);
+}
+
+// So that nobody waits for a copy that is refused in the end.
+absl::Status CheckKeysFirst(FileSystem& file_system, const DatasetSource& source, const Cancellation* cancellation) {
+  std::vector<SegmentPart> parts;
+  for (const ConversionInput* const input : source.inputs()) {
+    if (input->dataset->container() != "shard" || !input->plan.key) return absl::OkStatus();
+    SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, input->dataset->ReadManifest());
+    parts.push_back({input->dataset->path(), std::move(manifest)});
+  }
+  return CheckKeysOfParts(file_system, parts, cancellation);
+}
+
+absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::string>& inputs,
+                              const std::string& output, const MergeOptions& options) {
+  ConvertOptions convert;
+  convert.max_decompression = options.max_decompression;
+  convert.verify_listed_hashes = options.verify_listed_hashes;
+  convert.pack = options.pack;
+  convert.pack.dataset.job += options.keep_repeated_keys ? "\nmerge keep" : "\nmerge";
+  SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, inputs, convert));
+  RepeatedKeyCheck check;
+  absl::Status refused;
+  if (!options.keep_repeated_keys) {
+    SHARDKIT_RETURN_IF_ERROR(CheckKeysFirst(file_system, *source, options.pack.dataset.cancellation));
+    check.ends = source->ends();
+    check.take = [&](const RepeatedKey& found) { return refused = KeyInSeveral(found, inputs, check.ends); };
+  }
+  const auto report = ConvertToShards(file_system, *source, output, convert, check);
+  if (!refused.ok()) return refused;
+  SHARDKIT_RETURN_IF_ERROR(report.status());
+  return report->manifest;
+}
+
+}  // namespace
+
+absl::StatusOr<Manifest> MergeDatasets(FileSystem& file_system, const std::vector<std::string>& inputs,
+                                       const std::string& output, const MergeOptions& options) {
+  return Guarded("merging", [&]() -> absl::StatusOr<Manifest> {
+    if (inputs.empty()) return InvalidArgument(output, ": no datasets to merge were given");
+    SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
+    return options.copy ? Copy(file_system, inputs, output, options) : Link(file_system, inputs, output, options);
+  });
+}
+
+}  // namespace shardkit

@@ -1,0 +1,226 @@
+#include "dataset/merge_parts.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "container/key_table_reader.h"
+#include "dataset/foreign/foreign_dataset.h"
+#include "dataset/job_directory.h"
+#include "dataset/key_merge.h"
+#include "dataset/key_tables.h"
+#include "dataset/manifest_text.h"
+#include "dataset/shard_collector.h"
+#include "format/footer.h"
+
+namespace shardkit {
+namespace {
+
+constexpr std::string_view kStage = "merging datasets";
+
+absl::Status Check(const Cancellation* cancellation) {
+  return cancellation ? cancellation->Check(kStage) : absl::OkStatus();
+}
+
+// Refuses parts with the same samples: where there are no keys, nothing would show this mistake later.
+absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
+  absl::flat_hash_map<ContentHash, std::pair<size_t, size_t>> seen;  // part and shard
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t k = 0; k < parts[i].manifest.shards.size(); ++k) {
+      const ManifestShard& shard = parts[i].manifest.shards[k];
+      const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
+      if (is_new || found->second.first == i) continue;
+      const SegmentPart& other = parts[found->second.first];
+      return InvalidArgument(JoinPath(parts[i].directory, shard.name), ": holds the same samples as ",
+                             JoinPath(other.directory, other.manifest.shards[found->second.second].name),
+                             ": give each dataset once, or --repeated-keys keep");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Columns and metadata of the parts together. Those without shards count only where there are no others.
+absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
+  const bool any = std::ranges::any_of(parts, [](const SegmentPart& part) { return !part.manifest.shards.empty(); });
+  std::optional<Manifest> united;
+  for (const SegmentPart& part : parts) {
+    if (any && part.manifest.shards.empty()) continue;
+    if (!united) {
+      united.emplace();
+      united->schema = part.manifest.schema;
+      united->metadata = part.manifest.metadata;
+      continue;
+    }
+    auto merged = MergeSchemas(united->schema, part.manifest.schema);
+    if (!merged.ok()) {
+      const bool by_codecs = MergeSchemas(united->schema, WithCodecsOf(united->schema, part.manifest.schema)).ok();
+      return InvalidArgument(part.directory,
+                             ": does not fit the datasets before it: ", ToStd(merged.status().message()),
+                             by_codecs ? "; --copy stores all samples anew, with one codec" : "");
+    }
+    united->schema = *std::move(merged);
+    KeepCommon(part.manifest.metadata, &united->metadata);
+  }
+  return *std::move(united);
+}
+
+// Reads the trailer of the shard, and nothing else.
+absl::Status CheckShard(FileSystem& file_system, const std::string& directory, const ManifestShard& listed) {
+  const std::string path = JoinPath(directory, listed.name);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto file, file_system.OpenForReading(path));
+  std::string bytes(format::kTrailerBytes, '\0');
+  if (file->size() == listed.bytes && listed.bytes >= bytes.size()) {
+    SHARDKIT_RETURN_IF_ERROR(file->ReadAt(listed.bytes - bytes.size(), {bytes.data(), bytes.size()}));
+    const auto trailer = format::DecodeTrailer(bytes, listed.bytes);
+    if (trailer.ok() && trailer->content_hash == listed.content_hash) return absl::OkStatus();
+  }
+  return DataLoss(path, ": is not the shard that the manifest of ", directory, " lists");
+}
+
+// All shards of the parts, with their paths as names.
+std::vector<ManifestShard> ShardsByPath(std::span<const SegmentPart> parts) {
+  std::vector<ManifestShard> shards;
+  for (const SegmentPart& part : parts) {
+    for (const ManifestShard& shard : part.manifest.shards) {
+      shards.push_back(shard);
+      shards.back().name = JoinPath(part.directory, shard.name);
+    }
+  }
+  return shards;
+}
+
+// Where the samples of each part end.
+std::vector<uint64_t> EndsOf(std::span<const SegmentPart> parts) {
+  std::vector<uint64_t> ends;
+  for (const SegmentPart& part : parts) ends.push_back((ends.empty() ? 0 : ends.back()) + part.manifest.samples());
+  return ends;
+}
+
+absl::Status Refusal(const RepeatedKey& found, std::span<const SegmentPart> parts) {
+  std::vector<std::string> inputs;
+  for (const SegmentPart& part : parts) inputs.push_back(part.directory);
+  return KeyInSeveral(found, inputs, EndsOf(parts));
+}
+
+}  // namespace
+
+Schema WithCodecsOf(const Schema& first, const Schema& schema) {
+  std::vector<Column> columns = schema.columns();
+  for (Column& column : columns) {
+    if (const auto other = first.Find(column.name)) column.SetCodec(first[*other].codec);
+  }
+  auto changed = Schema::Create(std::move(columns));
+  return changed.ok() ? *std::move(changed) : schema;
+}
+
+absl::Status KeyInSeveral(const RepeatedKey& found, std::span<const std::string> inputs,
+                          std::span<const uint64_t> ends) {
+  const auto input = [&](uint64_t ordinal) -> const std::string& {
+    return inputs[static_cast<size_t>(std::ranges::upper_bound(ends, ordinal) - ends.begin())];
+  };
+  std::string keys = StrCat("\"", found.key, "\"");
+  for (const std::string& key : found.more) keys += StrCat(", \"", key, "\"");
+  if (found.count > found.more.size() + 1) keys += ", …";
+  return InvalidArgument(input(found.second), ": key \"", found.key, "\" stands in ", input(found.first), ", too; ",
+                         found.count, found.count == 1 ? " sample has" : " samples have",
+                         " a key of an input before theirs: ", keys,
+                         "; nothing was merged; --repeated-keys keep takes them all");
+}
+
+absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_system,
+                                                   const std::vector<std::string>& directories) {
+  std::vector<SegmentPart> parts;
+  for (const std::string& directory : directories) {
+    absl::StatusOr<ManifestText> text = ReadManifestText(file_system, directory);
+    if (absl::IsNotFound(text.status())) return DescribeNoDataset(file_system, directory);
+    if (!text.ok()) return text.status();
+    SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, CompleteManifest(file_system, directory, *std::move(text)));
+    parts.push_back({directory, std::move(manifest)});
+  }
+  return parts;
+}
+
+absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPart> parts,
+                              const Cancellation* cancellation) {
+  std::vector<std::shared_ptr<const KeyTable>> tables;
+  std::vector<KeyCursor> cursors;
+  std::vector<uint64_t> begins;
+  uint64_t sample = 0;
+  for (const SegmentPart& part : parts) {
+    for (const Segment& segment : part.manifest.segments) {
+      const auto table = OpenKeyTable(file_system, part.directory, segment);
+      if (table.ok()) {
+        tables.push_back(*table);
+        cursors.emplace_back(*tables.back());
+        begins.push_back(sample);
+      } else if (!absl::IsNotFound(table.status()) && !absl::IsDataLoss(table.status())) {
+        return table.status();
+      }
+      sample += segment.samples;
+    }
+    if (part.manifest.segments.empty()) sample += part.manifest.samples();
+  }
+  KeyMerge merge(tables.size(), [&](size_t list, format::KeyEntry* entry) -> absl::StatusOr<bool> {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, cursors[list].Next(entry));
+    if (more) entry->ordinal += begins[list];
+    return more;
+  });
+  const std::vector<ManifestShard> shards = ShardsByPath(parts);
+  RepeatedKeys repeated(file_system, "", shards, EndsOf(parts));
+  constexpr uint64_t kEntriesOfCheck = 65536;
+  for (uint64_t taken = 0;; ++taken) {
+    if (taken % kEntriesOfCheck == 0) SHARDKIT_RETURN_IF_ERROR(Check(cancellation));
+    format::KeyEntry entry;
+    const absl::StatusOr<bool> more = merge.Next(&entry);
+    if (absl::IsDataLoss(more.status())) return absl::OkStatus();  // a table is damaged; found when the keys are made
+    SHARDKIT_RETURN_IF_ERROR(more.status());
+    if (!*more) break;
+    SHARDKIT_RETURN_IF_ERROR(repeated.Add(entry));
+  }
+  return repeated.found() ? Refusal(*repeated.found(), parts) : absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentPart> parts, const std::string& output,
+                                   const LinkOptions& options) {
+  if (!options.keep_repeated_keys) SHARDKIT_RETURN_IF_ERROR(CheckShardsDiffer(parts));
+  SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, Unite(parts));
+  std::erase_if(parts, [](const SegmentPart& part) { return part.manifest.shards.empty(); });
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, JobDirectory::Open(file_system, output, "merge", false));
+  SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
+  if (!parts.empty()) {
+    // Before shards are copied, which in a store may take long.
+    const std::vector<ManifestShard> shards = ShardsByPath(parts);
+    RepeatedKeys repeated(file_system, "", shards, EndsOf(parts));
+    SHARDKIT_ASSIGN_OR_RETURN(
+        manifest.segments.emplace_back(),
+        MakeSegment(file_system, parts, output, std::string(kIndexName), std::string(kKeyTableName),
+                    options.cancellation, options.keep_repeated_keys ? nullptr : &repeated));
+    if (repeated.found()) return Refusal(*repeated.found(), parts);
+  }
+  const std::vector<uint64_t> ends = EndsOf(parts);
+  uint64_t done = 0;
+  for (const SegmentPart& part : parts) {
+    for (const ManifestShard& shard : part.manifest.shards) {
+      SHARDKIT_RETURN_IF_ERROR(Check(options.cancellation));
+      SHARDKIT_RETURN_IF_ERROR(CheckShard(file_system, part.directory, shard));
+      ManifestShard linked = shard;
+      linked.name = ShardName(manifest.shards.size());
+      SHARDKIT_RETURN_IF_ERROR(LinkOrCopy(file_system, JoinPath(part.directory, shard.name),
+                                          JoinPath(output, linked.name), options.cancellation));
+      manifest.shards.push_back(std::move(linked));
+      done += shard.samples;
+      if (options.progress) options.progress(done, ends.back());
+    }
+  }
+  SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, output, &manifest));
+  SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system, output, manifest, /*must_be_new=*/true));
+  SHARDKIT_RETURN_IF_ERROR(job->Finish());
+  return manifest;
+}
+
+}  // namespace shardkit

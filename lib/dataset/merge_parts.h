@@ -1,0 +1,47 @@
+// Making a dataset of the shards of others, by reference.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dataset/repeated_keys.h"
+#include "dataset/segments.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/manifest.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+struct LinkOptions {
+  bool keep_repeated_keys = false;                              // as MergeOptions
+  const Cancellation* cancellation = nullptr;                   // may be null
+  std::function<void(uint64_t done, uint64_t total)> progress;  // samples; may be empty
+};
+
+// The manifests of datasets in our own container. NotFound, saying what to do, where there is none.
+absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_system,
+                                                   const std::vector<std::string>& directories);
+
+// As MergeDatasets, without copying.
+absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentPart> parts, const std::string& output,
+                                   const LinkOptions& options);
+
+// InvalidArgument when samples of several parts have one key, as far as the tables of the keys tell; no sample is read
+// unless there are such keys. Parts without a table are left out.
+absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPart> parts,
+                              const Cancellation* cancellation);
+
+// The error which says that a key stands in several inputs. The samples of input i end before ends[i].
+absl::Status KeyInSeveral(const RepeatedKey& found, std::span<const std::string> inputs,
+                          std::span<const uint64_t> ends);
+
+// `schema`, whose columns have the codecs that columns of the same names have in `first`.
+Schema WithCodecsOf(const Schema& first, const Schema& schema);
+
+}  // namespace shardkit

@@ -1,0 +1,69 @@
+"""Promises of merge: all samples, in order, whole; what is refused; what threads and interruptions leave."""
+import os
+import shutil
+
+from support import CliTest
+
+
+class ReshapeTest(CliTest):
+    def pack_parts(self, count=30):
+        self.many_files(count=count)
+        names = sorted(os.listdir(self.path("many")))
+        for part in (0, 1):
+            os.mkdir(self.path(f"files{part}"))
+            for name in names[part * count // 2:(part + 1) * count // 2]:
+                shutil.copy(self.path("many", name), self.path(f"files{part}", name))
+            self.shardctl("pack", f"files{part}", "-o", f"part{part}", "--shard-samples", "4")
+
+    def keys(self, dataset):
+        return [line.split()[-1] for line in self.shardctl("ls", dataset).stdout.splitlines()]
+
+    def test_merge_links_what_it_can(self):
+        self.pack_parts()
+        run = self.shardctl("merge", "part0", "part1", "-o", "all", "--json").json()
+        self.assertEqual({name: run[name] for name in ("inputs", "output", "copied", "samples", "shards")},
+                         {"inputs": ["part0", "part1"], "output": "all", "copied": False, "samples": 30, "shards": 8})
+        self.assertTrue(os.path.samefile(self.path("all/00000004.shard"), self.path("part1/00000000.shard")))
+        self.assertEqual(self.keys("all"), self.keys("part0") + self.keys("part1"))
+        shutil.rmtree(self.path("part0"))
+        self.shardctl("validate", "--deep", "all")
+        self.shardctl("unpack", "all", "-o", "again")
+        self.assertEqual(self.tree("again"), self.tree("many"))
+
+    def test_merge_copies_datasets_of_any_container(self):
+        self.pack_parts()
+        self.shardctl("convert", "part1", "-o", "mds", "--to", "mds")
+        self.shardctl("convert", "part1", "-o", "tars", "--to", "webdataset")
+        for other in ("mds", "tars"):
+            refused = self.shardctl("merge", "part0", other, "-o", "out", code=None)
+            self.assertIn("merged without --copy" if other == "mds" else "is a dataset of another container", refused.stderr)
+            for jobs in (1, 2, 5):
+                self.shardctl("merge", "part0", other, "-o", f"{other}{jobs}", "--copy", "-j", jobs, "--shard-size", "20KiB")
+            self.assertEqual(self.tree(f"{other}1"), self.tree(f"{other}2"))
+            self.assertEqual(self.tree(f"{other}1"), self.tree(f"{other}5"))
+            self.shardctl("validate", "--deep", f"{other}1")
+            self.shardctl("unpack", f"{other}1", "-o", f"{other}.files")
+            self.assertEqual(self.tree(f"{other}.files"), self.tree("many"))
+            self.shardctl("merge", other, "part1", "-o", "out", "--copy", code=2)  # keys of tars are found, too
+            self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_merge_copies_other_codecs(self):
+        self.pack_parts()
+        self.shardctl("convert", "part1", "-o", "zstd", "--to", "shard", "--codec", "bin=zstd")
+        run = self.shardctl("merge", "part0", "zstd", "-o", "out", code=2)
+        self.assertIn("column \"bin\" has codec none here and zstd there; --copy stores all samples anew", run.stderr)
+        self.shardctl("merge", "part0", "zstd", "-o", "out", "--copy")
+        columns = self.shardctl("inspect", "out", "--json").json()["columns"]
+        self.assertEqual([column["codec"] for column in columns if column["name"] == "bin"], ["none"])
+        self.assertEqual(self.keys("out"), self.keys("part0") + self.keys("part1"))
+
+    def test_merge_names_keys_that_stand_twice(self):
+        self.pack_parts()
+        self.shardctl("pack", "many", "-o", "whole")
+        for copy in ([], ["--copy"]):
+            run = self.shardctl("merge", "part0", "whole", "-o", "out", *copy, code=2)
+            self.assertIn("; 15 samples have a key of an input before theirs: \"0000", run.stderr)
+            self.assertFalse(os.path.exists(self.path("out")))
+            self.shardctl("merge", "part0", "whole", "-o", "out", "--repeated-keys", "keep", *copy)
+            self.assertEqual(self.keys("out"), self.keys("part0") + self.keys("whole"))
+            shutil.rmtree(self.path("out"))

@@ -1,0 +1,90 @@
+// shardctl merge
+#include "shardkit/merge.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "dataset_access.h"
+#include "filter_options.h"
+#include "interrupt.h"
+#include "job_report.h"
+#include "json.h"
+#include "numbers.h"
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+#include "shardkit/remote.h"
+#include "verbs.h"
+
+namespace shardctl {
+
+int RunMerge(int argc, char** argv) {
+  CommandLine line("merge", "make one dataset of several", "DATASET... [OPTION]... -o OUT");
+  std::vector<std::string> inputs;
+  std::optional<std::string> output;
+  size_t repeated_keys = 0;
+  bool json = false;
+  shardkit::MergeOptions options;
+  CopyOptions copy;
+  line.Arguments("DATASET", 1, SIZE_MAX, &inputs);
+  line.Text("-o,--output", "OUT", &output,
+            "directory of the new dataset; must be empty or missing, but when it holds DATASETs of MDS");
+  line.Choice("--repeated-keys", "ACTION", {"refuse", "keep"}, &repeated_keys,
+              "what to do about samples of several DATASETs that have one key: refuse all, or keep them [refuse]");
+  line.Flag("--copy", &options.copy,
+            "store the samples anew, for datasets of other containers, or with other codecs, or to be apart from them");
+  copy.AddTo(&line);
+  line.Flag("--json", &json, "print the summary as one JSON document");
+  line.Notes(
+      "Without --copy no value is read: the new dataset has links to the shards, or copies where links do not work.\n"
+      "DATASETs of MDS stay where they are, below OUT, which gets an index.json of all of them. Other options than "
+      "-o,\n"
+      "--repeated-keys and --json go with --copy.");
+  line.Example("shardctl merge monday tuesday -o week", "the samples of both, in this order, in the same shards");
+  line.Example("shardctl merge photos old-mds tars -o all --copy", "datasets of several containers made one");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
+  if (!output.has_value()) return line.UsageError("-o OUT is missing");
+  if (!options.copy) {
+    if (const auto other = line.GivenBesides({"-o", "--repeated-keys", "--json"})) {
+      return line.UsageError(*other + ": only with --copy");
+    }
+  }
+  options.keep_repeated_keys = repeated_keys == 1;
+  if (const std::optional<int> code = copy.Take(line, inputs, &options)) return *code;
+  if (options.copy) {
+    if (const absl::Status apart = CheckApart(*output, inputs); !apart.ok()) return Fail(apart);
+    for (const std::string& input : inputs) {
+      if (const absl::Status readable = CheckReadable(input); !readable.ok()) return Fail(readable);
+    }
+  }
+  options.pack.dataset.cancellation = CancelOnSignal();
+  Progress progress("samples");
+  if (progress.enabled()) {
+    options.pack.progress = [&](const shardkit::PackProgress& now) {
+      progress.Update(now.samples, now.total_samples, now.input_bytes);
+    };
+  }
+  const auto manifest = shardkit::MergeDatasets(*shardkit::DefaultFileSystem(), inputs, *output, options);
+  progress.Clear();
+  if (absl::IsCancelled(manifest.status())) return ReportInterruption(/*dry_run=*/false, options.pack.dataset);
+  if (!manifest.ok()) return FailWriting(manifest.status());
+  if (json) {
+    PrintJson({{"inputs", inputs},
+               {"output", *output},
+               {"copied", options.copy},
+               {"samples", manifest->samples()},
+               {"bytes", manifest->bytes()},
+               {"shards", manifest->shards.size()},
+               {"blocks", manifest->blocks()},
+               {"seconds", progress.seconds()}});
+  } else {
+    Stdout().Write("merged " + Counted(inputs.size(), "dataset") + " into " + Printable(*output) + ": " +
+                   Counted(manifest->samples(), "sample") + " in " + Counted(manifest->shards.size(), "shard") + ", " +
+                   Counted(manifest->blocks(), "block") + ", " + FormatBytes(manifest->bytes()) + "\n");
+  }
+  return kExitSuccess;
+}
+
+}  // namespace shardctl
