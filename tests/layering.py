@@ -22,7 +22,7 @@ SUBFOLDERS = {
     "container": {"foreign": r"archive_input|foreign_shard_reader|(mds|tar)_"},
     "dataset": {"foreign": r"(foreign|mds|webdataset|wids)_|open_foreign|validate_foreign", "repair": r"repair",
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
-                "view": r"view|extend_view|layer|remove|seen_|selected_rows|stored_dataset"},
+                "view": r"view|compact|extend_view|shard_rewrite|layer|remove|seen_|selected_rows|stored_dataset"},
     "loader": {"simulation": r"simulate$|rank|storage$"},
     "convert": {"sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source", "synth": r"synth"},
 }
@@ -46,6 +46,7 @@ HEADER_LAYERS = {
     "shard_reader.h": "container",
     "shard_writer.h": "container",
     "tar_index.h": "container",
+    "compact.h": "dataset",
     "dataset_reader.h": "dataset",
     "dataset_writer.h": "dataset",
     "foreign_writer.h": "dataset",
@@ -221,7 +222,7 @@ def check_clients(repository):
         for bracket, included in includes:
             target = repository.resolve(path, included)
             if target is None:
-                if included.startswith("shardkit/") or bracket == '"' and not included.startswith("absl/"):
+                if included.startswith("shardkit/") or (bracket == '"' and not included.startswith("absl/")):
                     yield f'{path}: "{included}" is neither a public header nor one in {client}/'
             elif not target.startswith(("lib/include/", client + "/", *CLIENT_ALLOWANCES.get(client, ()))):
                 if bracket == "<" and "/" not in included:

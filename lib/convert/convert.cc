@@ -27,9 +27,9 @@ absl::StatusOr<std::string> JobOf(const DatasetSource& source, const ConvertOpti
     for (const ManifestShard& shard : manifest.shards) {
       job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
     }
+    if (manifest.removed) job += StrCat("removed ", manifest.removed->table.checksum, "\n");
+    if (manifest.view) job += StrCat("view ", Hash64(FormatView(*manifest.view)), "\n");
   }
-  if (manifest.removed) job += StrCat("removed ", manifest.removed->table.checksum, "\n");
-  if (manifest.view) job += StrCat("view ", Hash64(FormatView(*manifest.view)), "\n");
   return job;
 }
 

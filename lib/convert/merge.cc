@@ -39,7 +39,8 @@ absl::StatusOr<Manifest> Link(FileSystem& file_system, const std::vector<std::st
 absl::Status CheckKeysFirst(FileSystem& file_system, const DatasetSource& source, const Cancellation* cancellation) {
   std::vector<SegmentPart> parts;
   for (const ConversionInput* const input : source.inputs()) {
-    if (input->dataset->container() != "shard" || !input->plan.key) return absl::OkStatus();
+    // The tables have the keys of removed samples, too.
+    if (input->dataset->container() != "shard" || !input->plan.key || !input->dataset->plain()) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, input->dataset->ReadManifest());
     parts.push_back({input->dataset->path(), std::move(manifest)});
   }

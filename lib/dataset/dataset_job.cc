@@ -26,6 +26,8 @@ absl::Status DatasetJob::EndShard(uint64_t /*position*/) {
   return Unimplemented(directory_, ": this container is not written in units");
 }
 
+absl::Status DatasetJob::EndBlock() { return Unimplemented(directory_, ": this container has no blocks"); }
+
 absl::Status DatasetJob::StartJob(const std::string& text, bool resume, const JobFiles& files) {
   SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, FingerprintOf(text), resume, files));
   if (job_->complete()) {

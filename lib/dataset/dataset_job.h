@@ -40,6 +40,9 @@ class DatasetJob : public DatasetWriter {
   // The samples from `position` on come into another shard of the unit.
   virtual absl::Status EndShard(uint64_t position);
 
+  // Closes the block, so that the next sample begins another one.
+  virtual absl::Status EndBlock();
+
   // For kUnits and kJoin. `check.take` is called before the dataset is published; its error is returned by Finish. The
   // check has no `ends` when the job appends.
   void OnRepeatedKey(RepeatedKeyCheck check) { repeated_keys_ = std::move(check); }

@@ -1,8 +1,10 @@
 #include "dataset/dataset_update.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "base/endian.h"
 #include "base/errors.h"
@@ -19,12 +21,16 @@ namespace {
 
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
+std::vector<const TableReference*> AllTables(const Manifest& manifest) {
+  std::vector<const TableReference*> tables;
+  for (const Segment& segment : manifest.segments) std::ranges::copy(segment.tables(), std::back_inserter(tables));
+  if (manifest.removed) tables.push_back(&manifest.removed->table);
+  return tables;
+}
+
 std::set<std::string_view> TablesOf(const Manifest& manifest) {
   std::set<std::string_view> names;
-  for (const Segment& segment : manifest.segments) {
-    for (const TableReference* const table : segment.tables()) names.insert(table->name);
-  }
-  if (manifest.removed) names.insert(manifest.removed->table.name);
+  for (const TableReference* const table : AllTables(manifest)) names.insert(table->name);
   return names;
 }
 
@@ -92,7 +98,7 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   if (!text.ok()) return Annotate(text.status(), Path(kManifestName));
   SHARDKIT_ASSIGN_OR_RETURN(before_, CompleteManifest(file_system_, directory_, *std::move(text)));
   hash_ = Hash64(bytes);
-  next_number_ = before_.shards.size();
+  next_number_ = std::max<uint64_t>(before_.shards.size(), before_.next_shard);
   for (const ManifestShard& shard : before_.shards) {
     const std::optional<UnitShard> number = ParseShardName(shard.name);
     if (number) next_number_ = std::max(next_number_, number->unit + 1);
@@ -140,27 +146,28 @@ absl::Status DatasetUpdate::Replaced(const std::string& path) const {
                                    ", too; nothing was published"));
 }
 
-absl::Status DatasetUpdate::CheckAppended(const Manifest& manifest) const {
-  for (size_t i = before_.shards.size(); i < manifest.shards.size(); ++i) {
-    JournalEntry entry{.shard = manifest.shards[i]};
+absl::Status DatasetUpdate::CheckAdded(const Manifest& manifest) const {
+  std::set<std::string_view> known;
+  for (const ManifestShard& shard : before_.shards) known.insert(shard.name);
+  for (const ManifestShard& shard : manifest.shards) {
+    if (known.contains(shard.name)) continue;
+    JournalEntry entry{.shard = shard};
     const std::string path = Path(entry.shard.name);
     SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
                               NativeJobFiles().IsWhole(file_system_, path, ToHex(entry.shard.content_hash), &entry));
     if (!whole) return Replaced(path);
   }
   const std::set<std::string_view> old = TablesOf(before_);
-  for (const Segment& segment : manifest.segments) {
-    for (const TableReference* const table : segment.tables()) {
-      if (old.contains(table->name)) continue;
-      const std::string path = Path(table->name);
-      const auto file = file_system_.OpenForReading(path);
-      if (absl::IsNotFound(file.status())) return Replaced(path);
-      if (!file.ok()) return file.status();
-      if ((*file)->size() != table->bytes) return Replaced(path);
-      char checksum[16];
-      SHARDKIT_RETURN_IF_ERROR((*file)->ReadAt(table->bytes - sizeof(checksum), checksum));
-      if (LoadLittle<uint64_t>(checksum) != table->checksum) return Replaced(path);
-    }
+  for (const TableReference* const table : AllTables(manifest)) {
+    if (old.contains(table->name)) continue;
+    const std::string path = Path(table->name);
+    const auto file = file_system_.OpenForReading(path);
+    if (absl::IsNotFound(file.status())) return Replaced(path);
+    if (!file.ok()) return file.status();
+    if ((*file)->size() != table->bytes) return Replaced(path);
+    char checksum[16];
+    SHARDKIT_RETURN_IF_ERROR((*file)->ReadAt(table->bytes - sizeof(checksum), checksum));
+    if (LoadLittle<uint64_t>(checksum) != table->checksum) return Replaced(path);
   }
   return absl::OkStatus();
 }
@@ -176,7 +183,7 @@ absl::StatusOr<std::string> DatasetUpdate::ReadUnchanged() const {
 }
 
 absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
-  SHARDKIT_RETURN_IF_ERROR(CheckAppended(manifest));
+  SHARDKIT_RETURN_IF_ERROR(CheckAdded(manifest));
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadUnchanged());
   SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before_.generation, bytes));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest, /*must_be_new=*/false));
@@ -207,5 +214,46 @@ absl::Status DatasetUpdate::Abort() {
   }
   return Unmark();
 }
+
+absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
+  std::set<std::string> named;
+  for (const ManifestShard& shard : before_.shards) named.insert(shard.name);
+  for (const std::string_view table : TablesOf(before_)) named.emplace(table);
+  for (size_t i = 0; before_.view && i < before_.view->layers.size(); ++i) named.insert(before_.view->layers[i].name);
+  SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
+  std::set<std::string> earlier;  // by their names, or because an earlier manifest says so
+  std::vector<std::string> manifests;
+  for (const DirectoryEntry& entry : entries) {
+    std::string_view name = entry.name;
+    if (name.ends_with(".tmp")) name.remove_suffix(4);
+    if (const std::optional<uint64_t> kept = GenerationOfKeptManifest(entry.name)) {
+      manifests.push_back(entry.name);
+      absl::StatusOr<ManifestText> text = ReadGeneration(file_system_, directory_, *kept);
+      auto manifest = text.ok() ? CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
+      if (!manifest.ok()) continue;
+      for (const ManifestShard& shard : manifest->shards) earlier.insert(shard.name);
+    } else if (ParseShardName(name) || GenerationOfTable(entry.name) ||
+               (entry.type == FileType::kDirectory && entry.name.starts_with("layer-"))) {
+      earlier.insert(entry.name);
+    }
+  }
+  for (const std::string& name : earlier) {
+    if (named.contains(name)) continue;
+    const absl::Status removed =
+        name.starts_with("layer-") ? RemoveTree(file_system_, Path(name)) : file_system_.RemoveFile(Path(name));
+    if (absl::IsNotFound(removed)) continue;
+    SHARDKIT_RETURN_IF_ERROR(removed);
+    ++*files;
+  }
+  // The manifests last: after an error the next call finds by them what is left.
+  for (const std::string& name : manifests) {
+    SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system_.RemoveFile(Path(name))));
+    ++*files;
+  }
+  SHARDKIT_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
+  return Release();
+}
+
+absl::Status DatasetUpdate::Release() { return std::exchange(ended_, true) ? absl::OkStatus() : Unmark(); }
 
 }  // namespace shardkit

@@ -47,6 +47,13 @@ class DatasetUpdate {
   // Removes what was written, unless the manifest names it. Idempotent; does nothing after Publish.
   absl::Status Abort();
 
+  // Instead of Publish, where nothing was written.
+  absl::Status Release();
+
+  // Instead of Publish: removes the manifests of earlier generations, and what only they name. *files counts what was
+  // removed. After an error some of it is gone, but nothing that the newest manifest names.
+  absl::Status RemoveEarlier(uint64_t* files);
+
  private:
   DatasetUpdate(FileSystem& file_system, std::string directory)
       : file_system_(file_system), directory_(std::move(directory)) {}
@@ -56,7 +63,7 @@ class DatasetUpdate {
   absl::Status RemoveLeftovers();
   absl::Status Unmark();
   absl::Status Replaced(const std::string& path) const;
-  absl::Status CheckAppended(const Manifest& manifest) const;
+  absl::Status CheckAdded(const Manifest& manifest) const;
   std::string Path(std::string_view name) const { return JoinPath(directory_, name); }
 
   FileSystem& file_system_;

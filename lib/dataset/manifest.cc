@@ -91,6 +91,8 @@ ManifestText ParseContent(document& json, const std::vector<std::string>& featur
     const std::string_view key = keys.Note(field.unescaped_key().value());
     if (key == "generation") {
       summary.generation = ToCount(field.value());
+    } else if (key == "next_shard") {
+      summary.next_shard = ToCount(field.value());
     } else if (key == "samples") {
       summary.sample_count = ToCount(field.value());
     } else if (key == "bytes") {
@@ -243,12 +245,13 @@ uint64_t Manifest::blocks() const {
 }
 
 ManifestSummary Manifest::Summary() const {
-  return {schema, metadata, segments, view, removed, generation, shards.size(), samples(), blocks(), bytes()};
+  return {schema,     metadata,      segments,  view,     removed, generation,
+          next_shard, shards.size(), samples(), blocks(), bytes()};
 }
 
 Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards) {
-  return {std::move(summary.schema), std::move(summary.metadata), std::move(shards), std::move(summary.segments),
-          std::move(summary.view),   std::move(summary.removed),  summary.generation};
+  return {std::move(summary.schema), std::move(summary.metadata), std::move(shards),  std::move(summary.segments),
+          std::move(summary.view),   std::move(summary.removed),  summary.generation, summary.next_shard};
 }
 
 uint64_t Manifest::dataset_hash() const { return HashShards(shards); }
@@ -276,6 +279,7 @@ std::string FormatManifest(const Manifest& manifest) {
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
              features, features.empty() ? "" : "\n  ", "],\n  \"generation\": ", manifest.generation,
+             manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "",
              ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
              ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();

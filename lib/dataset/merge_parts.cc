@@ -139,6 +139,10 @@ absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_syst
     absl::StatusOr<ManifestText> text = ReadManifestText(file_system, directory);
     if (absl::IsNotFound(text.status())) return DescribeNoDataset(file_system, directory);
     if (!text.ok()) return text.status();
+    if (text->summary.view || text->summary.removed) {
+      return InvalidArgument(directory, ": has layers or removed samples, which its shards alone do not show: --copy ",
+                             "writes its samples anew, and shardctl compact --fold --purge its shards");
+    }
     SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, CompleteManifest(file_system, directory, *std::move(text)));
     parts.push_back({directory, std::move(manifest)});
   }

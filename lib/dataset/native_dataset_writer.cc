@@ -150,6 +150,8 @@ class NativeDatasetWriter final : public DatasetJob {
     return absl::OkStatus();
   }
 
+  absl::Status EndBlock() override { return Broken(CloseBlock()); }
+
   uint64_t stored_bytes() const override { return DatasetJob::stored_bytes() + (file_ ? file_->position() : 0); }
 
  protected:

@@ -134,19 +134,4 @@ absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string
   return manifest;
 }
 
-absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory,
-                                        const Cancellation* cancellation) {
-  SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
-  Manifest manifest = update->before();
-  if (manifest.segments.size() < 2) {
-    SHARDKIT_RETURN_IF_ERROR(update->Abort());
-    return manifest;
-  }
-  ++manifest.generation;
-  SHARDKIT_RETURN_IF_ERROR(JoinSegments(file_system, directory, 0, manifest.segments.size(), cancellation, &manifest));
-  SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system, directory, &manifest));
-  SHARDKIT_RETURN_IF_ERROR(update->Publish(manifest));
-  return manifest;
-}
-
 }  // namespace shardkit

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -53,14 +54,49 @@ absl::Status AddIndexes(FileSystem& file_system, const SegmentPart& of, const Ca
   return absl::OkStatus();
 }
 
-absl::Status AddShards(FileSystem& file_system, const SegmentPart& part, const Cancellation* cancellation,
-                       IndexWriter& writer) {
-  for (const ManifestShard& shard : part.manifest.shards) {
+absl::Status AddShards(FileSystem& file_system, const std::string& directory, std::span<const ManifestShard> shards,
+                       const Cancellation* cancellation, IndexWriter& writer) {
+  for (const ManifestShard& shard : shards) {
     if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
     Schema schema;
     SHARDKIT_ASSIGN_OR_RETURN(const ShardIndexPart index,
-                              ReadShardIndexPart(file_system, JoinPath(part.directory, shard.name), &schema));
+                              ReadShardIndexPart(file_system, JoinPath(directory, shard.name), &schema));
     SHARDKIT_RETURN_IF_ERROR(writer.Add(schema, index));
+  }
+  return absl::OkStatus();
+}
+
+// The index of the shards of `manifest`: from the tables of `before` for those that it has, too.
+absl::Status AddKnown(FileSystem& file_system, const std::string& directory, const Manifest& before,
+                      const Manifest& manifest, const Cancellation* cancellation, IndexWriter& writer) {
+  SHARDKIT_ASSIGN_OR_RETURN(const auto reader,
+                            IndexReader::Open(file_system, directory, before.schema, before.segments));
+  SHARDKIT_RETURN_IF_ERROR(reader->CheckAll(before.shards));
+  std::map<std::string_view, std::pair<size_t, uint64_t>> known;  // number and first sample of each
+  uint64_t first_sample = 0;
+  for (size_t i = 0; i < before.shards.size(); first_sample += before.shards[i++].samples) {
+    known[before.shards[i].name] = {i, first_sample};
+  }
+  for (size_t i = 0; i < manifest.shards.size();) {
+    std::vector<SampleRange> ranges;  // of a run of known shards, those that have samples
+    std::vector<size_t> numbers;
+    for (; i < manifest.shards.size(); ++i) {
+      const auto found = known.find(manifest.shards[i].name);
+      if (found == known.end()) break;
+      numbers.push_back(found->second.first);
+      if (manifest.shards[i].samples > 0) ranges.push_back({found->second.second, manifest.shards[i].samples});
+    }
+    size_t ended = 0;
+    SHARDKIT_RETURN_IF_ERROR(reader->ForEachBlockOf(ranges, [&](const IndexedBlock& block) -> absl::Status {
+      if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check(kStage));
+      for (; numbers[ended] < block.shard; ++ended) writer.EndShard();
+      SHARDKIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ends, reader->Ends(block));
+      return writer.AddBlock(reader->BlobColumns(block), block.entry, ends);
+    }));
+    for (; ended < numbers.size(); ++ended) writer.EndShard();
+    if (i == manifest.shards.size()) break;
+    SHARDKIT_RETURN_IF_ERROR(
+        AddShards(file_system, directory, std::span(manifest.shards).subspan(i++, 1), cancellation, writer));
   }
   return absl::OkStatus();
 }
@@ -74,7 +110,7 @@ absl::StatusOr<std::unique_ptr<IndexWriter>> AddParts(FileSystem& file_system, s
     absl::Status status;
     size_t i = 0;
     for (; i < parts.size(); ++i) {
-      status = lost[i] ? AddShards(file_system, parts[i], cancellation, *writer)
+      status = lost[i] ? AddShards(file_system, parts[i].directory, parts[i].manifest.shards, cancellation, *writer)
                        : AddIndexes(file_system, parts[i], cancellation, *writer);
       if (!status.ok()) break;
     }
@@ -232,6 +268,28 @@ absl::Status UpdateShardLists(FileSystem& file_system, const std::string& direct
                               WriteShardList(file_system, directory, shards, FreeName(*manifest, kShardListName)));
   }
   return absl::OkStatus();
+}
+
+absl::Status MakeOneSegment(FileSystem& file_system, const std::string& directory, const Manifest& before,
+                            const Cancellation* cancellation, Manifest* manifest) {
+  manifest->segments.clear();
+  if (manifest->shards.empty() || (before.segments.empty() && !before.shards.empty())) return absl::OkStatus();
+  const std::string name = NameInGeneration(kIndexName, manifest->generation);
+  SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<IndexWriter> writer, IndexWriter::Create(file_system, directory));
+  const absl::Status added = AddKnown(file_system, directory, before, *manifest, cancellation, *writer);
+  if (!added.ok()) {
+    if (!absl::IsDataLoss(added) && !absl::IsNotFound(added)) return added;
+    SHARDKIT_RETURN_IF_ERROR(writer->Abort());
+    SHARDKIT_ASSIGN_OR_RETURN(writer, IndexWriter::Create(file_system, directory));
+    SHARDKIT_RETURN_IF_ERROR(AddShards(file_system, directory, manifest->shards, cancellation, *writer));
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(Segment segment, writer->Finish(name, manifest->shards));
+  const SegmentPart all{directory, *manifest};
+  SHARDKIT_ASSIGN_OR_RETURN(
+      segment.keys, JoinKeys(file_system, {&all, 1}, directory, NameInGeneration(kKeyTableName, manifest->generation),
+                             cancellation, nullptr));
+  manifest->segments.push_back(std::move(segment));
+  return UpdateShardLists(file_system, directory, manifest);
 }
 
 absl::Status JoinSegments(FileSystem& file_system, const std::string& directory, size_t first, size_t count,

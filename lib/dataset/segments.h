@@ -51,6 +51,11 @@ absl::StatusOr<TableReference> WriteShardList(FileSystem& file_system, const std
 // tables has.
 absl::Status UpdateShardLists(FileSystem& file_system, const std::string& directory, Manifest* manifest);
 
+// Gives *manifest one segment of all its shards, some of which `before` has, too, in the same order: what its tables
+// say of those is taken from them. Published as JoinSegments does. None, where `before` has shards and no segments.
+absl::Status MakeOneSegment(FileSystem& file_system, const std::string& directory, const Manifest& before,
+                            const Cancellation* cancellation, Manifest* manifest);
+
 // Makes the segments `first` to `first + count` of *manifest one, and publishes its index and key table under names of
 // the manifest's generation that none of its tables has. What the old tables say is taken from them; where one cannot
 // be read, from the shards. The old files stay. `cancellation` may be null.

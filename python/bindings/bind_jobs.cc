@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <chrono>
 
 #include <map>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "job.h"
 #include "options.h"
 #include "report.h"
+#include "shardkit/compact.h"
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/diff.h"
@@ -23,6 +25,7 @@
 #include "shardkit/merge.h"
 #include "shardkit/pack.h"
 #include "shardkit/remote.h"
+#include "shardkit/remove.h"
 #include "shardkit/repair.h"
 #include "shardkit/source.h"
 #include "shardkit/validate.h"
@@ -310,6 +313,57 @@ nb::dict CountSelected(const std::string& input, const nb::dict& given, const nb
   }));
 }
 
+nb::dict RemoveSelected(const std::string& path, const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "remove");
+  const SelectArguments arguments = TakeSelection(reader);
+  SelectionOptions options;
+  reader.Take("threads", options.threads);
+  reader.Finish();
+  options.max_decompression = arguments.max_decompression;
+  const auto report = RunJob<RemoveReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    options.cancellation = &cancellation;
+    options.progress = numbers.function();
+    return RemoveSamples(*DefaultFileSystem(), path, arguments.selection, options);
+  });
+  nb::dict result;
+  result["removed"] = report.selection.selected;
+  result["keys_missing"] = report.selection.keys_missing;
+  result["samples"] = report.samples;
+  result["removed_in_all"] = report.removed;
+  result["generation"] = report.generation;
+  return result;
+}
+
+nb::dict Compact(const std::string& path, const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "compact");
+  CompactOptions options;
+  uint64_t grace = 0;
+  reader.Take("lost", options.least_lost);
+  reader.Take("fold", options.fold);
+  reader.Take("purge", options.purge);
+  reader.Take("grace_minutes", grace);
+  reader.Take("threads", options.threads);
+  reader.Finish();
+  options.grace = std::chrono::minutes(grace);
+  const auto report = RunJob<CompactReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    options.cancellation = &cancellation;
+    options.progress = numbers.function();
+    return CompactDataset(*DefaultFileSystem(), path, options);
+  });
+  nb::dict result;
+  result["samples"] = report.manifest.seen_samples();
+  result["removed_left"] = report.manifest.removed ? report.manifest.removed->samples : 0;
+  result["shards"] = report.manifest.shards.size();
+  result["bytes"] = report.manifest.bytes();
+  result["bytes_before"] = report.bytes_before;
+  result["generation"] = report.manifest.generation;
+  result["shards_rewritten"] = report.shards_rewritten;
+  result["layers_rewritten"] = report.layers_rewritten;
+  result["samples_dropped"] = report.samples_dropped;
+  result["files_deleted"] = report.files_deleted;
+  return result;
+}
+
 nb::list ProblemList(const std::vector<Problem>& problems) {
   nb::list result;
   for (const Problem& problem : problems) result.append(nb::make_tuple(problem.path, problem.message));
@@ -528,7 +582,8 @@ void BindJobs(nb::module_& module) {
   module.def("unpack", &UnpackDataset, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("repair", &RepairDirectory, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("index", &RunIndex<&RebuildIndex>, nb::arg("path"));
-  module.def("compact", &RunIndex<&CompactDataset>, nb::arg("path"));
+  module.def("compact", &Compact, nb::arg("path"), nb::arg("options"), progress);
+  module.def("remove", &RemoveSelected, nb::arg("path"), nb::arg("options"), progress);
   module.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::arg("options"), progress);
   module.def("history", &History, nb::arg("path"));
   module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"), nb::arg("options"), progress);

@@ -8,6 +8,7 @@ from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedM
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.images import decode_image
 from shardkit.jobs import (
+    compact,
     convert,
     convert_task,
     diff,
@@ -41,7 +42,7 @@ from shardkit.reports import (
     Validated,
 )
 from shardkit.schema import Schema, column
-from shardkit.selection import count, filter, split
+from shardkit.selection import count, filter, remove, split
 from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport, simulate
 from shardkit.writer import Writer
 
@@ -85,6 +86,7 @@ __all__ = [
     "WriterOptions",
     "__version__",
     "column",
+    "compact",
     "convert",
     "convert_task",
     "count",
@@ -102,6 +104,7 @@ __all__ = [
     "plan",
     "plan_pack",
     "read_pack_plan",
+    "remove",
     "repair",
     "simulate",
     "split",

@@ -362,17 +362,49 @@ def repair(
         return reports.repaired(_core.repair(os.fspath(path), os.fspath(output), parsed(options), show))
 
 
-def index(path: str | os.PathLike[str], *, compact: bool = False) -> reports.Published:
+def index(path: str | os.PathLike[str]) -> reports.Published:
     """Rebuild the index, the key table and the manifest of a dataset from its shards.
 
     Parameters
     ----------
     path : path
         The dataset's directory, or its URL.
-    compact : bool
-        Only make its segments one, which reads no shards.
     """
-    return reports.published((_core.compact if compact else _core.index)(os.fspath(path)))
+    return reports.published(_core.index(os.fspath(path)))
+
+
+def compact(
+    path: str | os.PathLike[str],
+    *,
+    lost: float = 0.2,
+    fold: bool = False,
+    purge: bool = False,
+    grace_minutes: int = 0,
+    threads: int = 1,
+    progress: Progress = None,
+) -> reports.Compacted:
+    """Rewrite the shards of a dataset that removed samples have left hollow, and make its indexes one.
+
+    Parameters
+    ----------
+    path : path
+        The dataset's directory, or its URL.
+    lost : float
+        Rewrite shards that lost at least this share of their bytes.
+    fold : bool
+        Write the columns of layers into the shards, all of which are rewritten.
+    purge : bool
+        Rewrite all that hold a removed sample, then delete the files of earlier generations: nothing of it is left.
+    grace_minutes : int
+        With `purge`, wait so long before deleting, for readers that have the dataset open.
+    threads : int
+        Shards rewritten at once.
+    progress : bool or callable
+        As for `pack`.
+    """
+    given = {"lost": lost, "fold": fold, "purge": purge, "grace_minutes": grace_minutes, "threads": threads}
+    with _progress(progress, "compact", "samples") as show:
+        return reports.Compacted(**_core.compact(os.fspath(path), given, show))
 
 
 def diff(

@@ -29,6 +29,33 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Removed:
+    """What `remove` did: samples removed now, given keys of no sample, samples left, and removed ones still stored."""
+
+    removed: int
+    keys_missing: int
+    samples: int
+    removed_in_all: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What `compact` did; `removed_left` removed samples are still stored, and bytes are those of the shards."""
+
+    samples: int
+    removed_left: int
+    shards: int
+    bytes: int
+    bytes_before: int
+    generation: int
+    shards_rewritten: int
+    layers_rewritten: int
+    samples_dropped: int
+    files_deleted: int
+
+
+@dataclass(frozen=True)
 class Differing:
     """Samples that one dataset lacks, or whose values differ: how many, and key and ordinals of the first."""
 

@@ -1,4 +1,4 @@
-"""Some of the samples of a dataset: filter, split and count."""
+"""Some of the samples of a dataset: filter, split, count and remove."""
 
 from __future__ import annotations
 
@@ -115,3 +115,40 @@ def count(
     given = parsed(_selection(where, keys, ranges, sample, seed) | options | {"threads": threads})
     with _progress(progress, "count", "samples") as show:
         return int(_core.count(os.fspath(dataset), given, show)["selected"])
+
+
+def remove(
+    dataset: str | os.PathLike[str],
+    *,
+    where: str | None = None,
+    keys: Iterable[str] | None = None,
+    ranges: Sequence[tuple[int, int]] = (),
+    threads: int = 1,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Removed:
+    """Make samples invisible to all readers of a dataset, in its next generation; no shard is rewritten.
+
+    Their bytes stay until ``compact(dataset, purge=True)``.
+
+    Parameters
+    ----------
+    dataset : path
+        A dataset of Shardkit; a URL, too.
+    where, keys, ranges, progress
+        As for `filter`; at least one of the first three.
+    threads : int
+        Threads that look for the samples.
+    **options
+        ``max_decompression``.
+
+    Raises
+    ------
+    ValueError
+        When nothing says which samples, or `where` is no condition on the columns.
+    """
+    if where is None and keys is None and not ranges:
+        raise ValueError("nothing says which samples: where, keys or ranges")
+    given = parsed(_selection(where, keys, ranges, 1.0, 0) | options | {"threads": threads})
+    with _progress(progress, "remove", "samples") as show:
+        return reports.Removed(**_core.remove(os.fspath(dataset), given, show))

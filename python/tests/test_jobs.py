@@ -100,7 +100,7 @@ def test_index_merge_repair(tmp_path: Path, dataset: str) -> None:
     sk.convert(dataset, tmp_path / "b", columns=["key", "label"], codecs={"key": "none"}, shard_samples=64)
     (tmp_path / "a" / "dataset.idx").unlink()
     assert sk.index(tmp_path / "a").samples == 200
-    assert sk.index(tmp_path / "a", compact=True).samples == 200
+    assert sk.compact(tmp_path / "a").samples == 200
     assert sk.validate(tmp_path / "a")
     with pytest.raises(ValueError, match="200 samples have a key of an input before theirs"):
         sk.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")

@@ -34,7 +34,7 @@ class AppendTest(CliTest):
     def test_history_and_earlier_generations(self):
         self.samples("second", 20, 35)
         self.shardctl("pack", "second", "-o", "data", "--append", "--shard-samples", "8")
-        self.shardctl("index", "--compact", "data")
+        self.shardctl("compact", "data")
         lines = self.shardctl("history", "data").stdout.splitlines()
         self.assertRegex(lines[0], r"^1  made: 20 samples, 2 columns, 3 shards, 1 segment, ")
         self.assertRegex(lines[1], r"^2  appended 15 samples in 2 shards: 35 samples, 2 columns, 5 shards, 2 segments, ")

@@ -75,7 +75,7 @@ class TarIndexes(CliTest):
         self.assertIn("is no tar", self.shardctl("index", "--dali", self.write("file", b""), code=2).stderr)
         os.mkdir(self.path("empty"))
         self.assertIn("holds no tar", self.shardctl("index", "--dali", "empty", code=3).stderr)
-        self.shardctl("index", "--dali", "--compact", "tars", code=2)
+        self.shardctl("index", "--dali", "--wids", "x.json", "tars", code=2)
         self.shardctl("index", "--dali", "missing.tar", code=3)
 
     def test_wids(self):

@@ -144,18 +144,20 @@ class JsonTest(CliTest):
         [dataset] = self.shardctl("index", "out", "--json").json()["datasets"]
         self.keys(dataset, "path", "samples", "bytes", "shards", "blocks", "segments", "generation")
 
-    def test_index_compact(self):
+    def test_compact(self):
         shutil.copytree(os.path.join(ROOT, "format-spec", "golden", "valid", "segments"), self.path("parts"))
         listing = self.shardctl("ls", "parts", "--values-xxh3").stdout
-        [dataset] = self.shardctl("index", "--compact", "parts", "--json").json()["datasets"]
+        [dataset] = self.shardctl("compact", "parts", "--json").json()["datasets"]
         self.assertEqual((dataset["segments"], dataset["generation"], dataset["shards"]), (1, 3, 2))
-        self.keys(dataset, "path", "samples", "bytes", "shards", "blocks", "segments", "generation")
+        self.keys(dataset, "path", "samples", "removed_left", "shards", "bytes", "bytes_before", "segments", "generation",
+                  "shards_rewritten", "layers_rewritten", "samples_dropped", "files_deleted")
         self.assertEqual(self.shardctl("ls", "parts", "--values-xxh3").stdout, listing)
         self.shardctl("validate", "parts")
         self.assertTrue(self.shardctl("inspect", "parts", "--json").json()["index"]["used"])
         before = self.tree("parts")
-        self.assertIn("one index for parts: 3 samples", self.shardctl("index", "--compact", "parts").stdout)
+        self.assertIn("parts: 3 samples in 2 shards", self.shardctl("compact", "parts").stdout)
         self.assertEqual(self.tree("parts"), before)
         self.assertEqual(sorted(name for name in before if name.endswith(".idx")), ["dataset-2.idx", "dataset-3.idx", "dataset.idx"])
-        self.shardctl("index", "--compact", "missing", code=3)
-        self.assertIn("cannot be combined", self.shardctl("index", "--compact", "--dali", "parts", code=2).stderr)
+        self.shardctl("compact", "missing", code=3)
+        self.shardctl("compact", "parts", "--grace", "5", code=2)
+        self.shardctl("compact", "parts", "--lost", "2", code=2)

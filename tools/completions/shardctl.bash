@@ -7,7 +7,7 @@ _shardctl_options() {
                 --sha256 --task --finish --append --existing-keys --resume --on-error --max-decompression --no-verify-hashes --allow-empty --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan-pack) echo "--from --group-by --output --tasks --shard-size --shard-samples --block-size --type --codec --dictionary --storage --jobs
                 --sha256 --on-error --max-decompression --no-verify-hashes --allow-empty --json --endpoint --cache --cache-limit --no-conditional --help" ;;
-    index) echo "--compact --dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    index) echo "--dali --wids --name --no-md5 --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     diff) echo "--column --examples --at-a --at-b --jobs --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     history) echo "--json --endpoint --cache --cache-limit --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
@@ -25,6 +25,8 @@ _shardctl_options() {
                  --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     merge) echo "--output --repeated-keys --copy --shard-size --block-size --jobs --resume
                  --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    rm) echo "--keys-from --where --range --jobs --max-decompression --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    compact) echo "--lost --fold --purge --grace --jobs --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
                 --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
                 --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
@@ -61,7 +63,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack convert filter split merge plan simulate bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack convert filter split merge rm compact plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then

@@ -91,31 +91,6 @@ absl::Status IndexDataset(const std::string& path, bool json, Json* datasets) {
   return absl::OkStatus();
 }
 
-int Compact(const std::vector<std::string>& paths, bool json) {
-  Json datasets = Json::array();
-  int code = kExitSuccess;
-  for (const std::string& path : paths) {
-    const absl::StatusOr<shardkit::Manifest> manifest =
-        shardkit::CompactDataset(*shardkit::DefaultFileSystem(), path, CancelOnSignal());
-    if (absl::IsCancelled(manifest.status())) {
-      PrintInterrupted();
-      code = kExitEnvironment;
-      break;
-    }
-    if (!manifest.ok()) {
-      code = std::max(code, Fail(manifest.status()));
-      continue;
-    }
-    datasets.push_back(ManifestJson(path, *manifest));
-    if (!json) {
-      Stdout().Write((manifest->segments.empty() ? "no index to join in " : "one index for ") +
-                     ManifestText(path, *manifest));
-    }
-  }
-  if (json) PrintJson({{"datasets", std::move(datasets)}});
-  return code;
-}
-
 int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
   Json document;
   document["datasets"] = Json::array();
@@ -149,18 +124,15 @@ int Rebuild(const std::vector<std::string>& paths, bool dali, bool json) {
 }  // namespace
 
 int RunIndex(int argc, char** argv) {
-  CommandLine line("index", "make the indexes of datasets and tars",
-                   "[OPTION]... DATASET...\n       shardctl index --compact DATASET...\n"
-                   "       shardctl index --dali TAR...\n       shardctl index --wids OUT.json TAR...");
+  CommandLine line(
+      "index", "make the indexes of datasets and tars",
+      "[OPTION]... DATASET...\n       shardctl index --dali TAR...\n       shardctl index --wids OUT.json TAR...");
   std::vector<std::string> paths;
   std::optional<std::string> wids, name;
   bool dali = false;
   bool no_md5 = false;
-  bool compact = false;
   bool json = false;
   line.Arguments("DATASET", 1, SIZE_MAX, &paths);
-  line.Flag("--compact", &compact,
-            "join the indexes of the segments that appending has left into one, without reading the shards");
   line.Flag("--dali", &dali, "write X.idx for each X.tar, as DALI's wds2idx does");
   line.Text("--wids", "OUT.json", &wids, "write an index for wids that lists the tars in the order given");
   line.Text("--name", "NAME", &name, "what the index for wids calls the dataset");
@@ -174,15 +146,11 @@ int RunIndex(int argc, char** argv) {
       "TAR is a tar, or a directory that stands for its tars in the order of their names.");
   line.Example("shardctl index photos", "rebuild photos/dataset.idx, photos/dataset.keys and photos/dataset.json");
   line.Example("shardctl index train-0.tar", "write train-0.tar.shardidx");
-  line.Example("shardctl index --compact corpus", "one index for a dataset that was appended to");
   line.Example("shardctl index --wids train/train.json train", "list the tars of a directory for wids");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
-  if ((wids.has_value() ? 1 : 0) + (dali ? 1 : 0) + (compact ? 1 : 0) > 1) {
-    return line.UsageError("--compact, --dali and --wids cannot be combined");
-  }
+  if (wids.has_value() && dali) return line.UsageError("--dali and --wids cannot be combined");
   if (!wids.has_value() && (name.has_value() || no_md5)) return line.UsageError("--name and --no-md5 go with --wids");
   if (wids.has_value()) return WriteWids(paths, *wids, {.name = name.value_or(""), .md5 = !no_md5}, json);
-  if (compact) return Compact(paths, json);
   return Rebuild(paths, dali, json);
 }
 

@@ -28,7 +28,7 @@ absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::s
                         .samples = chosen.samples() - selected.report.selected,
                         .generation = manifest.generation};
     if (selected.report.selected == 0) {
-      SHARDKIT_RETURN_IF_ERROR(update->Abort());
+      SHARDKIT_RETURN_IF_ERROR(update->Release());
       return report;
     }
     std::vector<uint64_t> removed;

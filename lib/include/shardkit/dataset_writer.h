@@ -151,11 +151,4 @@ class DatasetWriter {
 absl::StatusOr<Manifest> RebuildIndex(FileSystem& file_system, const std::string& directory,
                                       const Cancellation* cancellation = nullptr);
 
-// Makes the segments of a dataset one, in its next generation, from their indexes: shards are read only where an index
-// is damaged. Does nothing when there is one segment, or no index. NotFound when there is no dataset; Unavailable when
-// another writer uses it; FailedPrecondition when a job has not finished it; Aborted as in DatasetWriter::Finish;
-// Cancelled when `cancellation`, which may be null, asks for it. After any error the dataset is as it was.
-absl::StatusOr<Manifest> CompactDataset(FileSystem& file_system, const std::string& directory,
-                                        const Cancellation* cancellation = nullptr);
-
 }  // namespace shardkit

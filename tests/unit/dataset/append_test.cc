@@ -1,8 +1,10 @@
 // Appending to a dataset, and joining its segments.
 #include <cstring>
+#include <functional>
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"
+#include "shardkit/compact.h"
 #include "support/counting_filesystem.h"
 #include "support/disturbing_filesystem.h"
 
@@ -105,9 +107,9 @@ TEST_F(AppendTest, AddsASegmentAndReadersGoOn) {
   ASSERT_TRUE(between.ok()) << between.status();
   const auto compact = CompactDataset(*files_, "/data");
   ASSERT_TRUE(compact.ok()) << compact.status();
-  EXPECT_EQ(compact->generation, 3u);
-  ASSERT_EQ(compact->segments.size(), 1u);
-  EXPECT_EQ(compact->segments[0].index.name, "dataset-3.idx");
+  EXPECT_EQ(compact->manifest.generation, 3u);
+  ASSERT_EQ(compact->manifest.segments.size(), 1u);
+  EXPECT_EQ(compact->manifest.segments[0].index.name, "dataset-3.idx");
   EXPECT_TRUE(Exists(*files_, "/data/dataset-2.idx"));
   ExpectSamples(35);
   ExpectSamples(**between, 35);
@@ -131,10 +133,10 @@ TEST_F(AppendTest, AJoinedIndexIsTheOneMadeFromTheShards) {
   ASSERT_TRUE(files_->RemoveFile("/data/dataset.json").ok());
   const auto rebuilt = RebuildIndex(*files_, "/data");
   ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
-  EXPECT_EQ(rebuilt->segments[0].index.checksum, compact->segments[0].index.checksum);
+  EXPECT_EQ(rebuilt->segments[0].index.checksum, compact->manifest.segments[0].index.checksum);
   EXPECT_EQ(rebuilt->generation, 1u);
-  EXPECT_EQ(ReadAll(*files_, "/data/dataset.idx"), tree.at(compact->segments[0].index.name));
-  EXPECT_FALSE(Exists(*files_, JoinPath("/data", compact->segments[0].index.name)));
+  EXPECT_EQ(ReadAll(*files_, "/data/dataset.idx"), tree.at(compact->manifest.segments[0].index.name));
+  EXPECT_FALSE(Exists(*files_, JoinPath("/data", compact->manifest.segments[0].index.name)));
   ExpectSamples(40);
 }
 
@@ -220,7 +222,13 @@ TEST_F(AppendTest, WhereAKeyTableIsDamagedJoiningReadsThoseOfTheShards) {
 }
 
 TEST_F(AppendTest, ACancelledJoinOrRebuildLeavesTheDatasetAsItWas) {
-  for (const auto change : {&CompactDataset, &RebuildIndex}) {
+  using Change = std::function<absl::Status(FileSystem&, const std::string&, const Cancellation*)>;
+  for (const Change& change : {Change([](FileSystem&files, const std::string&path, const Cancellation*cancellation) {
+                                 return CompactDataset(files, path, {.cancellation = cancellation}).status();
+                               }),
+                               Change([](FileSystem&files, const std::string&path, const Cancellation*cancellation) {
+                                 return RebuildIndex(files, path, cancellation).status();
+                               })}) {
     bool finished = false;
     size_t cancelled = 0;
     for (size_t number = 1; !finished; ++number) {
@@ -236,7 +244,7 @@ TEST_F(AppendTest, ACancelledJoinOrRebuildLeavesTheDatasetAsItWas) {
                                         return path;
                                       },
                                       {});
-      const absl::Status status = change(cancelling, "/data", &cancellation).status();
+      const absl::Status status = change(cancelling, "/data", &cancellation);
       finished = calls < number;
       if (status.ok()) continue;
       ASSERT_TRUE(absl::IsCancelled(status)) << number << ": " << status;

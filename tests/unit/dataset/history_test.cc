@@ -1,5 +1,6 @@
 // Generations of a dataset: what each did, and reading earlier ones.
 #include "shardkit/history.h"
+#include "shardkit/compact.h"
 
 #include "base/strings.h"
 #include "dataset/dataset_support.h"

@@ -7,6 +7,7 @@
 #include "dataset/dataset_support.h"
 #include "dataset/index_writer.h"
 #include "dataset/segments.h"
+#include "shardkit/compact.h"
 #include "shardkit/merge.h"
 #include "shardkit/repair.h"
 #include "support/counting_filesystem.h"
@@ -227,12 +228,12 @@ TEST_F(ManyShardsTest, AppendingGoesOverTheLine) {
   // Joined, they have the list of a dataset that was written at once.
   const auto compact = CompactDataset(*files_, "/d");
   ASSERT_TRUE(compact.ok()) << compact.status();
-  ASSERT_EQ(compact->segments.size(), 1u);
-  EXPECT_EQ(compact->segments[0].list->name, "dataset-4.shards");
+  ASSERT_EQ(compact->manifest.segments.size(), 1u);
+  EXPECT_EQ(compact->manifest.segments[0].list->name, "dataset-4.shards");
   ExpectKeys("/d", kMost + 3);
   Write("/whole", 0, kMost + 3);
   EXPECT_EQ(Text("/whole/dataset.shards"), Text("/d/dataset-4.shards"));
-  EXPECT_EQ(ReadManifest(*files_, "/whole")->shards, compact->shards);
+  EXPECT_EQ(ReadManifest(*files_, "/whole")->shards, compact->manifest.shards);
 
   // What neither this generation nor the one before names is gone.
   Write("/d", kMost + 3, kMost + 4, /*append=*/true);

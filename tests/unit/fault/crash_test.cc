@@ -5,6 +5,7 @@
 #include "base/named_hash.h"
 #include "dataset/segments.h"
 #include "fault/fault_support.h"
+#include "shardkit/compact.h"
 #include "shardkit/merge.h"
 #include "support/unsynced_filesystem.h"
 

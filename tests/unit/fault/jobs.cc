@@ -5,11 +5,13 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
+#include "shardkit/compact.h"
 #include "shardkit/convert.h"
 #include "shardkit/diff.h"
 #include "shardkit/history.h"
 #include "shardkit/loader.h"
 #include "shardkit/merge.h"
+#include "shardkit/remove.h"
 #include "shardkit/repair.h"
 #include "shardkit/tar_index.h"
 
@@ -167,6 +169,14 @@ Job Reading(const std::string& name, std::function<void(FileSystem&)> prepare,
           reads_only};
 }
 
+// A second time there is nothing to remove.
+absl::Status RemoveSome(FileSystem& files) {
+  SampleSelection selection;
+  selection.keys.emplace();
+  for (const size_t i : {1, 4, 5, 6, 7}) selection.keys->push_back(JobSamples()[i].key);
+  return RemoveSamples(files, "/data", selection).status();
+}
+
 // Appends the samples again, under other keys, unless that was done.
 absl::Status AppendOnce(FileSystem& files) {
   const auto manifest = ReadManifest(files, "/data");
@@ -273,6 +283,21 @@ std::vector<Job> WritingJobs() {
          EXPECT_TRUE(AppendOnce(files).ok());
        },
        [](FileSystem& files) { return CompactDataset(files, "/data").status(); }},
+      {"remove", native, RemoveSome},
+      {"compact_removed",
+       [native](FileSystem& files) {
+         native(files);
+         EXPECT_TRUE(RemoveSome(files).ok());
+       },
+       [](FileSystem& files) { return CompactDataset(files, "/data", {.least_lost = 0.01}).status(); }},
+      // What the publication before keeps for a while is no leftover, so that was done already.
+      {"purge",
+       [native](FileSystem& files) {
+         native(files);
+         EXPECT_TRUE(RemoveSome(files).ok());
+         EXPECT_TRUE(CompactDataset(files, "/data", {.least_lost = 0.01}).ok());
+       },
+       [](FileSystem& files) { return CompactDataset(files, "/data", {.purge = true}).status(); }},
       {"rebuild_listed", listed,
        [](FileSystem& files) {
          // The first leaves the list, which the manifest before names; so few shards have none.

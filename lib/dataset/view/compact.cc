@@ -1,0 +1,299 @@
+#include "shardkit/compact.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "dataset/dataset_job.h"
+#include "dataset/dataset_update.h"
+#include "dataset/job_directory.h"
+#include "dataset/manifest_text.h"
+#include "dataset/segments.h"
+#include "dataset/view/removed_samples.h"
+#include "dataset/view/shard_rewrite.h"
+#include "dataset/view/stored_dataset.h"
+#include "format/constants.h"
+
+namespace shardkit {
+namespace {
+
+constexpr uint64_t kLayerBlockBytes = uint64_t{256} << 10;
+
+class Compaction {
+ public:
+  Compaction(FileSystem& file_system, const std::string& directory, const CompactOptions& options)
+      : file_system_(file_system), directory_(directory), options_(options) {}
+
+  absl::StatusOr<CompactReport> Run() {
+    if (!(options_.least_lost > 0 && options_.least_lost <= 1)) {
+      return InvalidArgument(directory_, ": a share of ", options_.least_lost, " is not above 0 and at most 1");
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(update_, DatasetUpdate::Begin(file_system_, directory_));
+    const Manifest& before = update_->before();
+    report_.manifest = before;
+    report_.bytes_before = before.bytes();
+    if (before.removed) {
+      SHARDKIT_ASSIGN_OR_RETURN(removed_,
+                                RemovedList::Read(file_system_, directory_, *before.removed, before.samples()));
+    }
+    SHARDKIT_RETURN_IF_ERROR(ChooseShards());
+    const bool rewrites = std::ranges::find(rewritten_, true) != rewritten_.end();
+    const bool folds = options_.fold && before.view.has_value();
+    if (!rewrites && !folds && before.segments.size() < 2) {
+      SHARDKIT_RETURN_IF_ERROR(update_->Release());
+      return std::move(report_);
+    }
+    Manifest& manifest = report_.manifest;
+    ++manifest.generation;
+    if (rewrites || folds) {
+      SHARDKIT_RETURN_IF_ERROR(RewriteShards());
+      SHARDKIT_RETURN_IF_ERROR(Renumber());
+      SHARDKIT_RETURN_IF_ERROR(MakeOneSegment(file_system_, directory_, before, options_.cancellation, &manifest));
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(
+          JoinSegments(file_system_, directory_, 0, manifest.segments.size(), options_.cancellation, &manifest));
+      SHARDKIT_RETURN_IF_ERROR(UpdateShardLists(file_system_, directory_, &manifest));
+    }
+    if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("compacting"));
+    SHARDKIT_RETURN_IF_ERROR(update_->Publish(manifest));
+    return std::move(report_);
+  }
+
+ private:
+  bool folds() const { return options_.fold && update_->before().view.has_value(); }
+
+  absl::Status ChooseShards() {
+    SHARDKIT_ASSIGN_OR_RETURN(stored_, StoredDataset::Open(file_system_, directory_, {}));
+    rewritten_.assign(update_->before().shards.size(), folds());
+    if (folds() || removed_.size() == 0) return absl::OkStatus();
+    std::vector<double> lost(rewritten_.size()), all(rewritten_.size());
+    std::vector<bool> any(rewritten_.size());
+    SHARDKIT_RETURN_IF_ERROR(stored_->ForEachBlock([&](const DatasetBlock& block) {
+      const size_t removed = removed_.Within(block.first_sample, block.first_sample + block.sample_count).size();
+      any[block.shard] = any[block.shard] || removed > 0;
+      all[block.shard] += static_cast<double>(block.length);
+      if (block.sample_count == 0) return absl::OkStatus();
+      lost[block.shard] += static_cast<double>(block.length) * static_cast<double>(removed) / block.sample_count;
+      return absl::OkStatus();
+    }));
+    for (size_t i = 0; i < rewritten_.size(); ++i) {
+      rewritten_[i] = any[i] && (options_.purge || lost[i] >= options_.least_lost * all[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  // Shards are written side by side, each by one thread. Puts them in the places of the old ones.
+  absl::Status RewriteShards() {
+    std::unique_ptr<DatasetReader> seen;
+    if (folds()) {
+      SHARDKIT_ASSIGN_OR_RETURN(seen, DatasetReader::Open(file_system_, directory_));
+    }
+    const std::vector<ManifestShard>& before = update_->before().shards;
+    uint64_t total = 0, done = 0;
+    for (size_t i = 0; i < before.size(); ++i) total += rewritten_[i] ? before[i].samples : 0;
+    std::mutex mutex;
+    const ShardRewriter rewriter(file_system_, *stored_, removed_, seen.get(), options_.cancellation,
+                                 [&](uint64_t samples) {
+                                   std::lock_guard lock(mutex);
+                                   done += samples;
+                                   if (options_.progress) options_.progress(done, total);
+                                 });
+    using Result = absl::StatusOr<ManifestShard>;
+    std::deque<std::pair<size_t, Pending<Result>>> pending;
+    std::vector<ManifestShard>& shards = report_.manifest.shards;
+    const auto take = [&]() -> absl::Status {
+      const size_t number = pending.front().first;
+      Result written = pending.front().second.Take();
+      pending.pop_front();
+      SHARDKIT_RETURN_IF_ERROR(At(written.status(), {.path = directory_, .shard = number}));
+      shards[number] = *std::move(written);
+      ++report_.shards_rewritten;
+      return absl::OkStatus();
+    };
+    size_t next = update_->next_number();
+    ThreadPool pool(std::max(options_.threads, 1));
+    absl::Status status;
+    for (size_t i = 0; i < before.size() && status.ok(); ++i) {
+      if (!rewritten_[i]) continue;
+      if (pending.size() >= 2 * static_cast<size_t>(pool.thread_count())) status = take();
+      pending.emplace_back(i, Pending<Result>::Run(pool, "rewriting a shard", [&rewriter, i, name = ShardName(next++)] {
+                             return rewriter.Rewrite(i, name);
+                           }));
+    }
+    while (!pending.empty()) status.Update(take());
+    SHARDKIT_RETURN_IF_ERROR(status);
+    std::erase_if(shards, [](const ManifestShard& shard) { return shard.name.empty(); });
+    uint64_t greatest = shards.size();
+    for (const ManifestShard& shard : shards) {
+      if (const auto number = ParseShardName(shard.name)) greatest = std::max(greatest, number->unit + 1);
+    }
+    if (greatest < next) report_.manifest.next_shard = next;
+    return absl::OkStatus();
+  }
+
+  // Of the stored samples before `stored`, those that are stored no longer.
+  uint64_t DroppedBefore(uint64_t stored) const {
+    return static_cast<uint64_t>(std::ranges::lower_bound(dropped_, stored) - dropped_.begin());
+  }
+
+  // Gives the removed samples that are left, and what the view says, the numbers that samples have now.
+  absl::Status Renumber() {
+    const Manifest& before = update_->before();
+    Manifest& manifest = report_.manifest;
+    std::vector<uint64_t> left;
+    uint64_t first = 0;
+    for (size_t i = 0; i < before.shards.size(); first += before.shards[i++].samples) {
+      for (const uint64_t sample : removed_.Within(first, first + before.shards[i].samples)) {
+        if (rewritten_[i]) {
+          dropped_.push_back(sample);
+        } else {
+          left.push_back(sample - dropped_.size());
+        }
+      }
+    }
+    report_.samples_dropped = dropped_.size();
+    manifest.removed.reset();
+    if (!left.empty()) {
+      SHARDKIT_ASSIGN_OR_RETURN(
+          manifest.removed, WriteRemoved(file_system_, directory_, NameInGeneration(kRemovedName, manifest.generation),
+                                         RemovedList(std::move(left))));
+    }
+    if (folds()) {
+      manifest.schema = before.view->schema;
+      manifest.view.reset();
+    }
+    if (!manifest.view || dropped_.empty()) return absl::OkStatus();
+    DatasetView& view = *manifest.view;
+    for (std::vector<ColumnSource>& sources : view.sources) {
+      uint64_t end = 0;
+      for (ColumnSource& source : sources) source.end -= DroppedBefore(source.end);
+      std::erase_if(sources, [&](const ColumnSource& source) { return std::exchange(end, source.end) == source.end; });
+    }
+    LeaveOutLayers(view);
+    for (size_t i = 0; i < view.layers.size(); ++i) {
+      if (DroppedBefore(view.layers[i].samples) == 0) continue;
+      SHARDKIT_RETURN_IF_ERROR(RewriteLayer(i));
+    }
+    if (manifest.samples() > 0) return absl::OkStatus();
+    // Columns of layers without samples are those of nothing.
+    std::vector<Column> columns = view.schema.columns();
+    for (Column& column : columns) column.nullable = column.nullable || !column.is_key;
+    SHARDKIT_ASSIGN_OR_RETURN(view.schema, Schema::Create(std::move(columns)));
+    return absl::OkStatus();
+  }
+
+  // Those that no column takes values from.
+  static void LeaveOutLayers(DatasetView& view) {
+    std::vector<Layer> layers;
+    std::vector<uint64_t> numbers(view.layers.size(), UINT64_MAX);
+    for (std::vector<ColumnSource>& sources : view.sources) {
+      for (ColumnSource& source : sources) {
+        if (!source.layer) continue;
+        uint64_t& number = numbers[*source.layer];
+        if (number == UINT64_MAX) {
+          number = layers.size();
+          layers.push_back(view.layers[*source.layer]);
+        }
+        source.layer = number;
+      }
+    }
+    view.layers = std::move(layers);
+  }
+
+  // A layer without the samples that were dropped. Its blocks end where those of the new shards do.
+  absl::Status RewriteLayer(size_t number) {
+    Layer& layer = report_.manifest.view->layers[number];
+    const std::string name = StrCat("layer-", report_.manifest.generation, "-", number + 1);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto from, DatasetReader::Open(file_system_, JoinPath(directory_, layer.name)));
+    DatasetWriterOptions options;
+    options.threads = options_.threads;
+    options.cancellation = options_.cancellation;
+    options.shard.metadata = from->summary().metadata;
+    options.shard.block_size = format::kMaxLength;
+    options.shard.max_block_samples = format::kMaxBlockSamples;
+    const Schema& schema = from->summary().schema;
+    SHARDKIT_ASSIGN_OR_RETURN(
+        const auto writer, CreateUnitJob(file_system_, JoinPath(directory_, name), schema, options, JobKind::kWriter));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, from->Scan({.threads = options_.threads}));
+    std::unique_ptr<ScannedBlock> block;
+    std::vector<std::optional<Value>> row(schema.size());
+    uint64_t bytes = 0, samples = 0;  // of the new block
+    const auto copy = [&](const DatasetBlock& base) -> absl::Status {
+      if (base.first_sample >= layer.samples) return absl::OkStatus();
+      if (bytes >= kLayerBlockBytes || samples + base.sample_count > format::kMaxBlockSamples) {
+        SHARDKIT_RETURN_IF_ERROR(writer->EndBlock());
+        bytes = samples = 0;
+      }
+      for (uint64_t sample = base.first_sample; sample < base.first_sample + base.sample_count; ++sample) {
+        if (!block || sample >= block->first_sample() + block->view().sample_count()) {
+          if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("rewriting layers"));
+          block.reset();
+          SHARDKIT_ASSIGN_OR_RETURN(block, scanner->Next());
+          if (!block) return DataLoss(from->path(), ": has no sample ", sample);
+        }
+        if (std::ranges::binary_search(dropped_, sample)) continue;
+        const auto local = static_cast<uint32_t>(sample - block->first_sample());
+        ++samples;
+        for (size_t i = 0; i < row.size(); ++i) {
+          row[i].reset();
+          const auto value = block->view().column(i).value(local);
+          if (value) row[i].emplace(*value);
+          bytes += value ? value->size() : schema[i].fixed_size().value_or(0);
+        }
+        SHARDKIT_RETURN_IF_ERROR(writer->Append(row, std::nullopt));
+      }
+      return block->CheckMapped();
+    };
+    SHARDKIT_RETURN_IF_ERROR(stored_->ForEachBlock(copy));
+    SHARDKIT_ASSIGN_OR_RETURN(const DatasetSummary written, writer->Finish());
+    SHARDKIT_ASSIGN_OR_RETURN(const ManifestText text, ReadManifestText(file_system_, JoinPath(directory_, name)));
+    layer = {name, text.checksum, written.manifest.samples()};
+    ++report_.layers_rewritten;
+    return absl::OkStatus();
+  }
+
+  FileSystem& file_system_;
+  const std::string directory_;
+  const CompactOptions& options_;
+  CompactReport report_;
+  std::unique_ptr<DatasetUpdate> update_;
+  std::unique_ptr<StoredDataset> stored_;
+  RemovedList removed_;
+  std::vector<bool> rewritten_;    // of the shards before
+  std::vector<uint64_t> dropped_;  // stored samples of before that are stored no longer
+};
+
+// In short steps, since nothing wakes it.
+absl::Status Wait(std::chrono::seconds time, const Cancellation* cancellation) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("waiting before earlier generations are deleted"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CompactReport> CompactDataset(FileSystem& file_system, const std::string& directory,
+                                             const CompactOptions& options) {
+  return Guarded("compacting", [&]() -> absl::StatusOr<CompactReport> {
+    SHARDKIT_ASSIGN_OR_RETURN(CompactReport report, Compaction(file_system, directory, options).Run());
+    if (!options.purge) return report;
+    SHARDKIT_RETURN_IF_ERROR(Wait(options.grace, options.cancellation));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
+    SHARDKIT_RETURN_IF_ERROR(update->RemoveEarlier(&report.files_deleted));
+    return report;
+  });
+}
+
+}  // namespace shardkit
