@@ -24,7 +24,8 @@ SUBFOLDERS = {
                 "validate": r"validate|deep_check", "select": r"predicate|selection",
                 "view": r"view|compact|extend_view|shard_rewrite|layer|remove|seen_|selected_rows|stored_dataset"},
     "loader": {"simulation": r"simulate$|rank|storage$"},
-    "convert": {"sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source", "synth": r"synth"},
+    "convert": {"columns": r"(change|add)_columns|json_value|layer_write|line_reader|record_sorter|rows?_|open_rows|view_edit|dataset_change",
+                "sources": r"source|(files|image_folder|sa1b|tar)_|dataset_source", "synth": r"synth"},
 }
 
 # The layer whose types and functions a public header declares. A new header needs a line here.
@@ -58,6 +59,7 @@ HEADER_LAYERS = {
     "repair.h": "dataset",
     "selection.h": "dataset",
     "validate.h": "dataset",
+    "columns.h": "convert",
     "convert.h": "convert",
     "filter.h": "convert",
     "merge.h": "convert",

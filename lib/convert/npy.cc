@@ -1,6 +1,8 @@
 #include "convert/npy.h"
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,6 +56,19 @@ std::string_view Description(Type type) {
     default:
       return "";
   }
+}
+
+// Empty for elements that no type holds, and where several could.
+std::optional<Type> TypeOfDescription(std::string_view description) {
+  if (description == "<M8[s]") return Type::kTimestampS;
+  if (description == "<M8[ms]") return Type::kTimestampMs;
+  if (description == "<M8[us]") return Type::kTimestampUs;
+  if (description == "<M8[ns]") return Type::kTimestampNs;
+  for (const Type type : {Type::kI8, Type::kI16, Type::kI32, Type::kI64, Type::kU8, Type::kU16, Type::kU32, Type::kU64,
+                          Type::kF16, Type::kF32, Type::kF64, Type::kComplex64, Type::kComplex128, Type::kBool}) {
+    if (Description(type) == description) return type;
+  }
+  return description == "|V2" ? std::optional(Type::kBf16) : std::nullopt;
 }
 
 // Everything before the elements.
@@ -112,6 +127,47 @@ absl::StatusOr<NdarrayView> ParseNpy(Type dtype, std::string_view file) {
   }
   view.data = file.substr(header.size());
   return view;
+}
+
+absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view front) {
+  const auto damaged = [] { return InvalidArgument("is no NPY file of NumPy, or its header is damaged"); };
+  if (!front.starts_with("\x93NUMPY") || front.size() < 12) return damaged();
+  const bool first = front[6] == 1;
+  const uint64_t begin = first ? 10 : 12;
+  const uint64_t length = first ? LoadLittle<uint16_t>(front.data() + 8) : LoadLittle<uint32_t>(front.data() + 8);
+  if (front[6] < 1 || front[6] > 3 || length > front.size() - begin) return damaged();
+  const std::string_view text = front.substr(begin, length);
+  // What follows "'KEY':"; only the writer's own quotes are known, as NumPy writes them.
+  const auto value = [&](std::string_view key) {
+    const size_t at = text.find(StrCat("'", key, "':"));
+    if (at == text.npos) return std::string_view();
+    std::string_view rest = text.substr(at + key.size() + 3);
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    return rest;
+  };
+  NpyHeader header;
+  header.data = begin + length;
+  const std::string_view descr = value("descr");
+  std::string_view shape = value("shape");
+  if (descr.empty() || !shape.starts_with('(')) return damaged();
+  if (!descr.starts_with('\'')) return InvalidArgument("has elements that are structures; save each field by itself");
+  const std::string_view dtype = descr.substr(1, std::min(descr.find('\'', 1), descr.size()) - 1);
+  const std::optional<Type> type = TypeOfDescription(dtype);
+  if (!type) return InvalidArgument("has elements of NumPy's dtype \"", dtype, "\", which no type of a column holds");
+  header.dtype = *type;
+  if (!value("fortran_order").starts_with("False")) {
+    return InvalidArgument("is in Fortran's order; save numpy.ascontiguousarray of it");
+  }
+  shape = shape.substr(1, shape.find(')') - 1);
+  while (!shape.empty()) {
+    uint64_t dimension = 0;
+    const auto [next, error] = std::from_chars(shape.data(), shape.data() + shape.size(), dimension);
+    if (error != std::errc() || header.shape.size() > kMaxRank) return damaged();
+    header.shape.push_back(dimension);
+    shape.remove_prefix(static_cast<size_t>(next - shape.data()));
+    shape.remove_prefix(std::min(shape.find_first_not_of(", "), shape.size()));
+  }
+  return header;
 }
 
 }  // namespace shardkit

@@ -34,7 +34,13 @@ std::set<std::string_view> TablesOf(const Manifest& manifest) {
   return names;
 }
 
-// Of the generations from `first` on; and manifests that are not to be kept beside the first of `manifests`.
+bool HasLayer(const Manifest& manifest, std::string_view name) {
+  return manifest.view &&
+         std::ranges::any_of(manifest.view->layers, [&](const Layer& each) { return each.name == name; });
+}
+
+// Of the generations from `first` on; temporary files; and manifests that are not to be kept beside the first of
+// `manifests`.
 absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
                           const std::vector<DirectoryEntry>& entries, std::span<const Manifest* const> manifests,
                           uint64_t first) {
@@ -44,7 +50,10 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
   }
   const uint64_t newest = manifests.empty() ? 0 : manifests[0]->generation;
   for (const DirectoryEntry& entry : entries) {
-    if (const std::optional<uint64_t> kept = GenerationOfKeptManifest(entry.name)) {
+    const bool sorted = entry.name.starts_with(kSortedFiles) && entry.name.ends_with(".tmp");
+    if (sorted) {
+      // Of a change that has ended: this one has the lock.
+    } else if (const std::optional<uint64_t> kept = GenerationOfKeptManifest(entry.name)) {
       if (newest == 0 || (IsKept(*kept, newest) && !entry.name.ends_with(".tmp"))) continue;
     } else if (GenerationOfTable(entry.name).value_or(0) < first || named.contains(entry.name)) {
       continue;
@@ -122,7 +131,8 @@ absl::Status DatasetUpdate::PrepareLocked(bool* marked) {
   return absl::OkStatus();
 }
 
-// Removes the files of changes that the current manifest does not name, and makes this durable. The marker stays.
+// Removes the files and layers of changes that the current manifest does not name, and makes this durable. The marker
+// stays.
 absl::Status DatasetUpdate::RemoveLeftovers() {
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest current, ReadManifest(file_system_, directory_));
   std::set<std::string_view> named;
@@ -131,6 +141,12 @@ absl::Status DatasetUpdate::RemoveLeftovers() {
   const Manifest* const manifests[] = {&current, &before_};
   SHARDKIT_RETURN_IF_ERROR(RemoveTables(file_system_, directory_, entries, manifests, before_.generation + 1));
   for (const DirectoryEntry& entry : entries) {
+    const std::optional<uint64_t> layer = GenerationOfLayer(entry.name);
+    if (layer.value_or(0) > before_.generation && entry.type == FileType::kDirectory &&
+        !HasLayer(current, entry.name)) {
+      SHARDKIT_RETURN_IF_ERROR(RemoveTree(file_system_, Path(entry.name)));
+      continue;
+    }
     std::string_view name = entry.name;
     if (name.ends_with(".tmp")) name.remove_suffix(4);
     const std::optional<UnitShard> number = ParseShardName(name);
@@ -156,6 +172,13 @@ absl::Status DatasetUpdate::CheckAdded(const Manifest& manifest) const {
     SHARDKIT_ASSIGN_OR_RETURN(const bool whole,
                               NativeJobFiles().IsWhole(file_system_, path, ToHex(entry.shard.content_hash), &entry));
     if (!whole) return Replaced(path);
+  }
+  for (const Layer& layer : manifest.view ? manifest.view->layers : std::vector<Layer>()) {
+    if (HasLayer(before_, layer.name)) continue;
+    const auto text = ReadManifestText(file_system_, Path(layer.name));
+    if (absl::IsNotFound(text.status())) return Replaced(Path(layer.name));
+    if (!text.ok()) return text.status();
+    if (text->checksum != layer.checksum) return Replaced(Path(layer.name));
   }
   const std::set<std::string_view> old = TablesOf(before_);
   for (const TableReference* const table : AllTables(manifest)) {

@@ -16,6 +16,9 @@
 
 namespace shardkit {
 
+// Temporary files of a change in the dataset's directory are named so, with ".tmp" at the end.
+inline constexpr std::string_view kSortedFiles = "columns-";
+
 // Removes the tables that none of the manifests names, and the manifests that are not to be kept beside the first of
 // them. The others may be null.
 absl::Status RemoveOldTables(FileSystem& file_system, const std::string& directory,

@@ -107,6 +107,18 @@ std::optional<uint64_t> GenerationOfTable(std::string_view name) {
   return temporary ? UINT64_MAX : generation.value_or(1);
 }
 
+std::string LayerName(uint64_t generation) { return StrCat("layer-", generation); }
+
+std::optional<uint64_t> GenerationOfLayer(std::string_view name) {
+  if (!name.starts_with("layer-")) return std::nullopt;
+  name.remove_prefix(6);
+  uint64_t generation = 0, number = 0;
+  const size_t mark = std::min(name.find('-'), name.size());
+  if (!absl::SimpleAtoi(ToAbsl(name.substr(0, mark)), &generation)) return std::nullopt;
+  if (mark < name.size() && !absl::SimpleAtoi(ToAbsl(name.substr(mark + 1)), &number)) return std::nullopt;
+  return generation;
+}
+
 std::string ShardName(size_t number) { return UnitShardName({.unit = number}); }
 
 std::string UnitShardName(const UnitShard& number) {

@@ -36,6 +36,12 @@ absl::Status CreateDurableDirectory(FileSystem& file_system, const std::string& 
 // UINT64_MAX for the temporary file of one. Empty for another name.
 std::optional<uint64_t> GenerationOfTable(std::string_view name);
 
+// The name of the layer that generation `generation` adds: "layer-7".
+std::string LayerName(uint64_t generation);
+
+// The generation in such a name, also with a number behind it ("layer-7-1"). Empty for another name.
+std::optional<uint64_t> GenerationOfLayer(std::string_view name);
+
 // "00000042.shard"
 std::string ShardName(size_t number);
 

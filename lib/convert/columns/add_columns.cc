@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "convert/columns/dataset_change.h"
+#include "convert/columns/layer_write.h"
+#include "convert/columns/row_match.h"
+#include "convert/columns/view_edit.h"
+#include "dataset/job_directory.h"
+#include "dataset/view/removed_samples.h"
+#include "dataset/view/stored_dataset.h"
+#include "shardkit/columns.h"
+
+namespace shardkit {
+namespace {
+
+// The columns that the layer has: those of the rows but the key.
+absl::StatusOr<Schema> LayerSchema(const Schema& rows, const Manifest& manifest, bool all_have_values) {
+  const std::optional<size_t> key = manifest.seen_schema().key_column();
+  std::vector<Column> columns;
+  for (const Column& given : rows.columns()) {
+    if (given.is_key) continue;
+    if (key && manifest.seen_schema()[*key].name == given.name) {
+      return InvalidArgument("column \"", given.name, "\": is the key of the samples, which stays as it is");
+    }
+    Column column = given;
+    column.nullable = column.nullable || !all_have_values;
+    columns.push_back(std::move(column));
+  }
+  if (columns.empty()) return InvalidArgument("there is no column to add besides the key");
+  return Schema::Create(std::move(columns));
+}
+
+absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string& directory, DatasetUpdate& update,
+                                     ColumnRows& rows, const AddColumnsOptions& options) {
+  const Manifest& before = update.before();
+  AddColumnsReport report;
+  report.samples = before.seen_samples();
+  // Refused before anything is read.
+  SHARDKIT_RETURN_IF_ERROR(Annotate(LayerSchema(rows.schema(), before, true).status(), directory));
+  if (before.samples() == 0) {
+    return FailedPrecondition(directory, ": has no samples, whose values could be added; pack some first");
+  }
+  DatasetOptions reading;
+  const bool by_key = rows.schema().key_column().has_value();
+  if (by_key) {
+    const std::optional<size_t> key = before.seen_schema().key_column();
+    if (!key) {
+      return FailedPrecondition(directory,
+                                ": has no column of keys to match rows with; leave out the key: rows then "
+                                "have the order of the samples");
+    }
+    reading.columns = {before.seen_schema()[*key].name};
+  }
+  SHARDKIT_ASSIGN_OR_RETURN(const auto stored, StoredDataset::Open(file_system, directory, reading));
+  RemovedList removed;
+  if (before.removed) {
+    SHARDKIT_ASSIGN_OR_RETURN(removed, RemovedList::Read(file_system, directory, *before.removed, before.samples()));
+  }
+  const MatchInput input{file_system, directory, *stored, removed, rows, options};
+  absl::StatusOr<std::unique_ptr<PlacedRows>> placed =
+      by_key ? PlaceByKey(input, &report) : PlaceByOrder(input, &report);
+  SHARDKIT_RETURN_IF_ERROR(placed.status());
+  const bool all_have_values = by_key ? report.matched == before.samples() : removed.size() == 0;
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, LayerSchema(rows.schema(), before, all_have_values));
+  Manifest after = before;
+  ++after.generation;
+  SHARDKIT_ASSIGN_OR_RETURN(const Layer layer,
+                            WriteLayer(input, LayerName(after.generation), schema, **placed, &report));
+  placed->reset();  // and its temporary file
+  ViewEdit edit(before);
+  edit.layers.push_back(layer);
+  for (const Column& column : schema.columns()) {
+    ViewEdit::SeenColumn seen{column, {{before.samples(), edit.layers.size() - 1, column.name}}};
+    report.columns.push_back(column.name);
+    ViewEdit::SeenColumn* const old = edit.Find(column.name);
+    if (old == nullptr) {
+      edit.columns.push_back(std::move(seen));
+    } else {
+      *old = std::move(seen);
+      report.replaced.push_back(column.name);
+    }
+  }
+  SHARDKIT_RETURN_IF_ERROR(Annotate(std::move(edit).Apply(&after), directory));
+  report.generation = after.generation;
+  SHARDKIT_RETURN_IF_ERROR(update.Publish(after));
+  return report;
+}
+
+}  // namespace
+
+absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::string& directory, ColumnRows& rows,
+                                            const AddColumnsOptions& options) {
+  return Guarded("adding columns", [&]() -> absl::StatusOr<AddColumnsReport> {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
+    absl::StatusOr<AddColumnsReport> report = Add(file_system, directory, *update, rows, options);
+    // The first error is reported, even when the cleanup fails too: the next change then does it.
+    if (!report.ok()) (void)update->Abort();
+    return report;
+  });
+}
+
+}  // namespace shardkit

@@ -1,0 +1,128 @@
+#include <simdjson.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
+#include "convert/columns/dataset_change.h"
+#include "convert/columns/view_edit.h"
+#include "shardkit/columns.h"
+#include "shardkit/dataset_reader.h"
+
+namespace shardkit {
+namespace {
+
+// Publishes what `change` makes of the columns.
+absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& directory,
+                                const std::function<absl::Status(const Manifest&, ViewEdit&)>& change) {
+  return Guarded("changing columns", [&]() -> absl::StatusOr<uint64_t> {
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
+    const auto publish = [&]() -> absl::Status {
+      Manifest after = update->before();
+      ViewEdit edit(after);
+      SHARDKIT_RETURN_IF_ERROR(change(after, edit));
+      SHARDKIT_RETURN_IF_ERROR(std::move(edit).Apply(&after));
+      ++after.generation;
+      return update->Publish(after);
+    };
+    const uint64_t generation = update->before().generation + 1;
+    if (absl::Status status = publish(); !status.ok()) {
+      (void)update->Abort();
+      // Errors of files name them already.
+      const bool of_change = absl::IsInvalidArgument(status) || absl::IsOutOfRange(status);
+      return of_change ? Annotate(status, directory) : status;
+    }
+    return generation;
+  });
+}
+
+absl::Status CheckClassNames(std::string_view text) {
+  simdjson::dom::parser parser;
+  simdjson::dom::array names;
+  bool fine = parser.parse(text.data(), text.size()).get_array().get(names) == simdjson::SUCCESS;
+  if (fine) fine = std::ranges::all_of(names, [](auto name) { return name.is_string(); });
+  return fine
+             ? absl::OkStatus()
+             : InvalidArgument(kClassNames, ": is a JSON array of texts, as [\"cat\", \"dog\"]: value i means class i");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DatasetUpdate>> BeginChange(FileSystem& file_system, const std::string& directory) {
+  auto update = DatasetUpdate::Begin(file_system, directory);
+  if (!absl::IsNotFound(update.status())) return update;
+  const auto opened = DatasetReader::Open(file_system, directory);
+  if (!opened.ok()) return update;
+  return InvalidArgument(directory, (*opened)->container() == "shard"
+                                        ? ": is a single shard, which never changes; merge it into a dataset first"
+                                        : ": is a dataset of another container; convert it first");
+}
+
+absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
+                                     const std::vector<std::string>& columns) {
+  return Change(file_system, directory, [&](const Manifest&, ViewEdit& edit) -> absl::Status {
+    for (const std::string& name : columns) {
+      const ViewEdit::SeenColumn* const found = edit.Find(name);
+      if (found == nullptr) return edit.NoColumn(name);
+      if (found->column.is_key) return InvalidArgument("column \"", name, "\": is the key of the samples, and stays");
+      edit.columns.erase(edit.columns.begin() + (found - edit.columns.data()));
+    }
+    if (columns.empty()) return InvalidArgument("no column is named");
+    if (edit.columns.empty()) return InvalidArgument("a dataset has at least one column");
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
+                                       const std::vector<std::pair<std::string, std::string>>& names) {
+  return Change(file_system, directory, [&](const Manifest& manifest, ViewEdit& edit) -> absl::Status {
+    std::vector<std::pair<ViewEdit::SeenColumn*, const std::string*>> renamed;
+    for (const auto& [from, to] : names) {
+      ViewEdit::SeenColumn* const found = edit.Find(from);
+      if (found == nullptr) return edit.NoColumn(from);
+      if (std::ranges::count(names, from, [](const auto& each) { return each.first; }) > 1) {
+        return InvalidArgument("column \"", from, "\": gets two names");
+      }
+      renamed.emplace_back(found, &to);
+    }
+    if (names.empty()) return InvalidArgument("no column is named");
+    for (const auto& [column, to] : renamed) {
+      column->sources = SourcesOfRenamed(manifest, *column);
+      column->column.name = *to;
+    }
+    std::set<std::string_view> seen;
+    for (const ViewEdit::SeenColumn& each : edit.columns) {
+      if (!seen.insert(each.column.name).second) {
+        return InvalidArgument("two columns would have the name \"", each.column.name, "\"; drop one first");
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
+                                           const std::string& column, const Metadata& changes) {
+  return Change(file_system, directory, [&](const Manifest&, ViewEdit& edit) -> absl::Status {
+    ViewEdit::SeenColumn* const found = edit.Find(column);
+    if (found == nullptr) return edit.NoColumn(column);
+    if (changes.empty()) return InvalidArgument("no metadata is named");
+    for (const auto& [name, value] : changes) {
+      SHARDKIT_RETURN_IF_ERROR(CheckName(name, "metadata name"));
+      if (!ValidUtf8(value)) return InvalidArgument("metadata \"", name, "\" is not valid UTF-8");
+      if (value.empty()) {
+        found->column.metadata.erase(name);
+        continue;
+      }
+      if (name == kClassNames) SHARDKIT_RETURN_IF_ERROR(CheckClassNames(value));
+      found->column.metadata[name] = value;
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace shardkit

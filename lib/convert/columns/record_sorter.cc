@@ -1,0 +1,168 @@
+#include "convert/columns/record_sorter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+
+namespace shardkit {
+namespace {
+
+constexpr size_t kHeadBytes = 16;  // number and length, in the file
+constexpr size_t kWriteBytes = size_t{1} << 20;
+
+}  // namespace
+
+RecordSorter::RecordSorter(FileSystem& file_system, std::string path, uint64_t memory)
+    : file_system_(file_system), path_(std::move(path)), memory_(memory) {}
+
+RecordSorter::~RecordSorter() {
+  written_.reset();
+  file_.reset();
+  if (created_) (void)file_system_.RemoveFile(path_);
+}
+
+absl::Status RecordSorter::Add(uint64_t number, std::string_view record) {
+  // Sorting in the order of arrival takes as many entries again.
+  const uint64_t added = RoundUp(8 + record.size(), 8) + 2 * sizeof(Entry);
+  if (!entries_.empty() && used_ + added > memory_) SHARDKIT_RETURN_IF_ERROR(Spill());
+  used_ += added;
+  const std::span<char> place = arena_.Allocate(8 + record.size());
+  StoreLittle(place.data(), static_cast<uint64_t>(record.size()));
+  if (!record.empty()) std::memcpy(place.data() + 8, record.data(), record.size());
+  entries_.push_back({number, place.data()});
+  ++count_;
+  return absl::OkStatus();
+}
+
+void RecordSorter::SortEntries() {
+  const auto before = [](const Entry& a, const Entry& b) { return a.number < b.number; };
+  if (!std::ranges::is_sorted(entries_, before)) std::ranges::stable_sort(entries_, before);
+}
+
+absl::Status RecordSorter::Spill() {
+  SortEntries();
+  if (written_ == nullptr) {
+    SHARDKIT_ASSIGN_OR_RETURN(written_, file_system_.Create(path_));
+    created_ = true;
+  }
+  Run run;
+  run.begin = written_->size();
+  StreamingHash64 hash;
+  std::string piece;
+  const auto flush = [&]() -> absl::Status {
+    hash.Update(piece);
+    SHARDKIT_RETURN_IF_ERROR(written_->Append(piece));
+    piece.clear();
+    return absl::OkStatus();
+  };
+  for (const Entry& entry : entries_) {
+    const auto length = LoadLittle<uint64_t>(entry.place);
+    AppendLittle(piece, entry.number);
+    piece.append(entry.place, 8 + length);
+    if (piece.size() >= kWriteBytes) SHARDKIT_RETURN_IF_ERROR(flush());
+  }
+  SHARDKIT_RETURN_IF_ERROR(flush());
+  run.end = written_->size();
+  run.hash = hash.Digest();
+  runs_.push_back(std::move(run));
+  entries_.clear();
+  arena_.Clear();
+  used_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status RecordSorter::Sort() {
+  if (runs_.empty()) {
+    SortEntries();
+    return absl::OkStatus();
+  }
+  if (!entries_.empty()) SHARDKIT_RETURN_IF_ERROR(Spill());
+  arena_ = ByteArena();
+  entries_ = {};
+  SHARDKIT_RETURN_IF_ERROR(written_->Close());
+  const uint64_t length = written_->size();
+  written_.reset();
+  SHARDKIT_ASSIGN_OR_RETURN(file_, file_system_.OpenForReading(path_, ReadMode::kBuffered, length));
+  // Small pieces would cost more than a few bytes beyond the limit, which takes thousands of runs to pass.
+  read_bytes_ = static_cast<size_t>(std::clamp<uint64_t>(memory_ / runs_.size(), 16 << 10, 1 << 20));
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool any, Advance(runs_[i]));
+    if (any) heap_.push_back(i);
+  }
+  std::ranges::make_heap(heap_, [this](size_t a, size_t b) { return Later(a, b); });
+  return absl::OkStatus();
+}
+
+bool RecordSorter::Later(size_t a, size_t b) const {
+  return runs_[a].number != runs_[b].number ? runs_[a].number > runs_[b].number : a > b;
+}
+
+// Makes the buffer hold the next `bytes` bytes of the run.
+absl::Status RecordSorter::Fill(Run& run, size_t bytes) const {
+  if (run.buffer.size() - run.taken >= bytes) return absl::OkStatus();
+  run.buffer.erase(0, run.taken);
+  run.taken = 0;
+  const size_t held = run.buffer.size();
+  const uint64_t more = std::min<uint64_t>(std::max(bytes - held, read_bytes_), run.end - run.begin);
+  if (held + more < bytes) return DataLoss(path_, ": is not what was written to it");
+  run.buffer.resize(held + more);
+  const std::span<char> read(run.buffer.data() + held, more);
+  SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(run.begin, read));
+  run.read.Update({read.data(), read.size()});
+  run.begin += more;
+  if (run.begin == run.end && run.read.Digest() != run.hash) {
+    return DataLoss(path_, ": is not what was written to it");
+  }
+  return absl::OkStatus();
+}
+
+// Takes the run's next record. False at its end.
+absl::StatusOr<bool> RecordSorter::Advance(Run& run) const {
+  run.taken += run.length;
+  run.length = 0;
+  if (run.taken == run.buffer.size() && run.begin == run.end) return false;
+  SHARDKIT_RETURN_IF_ERROR(Fill(run, kHeadBytes));
+  run.number = LoadLittle<uint64_t>(run.buffer.data() + run.taken);
+  const auto length = LoadLittle<uint64_t>(run.buffer.data() + run.taken + 8);
+  // Checked before the hash of the run can be.
+  if (length > run.buffer.size() - run.taken + run.end - run.begin) {
+    return DataLoss(path_, ": is not what was written to it");
+  }
+  run.taken += kHeadBytes;
+  SHARDKIT_RETURN_IF_ERROR(Fill(run, length));
+  run.length = length;
+  return true;
+}
+
+absl::StatusOr<bool> RecordSorter::Next(uint64_t* number, std::string_view* record) {
+  if (runs_.empty()) {
+    if (next_ == entries_.size()) return false;
+    const Entry& entry = entries_[next_++];
+    *number = entry.number;
+    *record = {entry.place + 8, LoadLittle<uint64_t>(entry.place)};
+    return true;
+  }
+  const auto later = [this](size_t a, size_t b) { return Later(a, b); };
+  if (std::exchange(current_taken_, true) && !heap_.empty()) {
+    std::ranges::pop_heap(heap_, later);
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, Advance(runs_[heap_.back()]));
+    if (more) {
+      std::ranges::push_heap(heap_, later);
+    } else {
+      runs_[heap_.back()].buffer = {};
+      heap_.pop_back();
+    }
+  }
+  if (heap_.empty()) return false;
+  const Run& run = runs_[heap_.front()];
+  *number = run.number;
+  *record = std::string_view(run.buffer).substr(run.taken, run.length);
+  return true;
+}
+
+}  // namespace shardkit

@@ -1,0 +1,191 @@
+#include <simdjson.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/errors.h"
+#include "base/status_macros.h"
+#include "convert/columns/json_value.h"
+#include "convert/columns/line_reader.h"
+#include "convert/columns/open_rows.h"
+#include "dataset/schema_mapper.h"
+
+namespace shardkit {
+namespace {
+
+using simdjson::dom::element;
+
+static_assert(LineReader::kPadding >= simdjson::SIMDJSON_PADDING);
+
+class NdjsonRows final : public ColumnRows {
+ public:
+  NdjsonRows(std::unique_ptr<RandomAccessFile> file, const ColumnRowsOptions& options)
+      : lines_(std::move(file)), options_(options) {}
+
+  // Looks at all rows.
+  absl::Status Start() {
+    while (true) {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, NextObject());
+      if (!more) break;
+      ++count_;
+      for (const auto& [name, value] : object_) {
+        SHARDKIT_ASSIGN_OR_RETURN(Member* const member, Find(name));
+        if (member == nullptr) continue;
+        member->kinds.Note(value);
+        if (!value.is_null()) ++member->present;
+      }
+    }
+    SHARDKIT_RETURN_IF_ERROR(MakeSchema());
+    lines_.Rewind();
+    for (Member& member : members_) member.row = 0;
+    row_ = 0;
+    return absl::OkStatus();
+  }
+
+  const Schema& schema() const override { return schema_; }
+  std::optional<uint64_t> count() const override { return count_; }
+
+  absl::StatusOr<bool> Next(std::span<std::optional<std::string_view>> row) override {
+    std::ranges::fill(row, std::nullopt);
+    SHARDKIT_ASSIGN_OR_RETURN(const bool more, NextObject());
+    if (!more) return false;
+    for (const auto& [name, value] : object_) {
+      SHARDKIT_ASSIGN_OR_RETURN(Member* const member, Find(name));
+      if (member == nullptr || value.is_null()) continue;
+      std::string& bytes = member->bytes;
+      bytes.clear();
+      const absl::Status status = member->column == key_ && !value.is_string()
+                                      ? AppendJsonValue(value, Type::kJson, &bytes)
+                                      : AppendJsonValue(value, schema_[member->column].type, &bytes);
+      if (!status.ok()) return Annotate(status, StrCat(Place(), ": column \"", member->name, "\""));
+      row[member->column] = bytes;
+    }
+    if (key_ && !row[*key_]) return InvalidArgument(Place(), ": has no key, ", InQuotes(options_.key));
+    return true;
+  }
+
+ private:
+  struct Member {
+    std::string name;
+    JsonKinds kinds;
+    uint64_t present = 0;
+    size_t column = 0;
+    uint64_t row = 0;   // that it was seen in last
+    std::string bytes;  // of its value
+  };
+
+  static std::string InQuotes(std::string_view name) { return StrCat("\"", name, "\""); }
+  std::string Place() const { return StrCat(lines_.path(), ": line ", lines_.number()); }
+
+  // Reads the next line that is not empty into object_.
+  absl::StatusOr<bool> NextObject() {
+    std::string_view line;
+    do {
+      SHARDKIT_ASSIGN_OR_RETURN(const bool more, lines_.Next(&line));
+      if (!more) return false;
+    } while (line.find_first_not_of(" \t\r") == line.npos);
+    ++row_;
+    element parsed;
+    const auto error = parser_.parse(line.data(), line.size(), /*realloc_if_needed=*/false).get(parsed);
+    if (error == simdjson::MEMALLOC || error == simdjson::CAPACITY) {
+      return ResourceExhausted(Place(), ": is too long: ", line.size(), " bytes");
+    }
+    if (error != simdjson::SUCCESS) {
+      return InvalidArgument(Place(), ": is not JSON: each line is one object, as {\"key\": \"a\", \"score\": 0.5}");
+    }
+    if (parsed.get_object().get(object_) != simdjson::SUCCESS) {
+      return InvalidArgument(Place(), ": is not an object: each line is one, as {\"key\": \"a\", \"score\": 0.5}");
+    }
+    return true;
+  }
+
+  // Null for a member that is not wanted.
+  absl::StatusOr<Member*> Find(std::string_view name) {
+    auto found = places_.find(ToAbsl(name));
+    if (found == places_.end()) {
+      if (places_.size() == kMostNames) return InvalidArgument(Place(), ": more than ", kMostNames, " different names");
+      const bool wanted = options_.columns.empty() || name == options_.key ||
+                          std::ranges::find(options_.columns, name) != options_.columns.end();
+      found = places_.emplace(std::string(name), wanted ? members_.size() : kNotWanted).first;
+      if (wanted) members_.push_back({.name = std::string(name)});
+    }
+    if (found->second == kNotWanted) return nullptr;
+    Member& member = members_[found->second];
+    if (std::exchange(member.row, row_) == row_) {
+      return InvalidArgument(Place(), ": has ", InQuotes(name), " twice");
+    }
+    return &member;
+  }
+
+  absl::Status MakeSchema() {
+    if (count_ == 0) return InvalidArgument(lines_.path(), ": has no rows");
+    std::vector<Column> known;
+    for (const Member& member : members_) known.push_back({.name = member.name});
+    std::vector<std::string> named = options_.columns;
+    if (!options_.key.empty()) named.push_back(options_.key);
+    for (const auto& [name, type] : options_.types) {
+      named.push_back(name);
+      if (IsJsonTarget(type)) continue;
+      return InvalidArgument(lines_.path(), ": column ", InQuotes(name), ": values of JSON cannot be made ",
+                             TypeName(type));
+    }
+    for (const std::string& name : named) {
+      if (!places_.contains(ToAbsl(name)))
+        return InvalidArgument(lines_.path(), ": ", ToStd(NoSuchColumn(name, known).message()));
+    }
+    std::vector<Column> columns;
+    for (Member& member : members_) {
+      member.column = columns.size();
+      Column column{.name = member.name, .codec = Codec::kZstd, .nullable = member.present < count_};
+      if (!options_.key.empty() && member.name == options_.key) {
+        const JsonKinds& kinds = member.kinds;
+        if (kinds.boolean || kinds.fraction || kinds.nested) {
+          return InvalidArgument(lines_.path(), ": column ", InQuotes(member.name), ": keys are texts or integers");
+        }
+        key_ = member.column;
+        column.type = Type::kUtf8;
+        column.nullable = false;
+        column.is_key = true;
+      } else if (const auto type = options_.types.find(member.name); type != options_.types.end()) {
+        column.type = type->second;
+      } else {
+        const absl::StatusOr<Type> guessed = member.kinds.TypeOfAll();
+        if (!guessed.ok()) {
+          return Annotate(guessed.status(), StrCat(lines_.path(), ": column ", InQuotes(member.name)));
+        }
+        column.type = *guessed;
+      }
+      columns.push_back(std::move(column));
+    }
+    absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
+    if (!schema.ok()) return Annotate(schema.status(), lines_.path());
+    schema_ = *std::move(schema);
+    return absl::OkStatus();
+  }
+
+  static constexpr size_t kNotWanted = SIZE_MAX;
+  static constexpr size_t kMostNames = 65536;
+
+  LineReader lines_;
+  const ColumnRowsOptions options_;
+  simdjson::dom::parser parser_;
+  simdjson::dom::object object_;
+  std::vector<Member> members_;  // in the order in which they came
+  absl::flat_hash_map<std::string, size_t> places_;
+  uint64_t row_ = 0;  // from 1
+  uint64_t count_ = 0;
+  Schema schema_;
+  std::optional<size_t> key_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ColumnRows>> OpenNdjsonRows(std::unique_ptr<RandomAccessFile> file,
+                                                           const ColumnRowsOptions& options) {
+  auto rows = std::make_unique<NdjsonRows>(std::move(file), options);
+  SHARDKIT_RETURN_IF_ERROR(rows->Start());
+  return rows;
+}
+
+}  // namespace shardkit

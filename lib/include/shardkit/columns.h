@@ -1,0 +1,119 @@
+// Changing the columns of a complete dataset, whose shards stay as they are: values are added in layers beside them,
+// and columns are dropped, renamed and described in the manifest (format-spec/spec.md, section 9.7).
+//
+// Each change is published in one step as the next generation: who has the dataset open goes on with what was opened,
+// and after any error the dataset is as it was. All functions return NotFound when there is no dataset, InvalidArgument
+// for a dataset of another container, Unavailable when another writer uses it, FailedPrecondition when a job has not
+// finished it, Aborted as DatasetWriter::Finish, and Cancelled when asked for it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/filesystem.h"
+#include "shardkit/schema.h"
+
+namespace shardkit {
+
+// Values for columns, row by row. One thread at a time.
+class ColumnRows {
+ public:
+  virtual ~ColumnRows() = default;
+
+  // The columns of a row. With a key column, which may stand anywhere, a row belongs to the samples with its key;
+  // without one the rows are those of the samples in their order.
+  virtual const Schema& schema() const = 0;
+
+  // How many rows there are, where that is known before they are read.
+  virtual std::optional<uint64_t> count() const { return std::nullopt; }
+
+  // The next row: one value for each column of schema(), encoded as its type says, valid until the next call. False at
+  // the end.
+  virtual absl::StatusOr<bool> Next(std::span<std::optional<std::string_view>> row) = 0;
+};
+
+struct ColumnRowsOptions {
+  // The column with the keys: text, or integers, which stand for their digits. Empty: the rows have the samples' order.
+  std::string key;
+
+  // The columns to take, by name; all by default. Of NPY, whose one column has no name, the name; by default that of
+  // the file without its extension.
+  std::vector<std::string> columns;
+
+  // Types of columns of NDJSON by name: integers and floats of 8 to 64 bits (but f16), bool, utf8, json. By default
+  // integers are i64, numbers with a fraction f64, true and false bool, texts utf8, arrays and objects json.
+  std::map<std::string, Type> types;
+};
+
+// The rows of a file: NDJSON, one object in each line, of which null and missing members are absent values; NPY, one
+// array of which each row is a value; or a dataset of any container, whose own key is no value. NDJSON is read once
+// before this returns, for types and number of rows. InvalidArgument, naming line and column, for rows that cannot be
+// values, for columns that do not exist, and for Parquet, which only the Python package reads. The file system must
+// outlive the rows.
+absl::StatusOr<std::unique_ptr<ColumnRows>> OpenColumnRows(ReadableFileSystem& file_system, const std::string& path,
+                                                           const ColumnRowsOptions& options = {});
+
+struct AddColumnsOptions {
+  // Threads that compress. What is written does not depend on their number.
+  int threads = 1;
+
+  // Bytes for rows that are matched by key; what does not fit is sorted in temporary files in the dataset's directory.
+  // At most three times as much is used at once.
+  uint64_t memory = uint64_t{128} << 20;
+
+  // Borrowed. Cancelling it ends the call with Cancelled; the dataset is then as it was.
+  const Cancellation* cancellation = nullptr;
+
+  // Called on the calling thread with samples whose values are written, of all.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct AddColumnsReport {
+  uint64_t generation = 0;
+  std::vector<std::string> columns;         // that were added
+  std::vector<std::string> replaced;        // those of them that there were before
+  uint64_t samples = 0;                     // of the dataset
+  uint64_t matched = 0;                     // samples that have a row
+  uint64_t rows = 0;                        // of the input
+  uint64_t unmatched = 0;                   // rows whose key no sample has
+  std::vector<std::string> unmatched_keys;  // of the first of these, in the order of the rows; at most kMostUnmatched
+  uint64_t bytes = 0;                       // of the shards that were written
+  uint64_t shards = 0;
+};
+inline constexpr size_t kMostUnmatched = 20;
+
+// Adds the columns of `rows` to the dataset in `directory`, in a layer: shards of their own. A column that the dataset
+// has already is replaced. By key, samples without a row have absent values, and samples that share a key all have its
+// values. InvalidArgument when two rows have one key; when rows without keys are more or fewer than the samples; and
+// for the name of the dataset's key. FailedPrecondition when rows have keys and the dataset has none.
+absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::string& directory, ColumnRows& rows,
+                                            const AddColumnsOptions& options = {});
+
+// The following return the generation that was published. OutOfRange, with a list of the columns, when there is no such
+// column. None of them touches values: those of a dropped column stay where they are.
+
+// InvalidArgument for the key, and for all columns.
+absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
+                                     const std::vector<std::string>& columns);
+
+// From and to; all at once, so that names can be exchanged. InvalidArgument when two columns would have one name.
+absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
+                                       const std::vector<std::pair<std::string, std::string>>& names);
+
+// Metadata of a column: values replace those of the same name, and an empty value removes it. InvalidArgument for
+// class_names that are not a JSON array of strings.
+absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
+                                           const std::string& column, const Metadata& changes);
+
+}  // namespace shardkit

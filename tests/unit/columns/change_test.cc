@@ -1,0 +1,131 @@
+// Columns dropped, renamed and described: what readers see then, and that nothing else changes.
+
+#include <functional>
+
+#include "columns/columns_support.h"
+
+namespace shardkit::test {
+namespace {
+
+void AddScores(FileSystem& files, size_t count, const std::string& name = "score") {
+  std::vector<GivenRows::Values> given;
+  for (size_t i = 0; i < count; ++i) given.push_back({Score(i)});
+  GivenRows rows({Scored(name)}, given);
+  const auto report = AddColumns(files, "/d", rows);
+  EXPECT_TRUE(report.ok()) << report.status();
+}
+
+// The rows of MakeSamples(count), changed.
+std::vector<Row> Expected(size_t count, const std::function<void(Row&, size_t)>& change) {
+  std::vector<Row> rows = RowsOf(MakeSamples(count));
+  for (size_t i = 0; i < rows.size(); ++i) change(rows[i], i);
+  return rows;
+}
+
+void Rename(Row& row, const std::string& from, const std::string& to) {
+  if (auto value = row.extract(from); !value.empty()) {
+    value.key() = to;
+    row.insert(std::move(value));
+  }
+}
+
+TEST(ChangeColumnsTest, Drop) {
+  const auto files = NewDataset();
+  const Tree shards = ShardsOf(*files, "/d");
+  AddScores(*files, 40);
+  const auto generation = DropColumns(*files, "/d", {"text", "score"});
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(*generation, 3u);
+  EXPECT_EQ(SeenColumns(*files, "/d"), "key:utf8 image:jpeg? label:i32?");
+  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { row.erase("text"); }));
+  EXPECT_EQ(ValidateText(*files, "/d"), "");
+  for (const auto& [name, bytes] : shards) EXPECT_EQ(ReadAll(*files, "/d/" + name), bytes);
+  // A dropped column may come again, with other values.
+  AddScores(*files, 40, "text");
+  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t i) { row["text"] = Score(i); }));
+}
+
+TEST(ChangeColumnsTest, RenameAlsoInACircle) {
+  const auto files = NewDataset();
+  AddScores(*files, 40);
+  const auto generation = RenameColumns(*files, "/d", {{"text", "label"}, {"label", "score"}, {"score", "text"}});
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(SeenColumns(*files, "/d"), "key:utf8 image:jpeg? score:i32? label:utf8? text:f32");
+  const auto expected = Expected(40, [](Row& row, size_t i) {
+    Rename(row, "label", "new");
+    Rename(row, "text", "label");
+    Rename(row, "new", "score");
+    row["text"] = Score(i);
+  });
+  EXPECT_EQ(ScanRows(*files, "/d"), expected);
+  EXPECT_EQ(ValidateText(*files, "/d"), "");
+}
+
+TEST(ChangeColumnsTest, RenamedBackThereIsNoViewAnyMore) {
+  const auto files = NewDataset();
+  ASSERT_TRUE(RenameColumns(*files, "/d", {{"text", "words"}}).ok());
+  EXPECT_TRUE(ReadManifest(*files, "/d")->view.has_value());
+  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { Rename(row, "text", "words"); }));
+  ASSERT_TRUE(RenameColumns(*files, "/d", {{"words", "text"}}).ok());
+  const auto manifest = ReadManifest(*files, "/d");
+  EXPECT_FALSE(manifest->view.has_value());
+  EXPECT_EQ(manifest->generation, 3u);
+}
+
+TEST(ChangeColumnsTest, TheKeyCanBeRenamed) {
+  const auto files = NewDataset();
+  ASSERT_TRUE(RenameColumns(*files, "/d", {{"key", "id"}}).ok());
+  EXPECT_EQ(ScanRows(*files, "/d"), Expected(40, [](Row& row, size_t) { Rename(row, "key", "id"); }));
+  const auto dataset = DatasetReader::Open(*files, "/d");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  BlockBuffer buffer;
+  const auto found = (*dataset)->FindKey(MakeSamples(40)[17].key, &buffer);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, 17u);
+  GivenRows rows({KeyColumn(), Scored()}, {{MakeSamples(40)[3].key, Score(3)}});
+  const auto report = AddColumns(*files, "/d", rows);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->matched, 1u);
+}
+
+TEST(ChangeColumnsTest, Metadata) {
+  const auto files = NewDataset();
+  const auto metadata = [&](const std::string& name) {
+    const auto dataset = DatasetReader::Open(*files, "/d");
+    EXPECT_TRUE(dataset.ok()) << dataset.status();
+    return (*dataset)->columns()[*(*dataset)->FindColumn(name)].metadata;
+  };
+  ASSERT_TRUE(SetColumnMetadata(*files, "/d", "label", {{"class_names", "[\"a\", \"b\"]"}, {"unit", "one"}}).ok());
+  EXPECT_EQ(metadata("label"), (Metadata{{"class_names", "[\"a\", \"b\"]"}, {"unit", "one"}}));
+  ASSERT_TRUE(SetColumnMetadata(*files, "/d", "label", {{"unit", ""}, {"description", "d"}}).ok());
+  EXPECT_EQ(metadata("label"), (Metadata{{"class_names", "[\"a\", \"b\"]"}, {"description", "d"}}));
+  EXPECT_EQ(ScanRows(*files, "/d"), RowsOf(MakeSamples(40)));
+  EXPECT_EQ(ValidateText(*files, "/d"), "");
+}
+
+TEST(ChangeColumnsTest, Refused) {
+  const auto files = NewDataset();
+  const Tree before = ReadTree(*files, "/d");
+  const auto expect = [&](const absl::StatusOr<uint64_t>& done, std::string_view text) {
+    EXPECT_FALSE(done.ok());
+    EXPECT_NE(Message(done.status()).find(text), std::string::npos) << done.status();
+    EXPECT_EQ(Describe(ReadTree(*files, "/d")), Describe(before));
+  };
+  expect(DropColumns(*files, "/d", {"text", "none"}), "\"none\"");
+  expect(DropColumns(*files, "/d", {"key"}), "/d: column \"key\": is the key of the samples, and stays");
+  expect(DropColumns(*files, "/d", {}), "no column is named");
+  expect(DropColumns(*files, "/d", {"text", "text"}), "\"text\"");
+  expect(RenameColumns(*files, "/d", {{"none", "a"}}), "\"none\"");
+  expect(RenameColumns(*files, "/d", {{"text", "label"}}),
+         "/d: two columns would have the name \"label\"; drop one first");
+  expect(RenameColumns(*files, "/d", {{"text", "a"}, {"text", "b"}}), "gets two names");
+  expect(RenameColumns(*files, "/d", {{"text", ""}}), "name");
+  expect(SetColumnMetadata(*files, "/d", "none", {{"a", "b"}}), "\"none\"");
+  expect(SetColumnMetadata(*files, "/d", "label", {}), "no metadata is named");
+  expect(SetColumnMetadata(*files, "/d", "label", {{"class_names", "[1]"}}), "JSON array of texts");
+  expect(SetColumnMetadata(*files, "/d", "label", {{"class_names", "cat"}}), "JSON array of texts");
+  expect(SetColumnMetadata(*files, "/missing", "label", {{"a", "b"}}), "/missing");
+}
+
+}  // namespace
+}  // namespace shardkit::test
