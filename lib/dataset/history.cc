@@ -8,6 +8,7 @@
 #include "dataset/job_directory.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
+#include "dataset/view/column_changes.h"
 
 namespace shardkit {
 namespace {
@@ -23,8 +24,13 @@ absl::StatusOr<bool> HasLists(ReadableFileSystem& file_system, const std::string
   return true;
 }
 
-void Compare(const DatasetGeneration& before, DatasetGeneration* after) {
+void Compare(const DatasetGeneration& before, const ManifestSummary& summary_before, const ManifestSummary& summary,
+             DatasetGeneration* after) {
   after->change = after->shards > before.shards ? DatasetChange::kAppended : DatasetChange::kIndexed;
+  if (summary.sample_count == summary_before.sample_count) {
+    after->column_changes = CompareColumns(summary_before, summary);
+    if (after->column_changes != ColumnChanges()) after->change = DatasetChange::kColumns;
+  }
   // A dataset whose shards were counted anew may have lost some.
   after->shards_added = after->shards - std::min(after->shards, before.shards);
   after->samples_added = after->samples - std::min(after->samples, before.samples);
@@ -38,6 +44,8 @@ std::string_view ChangeName(DatasetChange change) {
       return "made";
     case DatasetChange::kAppended:
       return "appended";
+    case DatasetChange::kColumns:
+      return "columns";
     case DatasetChange::kIndexed:
       return "indexed";
     case DatasetChange::kUnknown:
@@ -50,6 +58,7 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
                                                            const std::string& directory) {
   SHARDKIT_ASSIGN_OR_RETURN(ManifestText text, ReadManifestText(file_system, directory));
   std::vector<DatasetGeneration> history;  // descending, until the end
+  ManifestSummary after;                   // of the generation that was read before
   while (true) {
     const ManifestSummary& summary = text.summary;
     DatasetGeneration each{.generation = summary.generation,
@@ -58,14 +67,15 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
                            .shards = summary.shard_count,
                            .bytes = summary.bytes,
                            .segments = summary.segments.size(),
-                           .columns = summary.schema.size()};
+                           .columns = (summary.view ? summary.view->schema : summary.schema).size()};
     SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasLists(file_system, directory, summary.segments));
-    if (!history.empty()) Compare(each, &history.back());
+    if (!history.empty()) Compare(each, summary, after, &history.back());
     history.push_back(each);
     if (each.generation == 1) break;
     absl::StatusOr<ManifestText> before = ReadGeneration(file_system, directory, each.generation - 1);
     if (absl::IsNotFound(before.status())) break;
     if (!before.ok()) return before.status();
+    after = std::move(text.summary);
     text = *std::move(before);
   }
   std::ranges::reverse(history);

@@ -12,11 +12,22 @@
 namespace shardctl {
 namespace {
 
+std::string Listed(const std::string& what, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? " " + what + " " : ", ") + Printable(name);
+  return text;
+}
+
 std::string Describe(const shardkit::DatasetGeneration& each) {
   std::string text = std::to_string(each.generation) + "  " + std::string(shardkit::ChangeName(each.change));
   if (each.change == shardkit::DatasetChange::kAppended) {
     text += " " + Counted(each.samples_added, "sample") + " in " + Counted(each.shards_added, "shard");
   }
+  const shardkit::ColumnChanges& columns = each.column_changes;
+  text += Listed("added", columns.added) + Listed("replaced", columns.replaced) + Listed("dropped", columns.dropped);
+  std::vector<std::string> renamed;
+  for (const auto& [from, to] : columns.renamed) renamed.push_back(from + " to " + to);
+  text += Listed("renamed", renamed) + Listed("described", columns.described);
   return text + ": " + Counted(each.samples, "sample") + ", " + Counted(each.columns, "column") + ", " +
          Counted(each.shards, "shard") + ", " + Counted(each.segments, "segment") + ", " + FormatBytes(each.bytes) +
          (each.readable ? "" : " (cannot be opened any more: lists of its shards are gone)") + "\n";
@@ -51,6 +62,11 @@ int RunHistory(int argc, char** argv) {
                     {"segments", each.segments},
                     {"columns", each.columns},
                     {"bytes", each.bytes},
+                    {"columns_added", each.column_changes.added},
+                    {"columns_replaced", each.column_changes.replaced},
+                    {"columns_dropped", each.column_changes.dropped},
+                    {"columns_renamed", each.column_changes.renamed},
+                    {"columns_described", each.column_changes.described},
                     {"readable", each.readable}});
   }
   if (json) PrintJson(Json{{"path", paths[0]}, {"generations", std::move(list)}});

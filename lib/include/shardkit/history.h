@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,12 +20,24 @@ inline constexpr uint64_t kMostKeptManifests = 64;
 enum class DatasetChange : uint8_t {
   kMade,      // generation 1
   kAppended,  // shards were added
+  kColumns,   // columns were added, dropped, renamed or described, and no shard
   kIndexed,   // the same shards: segments were joined, or indexes made anew
   kUnknown,   // the manifest before is not kept
 };
 
-// "made", "appended", "indexed", "unknown".
+// "made", "appended", "columns", "indexed", "unknown".
 std::string_view ChangeName(DatasetChange change);
+
+// What a generation did to the columns, by name.
+struct ColumnChanges {
+  std::vector<std::string> added;
+  std::vector<std::string> replaced;  // the same name, other values
+  std::vector<std::string> dropped;
+  std::vector<std::pair<std::string, std::string>> renamed;  // from and to
+  std::vector<std::string> described;                        // other metadata
+
+  bool operator==(const ColumnChanges&) const = default;
+};
 
 struct DatasetGeneration {
   uint64_t generation = 1;
@@ -33,9 +46,10 @@ struct DatasetGeneration {
   uint64_t shards = 0;
   uint64_t bytes = 0;
   uint64_t segments = 0;
-  size_t columns = 0;
+  size_t columns = 0;          // that readers see
   uint64_t samples_added = 0;  // since the generation before; 0 where that is not kept
   uint64_t shards_added = 0;
+  ColumnChanges column_changes;  // of kColumns
 
   // The files without which it cannot be opened (see DatasetOptions::generation) are there, but for shards, which
   // nothing here removes.

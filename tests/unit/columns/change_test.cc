@@ -1,8 +1,10 @@
 // Columns dropped, renamed and described: what readers see then, and that nothing else changes.
 
+#include <algorithm>
 #include <functional>
 
 #include "columns/columns_support.h"
+#include "shardkit/history.h"
 
 namespace shardkit::test {
 namespace {
@@ -101,6 +103,44 @@ TEST(ChangeColumnsTest, Metadata) {
   EXPECT_EQ(metadata("label"), (Metadata{{"class_names", "[\"a\", \"b\"]"}, {"description", "d"}}));
   EXPECT_EQ(ScanRows(*files, "/d"), RowsOf(MakeSamples(40)));
   EXPECT_EQ(ValidateText(*files, "/d"), "");
+}
+
+TEST(ChangeColumnsTest, HistoryTellsWhatEachGenerationDid) {
+  const auto files = NewDataset();
+  AddScores(*files, 40);
+  AddScores(*files, 40, "text");
+  ASSERT_TRUE(RenameColumns(*files, "/d", {{"text", "label"}, {"label", "text"}}).ok());
+  ASSERT_TRUE(SetColumnMetadata(*files, "/d", "label", {{"unit", "m"}}).ok());
+  ASSERT_TRUE(DropColumns(*files, "/d", {"score", "image"}).ok());
+  const auto history = ReadHistory(*files, "/d");
+  ASSERT_TRUE(history.ok()) << history.status();
+  ASSERT_EQ(history->size(), 6u);
+  const std::vector<ColumnChanges> expected = {
+      {},
+      {.added = {"score"}},
+      {.replaced = {"text"}},
+      {.renamed = {{"label", "text"}, {"text", "label"}}},
+      {.described = {"label"}},
+      {.dropped = {"image", "score"}},
+  };
+  const size_t columns[] = {4, 5, 5, 5, 5, 3};
+  for (size_t i = 0; i < 6; ++i) {
+    ColumnChanges found = (*history)[i].column_changes;
+    std::ranges::sort(found.renamed);
+    EXPECT_EQ(found, expected[i]) << i + 1;
+    EXPECT_EQ((*history)[i].change, i == 0 ? DatasetChange::kMade : DatasetChange::kColumns);
+    EXPECT_EQ((*history)[i].columns, columns[i]);
+  }
+}
+
+// An earlier generation is read with the columns that it had.
+TEST(ChangeColumnsTest, EarlierGenerations) {
+  const auto files = NewDataset();
+  AddScores(*files, 40);
+  ASSERT_TRUE(DropColumns(*files, "/d", {"score", "text"}).ok());
+  const auto before = DatasetReader::Open(*files, "/d", DatasetOptions{.generation = 2});
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(ScanRows(**before), Expected(40, [](Row& row, size_t i) { row["score"] = Score(i); }));
 }
 
 TEST(ChangeColumnsTest, Refused) {
