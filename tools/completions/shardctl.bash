@@ -16,6 +16,10 @@ _shardctl_options() {
     validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
     unpack) echo "--output --jobs --samples --on-error --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
+    columns) echo "--json --endpoint --cache --cache-limit --help" ;;
+    "columns add") echo "--from --key --columns --type --jobs --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    "columns set") echo "--class-names --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    "columns drop" | "columns rename") echo "--json --endpoint --cache --cache-limit --no-conditional --help" ;;
     convert) echo "--output --to --columns --key --lossy --shard-size --shard-samples --block-size --codec --storage --sha256 --compression --hash
                    --encoding --no-index --jobs --task --finish --append --existing-keys --resume --on-error --max-decompression
                    --no-verify-hashes --at --dry-run --json --endpoint --cache --cache-limit --no-conditional --help" ;;
@@ -63,7 +67,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack convert filter split merge rm compact plan simulate bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack columns convert filter split merge rm compact plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then
@@ -74,12 +78,19 @@ _shardctl() {
     mapfile -t COMPREPLY < <(compgen -W "list abort" -- "$current")
     return
   fi
+  if [[ $verb == columns && $COMP_CWORD -gt 2 && " add drop rename set " == *" ${COMP_WORDS[2]} "* ]]; then
+    verb="columns ${COMP_WORDS[2]}"
+  fi
   if [[ $verb == synth ]]; then
     if [[ $COMP_CWORD -eq 2 ]]; then
       mapfile -t COMPREPLY < <(compgen -W "sa1b files --help" -- "$current")
       return
     fi
     verb="synth ${COMP_WORDS[2]}"
+  fi
+  if [[ $verb == "columns add" && $previous == --from ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    return
   fi
   case $previous in
     --from) mapfile -t COMPREPLY < <(compgen -W "auto files imagefolder sa1b webdataset mds" -- "$current"); return ;;
@@ -96,7 +107,7 @@ _shardctl() {
     --content) mapfile -t COMPREPLY < <(compgen -W "random text" -- "$current"); return ;;
     --column | -c | --columns | --label) mapfile -t COMPREPLY < <(compgen -W "$(_shardctl_columns)" -- "$current"); return ;;
     --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --storage | --jobs | -j | --task | --tasks | --offset | \
-      --limit | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
+      --limit | --class-names | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --expect-world-size | --world-size | \
       --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
       --epochs | --context | --simulate-step | --simulate-latency | --memory | --threads | --read-threads | \

@@ -15,6 +15,11 @@ function __shardctl_synth
     test (count $words) -ge 3; and test $words[2] = synth; and contains -- $words[3] $argv
 end
 
+function __shardctl_columns_verb
+    set -l words (commandline -opc)
+    test (count $words) -ge 3; and test $words[2] = columns; and contains -- $words[3] $argv
+end
+
 function __shardctl_synth_no_kind
     set -l words (commandline -opc)
     test (count $words) -eq 2; and test $words[2] = synth
@@ -41,6 +46,7 @@ complete -c shardctl -n __shardctl_no_verb -f -a inspect -d 'Describe a dataset,
 complete -c shardctl -n __shardctl_no_verb -f -a cat -d 'Write one value'
 complete -c shardctl -n __shardctl_no_verb -f -a validate -d 'Check every checksum and every rule'
 complete -c shardctl -n __shardctl_no_verb -f -a repair -d 'Recover what is whole of a damaged shard or dataset'
+complete -c shardctl -n __shardctl_no_verb -f -a columns -d 'List the columns of a dataset; add, drop, rename, describe them'
 complete -c shardctl -n __shardctl_no_verb -f -a convert -d 'Turn a dataset into one of another container'
 complete -c shardctl -n __shardctl_no_verb -f -a filter -d 'Make a dataset of some samples, or count them'
 complete -c shardctl -n __shardctl_no_verb -f -a split -d 'Divide a dataset at random, by key'
@@ -55,10 +61,10 @@ complete -c shardctl -n __shardctl_no_verb -f -a cache -d 'Look into or fill the
 complete -c shardctl -n __shardctl_no_verb -f -a uploads -d 'List or abort what killed writers left'
 complete -c shardctl -n __shardctl_no_verb -f -a synth -d 'Make synthetic input'
 
-complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect validate repair unpack convert filter split merge rm compact plan simulate bench cache uploads' -l json -d 'Print one JSON document'
-complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect cat validate unpack convert filter split merge rm compact plan simulate bench cache uploads' -l endpoint -x -d 'Where s3:// leads'
-complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect cat validate unpack convert filter split merge rm compact plan simulate bench cache' -l cache -x -a '(__fish_complete_directories)' -d 'Keep what is read of URLs here'
-complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect cat validate unpack convert filter split merge rm compact plan simulate bench cache' -l cache-limit -x -d 'What the cache may take on disk'
+complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect validate repair unpack columns convert filter split merge rm compact plan simulate bench cache uploads' -l json -d 'Print one JSON document'
+complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect cat validate unpack columns convert filter split merge rm compact plan simulate bench cache uploads' -l endpoint -x -d 'Where s3:// leads'
+complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect cat validate unpack columns convert filter split merge rm compact plan simulate bench cache' -l cache -x -a '(__fish_complete_directories)' -d 'Keep what is read of URLs here'
+complete -c shardctl -n '__shardctl_verb pack plan-pack index diff history ls inspect cat validate unpack columns convert filter split merge rm compact plan simulate bench cache' -l cache-limit -x -d 'What the cache may take on disk'
 complete -c shardctl -n '__shardctl_verb cache' -l requests -x -d 'Blocks fetched at once'
 complete -c shardctl -n '__shardctl_verb cache' -f -a 'list verify clear warm'
 complete -c shardctl -n '__shardctl_verb pack plan-pack index convert filter split merge rm compact' -l no-conditional -d 'Write to a store that does not honour If-None-Match'
@@ -215,6 +221,19 @@ complete -c shardctl -n '__shardctl_verb bench' -l device-sizes -x -d 'Sizes to 
 complete -c shardctl -n '__shardctl_verb bench' -l pinned -x -d 'Page-locked memory of the loader'
 complete -c shardctl -n '__shardctl_verb bench' -l device-geometry -d 'Resize and crop images on the device'
 complete -c shardctl -n '__shardctl_verb bench' -l pixels -x -a 'u8 f32 f16 bf16' -d 'What images become on the device'
+
+complete -c shardctl -n '__shardctl_verb columns; and not __shardctl_columns_verb add drop rename set' -a 'add drop rename set' -d 'What to do'
+complete -c shardctl -n '__shardctl_columns_verb add' -l from -r -d 'The values: NDJSON, NPY, or a dataset'
+complete -c shardctl -n '__shardctl_columns_verb add' -l key -x -d 'The column with the keys'
+complete -c shardctl -n '__shardctl_columns_verb add' -l columns -x -d 'Only these columns'
+complete -c shardctl -n '__shardctl_columns_verb add' -l type -x -d 'Type of a column'
+complete -c shardctl -n '__shardctl_columns_verb set' -l class-names -x -d 'The classes, from 0'
+complete -c shardctl -n '__shardctl_columns_verb add' -s j -l jobs -x -d 'Threads that compress'
+complete -c shardctl -n '__shardctl_columns_verb add drop rename set' -l json -d 'Print one JSON document'
+complete -c shardctl -n '__shardctl_columns_verb add drop rename set' -l endpoint -x -d 'Where s3:// leads'
+complete -c shardctl -n '__shardctl_columns_verb add drop rename set' -l cache -x -a '(__fish_complete_directories)' -d 'Keep what is read of URLs here'
+complete -c shardctl -n '__shardctl_columns_verb add drop rename set' -l cache-limit -x -d 'What the cache may take on disk'
+complete -c shardctl -n '__shardctl_columns_verb add drop rename set' -l no-conditional -d 'Write to a store that does not honour If-None-Match'
 
 complete -c shardctl -n __shardctl_synth_no_kind -f -a 'sa1b files' -d 'What to make'
 complete -c shardctl -n '__shardctl_synth sa1b files' -s o -l output -r -d 'Directory to write to'

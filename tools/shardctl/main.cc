@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 23> kVerbs = {{
+constexpr std::array<Verb, 24> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars", RunIndex},
@@ -31,6 +31,7 @@ constexpr std::array<Verb, 23> kVerbs = {{
     {"validate", "check every checksum and every rule", RunValidate},
     {"repair", "recover what is whole of a damaged shard or dataset", RunRepair},
     {"unpack", "turn a dataset back into the files it was packed from", RunUnpack},
+    {"columns", "list the columns of a dataset; add, drop, rename and describe them", RunColumns},
     {"convert", "turn a dataset into one of another container", RunConvert},
     {"filter", "make a dataset of some samples, or count them", RunFilter},
     {"split", "divide a dataset at random, by key, into parts such as train and val", RunSplit},

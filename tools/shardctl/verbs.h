@@ -13,6 +13,7 @@ int RunInspect(int argc, char** argv);
 int RunCat(int argc, char** argv);
 int RunValidate(int argc, char** argv);
 int RunRepair(int argc, char** argv);
+int RunColumns(int argc, char** argv);
 int RunConvert(int argc, char** argv);
 int RunFilter(int argc, char** argv);
 int RunSplit(int argc, char** argv);
