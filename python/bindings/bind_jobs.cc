@@ -488,6 +488,11 @@ nb::list History(const std::string& path) {
     made["segments"] = each.segments;
     made["columns"] = each.columns;
     made["bytes"] = each.bytes;
+    made["columns_added"] = each.column_changes.added;
+    made["columns_replaced"] = each.column_changes.replaced;
+    made["columns_dropped"] = each.column_changes.dropped;
+    made["columns_renamed"] = each.column_changes.renamed;
+    made["columns_described"] = each.column_changes.described;
     made["readable"] = each.readable;
     result.append(made);
   }

@@ -16,6 +16,7 @@ NB_MODULE(_core, module) {
   BindMasks(module);
   BindImages(module);
   BindWriter(module);
+  BindColumns(module);
   BindJobs(module);
   BindBatch(module);
   BindLoader(module);

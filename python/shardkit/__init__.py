@@ -4,6 +4,7 @@ from shardkit._core import Column, DataLossError, __version__
 from shardkit._options import WriterOptions
 from shardkit.batch import Batch, BatchMasks, Ragged, TokenRows
 from shardkit.block import Block, Values
+from shardkit.change import add_columns, drop_columns, rename_columns, set_columns
 from shardkit.columns import DenseMasks, Geometry, Image, LoaderDataset, PackedMasks, Stored, Tokens, Views
 from shardkit.dataset import Dataset, open, use_cache
 from shardkit.images import decode_image
@@ -30,6 +31,7 @@ from shardkit.loader_report import LoaderReport
 from shardkit.masks import Masks
 from shardkit.plan import Plan, plan
 from shardkit.reports import (
+    AddedColumns,
     Diff,
     Filtered,
     Generation,
@@ -47,6 +49,7 @@ from shardkit.simulation import DatasetNumbers, SimulatedEpoch, SimulationReport
 from shardkit.writer import Writer
 
 __all__ = [
+    "AddedColumns",
     "Batch",
     "BatchMasks",
     "Block",
@@ -85,6 +88,7 @@ __all__ = [
     "Writer",
     "WriterOptions",
     "__version__",
+    "add_columns",
     "column",
     "compact",
     "convert",
@@ -92,6 +96,7 @@ __all__ = [
     "count",
     "decode_image",
     "diff",
+    "drop_columns",
     "filter",
     "finish_convert",
     "finish_pack",
@@ -105,7 +110,9 @@ __all__ = [
     "plan_pack",
     "read_pack_plan",
     "remove",
+    "rename_columns",
     "repair",
+    "set_columns",
     "simulate",
     "split",
     "unpack",

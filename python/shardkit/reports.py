@@ -90,8 +90,9 @@ class Diff:
 class Generation:
     """A generation of a dataset.
 
-    `change` is what made it: ``"made"``, ``"appended"``, ``"indexed"`` (segments joined, or indexes made anew) or
-    ``"unknown"``. `samples_added` and `shards_added` are since the one before, the other numbers of the whole.
+    `change` is what made it: ``"made"``, ``"appended"``, ``"columns"`` (added, replaced, dropped, renamed or described,
+    as the lists of columns say), ``"indexed"`` (segments joined, or indexes made anew) or ``"unknown"``.
+    `samples_added` and `shards_added` are since the one before, the other numbers of the whole.
     """
 
     generation: int
@@ -104,6 +105,31 @@ class Generation:
     columns: int
     bytes: int
     readable: bool
+    columns_added: list[str] = field(default_factory=list)
+    columns_replaced: list[str] = field(default_factory=list)
+    columns_dropped: list[str] = field(default_factory=list)
+    columns_renamed: list[tuple[str, str]] = field(default_factory=list)
+    columns_described: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class AddedColumns:
+    """Columns that `add_columns` has added, those that were `replaced` among them.
+
+    Of the dataset's `samples` those `matched` have a row. `unmatched` of the input's `rows` have a key that no sample
+    has; `unmatched_keys` are the first of these. `shards` and `bytes` are those that were written.
+    """
+
+    generation: int
+    columns: list[str]
+    replaced: list[str]
+    samples: int
+    matched: int
+    rows: int
+    unmatched: int
+    unmatched_keys: list[str]
+    shards: int
+    bytes: int
 
 
 @dataclass(frozen=True)

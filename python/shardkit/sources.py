@@ -64,7 +64,7 @@ def _arrow(path: str, row: int, name: str, array: Any) -> list[Any]:
     if pa.types.is_boolean(kind):
         return array.to_pylist()  # type: ignore[no-any-return]
     if _is_number(pa, kind):
-        dtype = kind.to_pandas_dtype()
+        dtype = array.slice(0, 0).to_numpy(zero_copy_only=False).dtype.type  # to_pandas_dtype needs pandas
         return [None if value is None else dtype(value) for value in array.to_pylist()]
     if pa.types.is_timestamp(kind):
         stored = array.cast(pa.int64()).to_pylist()

@@ -1,0 +1,268 @@
+"""Changing the columns of complete datasets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shardkit import _core, _values, reports, sources
+from shardkit.jobs import Progress, _progress
+from shardkit.rows import _NAMES, FIRST_ROWS, _ready, infer
+from shardkit.schema import Column, column
+
+# Rows that go to the library at once.
+_BATCH = 8192
+
+# Values of some rows: an array with a row for each, or a list with None for absent values.
+_Values = Any
+_Batch = Mapping[str, _Values]
+
+
+def add_columns(
+    dataset: str | os.PathLike[str],
+    source: Any,
+    *,
+    key: str | None = None,
+    columns: Sequence[str] | Mapping[str, str | Column] | None = None,
+    types: Mapping[str, str] | None = None,
+    threads: int = 1,
+    progress: Progress = None,
+) -> reports.AddedColumns:
+    """Add columns to a dataset, without touching its shards.
+
+    The values lie in shards of their own. The change is one step, the dataset's next generation: whoever has it open
+    goes on with what was opened, and after an error or Ctrl-C it is as it was.
+
+    Parameters
+    ----------
+    dataset : path
+        The dataset, or its URL.
+    source : path, mapping, table or rows
+        The values: a file (NDJSON, NPY; Parquet where pyarrow is installed) or a dataset of any container, by its path
+        or URL; a mapping from column to NumPy array or list; a table or record batches of pyarrow; or dicts from column
+        to value, of which only a few are in memory.
+    key : str
+        The column of the source with the keys. Samples whose key it lacks have no value then. Without a key, row i is
+        of sample i, and there have to be as many as samples.
+    columns : sequence of str, or mapping
+        Names of the columns to take; all by default. Of values from Python also a mapping from name to type, as for
+        `Writer`; the types are otherwise those of arrays and tables, and of rows inferred from the first 256.
+    types : mapping of str to str
+        Types of columns of NDJSON by name; integers are otherwise ``"i64"``, numbers with a fraction ``"f64"``, arrays
+        and objects ``"json"``.
+    threads : int
+        Threads that compress.
+    progress : bool or callable
+        As for `pack`.
+
+    Raises
+    ------
+    ValueError
+        When two rows have one key, when rows without keys are more or fewer than the samples, for values that do not
+        fit, and for the dataset's key column.
+    """
+    with _progress(progress, "columns", "samples") as show:
+        if isinstance(source, (str, os.PathLike)):
+            path = os.fspath(source)
+            if not path.endswith(".parquet"):
+                if isinstance(columns, Mapping):
+                    raise ValueError("columns of a file are names; types={...} are for NDJSON")
+                return reports.AddedColumns(
+                    **_core.add_columns_file(
+                        os.fspath(dataset), path, key or "", list(columns or []), types or {}, threads, show
+                    )
+                )
+        if types is not None:
+            raise ValueError("types are for files of NDJSON; give columns={...} for values from Python")
+        batches, count = _batches(source)
+        first = next(batches, None)
+        if first is None:
+            raise ValueError("there are no rows")
+        made = _columns(first, key, columns)
+        rest = itertools.chain([first], batches)
+        result = _core.add_columns_rows(os.fspath(dataset), made, _encoder(made, rest), count, threads, show)
+        return reports.AddedColumns(**result)
+
+
+def drop_columns(dataset: str | os.PathLike[str], columns: str | Sequence[str]) -> int:
+    """Leave columns out of a dataset; their values stay where they are, for earlier generations.
+
+    Returns
+    -------
+    int
+        The generation that the dataset has now.
+    """
+    return _core.drop_columns(os.fspath(dataset), [columns] if isinstance(columns, str) else list(columns))
+
+
+def rename_columns(dataset: str | os.PathLike[str], names: Mapping[str, str]) -> int:
+    """Give columns other names, from old to new; all at once, so that two can exchange theirs.
+
+    Returns
+    -------
+    int
+        The generation that the dataset has now.
+    """
+    return _core.rename_columns(os.fspath(dataset), list(names.items()))
+
+
+def set_columns(
+    dataset: str | os.PathLike[str], column: str, metadata: Mapping[str, str | Sequence[str] | None]
+) -> int:
+    """Say what the values of a column mean.
+
+    Parameters
+    ----------
+    dataset : path
+        The dataset.
+    column : str
+        Name of the column.
+    metadata : mapping
+        ``class_names`` (a list: value i means the i-th), ``unit``, ``description``, or any other name; None removes it.
+
+    Returns
+    -------
+    int
+        The generation that the dataset has now.
+    """
+    changes = {
+        name: value if isinstance(value, str) else "" if value is None else json.dumps(list(value), ensure_ascii=False)
+        for name, value in metadata.items()
+    }
+    return _core.set_columns(os.fspath(dataset), column, changes)
+
+
+def _batches(source: Any) -> tuple[Iterator[_Batch], int | None]:
+    """Return the source in pieces, and how many rows it has if that is known."""
+    if isinstance(source, (str, os.PathLike)):
+        import pyarrow.parquet as pq
+
+        file = pq.ParquetFile(os.fspath(source))
+        return _arrow(file.iter_batches(batch_size=_BATCH), os.fspath(source)), file.metadata.num_rows
+    if isinstance(source, Mapping):
+        lengths = {len(values) for values in source.values()}
+        if len(lengths) != 1:
+            raise ValueError(f"columns of {len(lengths)} different lengths" if lengths else "there are no columns")
+        return _sliced(source, lengths.pop()), len(next(iter(source.values())))
+    if hasattr(source, "to_batches"):
+        return _arrow(source.to_batches(max_chunksize=_BATCH), "table"), source.num_rows
+    return _collected(source), len(source) if hasattr(source, "__len__") else None
+
+
+def _sliced(values: Mapping[str, Any], count: int) -> Iterator[_Batch]:
+    for begin in range(0, count, _BATCH):
+        yield {name: each[begin : begin + _BATCH] for name, each in values.items()}
+
+
+def _arrow(batches: Iterable[Any], place: str) -> Iterator[_Batch]:
+    row = 0
+    for batch in batches:
+        yield {name: _arrow_values(batch.column(i), place, row, name) for i, name in enumerate(batch.schema.names)}
+        row += batch.num_rows
+
+
+def _arrow_values(array: Any, place: str, row: int, name: str) -> _Values:
+    import pyarrow as pa
+
+    if (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)) and array.null_count == 0:
+        return array.to_numpy(zero_copy_only=False)
+    return sources._arrow(place, row, name, array)
+
+
+def _collected(rows: Iterable[Any]) -> Iterator[_Batch]:
+    """Yield rows as columns; the first batch has those that the columns are inferred from."""
+    given = iter(rows)
+    size = FIRST_ROWS
+    names: dict[str, None] | None = None
+    number = 0
+    while some := list(itertools.islice(given, size)):
+        for row in some:
+            if not isinstance(row, Mapping):
+                raise ValueError(f"row {number}: a dict from column to value is wanted, not {type(row).__name__}")
+            if names is not None and (unknown := row.keys() - names.keys()):
+                raise ValueError(
+                    f"row {number}: column {sorted(unknown)[0]!r} is not one of the first {FIRST_ROWS} rows"
+                )
+            number += 1
+        if names is None:
+            names = dict.fromkeys(name for row in some for name in row)
+        yield {name: [row.get(name) for row in some] for name in names}
+        size = _BATCH
+
+
+def _columns(first: _Batch, key: str | None, wanted: Sequence[str] | Mapping[str, str | Column] | None) -> list[Column]:
+    """Return the columns that hold the values, the key with them."""
+    names = [name for name in (first if wanted is None else wanted) if name != key]
+    for name in [*names, *([] if key is None else [key])]:
+        if name not in first:
+            raise ValueError(f"there is no column {name!r}: there are {', '.join(map(repr, first))}")
+    made = []
+    for name in names:
+        if isinstance(wanted, Mapping):
+            kind = wanted[name]
+            made.append(column(name, kind) if isinstance(kind, str) else kind)
+        else:
+            made.append(_inferred(name, first[name]))
+    if key is not None:
+        made.append(Column(key, "utf8", is_key=True, codec="zstd"))
+    return made
+
+
+def _inferred(name: str, values: _Values) -> Column:
+    """Return the column for the first values. Others may be absent, unless they are those of an array."""
+    if isinstance(values, np.ndarray) and values.dtype in _NAMES:
+        shape = f"[{', '.join(map(str, values.shape[1:]))}]" if values.ndim > 1 else ""
+        return column(name, _NAMES[values.dtype] + shape)
+    found = infer(name, values)
+    return Column(
+        name,
+        found.type,
+        nullable=True,
+        dtype=found.dtype,
+        shape=found.shape,
+        codec=found.codec,
+        metadata=found.metadata,
+    )
+
+
+def _encoder(
+    columns: Sequence[Column], batches: Iterator[_Batch]
+) -> Callable[[], tuple[int, list[bytes | list[bytes | None]]] | None]:
+    """Return what gives the library one batch after another."""
+    row = 0
+
+    def following() -> tuple[int, list[bytes | list[bytes | None]]] | None:
+        nonlocal row
+        batch = next(batches, None)
+        if batch is None:
+            return None
+        encoded = [_encoded(each, batch[each.name], row) for each in columns]
+        count = len(next(iter(batch.values())))
+        row += count
+        return count, encoded
+
+    return following
+
+
+def _encoded(each: Column, values: _Values, row: int) -> bytes | list[bytes | None]:
+    if isinstance(values, np.ndarray) and values.dtype in _NAMES and not each.is_key:
+        name = _NAMES[values.dtype]
+        scalar = each.type == name and values.ndim == 1
+        array = each.type == "ndarray" and each.dtype == name and each.shape is not None
+        if scalar or (array and values.shape[1:] == tuple(each.shape or ())):
+            return values.tobytes()
+    encoded = []
+    for number, value in enumerate(values, row):
+        try:
+            if each.is_key:
+                encoded.append(None if value is None else str(value).encode())
+            else:
+                encoded.append(_values.encode(each, _ready(each, value)))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(f"row {number}, column {each.name}: {error}") from None
+    return encoded
