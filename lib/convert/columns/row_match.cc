@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "convert/columns/hash_filter.h"
 #include "convert/columns/record_sorter.h"
 #include "dataset/dataset_update.h"
 
@@ -107,7 +108,7 @@ struct KeyedRow {
   }
 };
 
-absl::Status SortRows(const MatchInput& input, size_t key_column, RecordSorter& sorter) {
+absl::Status SortRows(const MatchInput& input, size_t key_column, HashFilter& filter, RecordSorter& sorter) {
   std::vector<RowValue> row(input.rows.schema().size());
   std::vector<RowValue> values;
   std::string record;
@@ -124,12 +125,14 @@ absl::Status SortRows(const MatchInput& input, size_t key_column, RecordSorter& 
     AppendLittle(record, uint64_t{key.size()});
     record += key;
     AppendRow(values, &record);
-    SHARDKIT_RETURN_IF_ERROR(sorter.Add(Hash64(key), record));
+    const uint64_t hash = Hash64(key);
+    filter.Add(hash);
+    SHARDKIT_RETURN_IF_ERROR(sorter.Add(hash, record));
   }
 }
 
-// The keys of the samples that are seen: stored sample and key.
-absl::Status SortKeys(const MatchInput& input, RecordSorter& sorter) {
+// The keys of the samples that are seen, without most of those that no row has: stored sample and key.
+absl::Status SortKeys(const MatchInput& input, const HashFilter& filter, RecordSorter& sorter) {
   SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, input.stored.Scan({.threads = input.options.threads}));
   const std::span<const uint64_t> removed = input.removed.ordinals();
   size_t removed_at = 0;
@@ -146,10 +149,12 @@ absl::Status SortKeys(const MatchInput& input, RecordSorter& sorter) {
         continue;
       }
       const std::string_view key = keys.value(i).value_or(std::string_view());
+      const uint64_t hash = Hash64(key);
+      if (!filter.MayHave(hash)) continue;
       record.clear();
       AppendLittle(record, sample);
       record += key;
-      SHARDKIT_RETURN_IF_ERROR(sorter.Add(Hash64(key), record));
+      SHARDKIT_RETURN_IF_ERROR(sorter.Add(hash, record));
     }
     SHARDKIT_RETURN_IF_ERROR(block->CheckMapped());
   }
@@ -234,10 +239,11 @@ absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByOrder(const MatchInput& input
 
 absl::StatusOr<std::unique_ptr<PlacedRows>> PlaceByKey(const MatchInput& input, AddColumnsReport* report) {
   const uint64_t memory = input.options.memory;
+  HashFilter filter;
   RecordSorter rows(input.file_system, SpillPath(input, "rows"), memory);
-  SHARDKIT_RETURN_IF_ERROR(SortRows(input, *input.rows.schema().key_column(), rows));
+  SHARDKIT_RETURN_IF_ERROR(SortRows(input, *input.rows.schema().key_column(), filter, rows));
   RecordSorter keys(input.file_system, SpillPath(input, "keys"), memory);
-  SHARDKIT_RETURN_IF_ERROR(SortKeys(input, keys));
+  SHARDKIT_RETURN_IF_ERROR(SortKeys(input, filter, keys));
   auto placed = std::make_unique<RecordSorter>(input.file_system, SpillPath(input, "placed"), memory);
   Unmatched unmatched;
   report->rows = rows.count();

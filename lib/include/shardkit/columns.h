@@ -69,7 +69,7 @@ struct AddColumnsOptions {
   int threads = 1;
 
   // Bytes for rows that are matched by key; what does not fit is sorted in temporary files in the dataset's directory.
-  // At most three times as much is used at once.
+  // At most three times as much is used at once, and 16 MiB.
   uint64_t memory = uint64_t{128} << 20;
 
   // Borrowed. Cancelling it ends the call with Cancelled; the dataset is then as it was.

@@ -6,6 +6,7 @@
 #include "base/named_hash.h"
 #include "base/strings.h"
 #include "shardkit/compact.h"
+#include "shardkit/columns.h"
 #include "shardkit/convert.h"
 #include "shardkit/diff.h"
 #include "shardkit/history.h"
@@ -195,6 +196,23 @@ absl::Status AppendOnce(FileSystem& files) {
   return (*writer)->Finish().status();
 }
 
+// The rows take more than the memory that they are given.
+absl::Status AddOnce(FileSystem& files) {
+  const auto manifest = ReadManifest(files, "/data");
+  if (!manifest.ok()) return manifest.status();
+  if (manifest->generation > 1) return AppendOnce(files);  // which then changes nothing, but removes what was left
+  const auto rows = OpenColumnRows(files, "/rows", {.key = "k"});
+  if (!rows.ok()) return rows.status();
+  return AddColumns(files, "/data", **rows, {.memory = 200}).status();
+}
+
+absl::Status RenameOnce(FileSystem& files) {
+  const auto manifest = ReadManifest(files, "/data");
+  if (!manifest.ok()) return manifest.status();
+  if (manifest->generation > 1) return AppendOnce(files);
+  return RenameColumns(files, "/data", {{"text", "words"}}).status();
+}
+
 void Damage(FileSystem& files, const std::string& path) {
   std::string bytes = ReadAll(files, path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
@@ -277,6 +295,15 @@ std::vector<Job> WritingJobs() {
        },
        [](FileSystem& files) { return RebuildIndex(files, "/data").status(); }},
       {"append", native, AppendOnce},
+      {"add_columns",
+       [native](FileSystem& files) {
+         native(files);
+         std::string rows;
+         for (const OwnedSample& sample : JobSamples()) rows = StrCat("{\"k\":\"", sample.key, "\",\"v\":1}\n", rows);
+         WriteFile(files, "/rows", rows);
+       },
+       AddOnce},
+      {"rename_columns", native, RenameOnce},
       {"compact",
        [native](FileSystem& files) {
          native(files);
