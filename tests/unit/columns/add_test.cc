@@ -3,6 +3,7 @@
 #include <random>
 
 #include "columns/columns_support.h"
+#include "shardkit/remove.h"
 #include "support/fault_filesystem.h"
 
 namespace shardkit::test {
@@ -76,6 +77,37 @@ TEST(AddColumnsTest, AllSamplesOfAKeyGetItsValue) {
   std::vector<Row> expected = RowsOf(samples);
   expected[2]["score"] = expected[7]["score"] = Score(9);
   EXPECT_EQ(ScanRows(*files, "/d"), expected);
+}
+
+// Removed samples are stored, but have neither keys nor an order of their own.
+TEST(AddColumnsTest, RemovedSamplesHaveNoValues) {
+  const auto files = NewDataset();
+  const std::vector<OwnedSample> samples = MakeSamples(40);
+  ASSERT_TRUE(RemoveSamples(*files, "/d", {.ranges = {{0, 3}, {10, 22}, {38, 40}}}).ok());
+  std::vector<Row> expected;
+  for (size_t i = 0; i < 40; ++i) {
+    if (i >= 3 && (i < 10 || i >= 22) && i < 38) expected.push_back(RowOf(samples[i]));
+  }
+  ASSERT_EQ(expected.size(), 23u);
+  EXPECT_EQ(ScanRows(*files, "/d"), expected);
+
+  GivenRows ordered({Scored()}, OrderedScores(23));
+  const auto by_order = AddColumns(*files, "/d", ordered);
+  ASSERT_TRUE(by_order.ok()) << by_order.status();
+  EXPECT_EQ(by_order->samples, 23u);
+  for (size_t i = 0; i < 23; ++i) expected[i]["score"] = Score(i);
+  EXPECT_EQ(ScanRows(*files, "/d"), expected);
+  GivenRows all({Scored()}, OrderedScores(40));
+  EXPECT_NE(Message(AddColumns(*files, "/d", all).status()).find("samples: 23, rows: 40"), std::string::npos);
+
+  GivenRows keyed({KeyColumn(), Noted()}, {{samples[10].key, "removed"}, {samples[22].key, "seen"}});
+  const auto by_key = AddColumns(*files, "/d", keyed);
+  ASSERT_TRUE(by_key.ok()) << by_key.status();
+  EXPECT_EQ(by_key->matched, 1u);
+  EXPECT_EQ(by_key->unmatched_keys, std::vector<std::string>{samples[10].key});
+  expected[7]["note"] = "seen";
+  EXPECT_EQ(ScanRows(*files, "/d"), expected);
+  EXPECT_EQ(ValidateText(*files, "/d"), "");
 }
 
 TEST(AddColumnsTest, UnmatchedKeysAreCountedAndTheFirstListed) {
