@@ -1,10 +1,9 @@
 #include "convert/columns/record_sorter.h"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
+#include <bit>
+#include <span>
 
-#include "base/checked.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/status_macros.h"
@@ -13,6 +12,7 @@ namespace shardkit {
 namespace {
 
 constexpr size_t kHeadBytes = 16;  // number and length, in the file
+constexpr int kBucketBits = 14;
 constexpr size_t kWriteBytes = size_t{1} << 20;
 
 }  // namespace
@@ -27,21 +27,36 @@ RecordSorter::~RecordSorter() {
 }
 
 absl::Status RecordSorter::Add(uint64_t number, std::string_view record) {
-  // Sorting in the order of arrival takes as many entries again.
-  const uint64_t added = RoundUp(8 + record.size(), 8) + 2 * sizeof(Entry);
-  if (!entries_.empty() && used_ + added > memory_) SHARDKIT_RETURN_IF_ERROR(Spill());
-  used_ += added;
-  const std::span<char> place = arena_.Allocate(8 + record.size());
-  StoreLittle(place.data(), static_cast<uint64_t>(record.size()));
-  if (!record.empty()) std::memcpy(place.data() + 8, record.data(), record.size());
-  entries_.push_back({number, place.data()});
+  // Sorting takes as many entries again.
+  const uint64_t used = records_.size() + 8 + record.size() + 2 * sizeof(Entry) * (entries_.size() + 1);
+  if (!entries_.empty() && used > memory_) SHARDKIT_RETURN_IF_ERROR(Spill());
+  entries_.push_back({number, records_.size()});
+  StoreLittle(records_.Extend(8), static_cast<uint64_t>(record.size()));
+  records_.Append(record);
   ++count_;
   return absl::OkStatus();
 }
 
 void RecordSorter::SortEntries() {
   const auto before = [](const Entry& a, const Entry& b) { return a.number < b.number; };
-  if (!std::ranges::is_sorted(entries_, before)) std::ranges::stable_sort(entries_, before);
+  if (std::ranges::is_sorted(entries_, before)) return;
+  // Numbers are hashes or ordinals, and so spread evenly: most of the work is to scatter them by their upper bits.
+  const auto ends_of_range = std::ranges::minmax(entries_, before);
+  const uint64_t least = ends_of_range.min.number, span = ends_of_range.max.number - least;
+  const int unused = std::max(0, static_cast<int>(std::bit_width(span)) - kBucketBits);
+  const auto bucket = [least, unused](const Entry& entry) { return (entry.number - least) >> unused; };
+  std::vector<size_t> ends((size_t{1} << kBucketBits) + 1);
+  for (const Entry& entry : entries_) ++ends[bucket(entry) + 1];
+  for (size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];
+  scattered_.resize(entries_.size());
+  for (const Entry& entry : entries_) scattered_[ends[bucket(entry)]++] = entry;
+  entries_.swap(scattered_);
+  // The beginnings of the buckets have become their ends.
+  size_t begin = 0;
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    std::ranges::stable_sort(std::span(entries_).subspan(begin, ends[i] - begin), before);
+    begin = ends[i];
+  }
 }
 
 absl::Status RecordSorter::Spill() {
@@ -61,9 +76,9 @@ absl::Status RecordSorter::Spill() {
     return absl::OkStatus();
   };
   for (const Entry& entry : entries_) {
-    const auto length = LoadLittle<uint64_t>(entry.place);
+    const char* const place = records_.data() + entry.place;
     AppendLittle(piece, entry.number);
-    piece.append(entry.place, 8 + length);
+    piece.append(place, 8 + LoadLittle<uint64_t>(place));
     if (piece.size() >= kWriteBytes) SHARDKIT_RETURN_IF_ERROR(flush());
   }
   SHARDKIT_RETURN_IF_ERROR(flush());
@@ -71,8 +86,7 @@ absl::Status RecordSorter::Spill() {
   run.hash = hash.Digest();
   runs_.push_back(std::move(run));
   entries_.clear();
-  arena_.Clear();
-  used_ = 0;
+  records_.clear();
   return absl::OkStatus();
 }
 
@@ -82,8 +96,9 @@ absl::Status RecordSorter::Sort() {
     return absl::OkStatus();
   }
   if (!entries_.empty()) SHARDKIT_RETURN_IF_ERROR(Spill());
-  arena_ = ByteArena();
+  records_ = Buffer();
   entries_ = {};
+  scattered_ = {};
   SHARDKIT_RETURN_IF_ERROR(written_->Close());
   const uint64_t length = written_->size();
   written_.reset();
@@ -144,7 +159,8 @@ absl::StatusOr<bool> RecordSorter::Next(uint64_t* number, std::string_view* reco
     if (next_ == entries_.size()) return false;
     const Entry& entry = entries_[next_++];
     *number = entry.number;
-    *record = {entry.place + 8, LoadLittle<uint64_t>(entry.place)};
+    const char* const place = records_.data() + entry.place;
+    *record = {place + 8, LoadLittle<uint64_t>(place)};
     return true;
   }
   const auto later = [this](size_t a, size_t b) { return Later(a, b); };

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/buffer.h"
 #include "base/hash.h"
 #include "shardkit/filesystem.h"
-#include "shardkit/sample.h"
 
 namespace shardkit {
 
@@ -36,10 +36,10 @@ class RecordSorter {
   absl::StatusOr<bool> Next(uint64_t* number, std::string_view* record);
 
  private:
-  // A record in memory: its length, 8 bytes, and its bytes.
+  // A record in memory: at `place` of records_ its length, 8 bytes, and its bytes.
   struct Entry {
     uint64_t number = 0;
-    const char* place = nullptr;
+    uint64_t place = 0;
   };
   struct Run {
     uint64_t begin = 0;  // in the file
@@ -62,10 +62,10 @@ class RecordSorter {
   const std::string path_;
   const uint64_t memory_;
   uint64_t count_ = 0;
-  ByteArena arena_;
-  uint64_t used_ = 0;
+  Buffer records_;  // keeps its memory from run to run: the system would clear new memory each time
   std::vector<Entry> entries_;
-  size_t next_ = 0;  // of entries_
+  std::vector<Entry> scattered_;  // entries_ on their way to be sorted
+  size_t next_ = 0;               // of entries_
   std::unique_ptr<WritableFile> written_;
   std::unique_ptr<RandomAccessFile> file_;
   bool created_ = false;
