@@ -88,6 +88,13 @@ bool StoragesAreOpen(const ShardOptions& options, const Schema& schema) {
                              [&](size_t column) { return !options.storage.contains(schema[column].name); });
 }
 
+bool EqualButStorages(const Schema& a, const Schema& b) {
+  return std::ranges::equal(a.columns(), b.columns(), [](Column one, const Column& other) {
+    if (one.has_values_chunk() && other.has_values_chunk()) one.storage = other.storage;
+    return one == other;
+  });
+}
+
 absl::StatusOr<Schema> ChooseStorages(const ShardOptions& options, const Schema& schema, const RawBlock* first) {
   std::vector<Column> columns = schema.columns();
   for (const size_t i : schema.values_columns()) {

@@ -31,6 +31,9 @@ inline constexpr size_t kTrainingBlocks = 8;
 // Whether ChooseStorages may find another storage than the schema has, for one first block or another.
 bool StoragesAreOpen(const ShardOptions& options, const Schema& schema);
 
+// Whether the schemas differ at most in the storages, which each shard chooses for itself.
+bool EqualButStorages(const Schema& a, const Schema& b);
+
 // Chooses the storage of the columns that have a values chunk, for a shard whose first block is `first` (null: the
 // shard has no block): that of `options`, else pages where the values present in the block have less than
 // kSmallValueBytes on average, else blobs. No other column changes.

@@ -131,7 +131,7 @@ absl::StatusOr<const char*> NativeShardReader::ReadStored(size_t index, bool wit
   const BlockInfo& info = blocks_[index];
   const uint64_t padded = RoundUp(info.length, header_.alignment);
   const bool everything =
-      std::ranges::all_of(state.wanted, [](uint8_t part) { return static_cast<Part>(part) == Part::kAll; });
+      std::ranges::all_of(state.wanted, [](uint8_t part) { return static_cast<Part>(part) >= Part::kAll; });
   if (const auto mapped = file_->Mapped()) {
     const std::string_view block = mapped->substr(info.offset, padded);
     state.mapped = file_.get();
@@ -227,7 +227,8 @@ absl::Status NativeShardReader::ParseColumns(const char* base, BlockBuffer::Stat
   // Bytes of column i in state.raw. From a memory map, presence and ends are copied there: if the file is truncated
   // later, the values become zeros, but their places stay as they were checked.
   const auto raw_of = [&](size_t i) -> uint64_t {
-    if (static_cast<Part>(state.wanted[i]) == Part::kNothing || !IsKnownCodec(schema[i].codec)) return 0;
+    const Part part = static_cast<Part>(state.wanted[i]);
+    if (part == Part::kNothing || part == Part::kStored || !IsKnownCodec(schema[i].codec)) return 0;
     if (header.columns[i].encoding != Encoding::kRaw) return Padded(header.columns[i].raw_length);
     if (state.mapped == nullptr) return 0;
     return Padded(format::StructureLength(schema[i], header.sample_count, header.columns[i].raw_length));
@@ -272,10 +273,10 @@ absl::Status NativeShardReader::ParseColumn(size_t i, const char* base, std::spa
   if (!format::AllZero(chunk.substr(entry.stored_length))) {
     return damaged(DataLoss("padding after the chunk is not zero"));
   }
-  const bool with_values = static_cast<Part>(state.wanted[i]) == Part::kAll && column.has_values_chunk();
+  const bool with_values = static_cast<Part>(state.wanted[i]) >= Part::kAll && column.has_values_chunk();
   const std::string_view values =
       with_values ? std::string_view(base + entry.values_offset, Padded(entry.values_length)) : std::string_view();
-  if (!IsKnownCodec(column.codec)) {
+  if (!IsKnownCodec(column.codec) || static_cast<Part>(state.wanted[i]) == Part::kStored) {
     if (!with_values) return absl::OkStatus();
     SHARDKIT_ASSIGN_OR_RETURN(const bool right, CheckValues(i, base, state, damage));
     if (!right) return damaged(DataLoss("values chunk checksum is wrong"));
@@ -451,6 +452,20 @@ absl::Status NativeShardReader::ReadUnderstood(size_t index, BlockBuffer* buffer
   state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(Part::kAll));
   SHARDKIT_RETURN_IF_ERROR(Load(index, state));
   *view = state.view;
+  return absl::OkStatus();
+}
+
+absl::Status NativeShardReader::ReadStoredBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer,
+                                                BlockView* view, std::string_view* stored) const {
+  BlockBuffer::State& state = buffer->state();
+  state.wanted.assign(header_.schema.size(), static_cast<uint8_t>(Part::kStored));
+  for (const size_t column : columns) state.wanted[column] = static_cast<uint8_t>(Part::kAll);
+  SHARDKIT_RETURN_IF_ERROR(Load(index, state));
+  state.owner = 0;  // a value of another column is not there to be found
+  *view = state.view;
+  const auto mapped = state.mapped != nullptr ? file_->Mapped() : std::nullopt;
+  *stored = mapped ? mapped->substr(blocks_[index].offset) : state.stored.view();
+  *stored = stored->substr(0, blocks_[index].length);
   return absl::OkStatus();
 }
 

@@ -76,6 +76,11 @@ class NativeShardReader : public ShardReader {
   // Checks a section and its padding piece by piece.
   absl::Status CheckSection(const format::Section& section) const;
 
+  // Reads the whole block and compares its checksums, as ReadUnderstood does, but decodes only `columns` of it, whose
+  // codecs must be known. The block's bytes, header included, are *stored, which is valid like *view.
+  absl::Status ReadStoredBlock(size_t index, std::span<const size_t> columns, BlockBuffer* buffer, BlockView* view,
+                               std::string_view* stored) const;
+
   // Where the key index lies; empty when the shard has no key column.
   std::optional<TablePlace> key_table_place() const;
 
@@ -89,7 +94,7 @@ class NativeShardReader : public ShardReader {
   absl::Status PaddingDamage(size_t index) const;
 
  private:
-  enum class Part : uint8_t { kNothing, kHead, kAll };
+  enum class Part : uint8_t { kNothing, kHead, kAll, kStored };  // kStored: all, with nothing decoded
 
   NativeShardReader() = default;
   absl::Status Initialise();

@@ -78,7 +78,15 @@ absl::Status ShardFileWriter::Append(std::string_view bytes) {
 absl::Status ShardFileWriter::Write(EncodedBlock& block, const Cancellation* cancellation) {
   block.header.first_sample = sample_count_;
   block.header.previous = previous_;
-  SHARDKIT_RETURN_IF_ERROR(block.file ? WriteWithFile(block, cancellation) : WritePieces(block));
+  if (block.file) {
+    SHARDKIT_RETURN_IF_ERROR(WriteWithFile(block, cancellation));
+  } else {
+    header_bytes_.clear();
+    format::EncodeBlockHeader(block.header, &header_bytes_);
+    std::vector<std::string_view> chunks = {block.heads.view()};
+    chunks.insert(chunks.end(), block.values.begin(), block.values.end());
+    SHARDKIT_RETURN_IF_ERROR(WritePieces(block, chunks));
+  }
   Remember(block);
   StartWritebackNowAndThen();
   return absl::OkStatus();
@@ -99,7 +107,14 @@ absl::Status ShardFileWriter::Copy(StoredBlock stored, const Cancellation* cance
   block.key_hashes = std::move(stored.key_hashes);
   header_bytes_.clear();
   format::EncodeBlockHeader(block.header, &header_bytes_);
-  SHARDKIT_RETURN_IF_ERROR(CopyPieces(block, stored, cancellation));
+  if (stored.chunks.empty()) {
+    SHARDKIT_RETURN_IF_ERROR(CopyPieces(block, stored, cancellation));
+  } else {
+    if (cancellation) SHARDKIT_RETURN_IF_ERROR(cancellation->Check("copying a block"));
+    SHARDKIT_RETURN_IF_ERROR(WritePieces(block, {&stored.chunks, 1}));
+    SHARDKIT_RETURN_IF_ERROR(stored.source->CheckMapped());
+  }
+  for (const uint64_t end : stored.ends) index_.ends.push_back(position_ + end);
   Remember(block);
   StartWritebackNowAndThen();
   return absl::OkStatus();
@@ -125,12 +140,11 @@ absl::Status ShardFileWriter::CopyPieces(const EncodedBlock& block, const Stored
   return Append(std::string(RoundUp(block.length(), options_.alignment) - block.length(), '\0'));
 }
 
-absl::Status ShardFileWriter::WritePieces(EncodedBlock& block) {
+// Writes the header, the chunks and the padding.
+absl::Status ShardFileWriter::WritePieces(const EncodedBlock& block, std::span<const std::string_view> chunks) {
   static constexpr char kZeros[65536] = {};
-  header_bytes_.clear();
-  format::EncodeBlockHeader(block.header, &header_bytes_);
-  std::vector<std::string_view> pieces = {header_bytes_, block.heads.view()};
-  pieces.insert(pieces.end(), block.values.begin(), block.values.end());
+  std::vector<std::string_view> pieces = {header_bytes_};
+  pieces.insert(pieces.end(), chunks.begin(), chunks.end());
   uint64_t padding = RoundUp(block.length(), options_.alignment) - block.length();
   while (padding != 0) {
     const uint64_t piece = std::min<uint64_t>(padding, sizeof(kZeros));
@@ -197,7 +211,7 @@ void ShardFileWriter::Remember(const EncodedBlock& block) {
   index_.blocks.push_back(
       {position_, header.block_length, header.front_length, header.first_sample, header.sample_count, header.checksum});
   for (const size_t column : schema_.blob_columns()) {
-    if (block.raw.columns.empty()) break;  // a copy; see TakeIndexPart
+    if (block.raw.columns.empty()) break;  // a copy
     const format::ColumnEntry& entry = header.columns[column];
     // An empty values chunk has no place of its own: all its ends are the end of the front (spec.md, section 9.2).
     const uint64_t base = position_ + (entry.values_length == 0 ? header.front_length : entry.values_offset);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/named_hash.h"
 #include "container/block_encoder.h"
 #include "container/shard_index_part.h"
+#include "container/stored_block.h"
 #include "format/file_header.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/shard_writer.h"
@@ -21,15 +23,6 @@
 namespace shardkit {
 
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
-
-// A block of another shard, to be copied.
-struct StoredBlock {
-  format::BlockHeader header;  // as in the other shard; Copy sets first_sample and previous
-  const RandomAccessFile* source = nullptr;
-  uint64_t offset = 0;  // of the block in `source`, bytes
-  std::vector<ColumnStatistics> statistics;
-  std::vector<uint64_t> key_hashes;
-};
 
 // One thread at a time. Writes to PATH.tmp, or to `temporary`, which becomes PATH.
 class ShardFileWriter {
@@ -50,8 +43,8 @@ class ShardFileWriter {
   // is too large for memory.
   absl::Status Write(EncodedBlock& block, const Cancellation* cancellation);
 
-  // Copies the chunks as they are, in pieces, and checks their checksums again. DataLoss when a checksum differs from
-  // the header's; after that only Abort may be called.
+  // Copies the chunks as they are. Those that are not in memory are copied in pieces, and their checksums compared
+  // again: DataLoss when one differs from the header's. After an error only Abort may be called.
   absl::Status Copy(StoredBlock block, const Cancellation* cancellation);
 
   uint64_t sample_count() const { return sample_count_; }
@@ -65,13 +58,13 @@ class ShardFileWriter {
   // Of the finished file, if it was asked for.
   const std::optional<Sha256>& sha256() const { return digest_; }
 
-  // What has been written, for the offset index. Without the ends of blocks that were copied.
+  // What has been written, for the offset index. Without the ends of blocks that were copied without theirs.
   ShardIndexPart TakeIndexPart() { return std::move(index_); }
 
  private:
   ShardFileWriter() = default;
   absl::Status Append(std::string_view bytes);
-  absl::Status WritePieces(EncodedBlock& block);
+  absl::Status WritePieces(const EncodedBlock& block, std::span<const std::string_view> chunks);
   absl::Status WriteWithFile(EncodedBlock& block, const Cancellation* cancellation);
   absl::Status CopyPieces(const EncodedBlock& block, const StoredBlock& stored, const Cancellation* cancellation);
   void StartWritebackNowAndThen();

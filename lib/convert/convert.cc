@@ -17,12 +17,20 @@
 namespace shardkit {
 namespace {
 
+bool KeepsBlocks(const ConvertOptions& options) {
+  const ShardOptions& shard = options.pack.dataset.shard;
+  const ShardOptions first;
+  return options.keep_blocks.value_or(shard.block_size == first.block_size &&
+                                      shard.max_block_samples == first.max_block_samples);
+}
+
 // Identifies the job. A run resumes an earlier run only when both texts are equal.
 absl::StatusOr<std::string> JobOf(const DatasetSource& source, const ConvertOptions& options) {
   std::string job = options.pack.dataset.job;
   for (const ConversionInput* const input : source.inputs()) {
     job += StrCat("\nconvert to ", ContainerName(options.to), " ", input->dataset->sample_count(),
-                  options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "", "\n");
+                  options.pack.skip_errors ? " skip" : " fail", options.lossy ? " lossy" : "",
+                  KeepsBlocks(options) ? "" : " blocks anew", "\n");
     SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, input->dataset->ReadManifest());
     for (const ManifestShard& shard : manifest.shards) {
       job += StrCat(shard.name, " ", shard.bytes, " ", ToHex(shard.content_hash), "\n");
@@ -79,6 +87,7 @@ absl::StatusOr<std::unique_ptr<DatasetSource>> OpenConversion(FileSystem& file_s
     SHARDKIT_ASSIGN_OR_RETURN(inputs.emplace_back(), OpenConversionInput(file_system, path, options));
   }
   auto source = std::make_unique<DatasetSource>(std::move(inputs), options.pack.skip_errors);
+  source->KeepBlocks(KeepsBlocks(options));
   SHARDKIT_RETURN_IF_ERROR(source->Start());
   if (options.mds.encodings.empty()) return source;
   SHARDKIT_ASSIGN_OR_RETURN(const std::vector<Column> columns, source->InitialColumns());

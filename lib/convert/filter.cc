@@ -35,6 +35,7 @@ absl::StatusOr<PackReport> Copy(FileSystem& file_system, const std::string& inpu
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
   convert.verify_listed_hashes = options.verify_listed_hashes;
+  convert.keep_blocks = options.keep_blocks;
   convert.pack = options.pack;
   convert.pack.dataset.job += job;
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, convert));

@@ -52,6 +52,7 @@ absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::st
   ConvertOptions convert;
   convert.max_decompression = options.max_decompression;
   convert.verify_listed_hashes = options.verify_listed_hashes;
+  convert.keep_blocks = options.keep_blocks;
   convert.pack = options.pack;
   convert.pack.dataset.job += options.keep_repeated_keys ? "\nmerge keep" : "\nmerge";
   SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, inputs, convert));

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "convert/sources/dataset_source.h"
 #include "convert/sources/source_names.h"
 #include "dataset/schema_mapper.h"
 
@@ -74,12 +75,14 @@ class UnitDivision {
     return job_->StartUnit(number, position);
   }
 
-  absl::Status AfterSample(uint64_t position, uint64_t input_bytes) {
-    if (job_ == nullptr || !limit_.Add(1, input_bytes)) return absl::OkStatus();
+  // Of many samples, all of which go before the end of the shard.
+  absl::Status AfterSamples(uint64_t position, uint64_t count, uint64_t input_bytes) {
+    if (job_ == nullptr || !limit_.Add(count, input_bytes)) return absl::OkStatus();
     limit_.Reset();
     open_ = of_tar_;
     return of_tar_ ? job_->EndShard(position) : absl::OkStatus();
   }
+  uint64_t samples_left() const { return limit_.samples_left(); }
 
   absl::Status End(uint64_t position) { return job_ == nullptr ? absl::OkStatus() : job_->EndShard(position); }
 
@@ -99,6 +102,9 @@ class Packer {
       : source_(source),
         options_(options),
         part_(part),
+        job_(units),
+        blocks_(units != nullptr && units->columns_of_blocks() != nullptr ? dynamic_cast<DatasetSource*>(&source)
+                                                                          : nullptr),
         units_(units, options.dataset, part),
         keys_(source.keys_ascend()),
         pool_(std::max(options.dataset.threads, 1)) {}
@@ -123,13 +129,19 @@ class Packer {
       if (pending_.empty()) return units_.End(position_);
       absl::StatusOr<std::unique_ptr<SampleBatch>> loaded = pending_.front().batch.Take();
       const std::unique_ptr<WorkUnit> work = std::move(pending_.front().task->unit);
+      std::optional<StoredBlock> block = std::move(pending_.front().task->block);
       pending_.pop_front();
       if (options_.dataset.cancellation) {
         SHARDKIT_RETURN_IF_ERROR(options_.dataset.cancellation->Check("packing samples"));
       }
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<SampleBatch> batch, std::move(loaded));
       units_.Begin(*work);
-      SHARDKIT_RETURN_IF_ERROR(Store(*batch, work->sample_count));
+      bool stored = false;
+      if (block) {
+        SHARDKIT_ASSIGN_OR_RETURN(stored, StoreBlock(*std::move(block), *work));
+        if (!stored) source_.Load(*work, batch.get());
+      }
+      if (!stored) SHARDKIT_RETURN_IF_ERROR(Store(*batch, work->sample_count));
       progress_.samples = position_;
       if (options_.progress) options_.progress(progress_);
       free_.push_back(std::move(batch));
@@ -147,6 +159,7 @@ class Packer {
   struct Task {
     std::unique_ptr<WorkUnit> unit;
     std::unique_ptr<SampleBatch> batch;
+    std::optional<StoredBlock> block;  // instead of samples in the batch
   };
   struct Loading {
     std::shared_ptr<Task> task;
@@ -179,15 +192,37 @@ class Packer {
         batch = std::make_unique<SampleBatch>();
       }
       Loading loading;
-      loading.task = std::make_shared<Task>(Task{std::move(unit), std::move(batch)});
+      loading.task = std::make_shared<Task>(Task{std::move(unit), std::move(batch), std::nullopt});
       using Loaded = absl::StatusOr<std::unique_ptr<SampleBatch>>;
       loading.batch = Pending<Loaded>::Run(pool_, "loading samples", [this, task = loading.task]() -> Loaded {
-        if (!stopped_.cancelled()) source_.Load(*task->unit, task->batch.get());
+        if (stopped_.cancelled()) return std::move(task->batch);
+        if (blocks_ != nullptr) {
+          SHARDKIT_ASSIGN_OR_RETURN(task->block, blocks_->LoadWhole(*task->unit, *job_->columns_of_blocks()));
+        }
+        if (!task->block) source_.Load(*task->unit, task->batch.get());
         return std::move(task->batch);
       });
       pending_.push_back(std::move(loading));
     }
     return absl::OkStatus();
+  }
+
+  // Stores the samples of a unit as the block that they are. False when they have to be stored one by one.
+  absl::StatusOr<bool> StoreBlock(StoredBlock block, const WorkUnit& work) {
+    SHARDKIT_RETURN_IF_ERROR(units_.BeforeSample(position_));
+    const uint64_t count = work.sample_count;
+    if (units_.samples_left() < count) return false;
+    uint64_t value_bytes = 0;
+    for (size_t i = 0; i < block.schema->size(); ++i) {
+      if (!(*block.schema)[i].is_key) value_bytes += block.statistics[i].value_bytes;
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const bool stored, job_->AppendBlock(std::move(block), position_ + count));
+    if (!stored) return false;
+    position_ += count;
+    stored_samples_ += count;
+    progress_.input_bytes += value_bytes;
+    SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(position_, count, blocks_->BytesOf(work)));
+    return true;
   }
 
   // Stores the samples of a batch and reports its failures, in listing order.
@@ -204,7 +239,7 @@ class Packer {
         SHARDKIT_RETURN_IF_ERROR(StoreSample(*sample));
         ++sample;
       }
-      SHARDKIT_RETURN_IF_ERROR(units_.AfterSample(++position_, bytes));
+      SHARDKIT_RETURN_IF_ERROR(units_.AfterSamples(++position_, 1, bytes));
     }
     return absl::OkStatus();
   }
@@ -239,6 +274,8 @@ class Packer {
   Source& source_;
   const PackOptions& options_;
   const PackPart& part_;
+  DatasetJob* const job_;        // null when shards end elsewhere
+  DatasetSource* const blocks_;  // the source, if its blocks may be stored whole; else null
   UnitDivision units_;
   DatasetWriter* writer_ = nullptr;
   KeyCheck keys_;

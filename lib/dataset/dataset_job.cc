@@ -28,6 +28,8 @@ absl::Status DatasetJob::EndShard(uint64_t /*position*/) {
 
 absl::Status DatasetJob::EndBlock() { return Unimplemented(directory_, ": this container has no blocks"); }
 
+absl::StatusOr<bool> DatasetJob::AppendBlock(StoredBlock /*block*/, uint64_t /*next_position*/) { return false; }
+
 absl::Status DatasetJob::StartJob(const std::string& text, bool resume, const JobFiles& files) {
   SHARDKIT_ASSIGN_OR_RETURN(job_, JobDirectory::Open(file_system_, directory_, FingerprintOf(text), resume, files));
   if (job_->complete()) {

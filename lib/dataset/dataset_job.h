@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "container/stored_block.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
 #include "dataset/repeated_keys.h"
@@ -42,6 +43,14 @@ class DatasetJob : public DatasetWriter {
 
   // Closes the block, so that the next sample begins another one.
   virtual absl::Status EndBlock();
+
+  // The columns that blocks must have, but for their storages, for AppendBlock to take them. Null where it takes none.
+  virtual const Schema* columns_of_blocks() const { return nullptr; }
+
+  // For kUnits and kUnit. Makes a whole block of another shard the next block of this one, instead of its samples, if
+  // the shard that it comes to lie in stores all columns in the same way. False when it does not: then nothing was
+  // stored, but a block may have ended with the sample before. The next position is one behind its last sample.
+  virtual absl::StatusOr<bool> AppendBlock(StoredBlock block, uint64_t next_position);
 
   // For kUnits and kJoin. `check.take` is called before the dataset is published; its error is returned by Finish. The
   // check has no `ends` when the job appends.
@@ -90,6 +99,10 @@ class DatasetJob : public DatasetWriter {
   virtual absl::Status PublishIndexes() = 0;                   // publishes the job's manifest last
   virtual absl::Status DiscardOpen() = 0;                      // stops threads, removes temporary files
 
+  // Whether samples are looked at one by one before they are stored.
+  bool checks_samples() const { return existing_keys_ != nullptr; }
+  absl::Status CheckUsable() const;
+
   // After an error nothing can be written any more. Returns the status; InvalidArgument becomes Internal.
   absl::Status Broken(absl::Status status);
 
@@ -115,7 +128,6 @@ class DatasetJob : public DatasetWriter {
 
  private:
   absl::Status TakeUpAll();
-  absl::Status CheckUsable() const;
 
   std::unique_ptr<JobDirectory> job_;  // null when the job appends, and for kUnit and kJoin
   std::string fingerprint_;            // for kJoin

@@ -29,6 +29,30 @@ std::optional<JobRecord> ParseRecord(const std::string& text) {
 
 }  // namespace
 
+std::string DescribeJob(const Schema& schema, const DatasetWriterOptions& options) {
+  const ShardOptions& shard = options.shard;
+  std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment,
+                            " ", options.shard_size, " ", options.shard_samples, "\n");
+  for (const auto& [name, level] : shard.zstd_levels) text += StrCat("level ", name, " ", level, "\n");
+  for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
+  for (const auto& [name, storage] : shard.storage) {
+    text += StrCat("storage ", name, " ", static_cast<int>(storage), "\n");
+  }
+  for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
+  if (options.sha256) text += "sha256\n";
+  for (const auto& [name, codec] : options.codecs) text += StrCat("codec ", name, " ", CodecName(codec), "\n");
+  for (const Column& column : schema.columns()) {
+    text += StrCat("column ", column.name, " ", TypeName(column.type), " ", CodecName(column.codec), " ",
+                   column.nullable ? "nullable " : "", column.is_key ? "key " : "", TypeName(column.dtype));
+    if (column.shape) text += " shape";
+    for (const uint64_t dimension : column.shape.value_or(std::vector<uint64_t>())) text += StrCat(" ", dimension);
+    if (!IsKnownType(column.type) && column.fixed_size()) text += StrCat(" size ", *column.fixed_size());
+    for (const auto& [name, value] : column.metadata) text += StrCat(" ", name, "=", value);
+    text += '\n';
+  }
+  return text;
+}
+
 std::string FingerprintOf(const std::string& text) { return StrCat(absl::Hex(Hash64(text), absl::kZeroPad16)); }
 
 absl::Status PublishJobRecord(FileSystem& file_system, const std::string& directory, const std::string& fingerprint,

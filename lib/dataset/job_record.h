@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "shardkit/dataset_writer.h"
 #include "shardkit/filesystem.h"
 #include "shardkit/manifest.h"
 
@@ -21,6 +22,9 @@ struct JobRecord {
   std::string fingerprint;
   uint64_t dataset_hash = 0;  // the manifest's
 };
+
+// Describes everything that a dataset depends on which is written so, except the samples.
+std::string DescribeJob(const Schema& schema, const DatasetWriterOptions& options);
 
 // `text` describes everything that the dataset depends on, except the samples.
 std::string FingerprintOf(const std::string& text);

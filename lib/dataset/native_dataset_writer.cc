@@ -16,8 +16,10 @@
 #include "container/block_encoder.h"
 #include "container/shard_file_writer.h"
 #include "container/shard_index_part.h"
+#include "container/stored_block.h"
 #include "dataset/dataset_job.h"
 #include "dataset/index_writer.h"
+#include "dataset/job_record.h"
 #include "dataset/schema_mapper.h"
 #include "dataset/segments.h"
 #include "dataset/shard_collector.h"
@@ -33,9 +35,10 @@ struct ShardEnd {
   std::vector<SkippedSample> skipped;  // behind its last block
 };
 
-// A block that was handed to the encoding threads.
+// A block that was handed to the encoding threads, or that needs no encoding.
 struct InFlight {
-  Pending<absl::StatusOr<EncodedBlock>> encoded;
+  std::optional<StoredBlock> copied;
+  Pending<absl::StatusOr<EncodedBlock>> encoded;  // of another
   std::shared_ptr<const EncodingPlan> plan;
   bool starts_shard = false;
   UnitShard number;              // of that shard
@@ -71,31 +74,6 @@ class EncoderPool {
   std::vector<std::unique_ptr<BlockEncoder>> free_;
 };
 
-// Describes everything that the output depends on, except the samples.
-std::string Describe(const Schema& schema, const DatasetWriterOptions& options) {
-  const ShardOptions& shard = options.shard;
-  std::string text = StrCat(options.job, "\n", shard.block_size, " ", shard.max_block_samples, " ", shard.alignment,
-                            " ", options.shard_size, " ", options.shard_samples, "\n");
-  for (const auto& [name, level] : shard.zstd_levels) text += StrCat("level ", name, " ", level, "\n");
-  for (const auto& [name, size] : shard.dictionaries) text += StrCat("dictionary ", name, " ", size, "\n");
-  for (const auto& [name, storage] : shard.storage) {
-    text += StrCat("storage ", name, " ", static_cast<int>(storage), "\n");
-  }
-  for (const auto& [name, value] : shard.metadata) text += StrCat("metadata ", name, " ", value, "\n");
-  if (options.sha256) text += "sha256\n";
-  for (const auto& [name, codec] : options.codecs) text += StrCat("codec ", name, " ", CodecName(codec), "\n");
-  for (const Column& column : schema.columns()) {
-    text += StrCat("column ", column.name, " ", TypeName(column.type), " ", CodecName(column.codec), " ",
-                   column.nullable ? "nullable " : "", column.is_key ? "key " : "", TypeName(column.dtype));
-    if (column.shape) text += " shape";
-    for (const uint64_t dimension : column.shape.value_or(std::vector<uint64_t>())) text += StrCat(" ", dimension);
-    if (!IsKnownType(column.type) && column.fixed_size()) text += StrCat(" size ", *column.fixed_size());
-    for (const auto& [name, value] : column.metadata) text += StrCat(" ", name, "=", value);
-    text += '\n';
-  }
-  return text;
-}
-
 class NativeDatasetWriter final : public DatasetJob {
  public:
   NativeDatasetWriter(FileSystem& file_system, std::string directory, const DatasetWriterOptions& options, JobKind kind)
@@ -122,8 +100,8 @@ class NativeDatasetWriter final : public DatasetJob {
     if (options_.shard_size == 0) return InvalidArgument(directory_, ": shard size 0 is not allowed");
     first_schema_ = manifest_.schema = mapper_.schema();
     if (kind_ == JobKind::kUnit) return absl::OkStatus();
-    if (kind_ == JobKind::kJoin) return StartJoin(Describe(schema, options_), std::move(entries));
-    SHARDKIT_RETURN_IF_ERROR(StartJob(Describe(schema, options_), options_.resume, NativeJobFiles()));
+    if (kind_ == JobKind::kJoin) return StartJoin(DescribeJob(schema, options_), std::move(entries));
+    SHARDKIT_RETURN_IF_ERROR(StartJob(DescribeJob(schema, options_), options_.resume, NativeJobFiles()));
     return UseSchema();
   }
 
@@ -137,6 +115,38 @@ class NativeDatasetWriter final : public DatasetJob {
     if (mapper_.schema() == first_schema_) return absl::OkStatus();
     SHARDKIT_RETURN_IF_ERROR(Broken(mapper_.Start(first_schema_, options_.codecs)));
     return Broken(UseSchema());
+  }
+
+  const Schema* columns_of_blocks() const override {
+    const ShardOptions& shard = options_.shard;
+    const bool as_ever = shard.zstd_levels.empty() && shard.dictionaries.empty() && shard.storage.empty();
+    return kind_ != JobKind::kWriter && as_ever && !checks_samples() ? &first_schema_ : nullptr;
+  }
+
+  absl::StatusOr<bool> AppendBlock(StoredBlock block, uint64_t next_position) override {
+    SHARDKIT_RETURN_IF_ERROR(CheckUsable());
+    if (columns_of_blocks() == nullptr || block.alignment != options_.shard.alignment ||
+        !EqualButStorages(*block.schema, plan_->schema)) {
+      return false;
+    }
+    // What was collected before ends here; as the first block of a shard it decides on the storages.
+    SHARDKIT_RETURN_IF_ERROR(Broken(CloseBlock()));
+    SHARDKIT_RETURN_IF_ERROR(Broken(Dispatch()));
+    if (!starts_shard_ && shard_plan_->schema != *block.schema) return false;
+    if (starts_shard_) {
+      EncodingPlan plan = *plan_;
+      plan.schema = *block.schema;
+      shard_plan_ = std::make_shared<const EncodingPlan>(std::move(plan));
+    }
+    Accept(next_position);
+    InFlight copied;
+    copied.copied = std::move(block);
+    copied.next_position = next_position;
+    copied.skipped = TakeSkipped();
+    SHARDKIT_RETURN_IF_ERROR(Broken(PlaceInShard(&copied)));
+    in_flight_.push_back(std::move(copied));
+    SHARDKIT_RETURN_IF_ERROR(Broken(WriteSome()));
+    return true;
   }
 
   absl::Status EndShard(uint64_t position) override {
@@ -213,10 +223,9 @@ class NativeDatasetWriter final : public DatasetJob {
     } else {
       KeepCommon(options_.shard.metadata, &manifest_.metadata);
     }
-    if (kind_ == JobKind::kWriter) appended_schema_ = mapper_.schema();
     if (kind_ == JobKind::kWriter && update() == nullptr) manifest_.schema = mapper_.schema();
     if (update() == nullptr) return absl::OkStatus();
-    SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(appended_schema_));
+    if (kind_ == JobKind::kWriter) SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(mapper_.schema()));
     return Annotate(ExtendView(update()->before(), appended_schema_, &manifest_), directory_);
   }
 
@@ -340,9 +349,12 @@ class NativeDatasetWriter final : public DatasetJob {
   }
 
   absl::Status TakeUpSchema(const Schema& schema) {
-    auto merged = MergeSchemas(manifest_.schema, schema);
-    if (!merged.ok()) return Annotate(merged.status(), directory_);
-    manifest_.schema = *std::move(merged);
+    for (Schema* const whole : {&manifest_.schema, update() ? &appended_schema_ : nullptr}) {
+      if (whole == nullptr) continue;
+      auto merged = whole->size() == 0 ? schema : MergeSchemas(*whole, schema);
+      if (!merged.ok()) return Annotate(merged.status(), directory_);
+      *whole = *std::move(merged);
+    }
     return absl::OkStatus();
   }
 
@@ -384,20 +396,7 @@ class NativeDatasetWriter final : public DatasetJob {
     }
     for (Held& held : std::exchange(held_, {})) {
       InFlight block;
-      block.plan = shard_plan_;
-      block.starts_shard = std::exchange(starts_shard_, false);
-      if (block.starts_shard && kind_ != JobKind::kWriter) {
-        SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
-        if (update() != nullptr) {
-          auto both =
-              appended_schema_.size() == 0 ? shard_plan_->schema : MergeSchemas(appended_schema_, shard_plan_->schema);
-          if (!both.ok()) return Annotate(both.status(), directory_);
-          appended_schema_ = *std::move(both);
-        }
-        block.ends = std::exchange(end_, {});
-        block.number = next_shard_;
-        ++next_shard_.shard;
-      }
+      SHARDKIT_RETURN_IF_ERROR(PlaceInShard(&block));
       block.next_position = held.next_position;
       block.skipped = std::move(held.skipped);
       auto raw = std::make_shared<RawBlock>(std::move(held.block));
@@ -410,9 +409,28 @@ class NativeDatasetWriter final : public DatasetJob {
             return encoded;
           });
       in_flight_.push_back(std::move(block));
-      while (in_flight_.size() > static_cast<size_t>(threads_->thread_count()) + 1) {
-        SHARDKIT_RETURN_IF_ERROR(WriteOne());
-      }
+      SHARDKIT_RETURN_IF_ERROR(WriteSome());
+    }
+    return absl::OkStatus();
+  }
+
+  // The next block of the current shard, or the first of a new one.
+  absl::Status PlaceInShard(InFlight* block) {
+    block->plan = shard_plan_;
+    block->starts_shard = std::exchange(starts_shard_, false);
+    if (!block->starts_shard || kind_ == JobKind::kWriter) return absl::OkStatus();
+    SHARDKIT_RETURN_IF_ERROR(TakeUpSchema(shard_plan_->schema));
+    block->ends = std::exchange(end_, {});
+    block->number = next_shard_;
+    ++next_shard_.shard;
+    return absl::OkStatus();
+  }
+
+  // Blocks that need no encoding do not wait for anything.
+  absl::Status WriteSome() {
+    while (in_flight_.size() > static_cast<size_t>(threads_->thread_count()) + 1 ||
+           (!in_flight_.empty() && in_flight_.front().copied)) {
+      SHARDKIT_RETURN_IF_ERROR(WriteOne());
     }
     return absl::OkStatus();
   }
@@ -420,7 +438,10 @@ class NativeDatasetWriter final : public DatasetJob {
   absl::Status WriteOne() {
     InFlight block = std::move(in_flight_.front());
     in_flight_.pop_front();
-    SHARDKIT_ASSIGN_OR_RETURN(EncodedBlock encoded, block.encoded.Take());
+    EncodedBlock encoded;
+    if (!block.copied) {
+      SHARDKIT_ASSIGN_OR_RETURN(encoded, block.encoded.Take());
+    }
     if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("writing blocks"));
     if (file_ && !block.starts_shard) {
       SHARDKIT_RETURN_IF_ERROR(EncodeAgain(file_schema_, &block, &encoded));
@@ -429,8 +450,11 @@ class NativeDatasetWriter final : public DatasetJob {
       SHARDKIT_RETURN_IF_ERROR(FinishShard(std::exchange(block.ends, {})));
     }
     if (!file_) {
-      SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
-      SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
+      if (!block.copied) {
+        SHARDKIT_ASSIGN_OR_RETURN(const Schema schema,
+                                  ChooseStorages(options_.shard, block.plan->schema, &encoded.raw));
+        SHARDKIT_RETURN_IF_ERROR(EncodeAgain(schema, &block, &encoded));
+      }
       SHARDKIT_ASSIGN_OR_RETURN(file_name_, NextShard(block));
       const std::string path = Path(file_name_);
       SHARDKIT_ASSIGN_OR_RETURN(std::unique_ptr<NamedHash> sha256, NewSha256());
@@ -440,8 +464,12 @@ class NativeDatasetWriter final : public DatasetJob {
       if (block.ends) std::ranges::move(block.ends->skipped, std::back_inserter(skipped_in_shard_));
       file_schema_ = block.plan->schema;
     }
-    SHARDKIT_RETURN_IF_ERROR(file_->Write(encoded, options_.cancellation));
-    builder_->Recycle(std::move(encoded.raw));
+    if (block.copied) {
+      SHARDKIT_RETURN_IF_ERROR(file_->Copy(*std::move(block.copied), options_.cancellation));
+    } else {
+      SHARDKIT_RETURN_IF_ERROR(file_->Write(encoded, options_.cancellation));
+      builder_->Recycle(std::move(encoded.raw));
+    }
     written_position_ = block.next_position;
     std::ranges::move(block.skipped, std::back_inserter(skipped_in_shard_));
     return absl::OkStatus();
@@ -547,7 +575,7 @@ absl::StatusOr<std::unique_ptr<DatasetJob>> CreateUnitJob(FileSystem& file_syste
 }
 
 std::string FingerprintOfJob(const Schema& schema, const DatasetWriterOptions& options) {
-  return FingerprintOf(Describe(schema, options));
+  return FingerprintOf(DescribeJob(schema, options));
 }
 
 }  // namespace shardkit

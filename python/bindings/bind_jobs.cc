@@ -176,6 +176,7 @@ ConvertOptions TakeConvertOptions(OptionReader& reader, const nb::dict& given) {
   reader.Take("columns", options.columns);
   reader.Take("key_column", options.key_column);
   reader.Take("lossy", options.lossy);
+  reader.Take("keep_blocks", options.keep_blocks);
   reader.Take("max_decompression", options.max_decompression);
   reader.Take("verify_listed_hashes", options.verify_listed_hashes);
   reader.Take("compression", options.mds.compression);
@@ -227,6 +228,7 @@ nb::dict FinishOfConvert(const std::string& input, const std::string& output, co
 // The selection, and what reading the input takes.
 struct SelectArguments {
   SampleSelection selection;
+  std::optional<bool> keep_blocks;
   uint64_t max_decompression = kDefaultMaxDecompression;
   bool verify_listed_hashes = true;
 };
@@ -259,6 +261,7 @@ FilterOptions FilterOptionsOf(const SelectArguments& arguments, PackOptions pack
                               JobProgress& numbers) {
   Connect(pack, cancellation, numbers);
   return {.pack = std::move(pack),
+          .keep_blocks = arguments.keep_blocks,
           .max_decompression = arguments.max_decompression,
           .verify_listed_hashes = arguments.verify_listed_hashes};
 }
@@ -267,7 +270,8 @@ nb::dict FilterDataset(const std::string& input, const std::string& output, cons
                        const nb::object& progress) {
   OptionReader reader(given, "filter");
   const PackOptions pack = TakePackOptions(reader);
-  const SelectArguments arguments = TakeSelection(reader);
+  SelectArguments arguments = TakeSelection(reader);
+  reader.Take("keep_blocks", arguments.keep_blocks);
   reader.Finish();
   const auto report = RunJob<FilterReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     return Filter(*DefaultFileSystem(), input, output, arguments.selection,
@@ -284,6 +288,7 @@ nb::list SplitDataset(const std::string& input, const std::string& output,
   OptionReader reader(given, "split");
   const PackOptions pack = TakePackOptions(reader);
   SelectArguments arguments;
+  reader.Take("keep_blocks", arguments.keep_blocks);
   reader.Take("max_decompression", arguments.max_decompression);
   reader.Take("verify_listed_hashes", arguments.verify_listed_hashes);
   reader.Finish();
@@ -555,6 +560,7 @@ nb::dict Merge(const std::vector<std::string>& parts, const std::string& output,
   options.pack = TakePackOptions(reader);
   reader.Take("keep_repeated_keys", options.keep_repeated_keys);
   reader.Take("copy", options.copy);
+  reader.Take("keep_blocks", options.keep_blocks);
   reader.Take("max_decompression", options.max_decompression);
   reader.Take("verify_listed_hashes", options.verify_listed_hashes);
   reader.Finish();

@@ -270,7 +270,8 @@ def convert(
     skip_errors, dry_run, progress
         As for `pack`.
     **options
-        Those of `WriterOptions`; ``compression``, ``hashes``, ``encodings`` of MDS; ``index`` of WebDataset.
+        Those of `WriterOptions`; ``keep_blocks``, as for `filter`; ``compression``, ``hashes``, ``encodings`` of MDS;
+        ``index`` of WebDataset.
     """
     options |= {"to": to, "columns": list(columns) if columns else None, "key_column": key_column, "lossy": lossy}
     options |= {"skip_errors": skip_errors, "dry_run": dry_run}
@@ -477,7 +478,8 @@ def merge(
     progress : bool or callable
         As for `pack`.
     **options
-        With `copy`: those of `WriterOptions`; ``keep_on_cancel``; ``max_decompression``, ``verify_listed_hashes``.
+        With `copy`: those of `WriterOptions`; ``keep_on_cancel``, ``keep_blocks``, ``max_decompression``,
+        ``verify_listed_hashes``, as for `filter`.
 
     Raises
     ------

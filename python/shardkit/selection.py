@@ -49,7 +49,9 @@ def filter(
     progress : bool or callable
         As for `pack`.
     **options
-        Those of `WriterOptions`; ``keep_on_cancel``; ``max_decompression``, ``verify_listed_hashes`` of the input.
+        Those of `WriterOptions`; ``keep_on_cancel``; ``keep_blocks=False`` makes all blocks anew, as ``block_size``
+        does, where otherwise blocks whose samples are all taken are copied; of the input ``max_decompression`` and
+        ``verify_listed_hashes``.
 
     Raises
     ------

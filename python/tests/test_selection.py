@@ -67,3 +67,12 @@ def test_mistakes(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="no option colour"):
         sk.filter(dataset, tmp_path / "out", where="n > 1", colour=1)
     assert not (tmp_path / "out").exists()
+
+
+def test_whole_blocks_are_copied(dataset: Path, tmp_path: Path) -> None:
+    sk.convert(dataset, tmp_path / "blocks", block_size=2000)
+    kept = sk.filter(tmp_path / "blocks", tmp_path / "kept", ranges=[(0, 200)])
+    anew = sk.filter(tmp_path / "blocks", tmp_path / "anew", ranges=[(0, 200)], keep_blocks=False)
+    assert sk.convert(tmp_path / "blocks", tmp_path / "converted").blocks == kept.blocks > anew.blocks == 1
+    assert keys(tmp_path / "kept") == keys(dataset)
+    assert sk.validate(tmp_path / "kept", deep=True)

@@ -56,6 +56,24 @@ class FilterTest(CliTest):
         for name in self.tree("files"):
             self.assertEqual(self.read("files", name), self.read("sa1b", name))
 
+    def blocks(self, dataset):
+        return self.shardctl("inspect", dataset, "--json").json()["blocks"]
+
+    def test_whole_blocks_are_copied(self):
+        self.many_files(count=120)
+        self.shardctl("pack", "many", "-o", "out", "--block-size", "1KiB", "--shard-samples", "50")
+        before = self.blocks("out")
+        self.assertLess(10, before)
+        self.filter("out", "--range", "0:", "-o", "copy")
+        self.shardctl("convert", "out", "-o", "converted", "--to", "shard")
+        self.filter("out", "--range", "0:", "--block-size", "64KiB", "-o", "anew")
+        self.assertEqual((self.blocks("copy"), self.blocks("converted")), (before, before))
+        self.assertLess(self.blocks("anew"), before)
+        for dataset in ("copy", "converted", "anew"):
+            self.shardctl("validate", "--deep", dataset)
+            self.shardctl("unpack", dataset, "-o", f"{dataset}.files")
+            self.assertEqual(self.tree(f"{dataset}.files"), self.tree("many"))
+
     def test_threads_do_not_change_a_byte(self):
         self.many_files(count=200)
         self.shardctl("pack", "many", "-o", "out", "--block-size", "16KiB", "--shard-size", "128KiB")

@@ -57,7 +57,10 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
             "to shard: end a shard with the block of IN that reaches this many bytes; else close one before it would "
             "pass this [256MiB; mds 64MiB]");
   line.Count("--shard-samples", "N", &shard_samples, 1, UINT32_MAX, "put at most this many samples in each shard");
-  line.Text("--block-size", "SIZE", &block_size, "to shard: close a block when it reaches this [4MiB]");
+  line.Text(
+      "--block-size", "SIZE", &block_size,
+      "to shard: make all blocks anew, and close one when it reaches this [whole blocks of shards are copied, the "
+      "others get 4MiB]");
   line.Texts("--codec", "COL=CODEC", &codecs, "to shard: codec of a column, none, zstd or zstd:LEVEL; may be repeated");
   line.Texts("--storage", "COL=STORAGE", &storages,
              "to shard: how the values of a column of codec none are stored, inline or blob; may be repeated");
@@ -155,6 +158,7 @@ std::optional<int> ParseConvertArguments(int argc, char** argv, ConvertArguments
     return code;
   }
   if (const auto code = size(block_size, "--block-size", {&dataset.shard.block_size})) return code;
+  if (block_size.has_value()) options.keep_blocks = false;
   dataset.shard_samples = options.mds.shard_samples = options.webdataset.shard_samples = shard_samples;
   for (const std::string& codec : codecs) {
     const absl::Status status = ParseCodec(codec, &dataset);

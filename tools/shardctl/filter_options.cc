@@ -9,7 +9,8 @@ void CopyOptions::AddTo(CommandLine* line) {
   line->Size("--shard-size", &shard_size_,
              "end a shard with the block of the input that reaches this many bytes, of which the share of the samples "
              "that are taken counts [256MiB]");
-  line->Size("--block-size", &block_size_, "close a block when it reaches this [4MiB]");
+  line->Text("--block-size", "SIZE", &block_size_,
+             "make all blocks anew, and close one when it reaches this [whole blocks are copied, the others get 4MiB]");
   jobs_.AddTo(line, "threads that read and compress; the output is the same for any number");
   line->Flag("--resume", &resume_,
              "go on where an interrupted run with the same options stopped; when interrupted, keep finished shards");
@@ -21,10 +22,14 @@ void CopyOptions::AddTo(CommandLine* line) {
 std::optional<int> CopyOptions::TakePack(const CommandLine& line, const std::vector<std::string>& inputs,
                                          shardkit::PackOptions* options) const {
   if (shard_size_ == 0) return line.UsageError("--shard-size: must not be 0");
-  if (block_size_ == 0) return line.UsageError("--block-size: must not be 0");
   shardkit::DatasetWriterOptions& dataset = options->dataset;
   dataset.shard_size = shard_size_;
-  dataset.shard.block_size = block_size_;
+  if (block_size_.has_value()) {
+    const absl::StatusOr<uint64_t> bytes = ParseSize(*block_size_);
+    if (!bytes.ok()) return line.UsageError("--block-size: " + std::string(bytes.status().message()));
+    if (*bytes == 0) return line.UsageError("--block-size: must not be 0");
+    dataset.shard.block_size = *bytes;
+  }
   dataset.threads = jobs_.jobs(inputs);
   dataset.resume = resume_;
   dataset.job = InputText(inputs);

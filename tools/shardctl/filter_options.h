@@ -24,6 +24,7 @@ class CopyOptions {
   std::optional<int> Take(const CommandLine& line, const std::vector<std::string>& inputs, Options* options) const {
     options->max_decompression = decompression_.bytes();
     options->verify_listed_hashes = hashes_.verify();
+    if (block_size_.has_value()) options->keep_blocks = false;
     return TakePack(line, inputs, &options->pack);
   }
 
@@ -32,7 +33,7 @@ class CopyOptions {
                               shardkit::PackOptions* options) const;
 
   uint64_t shard_size_ = shardkit::DatasetWriterOptions().shard_size;
-  uint64_t block_size_ = shardkit::ShardOptions().block_size;
+  std::optional<std::string> block_size_;
   bool resume_ = false;
   JobsOption jobs_;
   DecompressionOption decompression_;

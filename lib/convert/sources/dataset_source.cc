@@ -281,6 +281,26 @@ uint64_t DatasetSource::BytesOf(const WorkUnit& unit) const {
   return part.BytesAt(part.pieces[wanted.piece], wanted.first_sample + wanted.sample_count - 1);
 }
 
+absl::StatusOr<std::optional<StoredBlock>> DatasetSource::LoadWhole(const WorkUnit& unit, const Schema& columns) {
+  const PieceUnit& wanted = static_cast<const PieceUnit&>(unit);
+  const Part& part = *parts_[wanted.part];
+  const Piece& piece = part.pieces[wanted.piece];
+  const DatasetReader& dataset = *part.input.dataset;
+  const bool whole = wanted.sample_count == piece.count && piece.count == piece.block.sample_count;
+  if (!keep_blocks_ || !whole || !piece.status.ok() || part.input.some_columns || dataset.container() != "shard" ||
+      dataset.summary().view) {
+    return std::nullopt;
+  }
+  const auto opened = dataset.OpenShard(piece.block.shard);
+  // Of a block with removed samples, the others were all chosen.
+  if (opened.ok() && (*opened)->blocks()[piece.block.block].sample_count != piece.count) return std::nullopt;
+  auto shard = opened.ok() ? std::dynamic_pointer_cast<const NativeShardReader>(*opened) : nullptr;
+  if (!shard || !BlocksCanBeCopied(*shard, columns)) return std::nullopt;
+  auto block = whole_blocks_.Read(std::move(shard), piece.block.block);
+  if (absl::IsDataLoss(block.status())) return std::nullopt;  // reading its samples says what to do about it
+  return block;
+}
+
 absl::StatusOr<uint64_t> DatasetSource::Skip(uint64_t count) {
   uint64_t left = count;
   for (; part_ < parts_.size(); ++part_, piece_ = 0, position_ = 0) {

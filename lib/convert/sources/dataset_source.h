@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "container/whole_block.h"
 #include "convert/conversion_plan.h"
 #include "convert/sample_mapper.h"
 #include "convert/sources/source_unit.h"
@@ -41,6 +42,12 @@ class DatasetSource final : public Source {
   // Lists from now on only these samples of the one input, counting positions among them: blocks without any are not
   // read. FailedPrecondition when the input has another number of samples.
   absl::Status Choose(const SampleSet& samples);
+
+  // Whether blocks that are listed whole may be read as they are stored. Not at first.
+  void KeepBlocks(bool keep) { keep_blocks_ = keep; }
+  // The unit as the block that it is, for a dataset with these columns. None when it has to be loaded as samples: also
+  // when the block is damaged. Thread-safe for different units.
+  absl::StatusOr<std::optional<StoredBlock>> LoadWhole(const WorkUnit& unit, const Schema& columns);
 
   // The first input.
   const ConversionInput& input() const { return parts_[0]->input; }
@@ -101,6 +108,8 @@ class DatasetSource final : public Source {
   absl::Status GuessColumns(const Part& part, std::vector<Column>* columns);
 
   const bool skip_errors_;
+  bool keep_blocks_ = false;
+  WholeBlocks whole_blocks_;
   std::vector<std::unique_ptr<Part>> parts_;
   ColumnTable guessed_;
   size_t part_ = 0;        // the part to list next

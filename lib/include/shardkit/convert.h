@@ -36,6 +36,12 @@ struct ConvertOptions {
   // As DatasetOptions, of the input.
   uint64_t generation = 0;
 
+  // To Shardkit's own container: a block of the input whose samples all come into one shard stays one, if its shard
+  // stores the columns as the new one does: it is copied with its checksums, without being decompressed. The samples
+  // between two such blocks have blocks of their own. Not where `pack` asks for levels, dictionaries or storages. False
+  // makes all blocks anew; by default so does another block_size or max_block_samples than ShardOptions has at first.
+  std::optional<bool> keep_blocks;
+
   // Values that have no exact mapping are converted by the table of format-spec/interop.md instead of being an error.
   bool lossy = false;
 

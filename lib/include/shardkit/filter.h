@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct FilterOptions {
   // threads and its cancellation are also those of the selection; progress counts selected samples. skip_errors must be
   // false: a sample whose values cannot be read cannot be decided on.
   PackOptions pack;
+
+  // As ConvertOptions::keep_blocks.
+  std::optional<bool> keep_blocks;
 
   // As ReadOptions, for the input.
   uint64_t max_decompression = kDefaultMaxDecompression;

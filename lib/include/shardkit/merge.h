@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct MergeOptions {
   // As for Convert, for `copy`. Its cancellation and its progress are for both; progress counts samples. skip_errors
   // and dataset.append must be false.
   PackOptions pack;
+
+  // As ConvertOptions::keep_blocks, for `copy`.
+  std::optional<bool> keep_blocks;
 
   // As ReadOptions, for `copy`.
   uint64_t max_decompression = kDefaultMaxDecompression;

@@ -5,8 +5,8 @@
 
 #include "base/named_hash.h"
 #include "base/strings.h"
-#include "shardkit/compact.h"
 #include "shardkit/columns.h"
+#include "shardkit/compact.h"
 #include "shardkit/convert.h"
 #include "shardkit/diff.h"
 #include "shardkit/history.h"
