@@ -64,6 +64,7 @@ HEADER_LAYERS = {
     "filter.h": "convert",
     "merge.h": "convert",
     "pack.h": "convert",
+    "reshard.h": "convert",
     "sa1b.h": "convert",
     "source.h": "convert",
     "synth.h": "convert",

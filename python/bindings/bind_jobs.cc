@@ -27,6 +27,7 @@
 #include "shardkit/remote.h"
 #include "shardkit/remove.h"
 #include "shardkit/repair.h"
+#include "shardkit/reshard.h"
 #include "shardkit/source.h"
 #include "shardkit/validate.h"
 #include "status.h"
@@ -553,6 +554,24 @@ nb::dict RunIndex(const std::string& path) {
   }));
 }
 
+nb::dict ReshardDataset(const std::string& input, const std::string& output, const nb::dict& given,
+                        const nb::object& progress) {
+  OptionReader reader(given, "reshard");
+  ReshardOptions options;
+  options.pack = TakePackOptions(reader);
+  reader.Take("keep_blocks", options.keep_blocks);
+  reader.Take("shuffle", options.shuffle);
+  reader.Take("shuffle_memory", options.shuffle_memory);
+  reader.Take("scratch", options.scratch);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
+  reader.Finish();
+  return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    Connect(options.pack, cancellation, numbers);
+    return Reshard(*DefaultFileSystem(), input, output, options);
+  }));
+}
+
 nb::dict Merge(const std::vector<std::string>& parts, const std::string& output, const nb::dict& given,
                const nb::object& progress) {
   OptionReader reader(given, "merge");
@@ -597,6 +616,7 @@ void BindJobs(nb::module_& module) {
   module.def("remove", &RemoveSelected, nb::arg("path"), nb::arg("options"), progress);
   module.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::arg("options"), progress);
   module.def("history", &History, nb::arg("path"));
+  module.def("reshard", &ReshardDataset, nb::arg("input"), nb::arg("output"), nb::arg("options"), progress);
   module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"), nb::arg("options"), progress);
 }
 

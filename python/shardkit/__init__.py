@@ -23,6 +23,7 @@ from shardkit.jobs import (
     plan_pack,
     read_pack_plan,
     repair,
+    reshard,
     unpack,
     validate,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "rename_columns",
     "repair",
     "set_columns",
+    "reshard",
     "simulate",
     "split",
     "unpack",

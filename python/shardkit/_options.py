@@ -21,6 +21,7 @@ _SIZES = {
     "cache_bytes",
     "sample_bytes",
     "block_bytes",
+    "shuffle_memory",
     "device_bytes",
 }
 

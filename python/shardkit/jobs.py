@@ -489,3 +489,32 @@ def merge(
     given = parsed(options | {"keep_repeated_keys": keep_repeated_keys, "copy": copy})
     with _progress(progress, "merge", "samples") as show:
         return reports.published(_core.merge(_paths(parts), os.fspath(output), given, show))
+
+
+def reshard(
+    dataset: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    shuffle: int | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> reports.Packed:
+    """Put the samples of a dataset into other shards and blocks, or into random order.
+
+    Parameters
+    ----------
+    dataset, output : path
+        A dataset of any container, and the directory of the new one; URLs, too.
+    shuffle : int
+        A seed: the samples are stored in the random order that docs/reshape.md describes. By default they keep theirs.
+    progress : bool or callable
+        As for `pack`.
+    **options
+        Those of `WriterOptions`, as ``shard_size``, ``shard_samples`` and ``block_size``; ``shuffle_memory``, a size,
+        and ``scratch``, a directory for temporary files; ``keep_on_cancel``, ``keep_blocks``, ``max_decompression``,
+        ``verify_listed_hashes``, as for `filter`.
+    """
+    if shuffle is not None:
+        options |= {"shuffle": shuffle}
+    with _progress(progress, "reshard", "samples") as show:
+        return reports.packed(_core.reshard(os.fspath(dataset), os.fspath(output), parsed(options), show))

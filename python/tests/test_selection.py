@@ -69,6 +69,26 @@ def test_mistakes(dataset: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_reshard(dataset: Path, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    report = sk.reshard(
+        dataset, tmp_path / "smaller", shard_samples=60, progress=lambda done, total: calls.append((done, total))
+    )
+    assert (report.samples, report.shards) == (200, 4)
+    assert calls[-1] == (200, 200)
+    assert keys(tmp_path / "smaller") == keys(dataset)
+    sk.reshard(dataset, tmp_path / "shuffled", shuffle=7, threads=2)
+    (tmp_path / "scratch").mkdir()
+    scratch = tmp_path / "scratch"
+    sk.reshard(dataset, tmp_path / "again", shuffle=7, shuffle_memory="2KiB", scratch=str(scratch))
+    assert keys(tmp_path / "again") == keys(tmp_path / "shuffled") != keys(dataset)
+    assert sorted(keys(tmp_path / "again")) == sorted(keys(dataset))
+    assert not list(scratch.iterdir())
+    xxhash = pytest.importorskip("xxhash")
+    order = sorted(range(200), key=lambda i: xxhash.xxh3_64_intdigest(i.to_bytes(8, "little"), 7))
+    assert keys(tmp_path / "again") == [f"k{i}" for i in order]
+
+
 def test_whole_blocks_are_copied(dataset: Path, tmp_path: Path) -> None:
     sk.convert(dataset, tmp_path / "blocks", block_size=2000)
     kept = sk.filter(tmp_path / "blocks", tmp_path / "kept", ranges=[(0, 200)])

@@ -1,6 +1,8 @@
-"""Promises of merge: all samples, in order, whole; what is refused; what threads and interruptions leave."""
+"""Promises of merge and reshard: all samples, whole, in the right order; what is refused; what threads and interruptions leave."""
 import os
 import shutil
+import signal
+import time
 
 from support import CliTest
 
@@ -67,3 +69,54 @@ class ReshapeTest(CliTest):
             self.shardctl("merge", "part0", "whole", "-o", "out", "--repeated-keys", "keep", *copy)
             self.assertEqual(self.keys("out"), self.keys("part0") + self.keys("whole"))
             shutil.rmtree(self.path("out"))
+
+    def test_reshard(self):
+        self.many_files(count=100)
+        self.shardctl("pack", "many", "-o", "in", "--block-size", "1KiB")
+        for jobs in (1, 3):
+            run = self.shardctl("reshard", "in", "-o", f"out{jobs}", "--shard-samples", "30", "-j", jobs, "--json").json()
+            self.assertEqual({name: run[name] for name in ("input", "shuffled", "seed", "samples", "shards")},
+                             {"input": "in", "shuffled": False, "seed": None, "samples": 100, "shards": 4})
+        self.assertEqual(self.tree("out1"), self.tree("out3"))
+        self.shardctl("reshard", "in", "-o", "large", "--block-size", "1MiB")
+        self.assertEqual(self.shardctl("inspect", "large", "--json").json()["blocks"], 1)
+        for dataset in ("out1", "large"):
+            self.shardctl("validate", "--deep", dataset)
+            self.assertEqual(self.keys(dataset), self.keys("in"))
+
+    def test_shuffle(self):
+        self.many_files(count=100)
+        self.shardctl("pack", "many", "-o", "in", "--block-size", "1KiB")
+        for number, options in enumerate((["-j", 1], ["-j", 3, "--memory", "3KiB"], ["--memory", "20KiB", "--scratch", "."])):
+            run = self.shardctl("reshard", "in", "-o", f"out{number}", "--shuffle", "--seed", 5, "--shard-size", "8KiB", *options)
+            self.assertIn("shuffled 100 samples into ", run.stdout)
+            self.assertEqual(self.tree(f"out{number}"), self.tree("out0"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["in", "many", "out0", "out1", "out2"])
+        self.shardctl("validate", "--deep", "out0")
+        self.assertNotEqual(self.keys("out0"), self.keys("in"))
+        self.assertEqual(sorted(self.keys("out0")), sorted(self.keys("in")))
+        self.shardctl("unpack", "out0", "-o", "files")
+        self.assertEqual(self.tree("files"), self.tree("many"))
+        self.shardctl("reshard", "in", "-o", "other", "--shuffle")
+        self.assertNotEqual(self.keys("other"), self.keys("out0"))
+        self.assertIn("--scratch", self.shardctl("reshard", "in", "-o", "s3://bucket/out", "--shuffle", code=2).stderr)
+
+    def test_interruptions(self):
+        self.shardctl("synth", "files", "-o", "many", "--count", "3000", "--size", "4KiB")
+        self.shardctl("pack", "many", "-o", "in", "--block-size", "16KiB")
+        for words in (["reshard", "in", "--shuffle", "--memory", "1MiB"], ["merge", "in", "--copy"]):
+            words += ["--shard-size", "1MiB", "-j", "2"]
+            self.shardctl(*words, "-o", "whole")
+            for number in range(6):
+                process = self.start(*words, "-o", "out", *(["--resume"] if number % 2 else []))
+                time.sleep(0.02 * number + 0.01)
+                process.send_signal(signal.SIGINT if number < 4 else signal.SIGKILL)
+                process.communicate(timeout=60)
+                if os.path.exists(self.path("out/dataset.json")):
+                    self.shardctl("validate", "out")
+                elif number in (0, 2):
+                    self.assertFalse(os.path.exists(self.path("out")))
+                self.shardctl(*words, "-o", "out", "--resume")
+                self.assertEqual(self.tree("out"), self.tree("whole"))
+                shutil.rmtree(self.path("out"))
+            shutil.rmtree(self.path("whole"))

@@ -27,7 +27,7 @@ class UsageTest(CliTest):
         self.usage_error(says="a command is missing")
 
     def test_unknown_options(self):
-        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "filter", "split", "merge", "plan", "bench",
+        for verb in ("pack", "index", "ls", "inspect", "cat", "validate", "repair", "unpack", "convert", "filter", "split", "merge", "reshard", "plan", "bench",
                      "synth sa1b", "synth files"):
             with self.subTest(verb=verb):
                 self.usage_error(*verb.split(), "x", "-o", "out", "--nonsense", says="--nonsense" if "index" not in verb
@@ -69,7 +69,11 @@ class UsageTest(CliTest):
                 (["synth"], "missing"), (["synth", "mds"], "is not one of sa1b, files"),
                 (["synth", "files"], "-o DIR is missing"), (["merge", "-o", "out"], "DATASET is missing"),
                 (["merge", "x"], "-o OUT is missing"), (["merge", "x", "-o", "out", "--resume"], "--resume: only with --copy"),
-                (["merge", "x", "-o", "out", "--repeated-keys", "drop"], "--repeated-keys")]:
+                (["merge", "x", "-o", "out", "--repeated-keys", "drop"], "--repeated-keys"),
+                (["reshard", "x"], "-o OUT is missing"), (["reshard", "x", "y", "-o", "out"], "unexpected argument"),
+                (["reshard", "x", "-o", "out", "--seed", "1"], "--seed: only with --shuffle"),
+                (["reshard", "x", "-o", "out", "--scratch", "."], "--scratch: only with --shuffle"),
+                (["reshard", "x", "-o", "out", "--block-size", "0"], "--block-size: must not be 0")]:
             with self.subTest(words=words):
                 self.usage_error(*words, says=says)
 

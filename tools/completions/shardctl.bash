@@ -27,6 +27,8 @@ _shardctl_options() {
                   --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     split) echo "--output --into --seed --shard-size --block-size --jobs --resume
                  --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
+    reshard) echo "--output --shard-samples --shuffle --seed --memory --scratch --shard-size --block-size --jobs --resume
+                 --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     merge) echo "--output --repeated-keys --copy --shard-size --block-size --jobs --resume
                  --max-decompression --no-verify-hashes --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     rm) echo "--keys-from --where --range --jobs --max-decompression --json --endpoint --cache --cache-limit --no-conditional --help" ;;
@@ -67,7 +69,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack columns convert filter split merge rm compact plan simulate bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack columns convert filter split merge rm compact reshard plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then

@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 24> kVerbs = {{
+constexpr std::array<Verb, 25> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars", RunIndex},
@@ -38,6 +38,7 @@ constexpr std::array<Verb, 24> kVerbs = {{
     {"merge", "make one dataset of several", RunMerge},
     {"rm", "remove samples from a dataset, at once and without rewriting it", RunRm},
     {"compact", "rewrite what a dataset has lost, join its indexes, purge what was removed", RunCompact},
+    {"reshard", "put the samples of a dataset into other shards, or into random order", RunReshard},
     {"plan", "show which samples the steps of an epoch have, and how well they are mixed", RunPlan},
     {"simulate", "predict how many nodes would read a dataset, and what bounds them", RunSimulate},
     {"bench", "read a dataset as a trainer would, and say what bounds it", RunBench},

@@ -19,6 +19,7 @@ int RunFilter(int argc, char** argv);
 int RunSplit(int argc, char** argv);
 int RunMerge(int argc, char** argv);
 int RunRm(int argc, char** argv);
+int RunReshard(int argc, char** argv);
 int RunCompact(int argc, char** argv);
 int RunUnpack(int argc, char** argv);
 int RunPlan(int argc, char** argv);

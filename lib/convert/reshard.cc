@@ -1,0 +1,61 @@
+#include "shardkit/reshard.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/exceptions.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "convert/conversion.h"
+#include "convert/packer.h"
+#include "convert/sources/shuffled_source.h"
+#include "dataset/dataset_job.h"
+
+namespace shardkit {
+namespace {
+
+absl::Status CheckOptions(const std::string& output, const ReshardOptions& options) {
+  if (options.pack.skip_errors) return InvalidArgument("skip_errors: not for resharding; repair the dataset first");
+  if (options.pack.dataset.append) return InvalidArgument("append: not for resharding, which makes a new dataset");
+  if (options.shuffle && options.scratch.empty() && output.find("://") != std::string::npos) {
+    return InvalidArgument(output, ": temporary files cannot be there: name a local directory for them (--scratch)");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, DatasetSource& source, const std::string& output,
+                                   const ConvertOptions& convert, const ReshardOptions& options) {
+  SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, SchemaOf(source, convert.pack));
+  SHARDKIT_ASSIGN_OR_RETURN(const DatasetWriterOptions native, NativeOptionsOf(source, convert));
+  SHARDKIT_ASSIGN_OR_RETURN(const auto job, CreateUnitJob(file_system, output, schema, native, JobKind::kUnits));
+  ShuffledSource shuffled(file_system, source,
+                          {.seed = *options.shuffle,
+                           .memory = options.shuffle_memory,
+                           .directory = options.scratch.empty() ? output : options.scratch,
+                           .threads = native.threads,
+                           .cancellation = native.cancellation,
+                           .progress = options.spreading});
+  return PackInto(shuffled, convert.pack, *job, job.get());
+}
+
+}  // namespace
+
+absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& input, const std::string& output,
+                                   const ReshardOptions& options) {
+  return Guarded("resharding", [&]() -> absl::StatusOr<PackReport> {
+    SHARDKIT_RETURN_IF_ERROR(CheckOptions(output, options));
+    ConvertOptions convert;
+    convert.max_decompression = options.max_decompression;
+    convert.verify_listed_hashes = options.verify_listed_hashes;
+    convert.keep_blocks = options.keep_blocks;
+    if (options.shuffle) convert.keep_blocks = false;
+    convert.pack = options.pack;
+    if (options.shuffle) convert.pack.dataset.job += StrCat("\nshuffle ", *options.shuffle);
+    SHARDKIT_ASSIGN_OR_RETURN(const auto source, OpenConversion(file_system, {input}, convert));
+    return options.shuffle ? Shuffle(file_system, *source, output, convert, options)
+                           : ConvertToShards(file_system, *source, output, convert);
+  });
+}
+
+}  // namespace shardkit
