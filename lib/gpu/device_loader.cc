@@ -31,6 +31,10 @@ absl::Status Check(const DeviceLoaderOptions& options) {
   if (options.pinned_bytes < kLeastPinned) {
     return InvalidArgument("device loader: pinned_bytes is ", options.pinned_bytes, "; give at least ", kLeastPinned);
   }
+  if (options.loader.follow) {
+    return InvalidArgument("device loader: follow is for the loader alone; ask NewestGenerations between epochs, and ",
+                           "open the device loader anew where one is newer, with first_epoch");
+  }
   if (options.loader.batch_memory != nullptr) {
     return InvalidArgument("device loader: it brings its own batch_memory; leave that of the loader's options empty");
   }

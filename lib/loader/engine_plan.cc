@@ -54,8 +54,8 @@ bool Engine::PlanEpoch(uint64_t epoch, uint64_t position) {
     task->epoch = epoch;
     task->step = step;
     task->steps_left_after = steps - step - 1;
-    task->cursor_after = step + 1 < steps ? Cursor{epoch, std::min(range.end, order->size()), plan_->fingerprint()}
-                                          : plan_->Begin(epoch + 1);
+    task->cursor_after =
+        step + 1 < steps ? plan_->At(epoch, std::min(range.end, order->size())) : plan_->Begin(epoch + 1);
     Admit(std::move(task), *order, samples);
   }
   return true;

@@ -8,7 +8,9 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
+#include "dataset/manifest_text.h"
 #include "loader/engine.h"
+#include "loader/following_loader.h"
 #include "loader/open_datasets.h"
 #include "loader/sample_geometry.h"
 
@@ -29,6 +31,11 @@ absl::Status CheckOptions(const LoaderOptions& options) {
     if (threads < 0 || threads > kMostThreads) {
       return InvalidArgument("loader: ", threads, " threads; give 1 to ", kMostThreads, ", or 0 for auto");
     }
+  }
+  if (options.follow && options.world_size > 1) {
+    return InvalidArgument("loader: follow is for one rank: ", options.world_size,
+                           " ranks look at different moments, and their epochs would differ; let one rank ask ",
+                           "NewestGenerations between epochs, and open all loaders with that generation");
   }
   absl::flat_hash_set<std::string> names;
   for (const LoaderColumn& column : options.columns) {
@@ -80,12 +87,9 @@ std::vector<std::string> Names(const LoaderOptions& options) {
   return names;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_system,
-                                                     std::vector<LoaderDataset> datasets,
-                                                     const LoaderOptions& options) {
-  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
+absl::StatusOr<std::unique_ptr<Loader>> OpenEngine(ReadableFileSystem& file_system,
+                                                   const std::vector<LoaderDataset>& datasets,
+                                                   const LoaderOptions& options) {
   ReadOptions read = options.read;
   read.max_block_memory = std::min(read.max_block_memory, options.memory_bytes);
   SHARDKIT_ASSIGN_OR_RETURN(loader::OpenDatasets open,
@@ -102,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_sy
                            "; lower shuffle_buffer_bytes or raise memory_bytes");
   }
   LoaderOptions complete = options;
-  if (!complete.cursor) complete.cursor = plan->Begin();
+  if (!complete.cursor) complete.cursor = plan->Begin(complete.first_epoch);
   SHARDKIT_RETURN_IF_ERROR(plan->CheckCursor(*complete.cursor));
   if (plan->StepsFrom(complete.cursor->position) == 0) complete.cursor = plan->Begin(complete.cursor->epoch + 1);
   return Guarded("loader: opening", [&]() -> absl::StatusOr<std::unique_ptr<Loader>> {
@@ -112,13 +116,36 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_sy
   });
 }
 
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Open(ReadableFileSystem& file_system,
+                                                     std::vector<LoaderDataset> datasets,
+                                                     const LoaderOptions& options) {
+  SHARDKIT_RETURN_IF_ERROR(CheckOptions(options));
+  if (!options.follow) return OpenEngine(file_system, datasets, options);
+  return loader::FollowingLoader::Open(file_system, std::move(datasets), options, OpenEngine);
+}
+
+absl::StatusOr<std::vector<uint64_t>> NewestGenerations(ReadableFileSystem& file_system,
+                                                        std::span<const LoaderDataset> datasets) {
+  std::vector<uint64_t> generations;
+  for (const LoaderDataset& dataset : datasets) {
+    const auto text = ReadManifestText(file_system, dataset.path);
+    if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
+    generations.push_back(text.ok() ? text->summary.generation : 0);
+  }
+  return generations;
+}
+
 absl::StatusOr<std::shared_ptr<const Plan>> PlanDatasets(ReadableFileSystem& file_system,
                                                          std::span<const LoaderDataset> datasets,
                                                          const PlanOptions& options) {
   // Does not compare the datasets' columns: only loading needs equal columns, and only of those that are loaded.
   std::vector<PlanDataset> shapes;
   for (size_t i = 0; i < datasets.size(); ++i) {
-    auto reader = DatasetReader::Open(file_system, datasets[i].path);
+    DatasetOptions open;
+    open.generation = datasets[i].generation;
+    auto reader = DatasetReader::Open(file_system, datasets[i].path, open);
     if (!reader.ok()) return i == 0 ? reader.status() : Annotate(reader.status(), StrCat("loader: dataset ", i));
     SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(*std::move(reader), datasets[i],
                                                                        datasets.size() == 1, options, nullptr));

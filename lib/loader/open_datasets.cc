@@ -37,6 +37,8 @@ DatasetBlock BlockPlaces::At(const PlanDataset& shape, uint32_t number, const Pl
 absl::StatusOr<PlanDataset> ReadShape(std::shared_ptr<const DatasetReader> reader, const LoaderDataset& dataset,
                                       bool alone, const PlanOptions& options, BlockPlaces* places) {
   PlanDataset shape{.proportion = dataset.proportion, .repeat = dataset.repeat, .choose = dataset.choose};
+  // Segments distinguish datasets that have generations from what opens as one.
+  if (!reader->summary().segments.empty()) shape.generation = reader->summary().generation;
   if (alone && reader->container() == "shard" && reader->summary().block_count > options.section_blocks) {
     uint64_t sample = 0, block = 0;
     SHARDKIT_RETURN_IF_ERROR(reader->ForEachShard([&](const ManifestShard& shard) -> absl::Status {
@@ -74,8 +76,9 @@ namespace {
 // `key` if it is the key column of these datasets too.
 absl::StatusOr<std::optional<std::string>> CommonKey(ReadableFileSystem& file_system,
                                                      std::span<const LoaderDataset> datasets, const std::string& key,
-                                                     const DatasetOptions& options) {
+                                                     DatasetOptions options) {
   for (const LoaderDataset& dataset : datasets) {
+    options.generation = dataset.generation;
     SHARDKIT_ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(file_system, dataset.path, options));
     const Schema& schema = reader->summary().schema;
     if (!schema.key_column() || schema[*schema.key_column()].name != key) return std::optional<std::string>();
@@ -96,6 +99,7 @@ absl::StatusOr<OpenDatasets> OpenAll(ReadableFileSystem& file_system, std::span<
     std::shared_ptr<const DatasetReader> reader;
     DatasetOptions options;
     static_cast<ReadOptions&>(options) = read;
+    options.generation = datasets[i].generation;
     if (i == 0) {
       // The first dataset decides what is read. Columns that cannot be read do not matter when others are named.
       options.columns = names;

@@ -154,8 +154,23 @@ Step Plan::StepAt(uint64_t position, uint64_t step) const {
   return {begin, options_.remainder == Remainder::kPad ? end : std::min(end, std::max(begin, samples_))};
 }
 
+Cursor Plan::At(uint64_t epoch, uint64_t position) const {
+  Cursor cursor{epoch, position, fingerprint_, {}};
+  for (const PlanDataset& dataset : datasets_) cursor.generations.push_back(dataset.generation);
+  return cursor;
+}
+
 absl::Status Plan::CheckCursor(const Cursor& cursor) const {
   if (cursor.plan != fingerprint_) {
+    for (size_t i = 0; i < datasets_.size() && cursor.generations.size() == datasets_.size(); ++i) {
+      const uint64_t there = cursor.generations[i], here = datasets_[i].generation;
+      if (there == here || there == 0 || here == 0) continue;
+      return InvalidArgument("the cursor is of generation ", there, " of ",
+                             datasets_.size() == 1 ? std::string("the dataset") : StrCat("dataset ", i),
+                             ", and this is generation ", here,
+                             ", whose epochs have other samples: to go on where the cursor stands, open generation ",
+                             there, " (the dataset's option generation); or begin an epoch without the cursor");
+    }
     return InvalidArgument(
         "the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer, ",
         "lanes and locality must be those of the run that wrote it");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <memory>
@@ -54,13 +55,12 @@ class PythonLoaderOf {
         .def_prop_ro("steps_left", [](const PythonLoaderOf& self) { return self.loader().steps_left(); })
         .def_prop_ro("steps", [](const PythonLoaderOf& self) { return self.loader().plan().StepsFrom(0); })
         .def_prop_ro("samples", [](const PythonLoaderOf& self) { return self.loader().plan().samples_per_epoch(); })
+        .def_prop_ro("generations", [](const PythonLoaderOf& self) { return self.loader().plan().Begin().generations; })
         .def_prop_ro("lanes", [](const PythonLoaderOf& self) { return self.loader().plan().lanes(); })
         .def(
             "cursor_at",
             [](const PythonLoaderOf& self, uint64_t epoch, uint64_t position) {
-              Cursor cursor = self.loader().plan().Begin(epoch);
-              cursor.position = position;
-              return FormatCursor(cursor);
+              return FormatCursor(self.loader().plan().At(epoch, position));
             },
             nanobind::arg("epoch"), nanobind::arg("position") = 0)
         .def("trace", [](const PythonLoaderOf& self) { return self.loader().Trace(); });

@@ -143,6 +143,13 @@ void BindLoader(nb::module_& module) {
   nb::class_<PythonEpoch>(module, "PlanEpoch")
       .def(nb::init<const PythonPlan&, uint64_t>(), nb::arg("plan"), nb::arg("epoch"))
       .def("step", &PythonEpoch::Step, nb::arg("number"), nb::arg("rank"), nb::arg("world_size"));
+  module.def(
+      "newest_generations",
+      [](const nb::list& datasets) {
+        const std::vector<LoaderDataset> parts = LoaderDatasets(datasets);
+        return WithoutGil([&] { return NewestGenerations(*DefaultFileSystem(), parts); });
+      },
+      nb::arg("datasets"));
   // In a child of a fork: the object's destructor would wait for threads that only the parent has.
   module.def(
       "keep_forever", [](nb::handle object) { object.inc_ref(); }, nb::arg("object"));

@@ -69,6 +69,7 @@ std::vector<LoaderDataset> LoaderDatasets(const nb::list& given) {
     reader.Take("proportion", dataset.proportion);
     reader.Take("repeat", dataset.repeat);
     reader.Take("choose", dataset.choose);
+    reader.Take("generation", dataset.generation);
     reader.Finish();
     datasets.push_back(std::move(dataset));
   }
@@ -97,6 +98,7 @@ LoaderOptions TakeLoaderOptions(const nb::dict& given) {
   TakePlanOptions(reader, options.plan);
   reader.Take("rank", options.rank);
   reader.Take("world_size", options.world_size);
+  reader.Take("first_epoch", options.first_epoch);
   reader.Take("epochs", options.epochs);
   reader.Take("keys", options.keys);
   reader.TakeChoice<BadSamples>("bad_samples", options.bad_samples,

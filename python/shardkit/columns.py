@@ -23,12 +23,15 @@ class LoaderDataset:
         Samples per epoch as a multiple of the dataset's.
     choose : int
         Samples per epoch.
+    generation : int
+        The generation to read; 0 is the newest.
     """
 
     path: str
     proportion: float = 0
     repeat: float = 0
     choose: int = 0
+    generation: int = 0
 
 
 @dataclass(frozen=True)

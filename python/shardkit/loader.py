@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,6 +82,12 @@ class Loader:
         The most memory of blocks and batches, such as ``"768MiB"``.
     decode_threads, read_threads : int
         0: found by trying.
+    follow : bool or callable
+        Look at the manifests between epochs, and when a dataset has changed, load its newest generation from the next
+        epoch on. Ranks look at different moments: with several, give a function that makes them agree, such as
+        `shardkit.torch.agree`. It is called with the newest generation of each dataset that this rank sees, on all
+        ranks alike: when the loader is made, between epochs, and when an epoch is begun anew; it returns what all of
+        them shall open.
     **options
         ``order`` ("shuffled", "sequential", "window"), ``remainder`` ("keep", "drop", "pad"), ``shuffle_buffer_bytes``,
         ``lanes``, ``expected_world_size``, ``locality``, ``epoch_samples``; ``mode``, ``verify``,
@@ -97,6 +104,10 @@ class Loader:
     -----
     Threads of this process read and decode ahead, and do not hold the GIL. After a fork a loader works in the parent
     only.
+
+    With `follow`, `len` and `samples_per_epoch` change between epochs. A state from inside an epoch opens the
+    generations that it is of, for the rest of that epoch, as long as they are kept. Without `follow`, it is refused
+    where the dataset has changed since: ``LoaderDataset(path, generation=...)`` opens the one that it needs.
     """
 
     _batch_class = Batch
@@ -118,11 +129,13 @@ class Loader:
         memory_bytes: int | str = 768 << 20,
         decode_threads: int = 0,
         read_threads: int = 0,
+        follow: bool | Callable[[list[int]], Sequence[int]] = False,
         **options: Any,
     ) -> None:
         self._datasets = dataset_list(datasets)
         if columns is None:
-            schema = open_dataset(self._datasets[0]["path"]).schema
+            first = self._datasets[0]
+            schema = open_dataset(first["path"], generation=first.get("generation", 0)).schema
             columns = [column.name for column in schema if not column.is_key]
         specs: dict[str, Spec] = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
         self._names = list(specs)
@@ -143,6 +156,14 @@ class Loader:
                 f"batch_size {batch_size} is that of all {self.world_size} ranks together, and no multiple of them: "
                 f"give {-(-batch_size // self.world_size) * self.world_size}, or uneven=True"
             )
+        if follow is True and self.world_size > 1:
+            raise ValueError(
+                f"follow=True is for one rank: {self.world_size} ranks look at different moments, and their epochs "
+                "would differ; give a function that makes them agree, such as shardkit.torch.agree"
+            )
+        if follow and any(each.get("generation", 0) for each in self._datasets):
+            raise ValueError("follow takes the newest generation of each dataset, and one has a `generation`")
+        self._follow = follow
         self.batch_size = batch_size
         self.batch_function = batch_function
         self._options = parsed(
@@ -165,7 +186,18 @@ class Loader:
         self._start("")
 
     def _start(self, cursor: str) -> None:
-        loader = self._open({**self._options, "cursor": cursor})
+        place = {"cursor": cursor}
+        if self._follow:
+            at = json.loads(cursor) if cursor else {"epoch": 0, "position": 0}
+            if at["position"] > 0:
+                self._choose(at.get("generations", []))
+            else:
+                self._choose(self._newest())
+                place = {"first_epoch": at["epoch"]}
+        self._start_at(place)
+
+    def _start_at(self, place: dict[str, Any]) -> None:
+        loader = self._open({**self._options, **place})
         _process.belongs_here(loader)
         # The place counts the batches that were yielded. The library's own is ahead of it when an exception, such as
         # that of Ctrl-C, took a batch that the library had given out.
@@ -173,6 +205,27 @@ class Loader:
         self._generation = _process.generation
         # Whether the next `iter` goes on where the loader stands: at the beginning of an epoch, or where a state says.
         self._goes_on = True
+        # Whether an epoch lies ahead that the datasets have not been looked at for.
+        self._look_due = False
+
+    def _newest(self) -> list[int]:
+        newest = _core.newest_generations(self._datasets)
+        return list(self._follow(newest)) if callable(self._follow) else newest
+
+    def _choose(self, generations: Sequence[int]) -> None:
+        for dataset, generation in zip(self._datasets, generations, strict=False):
+            dataset["generation"] = generation
+
+    def _look(self) -> None:
+        """Open the datasets again, between epochs, when one has a newer generation."""
+        if not (self._follow and self._look_due):
+            return
+        self._look_due = False
+        opened = self._library.generations
+        newest = [max(pair) for pair in zip(self._newest(), opened, strict=True)]
+        if newest != opened:
+            self._choose(newest)
+            self._start_at({"first_epoch": self.epoch})
 
     def _open(self, options: dict[str, Any]) -> _core.Loader:
         return _core.Loader(self._datasets, options)
@@ -219,6 +272,7 @@ class Loader:
     def _rest_of_epoch(self) -> Iterator[Any]:
         if self._library.cursor != self._place.cursor:
             self._start(self._place.cursor)
+        self._look()
         self._goes_on = False
         loader = self._library
         for _ in range(loader.steps_left):
@@ -231,8 +285,9 @@ class Loader:
             ended = place.epoch != self._place.epoch
             # Nothing is called from here to `yield`, because Python runs the handlers of signals after calls.
             self._place = place
-            self._goes_on = ended
+            self._goes_on = self._look_due = ended
             yield made
+        self._look()
 
     def _deliver(self, batch: _core.Batch) -> Any:
         made = self._batch_class(batch, self._names, self._functions)
@@ -250,6 +305,7 @@ class Loader:
         """Begin this epoch at the next `iter`; nothing happens when that would go on inside it."""
         if self.epoch != epoch or not self._goes_on:
             self._start(self._library.cursor_at(epoch))
+        self._look()
 
     def seek(self, step: int) -> None:
         """Begin at this step of `epoch` at the next `iter`; what comes before it is not read."""
@@ -270,7 +326,7 @@ class Loader:
         Raises
         ------
         ValueError
-            When the state is of other datasets, seed, order, buffer or lanes.
+            When the state is of other datasets, or another generation of them, another seed, order, buffer or lanes.
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(f"the state is of version {state.get('version')}; this is {STATE_VERSION}")

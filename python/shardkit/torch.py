@@ -90,6 +90,17 @@ class DeviceBatch(Batch):
         return _batch.laid_out(layout, values, offsets, items, shapes, present)
 
 
+def agree(generations: list[int]) -> list[int]:
+    """Return, of each dataset, the least generation that a rank of torch.distributed sees: all of them can open it.
+
+    For `follow` of a loader with several ranks. It is a collective of the default group, called on the thread that
+    iterates the loader.
+    """
+    seen: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(seen, generations)
+    return [min(each) for each in zip(*seen, strict=True)]
+
+
 class _Sampler:
     """What trainers call to say which epoch begins."""
 

@@ -428,3 +428,75 @@ def test_simulation_of_datasets_and_of_numbers(dataset: str) -> None:
         sk.simulate(numbers, step_seconds=-1.0)
     with pytest.raises(TypeError, match="step_time"):
         sk.simulate(numbers, step_time=1.0)
+
+
+def grow(path: str, begin: int, end: int) -> None:
+    with sk.Writer(path, {"label": "i64"}, block_size="4KiB", append=begin > 0) as writer:
+        for i in range(begin, end):
+            writer.write(f"key {i}", label=i)
+
+
+def labels(batches: Iterator[sk.Batch]) -> list[int]:
+    return sorted(int(i) for batch in batches for i in batch["label"])
+
+
+def test_a_loader_that_follows_sees_new_samples_at_the_next_epoch(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "growing")
+    grow(path, 0, 40)
+    loader = sk.Loader(path, 8, follow=True)
+    stays = sk.Loader(path, 8)
+    batches = iter(loader)
+    seen = next(batches)["label"].tolist()
+    inside = loader.state_dict()
+    grow(path, 40, 64)
+    assert sorted(seen + labels(batches)) == list(range(40))
+    assert (len(loader), loader.steps_left, loader.samples_per_epoch) == (8, 8, 64)
+    assert labels(iter(loader)) == list(range(64))
+    assert labels(iter(stays)) == labels(iter(stays)) == list(range(40))
+
+    # Inside an epoch it goes on with what that epoch began with, and follows again after it.
+    grow(path, 64, 80)
+    resumed = sk.Loader(path, 8, follow=True)
+    resumed.load_state_dict(inside)
+    assert sorted(seen + labels(iter(resumed))) == list(range(40))
+    assert labels(iter(resumed)) == list(range(80))
+    grow(path, 80, 88)
+    resumed.set_epoch(2)
+    assert labels(iter(resumed)) == list(range(80)), "it has looked at the end of the epoch before"
+    assert labels(iter(resumed)) == list(range(88))
+
+    # Without `follow`, the state of an earlier generation is refused, or goes on in that generation.
+    with pytest.raises(ValueError, match="the cursor is of generation 1 of the dataset, and this is generation 4"):
+        sk.Loader(path, 8).load_state_dict(inside)
+    earlier = sk.Loader(sk.LoaderDataset(path, generation=1), 8)
+    earlier.load_state_dict(inside)
+    assert sorted(seen + labels(iter(earlier))) == list(range(40))
+
+
+def test_ranks_that_follow_have_to_agree(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "growing")
+    grow(path, 0, 40)
+    with pytest.raises(ValueError, match=r"2 ranks look at different moments.*shardkit.torch.agree"):
+        sk.Loader(path, 8, rank=0, world_size=2, follow=True)
+    with pytest.raises(ValueError, match="one has a `generation`"):
+        sk.Loader(sk.LoaderDataset(path, generation=1), 8, follow=True)
+    # The second rank looks after the append, the first before it: both have what the first sees.
+    seen: list[list[int]] = []
+    least: list[int] = []
+
+    def first(newest: list[int]) -> list[int]:
+        seen.append(newest)
+        least[:] = newest
+        return newest
+
+    ranks = [
+        sk.Loader(path, 8, rank=rank, world_size=2, follow=(first, lambda newest: least)[rank]) for rank in range(2)
+    ]
+    assert sorted(labels(iter(ranks[0])) + labels(iter(ranks[1]))) == list(range(40))
+    there = 40
+    for total, grown in ((40, 64), (40, 72), (64, 80)):
+        epoch = labels(iter(ranks[0]))
+        grow(path, there, grown)
+        there = grown
+        assert sorted(epoch + labels(iter(ranks[1]))) == list(range(total))
+    assert seen == [[1], [1], [1], [2], [3]]

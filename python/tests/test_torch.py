@@ -224,6 +224,46 @@ def test_processes_with_gloo(dataset: str, tmp_path: Path) -> None:
     assert steps == whole[:15]
 
 
+# Arguments: rank, store of gloo, dataset. Prints the labels of each of three epochs; waits before each for a line.
+FOLLOWER = """
+import sys, json
+rank, store, path = sys.argv[1:]
+import torch.distributed as dist
+import shardkit.torch as skt
+dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=2)
+loader = skt.Loader(path, 8, follow=skt.agree)
+for epoch in range(3):
+    input()
+    print(json.dumps([int(label) for batch in loader for label in batch["label"]]), flush=True)
+"""
+
+
+def test_ranks_that_follow_agree_with_gloo(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "growing")
+    for begin, end in ((0, 40), (40, 64)):
+        with sk.Writer(path, {"label": "i64"}, block_size="4KiB", append=begin > 0) as writer:
+            for i in range(begin, end):
+                writer.write(f"key {i}", label=i)
+        if begin == 0:
+            children = [
+                subprocess.Popen(
+                    [sys.executable, "-c", FOLLOWER, str(rank), os.fspath(tmp_path / "store"), path],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for rank in range(2)
+            ]
+        for child in children:
+            assert child.stdin is not None
+            print("\n" if begin > 0 else "", file=child.stdin, flush=True)
+    # Each looks before or after the dataset grew; both have the same, and the last epoch has what was there before it.
+    outputs = [child.communicate(timeout=100)[0].splitlines() for child in children]
+    epochs = [sorted(json.loads(outputs[0][epoch]) + json.loads(outputs[1][epoch])) for epoch in range(3)]
+    assert epochs[2] == list(range(64))
+    assert all(epoch in (list(range(40)), list(range(64))) for epoch in epochs)
+
+
 def test_a_rank_that_dies_goes_on_by_the_state_of_another(dataset: str) -> None:
     reference = sk.Loader(dataset, 24, seed=7)
     whole = [sorted(batch.ordinals.tolist()) for _ in range(2) for batch in reference]

@@ -41,7 +41,7 @@ class TrainTest(unittest.TestCase):
                           for left in (5, 4, 3, 2, 1)])
         self.assertGreater(len({line.rsplit(" ", 1)[1] for line in lines}), 10)
         self.assertIn("train: bounded by ", errors)
-        self.assertRegex(self.read("whole"), r'^0x1\.\w+p\+\d+\n\{"epoch":3,"position":0,"plan":"[0-9a-f]{16}"\}\n$')
+        self.assertRegex(self.read("whole"), r'^0x1\.\w+p\+\d+\n\{"epoch":3,"position":0,"plan":"[0-9a-f]{16}","generations":\[1\]\}\n$')
         # No work is left.
         self.assertEqual(self.train("data", "whole", 3)[0], [])
 

@@ -153,7 +153,7 @@ class PlanPrinter {
   shardkit::Cursor After() const {
     const uint64_t done = range_.skip + range_.count;
     if (done >= plan_.StepsFrom(range_.cursor.position)) return plan_.Begin(range_.cursor.epoch + 1);
-    return {range_.cursor.epoch, plan_.StepAt(range_.cursor.position, done).begin, plan_.fingerprint()};
+    return plan_.At(range_.cursor.epoch, plan_.StepAt(range_.cursor.position, done).begin);
   }
 
   void PrintHeading() const {

@@ -45,6 +45,9 @@ struct LoaderDataset {
   double proportion = 0;
   double repeat = 0;
   uint64_t choose = 0;
+
+  // As DatasetOptions::generation: 0 is the newest.
+  uint64_t generation = 0;
 };
 
 // How the images of a sample, and the masks that belong to them, are transformed.
@@ -139,8 +142,19 @@ struct LoaderOptions {
   PlanOptions plan;  // batch_size is over all ranks
   uint64_t rank = 0;
   uint64_t world_size = 1;
-  std::optional<Cursor> cursor;  // empty: the beginning of epoch 0
-  uint64_t epochs = 1;           // epochs 0 to epochs - 1; 0 never ends
+  std::optional<Cursor> cursor;  // empty: the beginning of first_epoch
+  uint64_t first_epoch = 0;
+  uint64_t epochs = 1;  // epochs 0 to epochs - 1; 0 never ends
+
+  // Each epoch has the newest generations of the datasets: Next() looks at their manifests, one small read each, after
+  // the last batch of an epoch, and opens the datasets again when one is newer. What was read ahead of the next epoch
+  // is then dropped, and Report and Trace begin anew. A cursor inside an epoch opens the generations it is of, for the
+  // rest of that epoch; one at the beginning of an epoch, or none, opens the newest, and is not compared with the plan.
+  //
+  // For one rank only: ranks look at different moments, and must not differ in what an epoch has. With several, one of
+  // them asks NewestGenerations between epochs and tells the others, and all open a loader with that
+  // LoaderDataset::generation and first_epoch.
+  bool follow = false;
 
   std::vector<LoaderColumn> columns;  // empty: all columns except the key, as stored
   bool keys = true;                   // batches hold the keys of their samples
@@ -196,6 +210,7 @@ class Loader {
   // Where a later run continues after all batches delivered so far.
   virtual Cursor cursor() const = 0;
 
+  // Valid while the loader lives; with LoaderOptions::follow, until Next() is called.
   virtual const Plan& plan() const = 0;
 
   // Steps left in the epoch that the next batch belongs to.
@@ -214,6 +229,11 @@ class Loader {
   // The reason when the read mode differs from the requested one; else empty.
   virtual std::string fallback_reason() const = 0;
 };
+
+// The newest generation of each dataset, in one small read for each; 0 for single shards and other containers, which
+// have no generations.
+absl::StatusOr<std::vector<uint64_t>> NewestGenerations(ReadableFileSystem& file_system,
+                                                        std::span<const LoaderDataset> datasets);
 
 // The plan that a loader would follow. Opens the datasets and reads only their block directories. Of a dataset that is
 // visited in sections, the plan reads them when they are asked for, so that `file_system` must outlive it.

@@ -85,6 +85,10 @@ struct PlanDataset {
   double repeat = 0;      // samples per epoch as a multiple of the dataset's; rounded down
   uint64_t choose = 0;    // samples per epoch
 
+  // Of the dataset, for cursors: the order does not depend on it. 0 where there are none (single shards, and other
+  // containers).
+  uint64_t generation = 0;
+
   uint64_t samples() const;
   uint64_t bytes() const;
   uint64_t block_count() const;
@@ -131,16 +135,19 @@ struct PlannedSample {
 };
 
 // The progress of a run. It is small and does not depend on the world size. It is valid only for the same datasets,
-// seed and order; `plan`, a hash of them, is used to check this. The batch size may change between runs.
+// seed and order; `plan`, a hash of them, is used to check this. The batch size may change between runs. A generation
+// of a dataset that has the same blocks as another is the same dataset.
 struct Cursor {
   uint64_t epoch = 0;
   uint64_t position = 0;  // first position not yet delivered
   uint64_t plan = 0;
+  std::vector<uint64_t> generations;  // PlanDataset::generation of each dataset; empty where that is not known
 
   bool operator==(const Cursor&) const = default;
 };
 
-// {"epoch":1,"position":4096,"plan":"0123456789abcdef"}: under 200 bytes.
+// {"epoch":1,"position":4096,"plan":"0123456789abcdef","generations":[3]}: under 200 bytes, for up to 20 datasets.
+// Without the last where no dataset has generations.
 std::string FormatCursor(const Cursor& cursor);
 // InvalidArgument that says what is wrong.
 absl::StatusOr<Cursor> ParseCursor(std::string_view json);
@@ -224,9 +231,12 @@ class Plan : public std::enable_shared_from_this<Plan> {
     return below(step.end) - below(step.begin);
   }
 
-  // The cursor before the first step of an epoch.
-  Cursor Begin(uint64_t epoch = 0) const { return {epoch, 0, fingerprint_}; }
-  // InvalidArgument when the cursor belongs to another plan or lies past the epoch.
+  // The cursor before a position, and that before the first step of an epoch.
+  Cursor At(uint64_t epoch, uint64_t position) const;
+  Cursor Begin(uint64_t epoch = 0) const { return At(epoch, 0); }
+
+  // InvalidArgument when the cursor belongs to another plan or lies past the epoch. Where the datasets are in other
+  // generations than the cursor's, the error says which the cursor needs.
   absl::Status CheckCursor(const Cursor& cursor) const;
 
  private:

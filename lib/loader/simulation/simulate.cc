@@ -221,7 +221,9 @@ absl::StatusOr<SimulationReport> Simulate(ReadableFileSystem& file_system, std::
   std::vector<PlanDataset> shapes;
   std::vector<loader::BlockPlaces> places(datasets.size());
   for (size_t i = 0; i < datasets.size(); ++i) {
-    SHARDKIT_ASSIGN_OR_RETURN(auto reader, DatasetReader::Open(file_system, datasets[i].path));
+    DatasetOptions open;
+    open.generation = datasets[i].generation;
+    SHARDKIT_ASSIGN_OR_RETURN(auto reader, DatasetReader::Open(file_system, datasets[i].path, open));
     SHARDKIT_ASSIGN_OR_RETURN(shapes.emplace_back(), loader::ReadShape(std::move(reader), datasets[i],
                                                                        datasets.size() == 1, options.plan, &places[i]));
   }

@@ -259,10 +259,16 @@ TEST(Cursor, RoundTripsAndRefuses) {
   const std::string text = FormatCursor(cursor);
   EXPECT_LT(text.size(), 200u);
   EXPECT_EQ(*ParseCursor(text), cursor);
+  const Cursor mixed{3, 4096, 1, {7, 0, 12}};
+  EXPECT_EQ(FormatCursor(mixed), R"({"epoch":3,"position":4096,"plan":"0000000000000001","generations":[7,0,12]})");
+  EXPECT_EQ(*ParseCursor(FormatCursor(mixed)), mixed);
+  EXPECT_LT(FormatCursor({100000, uint64_t{1} << 40, UINT64_MAX, std::vector<uint64_t>(20, 1000)}).size(), 200u);
   for (const char* bad :
        {"", "[]", "{}", R"({"epoch":-1,"position":0,"plan":"0000000000000000"})",
         R"({"epoch":0,"position":1.5,"plan":"0000000000000000"})", R"({"epoch":0,"position":0})",
-        R"({"epoch":0,"position":0,"plan":"000000000000000g"})", R"({"epoch":0,"position":0,"plan":"00"})"}) {
+        R"({"epoch":0,"position":0,"plan":"000000000000000g"})", R"({"epoch":0,"position":0,"plan":"00"})",
+        R"({"epoch":0,"position":0,"plan":"0000000000000000","generations":3})",
+        R"({"epoch":0,"position":0,"plan":"0000000000000000","generations":[-3]})"}) {
     EXPECT_EQ(ParseCursor(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
   const auto plan = MakePlan({EqualBlocks(10, 5, 100)}, {});
