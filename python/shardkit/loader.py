@@ -186,9 +186,9 @@ class Loader:
         self._start("")
 
     def _start(self, cursor: str) -> None:
-        place = {"cursor": cursor}
+        place: dict[str, Any] = {"cursor": cursor}
         if self._follow:
-            at = json.loads(cursor) if cursor else {"epoch": 0, "position": 0}
+            at: dict[str, Any] = json.loads(cursor) if cursor else {"epoch": 0, "position": 0}
             if at["position"] > 0:
                 self._choose(at.get("generations", []))
             else:
