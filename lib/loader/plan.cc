@@ -165,11 +165,11 @@ absl::Status Plan::CheckCursor(const Cursor& cursor) const {
     for (size_t i = 0; i < datasets_.size() && cursor.generations.size() == datasets_.size(); ++i) {
       const uint64_t there = cursor.generations[i], here = datasets_[i].generation;
       if (there == here || there == 0 || here == 0) continue;
-      return InvalidArgument("the cursor is of generation ", there, " of ",
-                             datasets_.size() == 1 ? std::string("the dataset") : StrCat("dataset ", i),
-                             ", and this is generation ", here,
-                             ", whose epochs have other samples: to go on where the cursor stands, open generation ",
-                             there, " (the dataset's option generation); or begin an epoch without the cursor");
+      return InvalidArgument(
+          "the cursor is of generation ", there, " of ",
+          datasets_.size() == 1 ? std::string("the dataset") : StrCat("dataset ", i), ", and this is generation ", here,
+          ", whose epochs have other samples: to go on where the cursor stands, open generation ", there,
+          " (LoaderDataset::generation, --at of shardctl); or begin an epoch without the cursor");
     }
     return InvalidArgument(
         "the cursor belongs to another plan: datasets, their proportions, seed, order, shuffle buffer, ",

@@ -117,6 +117,20 @@ class PlanTest(CliTest):
                 self.assertTrue(run.stderr.startswith("shardctl: --cursor: "), str(run))
                 self.assertEqual(run.stdout, "")
 
+    def test_earlier_generations(self):
+        before = self.plan("--steps", "1")
+        self.shardctl("pack", "many", "-o", "out", "--append", "--existing-keys", "add")
+        self.assertEqual(self.plan()["samples"], 2 * SAMPLES)
+        refused = self.shardctl("plan", "out", "--cursor", before["cursor"], code=2)
+        self.assertIn("the cursor is of generation 1 of the dataset, and this is generation 2", refused.stderr)
+        self.assertEqual(self.plan("--at", "1", "--steps", "1"), before)
+        self.shardctl("plan", "out", "--at", "1", "--cursor", before["cursor"])
+        self.assertEqual(self.plan("--at", "1,2", datasets=("out", "out"))["samples"], 3 * SAMPLES)
+        self.assertIn("1 value for 2 datasets", self.shardctl("plan", "out", "out", "--at", "1", code=2).stderr)
+        self.assertIn("has no generation 3", self.shardctl("plan", "out", "--at", "3", code=3).stderr)
+        bench = self.shardctl("bench", "out", "--at", "1", "--json").json()
+        self.assertEqual(bench["samples"], SAMPLES)
+
     def test_no_data_is_read(self):
         before = self.plan()
         for name in os.listdir(self.path("out")):

@@ -34,14 +34,14 @@ _shardctl_options() {
     rm) echo "--keys-from --where --range --jobs --max-decompression --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     compact) echo "--lost --fold --purge --grace --jobs --json --endpoint --cache --cache-limit --no-conditional --help" ;;
     plan) echo "--batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
-                --proportion --repeat --choose --epoch-samples --epoch --from-step --steps --cursor --label
+                --proportion --repeat --choose --at --epoch-samples --epoch --from-step --steps --cursor --label
                 --no-verify-hashes --json --endpoint --cache --cache-limit --help" ;;
     simulate) echo "--samples --sample-size --shards --block-size --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size
-                --locality --remainder --world-size --proportion --repeat --choose --epoch-samples --ranks-per-node --epochs --steps --step-time
+                --locality --remainder --world-size --proportion --repeat --choose --at --epoch-samples --ranks-per-node --epochs --steps --step-time
                 --decode-time --check-rate --threads --memory --latency --node-bandwidth --bandwidth --request-rate --node-cache
                 --endpoint --cache --cache-limit --json --help" ;;
     bench) echo "--epochs --steps --batch-size --seed --order --shuffle-buffer --lanes --expect-world-size --locality --remainder --world-size --rank
-                --proportion --repeat --choose --epoch-samples --decode --columns --context
+                --proportion --repeat --choose --at --epoch-samples --decode --columns --context
                 --simulate-step --simulate-latency --cold --memory --threads --read-threads --io --max-decompression
                 --no-verify-hashes --verify --on-error --trace --device --device-sizes --pinned --device-geometry --pixels --endpoint --cache --cache-limit --json --help" ;;
     cache) echo "--endpoint --cache --cache-limit --requests --json --help" ;;
@@ -111,7 +111,7 @@ _shardctl() {
     --shard-size | --shard-samples | --block-size | --type | --codec | --dictionary | --storage | --jobs | -j | --task | --tasks | --offset | \
       --limit | --class-names | --sample | --samples | --key | --shard | --block | --count | --seed | --first-id | --width | --height | \
       --min-objects | --max-objects | --quality | --size | --jitter | --extension | --per-directory | --batch-size | --shuffle-buffer | --lanes | --expect-world-size | --world-size | \
-      --rank | --proportion | --repeat | --choose | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
+      --rank | --proportion | --repeat | --choose | --at | --epoch-samples | --epoch | --from-step | --steps | --cursor | \
       --epochs | --context | --simulate-step | --simulate-latency | --memory | --threads | --read-threads | \
       --device-sizes | --pinned | --endpoint | --cache-limit | --requests) return ;;
   esac

@@ -189,6 +189,7 @@ complete -c shardctl -n '__shardctl_verb plan bench' -l rank -x -d 'This one of 
 complete -c shardctl -n '__shardctl_verb plan simulate bench' -l proportion -x -d 'Shares of an epoch'
 complete -c shardctl -n '__shardctl_verb plan simulate bench' -l repeat -x -d 'Times of each dataset'
 complete -c shardctl -n '__shardctl_verb plan simulate bench' -l choose -x -d 'Samples of each dataset'
+complete -c shardctl -n '__shardctl_verb plan simulate bench' -l at -x -d 'Generation of each dataset'
 complete -c shardctl -n '__shardctl_verb plan simulate bench' -l epoch-samples -x -d 'Samples of an epoch'
 complete -c shardctl -n '__shardctl_verb plan simulate bench' -l steps -x -d 'At most N steps'
 

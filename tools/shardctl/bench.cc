@@ -15,7 +15,7 @@ namespace shardctl {
 namespace {
 
 absl::StatusOr<shardkit::LoaderOptions> LoaderOptionsOf(const BenchArguments& arguments) {
-  const auto dataset = OpenDataset(arguments.paths[0], arguments.read);
+  const auto dataset = OpenDataset(arguments.paths[0], arguments.read, {}, arguments.order.datasets[0].generation);
   if (!dataset.ok()) return dataset.status();
   auto columns = ChooseColumns((*dataset)->columns(), arguments.columns, arguments.decode,
                                static_cast<uint32_t>(arguments.context));
@@ -55,8 +55,8 @@ absl::StatusOr<BenchResult> Measure(const BenchArguments& arguments, const shard
   const absl::StatusOr<shardkit::LoaderOptions> options = LoaderOptionsOf(arguments);
   if (!options.ok()) return options.status();
   std::vector<std::string> files;
-  for (const std::string& path : arguments.paths) {
-    const auto found = FilesOfDataset(path, arguments.read);
+  for (const shardkit::LoaderDataset& dataset : arguments.order.datasets) {
+    const auto found = FilesOfDataset(dataset.path, arguments.read, dataset.generation);
     if (!found.ok()) return found.status();
     files.insert(files.end(), found->begin(), found->end());
   }

@@ -103,7 +103,8 @@ absl::StatusOr<Ceilings> MeasureCeilings(const BenchArguments& arguments, const 
   ceilings.memory_copy = MeasureMemoryCopy();
   for (const shardkit::LoaderColumn& column : options.columns) {
     if (column.decode != shardkit::ColumnDecode::kImage) continue;
-    const auto jpeg = MeasureJpeg(arguments.paths[0], column.name, arguments.read, report.decode.threads, cancellation);
+    const auto jpeg =
+        MeasureJpeg(arguments.order.datasets[0], column.name, arguments.read, report.decode.threads, cancellation);
     if (!jpeg.ok()) return jpeg.status();
     if (jpeg->images == 0) continue;  // the images have other formats
     ceilings.jpeg = *jpeg;

@@ -80,9 +80,10 @@ struct Images {
   double present = 0;
 };
 
-absl::StatusOr<Images> CollectImages(const std::string& path, const std::string& column, shardkit::ReadOptions read) {
+absl::StatusOr<Images> CollectImages(const shardkit::LoaderDataset& from, const std::string& column,
+                                     shardkit::ReadOptions read) {
   read.mode = shardkit::ReadMode::kBuffered;
-  const auto dataset = OpenDataset(path, read, {column});
+  const auto dataset = OpenDataset(from.path, read, {column}, from.generation);
   if (!dataset.ok()) return dataset.status();
   const uint64_t samples = (*dataset)->sample_count();
   const uint64_t wanted = std::min(samples, kMostImages);
@@ -209,10 +210,10 @@ double MeasureMemoryCopy() {
   return static_cast<double>(bytes) / SecondsSince(begin);
 }
 
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column,
+absl::StatusOr<JpegCeiling> MeasureJpeg(const shardkit::LoaderDataset& dataset, const std::string& column,
                                         const shardkit::ReadOptions& read, int threads,
                                         const shardkit::Cancellation& cancellation) {
-  absl::StatusOr<Images> images = CollectImages(path, column, read);
+  absl::StatusOr<Images> images = CollectImages(dataset, column, read);
   if (!images.ok()) return images.status();
   JpegLoop loop;
   // A first pass warms up and removes the files that cannot be decoded.

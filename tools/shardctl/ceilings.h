@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "shardkit/cancellation.h"
 #include "shardkit/filesystem.h"
+#include "shardkit/loader.h"
 #include "shardkit/shard_reader.h"
 
 namespace shardctl {
@@ -36,7 +37,7 @@ struct JpegCeiling {
 };
 
 // Decodes images from all over the dataset to RGB at full size with libjpeg-turbo's own interface.
-absl::StatusOr<JpegCeiling> MeasureJpeg(const std::string& path, const std::string& column,
+absl::StatusOr<JpegCeiling> MeasureJpeg(const shardkit::LoaderDataset& dataset, const std::string& column,
                                         const shardkit::ReadOptions& read, int threads,
                                         const shardkit::Cancellation& cancellation);
 

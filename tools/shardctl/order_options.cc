@@ -69,6 +69,8 @@ void OrderOptions::AddTo(CommandLine* line, const std::string& shuffle_buffer) {
   line->Text("--proportion", "A,B,...", &proportion_, "mix datasets in these shares of an epoch, one for each");
   line->Text("--repeat", "A,B,...", &repeat_, "take each dataset's samples so many times an epoch");
   line->Text("--choose", "A,B,...", &choose_, "take so many samples of each dataset an epoch; all: each once");
+  line->Text("--at", "A,B,...", &at_,
+             "read each dataset as it was in this generation, which shardctl history lists [the newest]");
   line->Count("--epoch-samples", "N", &plan.epoch_samples, 1, kMostSamples,
               "samples of an epoch, with --proportion [the sum of all datasets']");
 }
@@ -97,6 +99,12 @@ absl::Status OrderOptions::Finish(const std::vector<std::string>& paths) {
     const absl::StatusOr<double> number = ParseNumber(text, 1e-9, kMostTimes);
     // 1 is the default. It is not set, so that another option can be given for this dataset.
     if (number.ok() && *number != 1) dataset->repeat = *number;
+    return number.status();
+  });
+  if (!status.ok()) return status;
+  status = ForEach("--at", at_, &datasets, [](const std::string& text, auto* dataset) {
+    const absl::StatusOr<uint64_t> number = ParseCount(text, 1, UINT64_MAX);
+    if (number.ok()) dataset->generation = *number;
     return number.status();
   });
   if (!status.ok()) return status;

@@ -39,6 +39,7 @@ class OrderOptions {
   std::optional<std::string> proportion_;
   std::optional<std::string> repeat_;
   std::optional<std::string> choose_;
+  std::optional<std::string> at_;
 };
 
 // Samples of an epoch that shardkit::ReadAmplification counts.

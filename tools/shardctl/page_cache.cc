@@ -70,12 +70,13 @@ bool DropAllCaches() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, const shardkit::ReadOptions& read) {
+absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path, const shardkit::ReadOptions& read,
+                                                        uint64_t generation) {
   shardkit::FileSystem& file_system = *shardkit::DefaultFileSystem();
   const absl::StatusOr<shardkit::FileInfo> info = file_system.Stat(path);
   if (!info.ok()) return info.status();
   if (info->type != shardkit::FileType::kDirectory) return std::vector{path};
-  const auto dataset = OpenDataset(path, read);
+  const auto dataset = OpenDataset(path, read, {}, generation);
   if (!dataset.ok()) return dataset.status();
   std::vector<std::string> files;
   std::vector<std::string> names = {std::string(shardkit::kManifestName)};

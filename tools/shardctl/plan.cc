@@ -285,7 +285,7 @@ int RunPlan(int argc, char** argv) {
   const absl::StatusOr<Range> range = ChooseRange(**plan, arguments);
   if (!range.ok()) return Fail(range.status());
   const absl::StatusOr<PlanScores> scores =
-      ScorePlan(**plan, range->cursor.epoch, arguments.paths, arguments.label, arguments.hashes.verify());
+      ScorePlan(**plan, range->cursor.epoch, arguments.order.datasets, arguments.label, arguments.hashes.verify());
   if (!scores.ok()) return Fail(scores.status());
   const absl::StatusOr<double> amplification =
       shardkit::ReadAmplification(**plan, range->cursor.epoch, arguments.order.world_size, kSamplesCounted);

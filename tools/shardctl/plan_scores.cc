@@ -14,29 +14,30 @@ namespace {
 constexpr uint64_t kMostScored = 4'000'000;
 constexpr uint64_t kAbsent = 0x6162'7365'6e74;  // stands for an absent value
 
-absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const std::string& path, const std::string& label,
-                                                                    bool verify_hashes) {
-  const auto dataset = OpenDataset(path);
+absl::StatusOr<std::unique_ptr<shardkit::DatasetReader>> OpenLabels(const shardkit::LoaderDataset& from,
+                                                                    const std::string& label, bool verify_hashes) {
+  const auto dataset = OpenDataset(from.path, {}, {}, from.generation);
   if (!dataset.ok()) return dataset.status();
   if (const absl::StatusOr<size_t> column = (*dataset)->FindColumn(label); !column.ok()) {
     return column.status();
   }
-  return OpenDataset(path, {.verify_listed_hashes = verify_hashes}, {label});
+  return OpenDataset(from.path, {.verify_listed_hashes = verify_hashes}, {label}, from.generation);
 }
 
 // Hashes of the samples' labels, in the order of `ordinals`. Ordinals count through all datasets.
-absl::StatusOr<std::vector<uint64_t>> ReadLabels(const std::vector<std::string>& paths, const std::string& label,
-                                                 const std::vector<uint64_t>& ordinals, bool verify_hashes) {
+absl::StatusOr<std::vector<uint64_t>> ReadLabels(std::span<const shardkit::LoaderDataset> datasets,
+                                                 const std::string& label, const std::vector<uint64_t>& ordinals,
+                                                 bool verify_hashes) {
   std::vector<size_t> by_ordinal(ordinals.size());
   std::iota(by_ordinal.begin(), by_ordinal.end(), size_t{0});
   std::ranges::sort(by_ordinal, {}, [&](size_t i) { return ordinals[i]; });
   std::vector<uint64_t> labels(ordinals.size());
   auto next = by_ordinal.begin();
   uint64_t first = 0;  // the ordinal of the dataset's first sample
-  for (const std::string& path : paths) {
-    const auto dataset = OpenLabels(path, label, verify_hashes);
+  for (const shardkit::LoaderDataset& from : datasets) {
+    const auto dataset = OpenLabels(from, label, verify_hashes);
     if (!dataset.ok()) return dataset.status();
-    const auto scanner = (*dataset)->Scan({.threads = std::max(2, ReadingThreads({&path, 1}))});
+    const auto scanner = (*dataset)->Scan({.threads = std::max(2, ReadingThreads({&from.path, 1}))});
     if (!scanner.ok()) return scanner.status();
     while (next != by_ordinal.end()) {
       const auto block = (*scanner)->Next();
@@ -58,11 +59,12 @@ uint64_t Mean(uint64_t bytes, uint64_t samples) { return samples == 0 ? 1 : std:
 
 }  // namespace
 
-absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch, const std::vector<std::string>& paths,
+absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
+                                     std::span<const shardkit::LoaderDataset> datasets,
                                      const std::optional<std::string>& label, bool verify_hashes) {
   std::vector<uint64_t> shard_sizes;
-  for (const std::string& path : paths) {
-    const auto dataset = OpenDataset(path);
+  for (const shardkit::LoaderDataset& from : datasets) {
+    const auto dataset = OpenDataset(from.path, {}, {}, from.generation);
     if (!dataset.ok()) return dataset.status();
     const absl::Status listed = (*dataset)->ForEachShard([&](const shardkit::ManifestShard& shard) {
       shard_sizes.push_back(shard.samples);
@@ -87,7 +89,7 @@ absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
   if (!label.has_value()) return scores;
   std::vector<uint64_t> both = order;
   both.insert(both.end(), reservoir.begin(), reservoir.end());
-  const absl::StatusOr<std::vector<uint64_t>> labels = ReadLabels(paths, *label, both, verify_hashes);
+  const absl::StatusOr<std::vector<uint64_t>> labels = ReadLabels(datasets, *label, both, verify_hashes);
   if (!labels.ok()) return labels.status();
   const std::span<const uint64_t> all(*labels);
   scores.clumping = shardkit::LabelClumping(all.first(order.size()));

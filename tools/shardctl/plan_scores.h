@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "shardkit/loader.h"
 #include "shardkit/plan.h"
 
 namespace shardctl {
@@ -20,10 +22,11 @@ struct PlanScores {
   std::optional<double> webdataset_clumping;
 };
 
-// `paths` are the plan's datasets. Reads their manifests and the column `label`, if given, comparing the hashes that an
+// `datasets` are the plan's. Reads their manifests and the column `label`, if given, comparing the hashes that an
 // index lists for whole files with `verify_hashes`. OutOfRange when a dataset
 // has no such column.
-absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch, const std::vector<std::string>& paths,
+absl::StatusOr<PlanScores> ScorePlan(const shardkit::Plan& plan, uint64_t epoch,
+                                     std::span<const shardkit::LoaderDataset> datasets,
                                      const std::optional<std::string>& label, bool verify_hashes);
 
 }  // namespace shardctl
