@@ -123,3 +123,16 @@ def test_what_it_cannot_do_is_refused(dataset: str, tmp_path: Path) -> None:
         skt.Loader(dataset, 8, columns=["label"], device="cpu", device_geometry=True)
     with pytest.raises(ValueError, match="depth"):
         skt.Loader(dataset, 8, columns=["label"], device="host", depth=1)
+
+
+def test_the_device_follows_a_dataset_that_grows(tmp_path: Path) -> None:
+    path = os.fspath(tmp_path / "growing")
+    for begin, end in ((0, 20), (20, 30)):
+        with sk.Writer(path, {"label": "i64"}, append=begin > 0) as writer:
+            for i in range(begin, end):
+                writer.write(f"key {i}", label=i)
+        if begin == 0:
+            loader = skt.Loader(path, 5, device="host", follow=True)
+    for total in (20, 30):
+        assert sorted(int(i) for batch in loader for i in batch["label"]) == list(range(total))
+    assert len(loader) == 6
