@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfDataset(const std::string& path,
     files.push_back(shardkit::JoinPath(path, shard.name));
   }
   for (size_t i = 0; manifest->view && i < manifest->view->layers.size(); ++i) {
-    const auto of_layer = FilesOfDataset(shardkit::JoinPath(path, manifest->view->layers[i].name), read);
+    const auto of_layer = FilesOfDataset(shardkit::JoinPath(path, manifest->view->layers[i].name), read, 0);
     if (!of_layer.ok()) return of_layer.status();
     files.insert(files.end(), of_layer->begin(), of_layer->end());
   }
