@@ -11,7 +11,14 @@ from conftest import served
 import shardkit as sk
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ["README.md", "docs/columns.md", "docs/remote.md", "docs/reshape.md", "docs/select.md", "docs/train-python.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/columns.md",
+    "docs/remote.md",
+    "docs/reshape.md",
+    "docs/select.md",
+    "docs/train-python.md",
+]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
