@@ -282,6 +282,9 @@ TEST_F(DeviceLoaderTest, RefusesWhatCannotBe) {
   options = ImagesAndMasks({});
   options.loader.batch_memory = *gpu::PinnedPool::Create(device_, {});
   EXPECT_NE(message(options).find("brings its own batch_memory"), std::string::npos);
+  options.loader.batch_memory = nullptr;
+  options.loader.follow = true;
+  EXPECT_NE(message(options).find("ask NewestGenerations between epochs"), std::string::npos);
 }
 
 }  // namespace
