@@ -13,21 +13,40 @@
 namespace shardkit {
 namespace {
 
-absl::StatusOr<bool> HasLists(ReadableFileSystem& file_system, const std::string& directory,
-                              const std::vector<Segment>& segments) {
-  for (const Segment& segment : segments) {
-    if (!segment.list) continue;
-    const std::string path = JoinPath(directory, segment.list->name);
-    SHARDKIT_ASSIGN_OR_RETURN(const bool there, HasLength(file_system, path, segment.list->bytes));
+// Lists of shards and of removed samples, and the manifests of layers.
+absl::StatusOr<bool> HasFiles(ReadableFileSystem& file_system, const std::string& directory,
+                              const ManifestSummary& summary) {
+  std::vector<const TableReference*> tables;
+  for (const Segment& segment : summary.segments) {
+    if (segment.list) tables.push_back(&*segment.list);
+  }
+  if (summary.removed) tables.push_back(&summary.removed->table);
+  for (const TableReference* const table : tables) {
+    SHARDKIT_ASSIGN_OR_RETURN(const bool there, HasLength(file_system, JoinPath(directory, table->name), table->bytes));
     if (!there) return false;
+  }
+  for (size_t i = 0; summary.view && i < summary.view->layers.size(); ++i) {
+    const std::string path = JoinPath(JoinPath(directory, summary.view->layers[i].name), kManifestName);
+    const absl::StatusOr<FileInfo> info = file_system.Stat(path);
+    if (absl::IsNotFound(info.status())) return false;
+    SHARDKIT_RETURN_IF_ERROR(info.status());
   }
   return true;
 }
 
+uint64_t RemovedIn(const ManifestSummary& summary) { return summary.removed ? summary.removed->samples : 0; }
+
 void Compare(const DatasetGeneration& before, const ManifestSummary& summary_before, const ManifestSummary& summary,
              DatasetGeneration* after) {
   after->change = after->shards > before.shards ? DatasetChange::kAppended : DatasetChange::kIndexed;
-  if (summary.sample_count == summary_before.sample_count) {
+  const uint64_t removed = RemovedIn(summary), removed_before = RemovedIn(summary_before);
+  const bool folded = summary_before.view && !summary.view && summary.bytes != summary_before.bytes;
+  if (summary.sample_count < summary_before.sample_count || removed < removed_before || folded) {
+    after->change = DatasetChange::kCompacted;
+  } else if (removed > removed_before) {
+    after->change = DatasetChange::kRemoved;
+    after->samples_removed = removed - removed_before;
+  } else if (summary.sample_count == summary_before.sample_count) {
     after->column_changes = CompareColumns(summary_before, summary);
     if (after->column_changes != ColumnChanges()) after->change = DatasetChange::kColumns;
   }
@@ -46,6 +65,10 @@ std::string_view ChangeName(DatasetChange change) {
       return "appended";
     case DatasetChange::kColumns:
       return "columns";
+    case DatasetChange::kRemoved:
+      return "removed";
+    case DatasetChange::kCompacted:
+      return "compacted";
     case DatasetChange::kIndexed:
       return "indexed";
     case DatasetChange::kUnknown:
@@ -63,12 +86,12 @@ absl::StatusOr<std::vector<DatasetGeneration>> ReadHistory(ReadableFileSystem& f
     const ManifestSummary& summary = text.summary;
     DatasetGeneration each{.generation = summary.generation,
                            .change = summary.generation == 1 ? DatasetChange::kMade : DatasetChange::kUnknown,
-                           .samples = summary.sample_count,
+                           .samples = summary.sample_count - RemovedIn(summary),
                            .shards = summary.shard_count,
                            .bytes = summary.bytes,
                            .segments = summary.segments.size(),
                            .columns = (summary.view ? summary.view->schema : summary.schema).size()};
-    SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasLists(file_system, directory, summary.segments));
+    SHARDKIT_ASSIGN_OR_RETURN(each.readable, HasFiles(file_system, directory, summary));
     if (!history.empty()) Compare(each, summary, after, &history.back());
     history.push_back(each);
     if (each.generation == 1) break;

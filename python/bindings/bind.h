@@ -15,7 +15,7 @@ void BindDevice(nanobind::module_& module);
 void BindMasks(nanobind::module_& module);
 void BindImages(nanobind::module_& module);
 void BindWriter(nanobind::module_& module);
-void BindColumns(nanobind::module_& module);
+void BindChanges(nanobind::module_& module);
 void BindJobs(nanobind::module_& module);
 
 }  // namespace shardkit::bindings

@@ -1,10 +1,9 @@
-// The verbs: pack, convert, filter, split, validate, index, unpack, repair, merge, compact.
+// The verbs: pack, convert, filter, split, validate, index, unpack, repair, merge, remove.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <chrono>
 
 #include <map>
 #include <optional>
@@ -16,12 +15,10 @@
 #include "job.h"
 #include "options.h"
 #include "report.h"
-#include "shardkit/compact.h"
 #include "shardkit/convert.h"
 #include "shardkit/dataset_writer.h"
 #include "shardkit/diff.h"
 #include "shardkit/filter.h"
-#include "shardkit/history.h"
 #include "shardkit/merge.h"
 #include "shardkit/pack.h"
 #include "shardkit/remote.h"
@@ -340,36 +337,6 @@ nb::dict RemoveSelected(const std::string& path, const nb::dict& given, const nb
   return result;
 }
 
-nb::dict Compact(const std::string& path, const nb::dict& given, const nb::object& progress) {
-  OptionReader reader(given, "compact");
-  CompactOptions options;
-  uint64_t grace = 0;
-  reader.Take("lost", options.least_lost);
-  reader.Take("fold", options.fold);
-  reader.Take("purge", options.purge);
-  reader.Take("grace_minutes", grace);
-  reader.Take("threads", options.threads);
-  reader.Finish();
-  options.grace = std::chrono::minutes(grace);
-  const auto report = RunJob<CompactReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
-    options.cancellation = &cancellation;
-    options.progress = numbers.function();
-    return CompactDataset(*DefaultFileSystem(), path, options);
-  });
-  nb::dict result;
-  result["samples"] = report.manifest.seen_samples();
-  result["removed_left"] = report.manifest.removed ? report.manifest.removed->samples : 0;
-  result["shards"] = report.manifest.shards.size();
-  result["bytes"] = report.manifest.bytes();
-  result["bytes_before"] = report.bytes_before;
-  result["generation"] = report.manifest.generation;
-  result["shards_rewritten"] = report.shards_rewritten;
-  result["layers_rewritten"] = report.layers_rewritten;
-  result["samples_dropped"] = report.samples_dropped;
-  result["files_deleted"] = report.files_deleted;
-  return result;
-}
-
 nb::list ProblemList(const std::vector<Problem>& problems) {
   nb::list result;
   for (const Problem& problem : problems) result.append(nb::make_tuple(problem.path, problem.message));
@@ -476,32 +443,6 @@ nb::dict Diff(const std::string& a, const std::string& b, const nb::dict& given,
   result["columns_only_b"] = diff.columns_only_b;
   result["types"] = diff.types;
   result["columns"] = columns;
-  return result;
-}
-
-nb::list History(const std::string& path) {
-  const auto history = RunJob<std::vector<DatasetGeneration>>(
-      nb::none(), [&](Cancellation&, JobProgress&) { return ReadHistory(*DefaultFileSystem(), path); });
-  nb::list result;
-  for (const DatasetGeneration& each : history) {
-    nb::dict made;
-    made["generation"] = each.generation;
-    made["change"] = std::string(ChangeName(each.change));
-    made["samples"] = each.samples;
-    made["samples_added"] = each.samples_added;
-    made["shards"] = each.shards;
-    made["shards_added"] = each.shards_added;
-    made["segments"] = each.segments;
-    made["columns"] = each.columns;
-    made["bytes"] = each.bytes;
-    made["columns_added"] = each.column_changes.added;
-    made["columns_replaced"] = each.column_changes.replaced;
-    made["columns_dropped"] = each.column_changes.dropped;
-    made["columns_renamed"] = each.column_changes.renamed;
-    made["columns_described"] = each.column_changes.described;
-    made["readable"] = each.readable;
-    result.append(made);
-  }
   return result;
 }
 
@@ -612,10 +553,8 @@ void BindJobs(nb::module_& module) {
   module.def("unpack", &UnpackDataset, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("repair", &RepairDirectory, nb::arg("path"), nb::arg("output"), nb::arg("options"), progress);
   module.def("index", &RunIndex<&RebuildIndex>, nb::arg("path"));
-  module.def("compact", &Compact, nb::arg("path"), nb::arg("options"), progress);
   module.def("remove", &RemoveSelected, nb::arg("path"), nb::arg("options"), progress);
   module.def("diff", &Diff, nb::arg("a"), nb::arg("b"), nb::arg("options"), progress);
-  module.def("history", &History, nb::arg("path"));
   module.def("reshard", &ReshardDataset, nb::arg("input"), nb::arg("output"), nb::arg("options"), progress);
   module.def("merge", &Merge, nb::arg("parts"), nb::arg("output"), nb::arg("options"), progress);
 }

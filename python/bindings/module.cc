@@ -16,7 +16,7 @@ NB_MODULE(_core, module) {
   BindMasks(module);
   BindImages(module);
   BindWriter(module);
-  BindColumns(module);
+  BindChanges(module);
   BindJobs(module);
   BindBatch(module);
   BindLoader(module);

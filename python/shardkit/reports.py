@@ -91,8 +91,8 @@ class Generation:
     """A generation of a dataset.
 
     `change` is what made it: ``"made"``, ``"appended"``, ``"columns"`` (added, replaced, dropped, renamed or described,
-    as the lists of columns say), ``"indexed"`` (segments joined, or indexes made anew) or ``"unknown"``.
-    `samples_added` and `shards_added` are since the one before, the other numbers of the whole.
+    as the lists of columns say), ``"removed"``, ``"compacted"`` (shards rewritten), ``"indexed"`` (segments joined, or indexes made anew) or ``"unknown"``.
+    `samples_added`, `samples_removed` and `shards_added` are since the one before, the other numbers of the whole.
     """
 
     generation: int
@@ -105,6 +105,7 @@ class Generation:
     columns: int
     bytes: int
     readable: bool
+    samples_removed: int = 0
     columns_added: list[str] = field(default_factory=list)
     columns_replaced: list[str] = field(default_factory=list)
     columns_dropped: list[str] = field(default_factory=list)

@@ -23,6 +23,7 @@ std::string Describe(const shardkit::DatasetGeneration& each) {
   if (each.change == shardkit::DatasetChange::kAppended) {
     text += " " + Counted(each.samples_added, "sample") + " in " + Counted(each.shards_added, "shard");
   }
+  if (each.change == shardkit::DatasetChange::kRemoved) text += " " + Counted(each.samples_removed, "sample");
   const shardkit::ColumnChanges& columns = each.column_changes;
   text += Listed("added", columns.added) + Listed("replaced", columns.replaced) + Listed("dropped", columns.dropped);
   std::vector<std::string> renamed;
@@ -30,7 +31,7 @@ std::string Describe(const shardkit::DatasetGeneration& each) {
   text += Listed("renamed", renamed) + Listed("described", columns.described);
   return text + ": " + Counted(each.samples, "sample") + ", " + Counted(each.columns, "column") + ", " +
          Counted(each.shards, "shard") + ", " + Counted(each.segments, "segment") + ", " + FormatBytes(each.bytes) +
-         (each.readable ? "" : " (cannot be opened any more: lists of its shards are gone)") + "\n";
+         (each.readable ? "" : " (cannot be opened any more: files that it names are gone)") + "\n";
 }
 
 }  // namespace
@@ -57,6 +58,7 @@ int RunHistory(int argc, char** argv) {
                     {"change", shardkit::ChangeName(each.change)},
                     {"samples", each.samples},
                     {"samples_added", each.samples_added},
+                    {"samples_removed", each.samples_removed},
                     {"shards", each.shards},
                     {"shards_added", each.shards_added},
                     {"segments", each.segments},

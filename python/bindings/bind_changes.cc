@@ -1,4 +1,4 @@
-// Columns added to datasets, dropped, renamed, described.
+// What becomes of datasets: columns added, dropped, renamed, described; compacting; their history.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <exception>
 #include <map>
 #include <memory>
@@ -18,6 +19,8 @@
 #include "job.h"
 #include "options.h"
 #include "shardkit/columns.h"
+#include "shardkit/compact.h"
+#include "shardkit/history.h"
 #include "shardkit/remote.h"
 #include "status.h"
 
@@ -170,9 +173,66 @@ uint64_t Set(const std::string& dataset, const std::string& column, const Metada
   return WithoutGil([&] { return SetColumnMetadata(*DefaultFileSystem(), dataset, column, changes); });
 }
 
+nb::dict Compact(const std::string& path, const nb::dict& given, const nb::object& progress) {
+  OptionReader reader(given, "compact");
+  CompactOptions options;
+  uint64_t grace = 0;
+  reader.Take("lost", options.least_lost);
+  reader.Take("fold", options.fold);
+  reader.Take("purge", options.purge);
+  reader.Take("grace_minutes", grace);
+  reader.Take("threads", options.threads);
+  reader.Finish();
+  options.grace = std::chrono::minutes(grace);
+  const auto report = RunJob<CompactReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
+    options.cancellation = &cancellation;
+    options.progress = numbers.function();
+    return CompactDataset(*DefaultFileSystem(), path, options);
+  });
+  nb::dict result;
+  result["samples"] = report.manifest.seen_samples();
+  result["removed_left"] = report.manifest.removed ? report.manifest.removed->samples : 0;
+  result["shards"] = report.manifest.shards.size();
+  result["bytes"] = report.manifest.bytes();
+  result["bytes_before"] = report.bytes_before;
+  result["generation"] = report.manifest.generation;
+  result["shards_rewritten"] = report.shards_rewritten;
+  result["layers_rewritten"] = report.layers_rewritten;
+  result["samples_dropped"] = report.samples_dropped;
+  result["files_deleted"] = report.files_deleted;
+  return result;
+}
+
+nb::list History(const std::string& path) {
+  const auto history = RunJob<std::vector<DatasetGeneration>>(
+      nb::none(), [&](Cancellation&, JobProgress&) { return ReadHistory(*DefaultFileSystem(), path); });
+  nb::list result;
+  for (const DatasetGeneration& each : history) {
+    nb::dict made;
+    made["generation"] = each.generation;
+    made["change"] = std::string(ChangeName(each.change));
+    made["samples"] = each.samples;
+    made["samples_added"] = each.samples_added;
+    made["shards"] = each.shards;
+    made["shards_added"] = each.shards_added;
+    made["segments"] = each.segments;
+    made["columns"] = each.columns;
+    made["bytes"] = each.bytes;
+    made["columns_added"] = each.column_changes.added;
+    made["columns_replaced"] = each.column_changes.replaced;
+    made["columns_dropped"] = each.column_changes.dropped;
+    made["columns_renamed"] = each.column_changes.renamed;
+    made["columns_described"] = each.column_changes.described;
+    made["samples_removed"] = each.samples_removed;
+    made["readable"] = each.readable;
+    result.append(made);
+  }
+  return result;
+}
+
 }  // namespace
 
-void BindColumns(nb::module_& module) {
+void BindChanges(nb::module_& module) {
   const auto progress = nb::arg("progress").none();
   module.def("add_columns_file", &AddFile, nb::arg("dataset"), nb::arg("path"), nb::arg("key"), nb::arg("columns"),
              nb::arg("types"), nb::arg("threads"), progress);
@@ -180,6 +240,8 @@ void BindColumns(nb::module_& module) {
              nb::arg("count").none(), nb::arg("threads"), progress);
   module.def("drop_columns", &Drop, nb::arg("dataset"), nb::arg("columns"));
   module.def("rename_columns", &Rename, nb::arg("dataset"), nb::arg("names"));
+  module.def("compact", &Compact, nb::arg("path"), nb::arg("options"), progress);
+  module.def("history", &History, nb::arg("path"));
   module.def("set_columns", &Set, nb::arg("dataset"), nb::arg("column"), nb::arg("changes"));
 }
 
