@@ -91,7 +91,8 @@ class Generation:
     """A generation of a dataset.
 
     `change` is what made it: ``"made"``, ``"appended"``, ``"columns"`` (added, replaced, dropped, renamed or described,
-    as the lists of columns say), ``"removed"``, ``"compacted"`` (shards rewritten), ``"indexed"`` (segments joined, or indexes made anew) or ``"unknown"``.
+    as the lists of columns say), ``"removed"`` (samples), ``"compacted"`` (shards rewritten), ``"indexed"`` (segments
+    joined, or indexes made anew) or ``"unknown"``.
     `samples_added`, `samples_removed` and `shards_added` are since the one before, the other numbers of the whole.
     """
 
