@@ -19,6 +19,8 @@
 namespace shardkit {
 namespace {
 
+constexpr std::string_view kRemovedEnd = ".removed";
+
 absl::Status IgnoreNotFound(absl::Status status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
 std::vector<const TableReference*> AllTables(const Manifest& manifest) {
@@ -49,6 +51,10 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
     if (manifest != nullptr) named.merge(TablesOf(*manifest));
   }
   const uint64_t newest = manifests.empty() ? 0 : manifests[0]->generation;
+  std::set<uint64_t> lists;  // of removed samples, by their generations
+  for (const DirectoryEntry& entry : entries) {
+    if (entry.name.ends_with(kRemovedEnd)) lists.insert(GenerationOfTable(entry.name).value_or(0));
+  }
   for (const DirectoryEntry& entry : entries) {
     const bool sorted = entry.name.starts_with(kSortedFiles) && entry.name.ends_with(".tmp");
     if (sorted) {
@@ -57,6 +63,13 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
       if (newest == 0 || (IsKept(*kept, newest) && !entry.name.ends_with(".tmp"))) continue;
     } else if (GenerationOfTable(entry.name).value_or(0) < first || named.contains(entry.name)) {
       continue;
+    } else if (entry.name.ends_with(kRemovedEnd)) {
+      // Nothing else tells which samples were removed, so it stays while a manifest is kept that may name it: until the
+      // one before the next list.
+      const uint64_t generation = *GenerationOfTable(entry.name);
+      const auto next = lists.upper_bound(generation);
+      const bool needed = next == lists.end() || IsKept(*next - 1, newest);
+      if (generation <= newest && needed) continue;
     }
     SHARDKIT_RETURN_IF_ERROR(IgnoreNotFound(file_system.RemoveFile(JoinPath(directory, entry.name))));
   }
@@ -207,6 +220,10 @@ absl::StatusOr<std::string> DatasetUpdate::ReadUnchanged() const {
 
 absl::Status DatasetUpdate::Publish(const Manifest& manifest) {
   SHARDKIT_RETURN_IF_ERROR(CheckAdded(manifest));
+  if (const auto readable = ParseManifestText(FormatManifest(manifest)); !readable.ok()) {
+    return Internal(directory_,
+                    ": nothing was published, since no reader would take it: ", ToStd(readable.status().message()));
+  }
   SHARDKIT_ASSIGN_OR_RETURN(const std::string bytes, ReadUnchanged());
   SHARDKIT_RETURN_IF_ERROR(KeepManifest(file_system_, directory_, before_.generation, bytes));
   SHARDKIT_RETURN_IF_ERROR(PublishManifest(file_system_, directory_, manifest, /*must_be_new=*/false));

@@ -256,9 +256,7 @@ class NativeDatasetWriter final : public DatasetJob {
     options_.shard.metadata.insert(manifest_.metadata.begin(), manifest_.metadata.end());
     // The codec of a column that is there already is the dataset's.
     const Schema shared = SharedColumns(manifest_);
-    std::vector<Column> known = manifest_.seen_schema().columns();
-    std::ranges::copy(manifest_.schema.columns(), std::back_inserter(known));
-    for (const Column& column : known) {
+    for (const Column& column : manifest_.seen_schema().columns()) {
       const auto [codec, added] = options_.codecs.emplace(column.name, column.codec);
       if (!added && codec->second != column.codec) {
         return InvalidArgument(directory_, ": column \"", column.name, "\" has codec ", CodecName(column.codec),

@@ -122,8 +122,12 @@ class Writer:
     def close(self) -> None:
         """Publish the dataset."""
         if self._writer is not None:
-            self.result = published(self._writer.finish())
-            self._writer = None
+            writer, self._writer = self._writer, None
+            try:
+                self.result = published(writer.finish())
+            except BaseException:
+                writer.abort()  # the traceback may keep the writer, and it the lock
+                raise
 
     def abort(self) -> None:
         """Remove all that was written."""

@@ -167,7 +167,9 @@ class Compaction {
           manifest.removed, WriteRemoved(file_system_, directory_, NameInGeneration(kRemovedName, manifest.generation),
                                          RemovedList(std::move(left))));
     }
-    if (folds()) {
+    // Without samples there are no layers either.
+    const bool empty = manifest.samples() == 0 && manifest.view.has_value();
+    if (folds() || empty) {
       manifest.schema = before.view->schema;
       manifest.view.reset();
     }
@@ -183,11 +185,6 @@ class Compaction {
       if (DroppedBefore(view.layers[i].samples) == 0) continue;
       SHARDKIT_RETURN_IF_ERROR(RewriteLayer(i));
     }
-    if (manifest.samples() > 0) return absl::OkStatus();
-    // Columns of layers without samples are those of nothing.
-    std::vector<Column> columns = view.schema.columns();
-    for (Column& column : columns) column.nullable = column.nullable || !column.is_key;
-    SHARDKIT_ASSIGN_OR_RETURN(view.schema, Schema::Create(std::move(columns)));
     return absl::OkStatus();
   }
 

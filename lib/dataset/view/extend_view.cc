@@ -10,11 +10,21 @@
 
 namespace shardkit {
 
+namespace {
+
+// Whether the samples from `begin` on have the values of the shards' column of the column's own name.
+bool ComeFromShards(const std::vector<ColumnSource>& sources, uint64_t begin) {
+  return sources.empty() || sources.back().end < begin;
+}
+
+}  // namespace
+
 Schema SharedColumns(const Manifest& before) {
   if (!before.view) return before.schema;
   std::vector<Column> shared;
   for (const Column& column : before.schema.columns()) {
-    if (before.view->schema.Find(column.name)) shared.push_back(column);
+    const std::optional<size_t> seen = before.view->schema.Find(column.name);
+    if (seen && ComeFromShards(before.view->sources[*seen], before.samples())) shared.push_back(column);
   }
   return *Schema::Create(std::move(shared));  // a part of a schema is one
 }
@@ -26,15 +36,20 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
   std::vector<Column> columns = view.schema.columns();
   for (size_t i = 0; i < columns.size(); ++i) {
     Column& column = columns[i];
-    const std::vector<ColumnSource>& sources = view.sources[i];
-    const bool from_shards = sources.empty() || sources.back().end < begin;
+    std::vector<ColumnSource>& sources = view.sources[i];
+    const bool from_shards = ComeFromShards(sources, begin);
     const std::optional<size_t> stored =
         from_shards || appended.Find(column.name) ? manifest->schema.Find(column.name) : std::nullopt;
     if (!stored) {
       if (column.is_key) {
-        return InvalidArgument("the samples have no column \"", column.name, "\", which is the key");
+        return FailedPrecondition("the samples have no column \"", column.name, "\", which is the key");
       }
       column.nullable = true;
+      if (!manifest->schema.Find(column.name)) continue;
+      // The shards before have another column of this name.
+      const bool absent = !sources.back().layer && sources.back().column.empty();
+      if (!absent) sources.emplace_back();
+      sources.back().end = manifest->samples();
       continue;
     }
     const Column& of_shards = manifest->schema[*stored];
@@ -42,13 +57,15 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
     column.nullable = column.nullable || of_shards.nullable;
     const std::string_view difference = ColumnDifference(of_shards, column);
     if (!difference.empty()) {
-      return InvalidArgument("column \"", column.name, "\" of the samples does not fit the dataset's: its ", difference,
-                             " differs");
+      return FailedPrecondition("column \"", column.name, "\" of the samples does not fit the dataset's: its ",
+                                difference,
+                                " differs; where the shards have another column of this name, shardctl compact --fold ",
+                                "puts the one that is seen into them");
     }
   }
   for (const Column& column : appended.columns()) {
     if (view.schema.Find(column.name)) continue;
-    if (column.is_key) return InvalidArgument("column \"", column.name, "\" is a key, and no longer the dataset's");
+    if (column.is_key) return FailedPrecondition("column \"", column.name, "\" is a key, and no longer the dataset's");
     Column& added = columns.emplace_back(manifest->schema[*manifest->schema.Find(column.name)]);
     added.nullable = added.nullable || begin > 0;
     std::vector<ColumnSource>& sources = view.sources.emplace_back();

@@ -11,7 +11,7 @@ namespace shardkit {
 Schema SharedColumns(const Manifest& before);
 
 // Gives manifest->view the columns of `appended`, which the shards behind those of `before` have. manifest->schema is
-// that of all shards, and manifest->view that of `before`. InvalidArgument, naming it, when a column does not fit.
+// that of all shards, and manifest->view that of `before`. FailedPrecondition, naming it, when a column does not fit.
 absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest* manifest);
 
 }  // namespace shardkit

@@ -253,6 +253,74 @@ TEST_F(ViewTest, RemovedSamplesAreInvisible) {
   EXPECT_EQ(ScanRows(**before), RowsOf(Samples(0, 40)));
 }
 
+TEST_F(ViewTest, EarlierGenerationsKeepTheirListsOfRemovedSamples) {
+  Remove({39});
+  const std::vector<Row> second = rows_;
+  Remove({1, 2, 3});
+  Append(40, 45);
+  Remove({7});
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  Append(45, 50);
+  const auto history = ReadHistory(*files_, "/data");
+  ASSERT_TRUE(history.ok()) << history.status();
+  for (const DatasetGeneration& each : *history) EXPECT_TRUE(each.readable) << each.generation;
+  EXPECT_EQ((*history)[1].change, DatasetChange::kRemoved);
+  EXPECT_EQ((*history)[2].samples_removed, 3u);
+  const auto dataset = DatasetReader::Open(*files_, "/data", {.generation = 2});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(ScanRows(**dataset), second);
+  Check();
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
+  for (const auto& [name, content] : ReadTree(*files_, "/data")) EXPECT_FALSE(name.ends_with(".removed")) << name;
+  Check();
+}
+
+TEST_F(ViewTest, NamesOfShardsAreNotGivenTwice) {
+  Remove({27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39});  // the last two shards
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  EXPECT_GT(ReadManifest(*files_, "/data")->next_shard, 5u);
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  Append(40, 50);
+  Check();
+  EXPECT_EQ(ScanRows(**DatasetReader::Open(*files_, "/data", {.generation = 1})), RowsOf(Samples(0, 40)));
+}
+
+TEST_F(ViewTest, AColumnOfAnotherTypeTakesThePlaceOfAStoredOne) {
+  Column number = Text("text");
+  number.type = Type::kF32;
+  number.SetCodec(Codec::kZstd);
+  AddLayer(number, [](uint64_t i) { return std::optional(std::string(4, static_cast<char>(i))); });
+  Check();
+  // Samples without the column can be appended, again and again.
+  for (size_t i = 40; i < 60; i += 10) {
+    DatasetWriterOptions options = SmallShards(9, 4);
+    options.append = true;
+    auto writer = DatasetWriter::Create(*files_, "/data", MakeSchema({KeyColumn(), ImageColumn()}), options);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (OwnedSample sample : Samples(i, i + 10)) {
+      std::erase_if(sample.fields, [](const auto& field) { return field.first->name != "image"; });
+      ASSERT_TRUE((*writer)->Append(sample.View()).ok());
+      rows_.push_back(RowOf(sample));
+    }
+    const auto summary = (*writer)->Finish();
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    Check();
+  }
+  Remove({0, 41, 55});
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.01}).ok());
+  Check();
+  // Of the stored type they are refused.
+  DatasetWriterOptions options = SmallShards(9, 4);
+  options.append = true;
+  const auto refused = WriteDataset(*files_, "/data", Samples(60, 70), options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+  Check();
+  ASSERT_TRUE(RemoveSamples(*files_, "/data", {}).ok());
+  rows_.clear();
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  Check();
+}
+
 TEST_F(ViewTest, NothingSelectedPublishesNothing) {
   const Tree before = ReadTree(*files_, "/data");
   SampleSelection selection;
