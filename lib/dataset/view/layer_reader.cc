@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<LayerReader>> LayerReader::Open(ReadableFileSyste
   reader->dataset_ = *std::move(opened);
   const DatasetReader& dataset = *reader->dataset_;
   if (dataset.container() != "shard" || !dataset.plain() || reader->dataset_->manifest_checksum() != layer.checksum ||
-      dataset.sample_count() != layer.samples) {
+      dataset.sample_count() != layer.samples || dataset.summary().schema.key_column()) {
     return DataLoss(path, ": is not the layer that ", JoinPath(directory, kManifestName), " names");
   }
   return reader;

@@ -594,6 +594,34 @@ TEST_F(ViewTest, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(refused([](Manifest& m) { m.view->sources.back()[0].column = "other"; }).ok());
 }
 
+TEST_F(ViewTest, EveryChangedByteOfListAndLayerIsNoticed) {
+  AddLayer(Score(), ScoreOf);
+  Remove({4, 5, 30});
+  for (const std::string name : {"dataset-3.removed", "layer-2/dataset.json", "layer-2/dataset.idx"}) {
+    const std::string path = "/data/" + name;
+    const std::string whole = ReadAll(*files_, path);
+    for (size_t i = 0; i <= whole.size(); ++i) {
+      std::string damaged = whole.substr(0, i);  // cut off, or with one changed bit
+      if (i % 2 == 0 && i < whole.size()) {
+        damaged = whole;
+        damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+      }
+      if (damaged == whole) continue;
+      WriteFile(*files_, path, damaged);
+      EXPECT_NE(ValidateText(*files_, "/data"), "") << name << ": " << i;
+      const auto opened = DatasetReader::Open(*files_, "/data");
+      if (!opened.ok()) {
+        EXPECT_TRUE(absl::IsDataLoss(opened.status()) || absl::IsUnimplemented(opened.status())) << opened.status();
+      } else {
+        EXPECT_TRUE(name.ends_with(".idx")) << name << ": " << i;  // what it says follows from the shards
+        EXPECT_EQ(ScanRows(**opened), rows_);
+      }
+    }
+    WriteFile(*files_, path, whole);
+  }
+  Check();
+}
+
 TEST_F(ViewTest, LayersWhoseBlocksDoNotFitAreRefused) {
   Manifest manifest = *ReadManifest(*files_, "/data");
   auto writer = DatasetWriter::Create(*files_, "/data/layer-2", MakeSchema({Score()}), SmallShards(14, 7));
