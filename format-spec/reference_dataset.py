@@ -1,234 +1,16 @@
-"""Datasets: manifest and offset index (section 9 of spec.md). Part of reference_reader.py, which see."""
+"""Datasets as they are stored: shards and offset index (section 9 of spec.md). Part of reference_reader.py, which see."""
 import bisect
-import collections
 import hashlib
 import itertools
-import json
 import os
 import struct
 from typing import NamedTuple
 
-from reference_parts import BLOB, CODECS, FIXED, INLINE, Column, ShardError, check, check_column, plain_name, xxh3
-from reference_reader import map_file, read_shard, sample_json
-from reference_table import OFFSET_INDEX, KeyTable, ShardList, Table
-from reference_values import BYTES, IMAGE, JPEG, JSON, NDARRAY, PNG, TYPE_NAMES, TYPE_NUMBERS, UTF8, is_zero, round_up
-
-SHARD_PAGES = "shard-pages"
-FEATURES = (SHARD_PAGES,)  # of the manifest, those known
-MANIFEST_KEYS = ("format", "version", "features", "generation", "samples", "bytes", "blocks", "columns", "metadata", "segments",
-                 "checksum")
-NARROWER = {BYTES: (UTF8, JSON, JPEG, PNG, IMAGE), UTF8: (JSON,), IMAGE: (JPEG, PNG)}  # what a shard may say where the dataset says the key
-
-
-# ---- Section 9.1: manifest ----
-
-class TableReference(NamedTuple):
-    name: str
-    bytes: int
-    root: int  # with the tail
-    checksum: int
-
-
-class Segment(NamedTuple):
-    shards: int
-    samples: int
-    blocks: int
-    index: TableReference
-    keys: TableReference | None = None
-    list: TableReference | None = None
-
-
-class ManifestShard(NamedTuple):
-    name: str
-    bytes: int
-    samples: int
-    blocks: int
-    content_hash: bytes
-    sha256: bytes | None = None  # of the whole file
-
-
-def is_count(value):
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1 << 62
-
-
-class Object(dict):
-    """A JSON object that remembers which of its keys stood twice: unknown ones are ignored, as is what stands in them."""
-    def __init__(self, pairs):
-        super().__init__(pairs)
-        self.twice = [key for key, count in collections.Counter(key for key, _ in pairs).items() if count > 1]
-
-
-def check_object(value, what):
-    check(isinstance(value, Object), f"{what} is not an object")
-    check(not value.twice, f"{what}: the key {value.twice[:1]} stands twice")
-
-
-def parse_json(data):
-    def no_number(text):
-        raise ValueError(f"{text} is no number")
-    parsed = json.loads(str(data, "utf-8"), object_pairs_hook=Object, parse_constant=no_number)
-    json.dumps(parsed, ensure_ascii=False).encode()  # no half of a surrogate pair
-    return parsed
-
-
-def from_hex(value, count, what):
-    check(isinstance(value, str) and len(value) == 2 * count and set(value) <= set("0123456789abcdef"),
-          f"{what} is not {2 * count} lower-case hexadecimal digits")
-    return bytes.fromhex(value)
-
-
-class Manifest:
-    def __init__(self, path):
-        try:
-            data = bytes(map_file(path))
-        except FileNotFoundError:
-            raise ShardError("not a dataset: dataset.json is missing", kind="NotFound") from None
-        self.size = len(data)
-        at = data.rfind(b'\n  "checksum": "') + 1
-        check(at > 0, "manifest has no checksum line")
-        check(data[at:] == f'  "checksum": "{xxh3(data[:at]):016x}"\n}}\n'.encode(),
-              "manifest checksum does not match, or bytes follow its line", at)
-        try:
-            self.json = parse_json(data)
-        except (ValueError, RecursionError) as error:
-            raise ShardError(f"manifest is not JSON: {error}") from None
-        check(isinstance(self.json, Object), "manifest is not a JSON object")
-        check(self.json.get("format") == "shardkit-dataset", "manifest format is not shardkit-dataset")
-        version, features = self.json.get("version"), self.json.get("features")
-        check(is_count(version), f"manifest version {version!r} is not a count")
-        check(version == 1, f"manifest version {version} is not supported", kind="Unimplemented")
-        check(isinstance(features, list) and all(isinstance(feature, str) for feature in features),
-              "manifest features are not an array of strings")
-        check(features == sorted(set(features)), "manifest features do not ascend")
-        for feature in features:
-            check(feature in FEATURES, f"manifest feature {feature!r} is not known", kind="Unimplemented")
-        check_object(self.json, "manifest")
-        for key in MANIFEST_KEYS:
-            check(key in self.json, f"manifest has no {key!r}")
-        lists = SHARD_PAGES in features
-        check(("shards" in self.json) != lists, f"manifest: 'shards' and feature {SHARD_PAGES!r} exclude each other, and one is there")
-        try:
-            self.columns = tuple(parse_column(c, entry) for c, entry in enumerate(self.json["columns"]))
-            self.metadata = self.json["metadata"]
-            self.segments = [self.parse_segment(k, entry) for k, entry in enumerate(self.json["segments"])]
-            check(all((segment.list is not None) == lists for segment in self.segments) and (self.segments or not lists),
-                  f"manifest: segments have a list exactly with the feature {SHARD_PAGES!r}")
-            self.shards = [self.parse_shard(k, entry) for k, entry in enumerate(self.json.get("shards", []))]
-            for segment in self.segments if lists else []:
-                self.shards += self.read_list(os.path.dirname(path), segment)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ShardError(f"manifest is malformed: {error!r}") from None
-        check_metadata(self.metadata, "manifest")
-        self.generation = self.json["generation"]
-        check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
-        names = [shard.name for shard in self.shards]
-        names += [table.name for segment in self.segments for table in (segment.index, segment.keys, segment.list) if table]
-        check(len(set(names)) == len(names), "manifest names a file twice")
-        self.check_segments()
-        check(len({column.name for column in self.columns}) == len(self.columns), "manifest has a duplicate column")
-        for field in ("samples", "bytes", "blocks"):
-            total = sum(getattr(shard, field) for shard in self.shards)
-            check(is_count(self.json[field]) and self.json[field] == total, f"manifest: {field} is {self.json.get(field)}, the shards have {total}")
-
-    def check_segments(self):
-        first = 0
-        for k, segment in enumerate(self.segments):
-            check(0 < segment.shards <= len(self.shards) - first, f"manifest: segment {k}: {segment.shards} shards cannot be")
-            part = self.shards[first:first + segment.shards]
-            check((segment.samples, segment.blocks) == (sum(shard.samples for shard in part), sum(shard.blocks for shard in part)),
-                  f"manifest: segment {k}: samples or blocks are not those of its shards")
-            first += segment.shards
-        check(first in (0, len(self.shards)), "manifest: the segments leave out shards")
-
-    @staticmethod
-    def parse_table(what, entry):
-        check_object(entry, what)
-        check_name(what, entry["name"])
-        check(is_count(entry["bytes"]) and is_count(entry["root"]) and 64 <= entry["root"] <= entry["bytes"],
-              f"{what}: bytes or root cannot be")
-        return TableReference(entry["name"], entry["bytes"], entry["root"],
-                              int.from_bytes(from_hex(entry["checksum"], 8, f"{what}: checksum"), "big"))
-
-    @classmethod
-    def parse_segment(cls, k, entry):
-        what = f"manifest: segment {k}"
-        check_object(entry, what)
-        for field in ("shards", "samples", "blocks"):
-            check(is_count(entry[field]), f"{what}: {field} is not a count")
-        keys = cls.parse_table(f"{what}: keys", entry["keys"]) if "keys" in entry else None
-        listed = cls.parse_table(f"{what}: list", entry["list"]) if "list" in entry else None
-        return Segment(entry["shards"], entry["samples"], entry["blocks"], cls.parse_table(f"{what}: index", entry["index"]), keys, listed)
-
-    @staticmethod
-    def read_list(directory, segment):
-        """Section 9.6."""
-        named = segment.list
-        try:
-            data = map_file(os.path.join(directory, named.name))
-        except FileNotFoundError:
-            raise ShardError(f"list of shards: {named.name} is missing; shardctl index makes it anew", kind="NotFound") from None
-        listed = ShardList(data)
-        check((len(data), named.checksum) == (named.bytes, int.from_bytes(data[-16:-8], "little")) and
-              listed.totals[:3] == (segment.shards, segment.samples, segment.blocks),
-              "list of shards is of other shards: not the table that the manifest names", 0)
-        for k, row in enumerate(listed.rows):
-            check_name(f"list of shards: shard {k}", row[0])
-        return [ManifestShard(*row) for row in listed.rows]
-
-    @staticmethod
-    def parse_shard(k, entry):
-        check_object(entry, f"manifest: shard {k}")
-        name = entry["name"]
-        check_name(f"manifest: shard {k}", name)
-        for field in ("bytes", "samples", "blocks"):
-            check(is_count(entry[field]), f"manifest: shard {k}: {field} is not a count")
-        sha256 = from_hex(entry["sha256"], 32, f"manifest: shard {k}: sha256") if "sha256" in entry else None
-        return ManifestShard(name, entry["bytes"], entry["samples"], entry["blocks"],
-                             from_hex(entry["content_hash"], 16, f"manifest: shard {k}: content_hash"), sha256)
-
-
-def check_name(what, name):
-    check(isinstance(name, str) and name and not any(part in ("", ".", "..") for part in name.split("/"))
-          and "\0" not in name, f"{what}: name {name!r} is not allowed")
-
-
-def parse_column(c, entry):
-    check_object(entry, f"manifest: column {c}")
-    what = f"manifest: column {c} {entry['name']!r}"
-    check(isinstance(entry["name"], str) and 1 <= len(entry["name"].encode()) <= 255, f"{what}: name is malformed")
-    type_ = named_number(entry["type"], TYPE_NUMBERS, 1 << 16, f"{what}: type")
-    codec = named_number(entry["codec"], dict(zip(CODECS, range(len(CODECS)))), 1 << 8, f"{what}: codec")
-    check(isinstance(entry["nullable"], bool) and isinstance(entry["key"], bool), f"{what}: flags are not boolean")
-    dtype, shape = 0, None
-    if type_ == NDARRAY or type_ not in TYPE_NAMES:
-        dtype, shape = named_number(entry["dtype"], TYPE_NUMBERS, 1 << 16, f"{what}: dtype"), entry["shape"]
-        check(shape is None or all(is_count(dimension) for dimension in shape), f"{what}: shape is malformed")
-        shape = None if shape is None else tuple(shape)
-    size = entry.get("value_size")
-    check(size is None or is_count(size), f"{what}: value_size is not a count")
-    metadata = entry.get("metadata", Object([]))
-    check_metadata(metadata, what)
-    storage = FIXED if size is not None else BLOB if codec == 0 else INLINE  # the last two as far as a dataset knows
-    column = Column(entry["name"], type_, codec, storage, entry["nullable"], entry["key"], size, dtype, shape, metadata)
-    plain_name(column.name.encode(), f"{what}: name", None)
-    check_column(column, what)
-    return column
-
-
-def named_number(value, names, end, what):
-    """Of a type or codec: its name or, where this reader has none for it, its number."""
-    if isinstance(value, str):
-        check(value in names, f"{what} {value!r} is not known", kind="Unimplemented")
-        return names[value]
-    check(is_count(value) and value < end and value not in names.values(), f"{what} {value!r} is neither a name nor a number without one")
-    return value
-
-
-def check_metadata(value, what):
-    check_object(value, f"{what}: metadata")
-    check(all(isinstance(text, str) for text in value.values()), f"{what}: metadata is not an object of strings")
-    for name in value:
-        plain_name(name.encode(), f"{what}: metadata name", None)
+from reference_manifest import Manifest, Segment, column_difference
+from reference_parts import ShardError, check, xxh3
+from reference_reader import map_file, read_shard
+from reference_table import OFFSET_INDEX, KeyTable, Table
+from reference_values import is_zero, round_up
 
 
 # ---- Section 9.2: offset index ----
@@ -332,6 +114,7 @@ class Dataset:
         except ShardError as error:  # the samples can be read without it
             self.index_problem = error
         self.first_samples = [0, *itertools.accumulate(shard.samples for shard in self.manifest.shards)]
+        self.sample_count = self.first_samples[-1]
         self.opened = None
 
     def open_index(self, segment):
@@ -374,10 +157,8 @@ class Dataset:
             if mine is None:
                 check(column.nullable, f"{here} is missing and not nullable")
                 continue
-            check(mine.type == column.type or mine.type in NARROWER.get(column.type, ()), f"{here}: type differs")
-            for field in ("codec", "key", "dtype", "shape", "value_size"):
-                check(getattr(mine, field) == getattr(column, field), f"{here}: {field} differs")
-            check(column.nullable or not mine.nullable, f"{here} is nullable")
+            difference = column_difference(mine, column)
+            check(not difference, f"{here}: {difference} differs")
         check(not have, f"{what}: columns {list(have)} are not the dataset's")
         return shard
 
@@ -387,6 +168,10 @@ class Dataset:
             raise IndexError(f"sample {ordinal} of {self.first_samples[-1]}")
         s = bisect.bisect_right(self.first_samples, ordinal) - 1
         return self.shard(s), ordinal - self.first_samples[s]
+
+    def raw_sample(self, ordinal):
+        shard, i = self.locate(ordinal)
+        return shard.raw_sample(i)
 
     def sample(self, ordinal):
         shard, i = self.locate(ordinal)
@@ -435,24 +220,28 @@ class Dataset:
               "key table is of other shards: it is not the one that the manifest names", 0)
         return table
 
-    def find(self, key):
-        """The ordinal of the first sample with this key, or None."""
+    def find(self, key, accept=lambda ordinal: True):
+        """The ordinal of the first sample with this key that `accept` takes, or None."""
         name, = (column.name for column in self.columns if column.key)
         first_sample = first_shard = 0
         for segment in self.manifest.segments or [Segment(len(self.manifest.shards), self.first_samples[-1], 0, None)]:
             try:
                 found = [first_sample + ordinal for ordinal in self.key_table(segment).find(xxh3(key.encode()))]
-                found = next((sample for sample in found if self.sample(sample)[name] == key), None)
+                found = next((sample for sample in found if accept(sample) and self.sample(sample)[name] == key), None)
             except ShardError:  # the shards tell the same
-                found = self.find_in_shards(key, first_shard, first_shard + segment.shards)
+                found = self.find_in_shards(key, first_shard, first_shard + segment.shards, accept)
             if found is not None:
                 return found
             first_sample, first_shard = first_sample + segment.samples, first_shard + segment.shards
         return None
 
-    def find_in_shards(self, key, begin, end):
-        found = ((s, self.shard(s).find(key)) for s in range(begin, end))
-        return next((self.first_samples[s] + ordinal for s, ordinal in found if ordinal is not None), None)
+    def find_in_shards(self, key, begin, end, accept):
+        for s in range(begin, end):
+            first = self.first_samples[s]
+            found = self.shard(s).find(key, lambda ordinal: accept(first + ordinal))
+            if found is not None:
+                return first + found
+        return None
 
     def validate_keys(self):
         """Each table against the key tables of the segment's shards, which have been validated."""
@@ -535,23 +324,3 @@ class Dataset:
                 check(index.record(entry, data, k, 0) == (base, wanted[0]), f"index: block {b}: ends: the first record is not where "
                       "the rule of section 9.2 puts it", 0)
             check(list(ends) == wanted, f"index: block {b}: ends are wrong", 0)
-
-
-def read_dataset(directory):
-    return Dataset(directory)
-
-
-def dataset_json(dataset):
-    manifest = dataset.manifest
-    return {
-        "format": "shardkit-dataset", "version": 1,
-        "sample_count": manifest.json["samples"], "bytes": manifest.json["bytes"], "blocks": manifest.json["blocks"],
-        "columns": [column.describe() for column in dataset.columns],
-        "metadata": manifest.metadata, "generation": manifest.generation,
-        "segments": [{"shards": segment.shards, "samples": segment.samples, "blocks": segment.blocks, "index": segment.index.name,
-                      "keys": segment.keys and segment.keys.name} | ({"list": segment.list.name} if segment.list else {})
-                     for segment in manifest.segments],
-        "shards": [entry._asdict() | {"content_hash": entry.content_hash.hex(), "sha256": entry.sha256 and entry.sha256.hex()}
-                   for entry in manifest.shards],
-        "samples": [sample_json(dataset.columns, raws) for raws in dataset.raw_samples()],
-    }

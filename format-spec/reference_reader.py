@@ -4,7 +4,8 @@
 It is meant to be read beside the specification: section numbers in comments are those of spec.md. It checks
 every checksum, every zero byte and every rule, and prefers plain code to speed. Needs Python 3.11 and the
 Debian packages python3-xxhash and python3-zstandard. reference_parts.py holds sections 1 to 3,
-reference_values.py section 4, this file the others and the command line.
+reference_values.py section 4, reference_manifest.py, reference_dataset.py and reference_view.py section 9, this
+file the others and the command line.
 
     shard = read_shard(path)         steps 1 to 3 of section 7
     shard.validate(deep=True)        everything
@@ -222,31 +223,37 @@ class Shard:
             self.cached = (k, self.read_known(k))
         return self.cached[1], ordinal - self.directory[k].first_sample
 
-    def sample(self, ordinal):
+    def check_ordinal(self, ordinal):
         if not 0 <= ordinal < self.sample_count:
             raise IndexError(f"sample {ordinal} of {self.sample_count}")
+
+    def sample(self, ordinal):
+        self.check_ordinal(ordinal)
         for column in self.columns:
             check(column.codec < len(CODECS), f"column {column.name!r}: unknown codec {column.codec}; project() reads the others",
                   None, "Unimplemented")
         columns, i = self.locate(ordinal)
         return {data.column.name: data.value(i) for data in columns}
 
+    def raw_sample(self, ordinal):
+        """{"column": encoded bytes or None}, without the columns of codecs that are not known."""
+        self.check_ordinal(ordinal)
+        columns, i = self.locate(ordinal)
+        return {data.column.name: data.raw(i) for data in columns}
+
     def samples(self):
         return (self.sample(ordinal) for ordinal in range(self.sample_count))
 
     def raw_samples(self):
-        """{"column": encoded bytes or None} of each sample, without the columns of codecs that are not known."""
-        for ordinal in range(self.sample_count):
-            columns, i = self.locate(ordinal)
-            yield {data.column.name: data.raw(i) for data in columns}
+        return (self.raw_sample(ordinal) for ordinal in range(self.sample_count))
 
     def key_table(self):
         return KeyTable(self.section(KEY_INDEX), self.sample_count, self.sections[KEY_INDEX].offset)
 
-    def find(self, key):
-        """The ordinal of the first sample with this key, or None."""
+    def find(self, key, accept=lambda ordinal: True):
+        """The ordinal of the first sample with this key that `accept` takes, or None."""
         name, = (column.name for column in self.columns if column.key)
-        return next((i for i in self.key_table().find(xxh3(key.encode())) if self.sample(i)[name] == key), None)
+        return next((i for i in self.key_table().find(xxh3(key.encode())) if accept(i) and self.sample(i)[name] == key), None)
 
     @property
     def metadata(self):
@@ -492,7 +499,7 @@ def shard_json(shard):
 
 
 def main():
-    from reference_dataset import dataset_json, read_dataset
+    from reference_view import dataset_json, read_dataset
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader of the output that stops, as head does, is no error
     parser = argparse.ArgumentParser(description="Read Shardkit shards and datasets; print them as JSON.")
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a shard, or a dataset's directory")
@@ -515,9 +522,7 @@ def main():
             if options.verify_only:
                 continue
             if options.sample is not None:
-                shard, ordinal = (source, options.sample) if isinstance(source, Shard) else source.locate(options.sample)
-                columns, i = shard.locate(ordinal)
-                document = sample_json(source.columns, {data.column.name: data.raw(i) for data in columns})
+                document = sample_json(source.columns, source.raw_sample(options.sample))
             else:
                 document = shard_json(source) if isinstance(source, Shard) else dataset_json(source)
             print(json.dumps(document, ensure_ascii=False, indent=None if options.json else 2))
@@ -527,10 +532,10 @@ def main():
     return status
 
 
-def __getattr__(name):  # the dataset half of the library is in reference_dataset.py
-    if name in ("Dataset", "read_dataset"):
-        import reference_dataset
-        return getattr(reference_dataset, name)
+def __getattr__(name):  # the dataset half of the library is in other files
+    if name == "read_dataset":
+        import reference_view
+        return reference_view.read_dataset
     raise AttributeError(name)
 
 

@@ -1,4 +1,4 @@
-"""Tables of checked pages (sections 5.1, 5.2 and 9.6 of spec.md), for reference_reader.py, which see."""
+"""Tables of checked pages (sections 5.1, 5.2, 9.6 and 9.8 of spec.md), for reference_reader.py, which see."""
 import bisect
 import itertools
 import struct
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from reference_parts import check, xxh3
 
 TABLE_MAGIC, TAIL_MAGIC = b"\x89TBL\r\n\x1a\n", b"\x89TBE\r\n\x1a\n"
-OFFSET_INDEX, SHARD_LIST, KEYS = 1, 2, 3
-KIND_NAMES = {OFFSET_INDEX: "offset index", SHARD_LIST: "list of shards", KEYS: "key table"}
+OFFSET_INDEX, SHARD_LIST, KEYS, REMOVED = 1, 2, 3, 4
+KIND_NAMES = {OFFSET_INDEX: "offset index", SHARD_LIST: "list of shards", KEYS: "key table", REMOVED: "list of removed samples"}
 TAIL_BYTES, FENCE_BYTES, ROOT_FENCES, FENCES_OF_PAGE = 64, 24, 4096, 2048
 MAX_PAGES, MAX_PAYLOAD = ROOT_FENCES * FENCES_OF_PAGE, 1 << 26
 
@@ -41,6 +41,7 @@ class Table:
         self.fence_page_count = -(-self.page_count // FENCES_OF_PAGE) if two_levels else 0
         root_fences = self.fence_page_count if two_levels else self.page_count
         root_offset = length - TAIL_BYTES - FENCE_BYTES * root_fences - self.payload_length
+        self.root_bytes = length - root_offset  # with the tail
         self.pages_end = root_offset - (FENCE_BYTES * self.page_count if two_levels else 0)
         check(self.pages_end >= len(TABLE_MAGIC) + 8 * self.page_count, f"{self.name}: does not fit", offset)
         check(self.page_count > 0 or self.pages_end == len(TABLE_MAGIC), f"{self.name}: does not fit", offset)
@@ -207,3 +208,29 @@ class ShardList(Table):
             end, first_sample = digest_end, first_sample + samples
         check(len(data) == -(-end // 8) * 8 and not any(data[end:]), f"{what}: bytes after the last name", 0)
         return rows
+
+
+# ---- Section 9.8: removed samples ----
+
+REMOVED_OF_PAGE, MAX_REMOVED = 8192, 1 << 28
+
+
+class RemovedTable(Table):
+    """`ordinals` has the stored samples that are removed, ascending, of `stored` that there are."""
+
+    def __init__(self, data, stored):
+        super().__init__(data, REMOVED)
+        check(len(self.payload) == 8, f"{self.name}: payload", 0)
+        self.count = int.from_bytes(self.payload, "little")
+        check(self.count <= MAX_REMOVED, f"{self.name}: {self.count} samples are over the limit", 0, "Unimplemented")
+        check(self.page_count == -(-self.count // REMOVED_OF_PAGE), f"{self.name}: {self.page_count} pages for {self.count} samples", 0)
+        self.ordinals = []
+        for number, (first, data) in enumerate(self.pages()):
+            count = min(REMOVED_OF_PAGE, self.count - len(self.ordinals))
+            check(len(data) == 8 * count, f"{self.name}: page {number}: does not begin or end as its place wants", 0)
+            ordinals = struct.unpack(f"<{count}Q", data)
+            check(ordinals[0] == first, f"{self.name}: page {number}: its fence is not its first sample", 0)
+            for ordinal in ordinals:
+                check(ordinal < stored and (not self.ordinals or self.ordinals[-1] < ordinal),
+                      f"{self.name}: page {number}: sample {ordinal} of {stored} does not follow the one before", 0)
+                self.ordinals.append(ordinal)

@@ -20,9 +20,9 @@ import make_golden  # noqa: E402
 import make_hex_example  # noqa: E402
 import reference_reader  # noqa: E402
 import writer  # noqa: E402
-from reference_dataset import dataset_json, read_dataset  # noqa: E402
 from reference_values import scalars  # noqa: E402
 from reference_reader import Shard, ShardError, read_shard, recover, shard_json  # noqa: E402
+from reference_view import dataset_json, read_dataset  # noqa: E402
 
 LEVELS = ("open", "read", "validate", "deep")
 ZSTD_MADE = {"valid/key-pages.shard", "valid/zstd.shard", "valid/dictionary.shard", "valid/trained-dictionary.shard"}
