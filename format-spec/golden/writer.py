@@ -432,8 +432,8 @@ def manifest(columns, metadata, shards, /, hashed=(), **changes):
     checksum is made; None leaves one out."""
     fields = dict(format="shardkit-dataset", version=1, features=[], generation=1, samples=sum(b.twin["sample_count"] for _, b in shards),
                   bytes=sum(len(b.data) for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
-                  columns=[col.describe() for col in columns], metadata=metadata, segments=[segment(shards)] if shards else [],
-                  shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
+                  columns=[col.describe() for col in columns], metadata=metadata, segments=[segment(shards)] if shards else [], view=None,
+                  removed=None, shards=[shard_row(name, b, name in hashed) for name, b in shards]) | changes
     return manifest_text((key, value) for key, value in fields.items() if value is not None)
 
 
@@ -443,8 +443,10 @@ def manifest_text(fields):
     for name, value in fields:
         if isinstance(value, list) and value:
             rows.append(f'  "{name}": [\n' + ",\n".join("    " + line(item) for item in value) + "\n  ],\n")
-        elif isinstance(value, dict) and value:
-            items = ",\n".join(f"    {line(key)}: {line(item)}" for key, item in value.items())
+        elif isinstance(value, dict) and value and name != "removed":
+            items = ",\n".join(f"    {line(key)}: " + (
+                "[\n" + ",\n".join("      " + line(part) for part in item) + "\n    ]" if isinstance(item, list) and item else line(item))
+                for key, item in value.items())
             rows.append(f'  "{name}": {{\n{items}\n  }},\n')
         else:
             rows.append(f'  "{name}": {line(value)},\n')
@@ -478,6 +480,17 @@ def segment(shards, name="dataset.idx", data=None, keys=None, listed=None):
     named |= {} if listed is None else dict(list=reference(*listed))
     return dict(shards=len(shards), samples=sum(b.twin["sample_count"] for _, b in shards), blocks=sum(len(b.entries) for _, b in shards),
                 index=reference(name, index(shards) if data is None else data), **named)
+
+
+def removed_table(ordinals, count=None):
+    """The list of removed samples, of which its root says that they are `count`."""
+    pages = [ordinals[i:i + 8192] for i in range(0, len(ordinals), 8192)]
+    return table(4, [(page[0], struct.pack(f"<{len(page)}Q", *page)) for page in pages], struct.pack("<Q", len(ordinals) if count is None else count))
+
+
+def layer_row(name, text):
+    """What a view says of a layer, whose dataset.json is `text`."""
+    return dict(name=name, checksum=text[-20:-4].decode(), samples=json.loads(text)["samples"])
 
 
 def keys(shards, hook=lambda name, data: data):

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -149,7 +150,7 @@ class Valid(unittest.TestCase):
         self.assertIsNone(read_shard(f"{GOLDEN}/valid/without-block-ranges.shard").block_ranges)
 
     def test_datasets_equal_their_twins(self):
-        for name in make_golden.DATASETS:
+        for name in (*make_golden.DATASETS, "layers"):
             with self.subTest(name):
                 dataset = read_dataset(f"{GOLDEN}/valid/{name}")
                 dataset.validate(deep=True)
@@ -164,6 +165,17 @@ class Valid(unittest.TestCase):
                     wanted = sample[name].encode() if isinstance(sample[name], str) else sample[name]
                     self.assertEqual(dataset.read_blob(ordinal, name), wanted, (ordinal, name))
         self.assertRaises(ShardError, read_dataset(f"{GOLDEN}/valid/without-index").read_blob, 0, "data")
+
+    def test_layers_and_removed_samples(self):
+        dataset = read_dataset(f"{GOLDEN}/valid/layers")
+        samples = list(dataset.samples())
+        self.assertEqual([sample["id"] for sample in samples], ["k0", "k4", "k1", "k6", "k7"])
+        self.assertEqual([dataset.find(sample["id"]) for sample in samples], list(range(5)))
+        self.assertIsNone(dataset.find("k2"))
+        for ordinal, sample in enumerate(samples):
+            self.assertEqual(dataset.read_blob(ordinal, "data"), sample["data"])
+            self.assertEqual(dataset.read_blob(ordinal, "caption"), sample["caption"] and sample["caption"].encode())
+        self.assertRaises(IndexError, dataset.sample, 5)
 
     def test_recovery_of_a_whole_shard_finds_every_block(self):
         for name in names("valid", ".shard"):
@@ -229,18 +241,17 @@ class Invalid(unittest.TestCase):
     def test_every_flipped_bit_of_a_dataset_is_found(self):
         with tempfile.TemporaryDirectory() as directory:
             for source, name in (("two-shards", "a.shard"), ("two-shards", "dataset.json"), ("two-shards", "dataset.idx"),
-                                 ("sha256", "dataset.json")):
-                os.makedirs(f"{directory}/part", exist_ok=True)
-                for path in ("a.shard", "part/b.shard", "dataset.json", "dataset.idx"):
-                    with open(f"{directory}/{path}", "wb") as file:
-                        file.write(load(f"{GOLDEN}/valid/{source}/{path}"))
-                data = bytearray(load(f"{directory}/{name}"))
-                for byte in range(0, len(data), 1 if name != "a.shard" else 97):
+                                 ("sha256", "dataset.json"), ("layers", "dataset.json"), ("layers", "dataset-4.removed"),
+                                 ("layers", "layer-2/dataset.json"), ("layers", "layer-2/0.shard")):
+                copy = f"{directory}/{source}"
+                shutil.copytree(f"{GOLDEN}/valid/{source}", copy, dirs_exist_ok=True)
+                data = bytearray(load(f"{copy}/{name}"))
+                for byte in range(0, len(data), 97 if name.endswith(".shard") else 1):
                     data[byte] ^= 1 << byte % 8
-                    with open(f"{directory}/{name}", "wb") as file:
+                    with open(f"{copy}/{name}", "wb") as file:
                         file.write(data)
-                    with self.assertRaises(ShardError, msg=f"{name}: byte {byte}"):
-                        read_dataset(directory).validate()
+                    with self.assertRaises(ShardError, msg=f"{source}/{name}: byte {byte}"):
+                        read_dataset(copy).validate()
                     data[byte] ^= 1 << byte % 8
 
 
@@ -268,7 +279,7 @@ class Generator(unittest.TestCase):
 
     def test_all_together_are_small(self):
         total = sum(len(data) for data in make_golden.all_files().values())
-        self.assertLess(total, 1_000_000)
+        self.assertLess(total, 1_200_000)
 
 
 class CommandLine(unittest.TestCase):

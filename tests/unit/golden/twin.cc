@@ -183,6 +183,21 @@ absl::StatusOr<json> RangesTwin(const NativeShardReader& shard) {
   return blocks;
 }
 
+void AddView(const DatasetView& view, json* twin) {
+  for (size_t i = 0; i < view.sources.size(); ++i) {
+    for (const ColumnSource& source : view.sources[i]) {
+      json one = {{"end", source.end}};
+      if (source.layer) one["layer"] = *source.layer;
+      if (!source.column.empty()) one["column"] = source.column;
+      (*twin)["columns"][i]["sources"].push_back(one);
+    }
+  }
+  (*twin)["layers"] = json::array();
+  for (const Layer& layer : view.layers) {
+    (*twin)["layers"].push_back({{"name", layer.name}, {"checksum", Hex(layer.checksum)}, {"samples", layer.samples}});
+  }
+}
+
 json SampleTwin(const std::vector<Column>& columns, const BlockView& view, uint32_t i) {
   json sample = json::object();
   for (size_t c = 0; c < columns.size(); ++c) {
@@ -295,11 +310,18 @@ absl::StatusOr<json> ShardTwin(const NativeShardReader& shard) {
 
 absl::StatusOr<json> DatasetTwin(const DatasetReader& dataset) {
   SHARDKIT_ASSIGN_OR_RETURN(const Manifest manifest, dataset.ReadManifest());
-  json twin = {{"format", "shardkit-dataset"},        {"version", 1},
-               {"sample_count", manifest.samples()},  {"bytes", manifest.bytes()},
-               {"blocks", manifest.blocks()},         {"columns", Columns(manifest.schema.columns())},
-               {"metadata", json(manifest.metadata)}, {"generation", manifest.generation},
-               {"segments", json::array()},           {"shards", json::array()}};
+  json twin = {{"format", "shardkit-dataset"},
+               {"version", 1},
+               {"sample_count", dataset.sample_count()},
+               {"bytes", manifest.bytes()},
+               {"blocks", manifest.blocks()},
+               {"columns", Columns(dataset.columns())},
+               {"metadata", json(manifest.metadata)},
+               {"generation", manifest.generation},
+               {"segments", json::array()},
+               {"shards", json::array()}};
+  if (manifest.view) AddView(*manifest.view, &twin);
+  if (manifest.removed) twin["removed"] = manifest.removed->samples;
   for (const Segment& segment : manifest.segments) {
     twin["segments"].push_back({{"shards", segment.shards},
                                 {"samples", segment.samples},
