@@ -1,4 +1,7 @@
 """The golden dataset with layers and removed samples (sections 9.7 and 9.8 of spec.md). See make_golden.py."""
+import json
+
+from make_invalid import ABSENT, LOST, OPEN, VALIDATE, error
 from writer import Array, Col, build, index, keys, layer_row, manifest, reference, removed_table, segment, shard_row, twin
 
 KEY, LABEL = Col("key", "utf8", "zstd", key=True), Col("label", "i32", nullable=True)
@@ -57,6 +60,36 @@ def files(layers=None, sources=None, table=None, **changes):
     fields = dict(features=["layers", "removed-samples"], generation=4, segments=[segment(shards, keys=("dataset.keys", out["dataset.keys"]))], view=view,
                   removed=dict(samples=len(REMOVED), table=reference("dataset-4.removed", removed)))
     return out | {"dataset.json": manifest(STORED, {"note": "layered"}, shards, **fields | changes)}
+
+
+def invalid():
+    """{name: ({path: bytes}, error)}."""
+    made = files()
+    view = json.loads(made["dataset.json"])["view"]
+    removed = json.loads(made["dataset.json"])["removed"]
+    out = {}
+
+    def add(name, words, changed, found_by=OPEN, kind=LOST, alone=False):
+        """`alone`: only of the manifest, since it is refused."""
+        out[f"dataset-{name}"] = ({f"/{path}": data for path, data in changed.items() if not alone or path == "dataset.json"},
+                                  error(found_by, words, kind=kind))
+
+    add("layers-without-view", ["manifest", "view", "layers"], files(view=None), alone=True)
+    add("view-without-layers", ["manifest", "view", "layers"], files(features=["removed-samples"]), alone=True)
+    add("removed-without-feature", ["manifest", "removed", "removed-samples"], files(features=["layers"]), alone=True)
+    add("removed-without-table", ["manifest", "removed", "removed-samples"], files(removed=None), alone=True)
+    add("removed-more-than-stored", ["manifest", "removed", "10 samples"], files(removed=removed | dict(samples=10)), alone=True)
+    add("source-past-its-layer", ["manifest", "view", "label", "source", "layer"], files(sources=dict(label=[dict(end=7, layer=0, column="label")])), alone=True)
+    add("source-of-no-layer", ["manifest", "view", "label", "layer 2"], files(sources=dict(label=[dict(end=4, layer=2, column="label")])), alone=True)
+    add("source-within-a-block", ["source ends at sample 3", "within a block"], files(sources=dict(label=[dict(end=3, layer=0, column="label")])), VALIDATE)
+    add("layer-of-others", ["layer-2", "is not the layer"], files(view=view | dict(layers=[view["layers"][0] | dict(checksum="0" * 16), view["layers"][1]])))
+    add("layer-missing", ["layer", "missing"], {path: data for path, data in made.items() if not path.startswith("layer-2/")}, kind=ABSENT)
+    add("layer-within-a-block", ["layer", "ends at sample 3", "within a block"], files(layers=(corrected(), described(((3, 1), (3, 2))))), VALIDATE)
+    add("removed-missing", ["removed samples", "missing"], {path: data for path, data in made.items() if path != "dataset-4.removed"}, kind=ABSENT)
+    add("removed-past-the-end", ["removed samples", "sample 9"], files(table=removed_table([1, 2, 3, 9])))
+    add("removed-descend", ["removed samples", "sample 2"], files(table=removed_table([1, 3, 2, 8])))
+    add("removed-count", ["removed samples", "dataset.json names"], files(removed=removed | dict(samples=5)))
+    return out
 
 
 def whole_twin():

@@ -1,4 +1,5 @@
 """Invalid datasets, and the list of all invalid golden files. See make_golden.py."""
+import layered
 from make_invalid import (ABSENT, COLUMNS, LOST, NEWER, OPEN, READ, SAMPLES, VALIDATE, base, error, flipped, patch,
                           patched, shards, u16, u32, u64)
 from writer import (Col, build, index, key_table, keys, manifest, manifest_text, segment, shard_list, shard_row, xxh3)
@@ -255,4 +256,4 @@ def table():
 def all_invalid():
     """{name: ({path suffix: bytes}, error)}."""
     out = {name: ({".shard": data}, wrong) for name, (data, wrong) in shards().items()}
-    return out | datasets()
+    return out | datasets() | layered.invalid()
