@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     "README.md",
     "docs/columns.md",
+    "docs/life.md",
     "docs/remote.md",
     "docs/reshape.md",
     "docs/select.md",

@@ -117,11 +117,25 @@ class DocumentationTest(CliTest):
                 self.assertNotEqual(self.shardctl(*words, code=None).code, 2)
 
     def test_tour(self):
-        """README.md shows the real output, except times and sizes (they depend on zstd); "…" stands for omitted text."""
+        self.check_output(next(text for _, text in documents.blocks("README.md", "console") if "synth sa1b" in text))
+
+    def test_life(self):
+        photos = os.path.join(support.DATA, "photos")
+        if not os.path.isdir(photos):
+            self.skipTest(f"no real data: {photos} is missing")
+        names = sorted(os.listdir(photos))
+        for folder, chosen in (("monday", names[:24]), ("tuesday", names[24:36])):
+            os.mkdir(self.path(folder))
+            for name in chosen:
+                shutil.copyfile(os.path.join(photos, name), self.path(folder, name))
+        for _, block in documents.blocks("docs/life.md", "console"):
+            self.check_output(block)
+
+    def check_output(self, block):
+        """A document shows the real output, except times and sizes (they depend on zstd); "…" stands for omitted text."""
         def plain(text):
             return re.sub(r" +", " ", re.sub(r"~?\b\d+\.\d+(?: [MK]iB)?|~?\b\d+ B\b", "N", text))
 
-        block = next(text for _, text in documents.blocks("README.md", "console") if "synth sa1b" in text)
         path = f"{os.path.dirname(support.SHARDCTL)}:{os.environ['PATH']}"
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, shown = step.partition("\n")
