@@ -17,7 +17,7 @@ def test_changes_give_what_the_model_has(seed: int, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     import sequence  # type: ignore[import-not-found]
 
-    one = sequence.Sequence(seed, os.fspath(tmp_path), os.environ.get("SHARDCTL"))
+    one = sequence.Sequence(seed, os.fspath(tmp_path))
     try:
         one.run(12)
     except Exception as error:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
-import json
 import os
 import random
-import subprocess
 from typing import Any
 
 import numpy as np
@@ -17,6 +13,10 @@ import shardkit as sk
 
 TYPES = ("i64", "utf8?", "bytes?", "f32[2]?", "i32[]?")
 Row = dict[str, Any]
+COLUMNS = ("columns_add", "columns_add_in_order", "columns_drop", "columns_rename")
+# As often as they are to be made.
+CHANGES = ("append", "append", "filter", "split", "merge", "index", *COLUMNS, "remove", "remove", "compact", "compact")
+CHANGES_OF_NONE = ("append", "append", "index", "columns_drop", "columns_rename", "compact")  # where all samples were removed
 
 
 class Model:
@@ -26,6 +26,9 @@ class Model:
         self.path = path
         self.columns = columns
         self.rows = rows
+        self.dropped = False  # whether compact ever left out samples
+        self.viewed = False  # whether it ever had layers or removed samples
+        self.covered: set[str] = set()  # names that columns of the shards have, too, which readers do not see
         self.generations: dict[int, tuple[dict[str, str], list[Row]]] = {}
 
     def keys(self) -> set[str]:
@@ -58,10 +61,9 @@ def compare(found: Any, expected: Row, columns: dict[str, str]) -> None:
 class Sequence:
     """Datasets in a folder, changed by numbers that follow from the seed."""
 
-    def __init__(self, seed: int, folder: str, command: str | None) -> None:
+    def __init__(self, seed: int, folder: str) -> None:
         self.random = random.Random(seed)
         self.folder = folder
-        self.command = command
         self.log: list[str] = []
         self.made = 0  # datasets, keys and columns, for their names
         self.current = self.pack()
@@ -72,7 +74,7 @@ class Sequence:
         random = self.random
         if kind.endswith("?") and random.random() < 0.2:
             return None
-        if kind == "i64":
+        if kind in ("i64", "i64?"):
             return random.randrange(-5, 20)
         if kind == "utf8?":
             return "".join(random.choices("abcdefghé ", k=random.randrange(0, 30)))
@@ -140,6 +142,9 @@ class Sequence:
         except FileExistsError:
             assert mode == "refuse" and again
             return model
+        except (ValueError, RuntimeError) as error:  # the shards cannot have two columns of one name
+            assert any(f'column "{name}"' in str(error) for name in model.covered), error
+            return model
         assert not (mode == "refuse" and again), "keys that are there were not refused"
         known = model.keys()
         added = [row for row in rows if mode != "skip" or row["key"] not in known]
@@ -148,13 +153,13 @@ class Sequence:
             model.columns = model.columns | columns
         return model
 
-    def filter(self) -> Model | None:
-        model, random = self.current, self.random
-        path = os.path.join(self.folder, self.name("d"))
+    def selection(self, model: Model) -> tuple[dict[str, Any], list[Row]]:
+        """What selects samples, as filter and remove take it, and those that it selects."""
+        random = self.random
         rows = model.rows
         given: dict[str, Any] = {}
-        if "n" in model.columns and random.random() < 0.6:
-            least = random.randrange(-5, 15)
+        if model.columns.get("n") in ("i64", "i64?") and random.random() < 0.6:
+            least = random.randrange(-5, 25)
             given["where"] = f"n >= {least}"
             rows = [row for row in rows if row.get("n") is not None and row["n"] >= least]
         if random.random() < 0.4:
@@ -166,6 +171,12 @@ class Sequence:
             given["ranges"] = [(first, end)]
             inside = {id(row) for row in model.rows[first:end]}
             rows = [row for row in rows if id(row) in inside]
+        return given, rows
+
+    def filter(self) -> Model | None:
+        model = self.current
+        path = os.path.join(self.folder, self.name("d"))
+        given, rows = self.selection(model)
         self.log.append(f"filter {given}")
         assert sk.count(model.path, **given) == len(rows)
         if not rows:
@@ -204,43 +215,54 @@ class Sequence:
         rows = self.new_rows(columns, random.randrange(1, 6), keys)
         self.write(other, columns, rows, **self.options())
         path = os.path.join(self.folder, self.name("d"))
-        choices = "keep_repeated_keys" in inspect.signature(sk.merge).parameters
-        keep = choices and random.random() < 0.5
-        self.log.append(f"merge with {len(rows)} samples, keys there: {again}, keep: {keep}")
+        given = {"keep_repeated_keys": random.random() < 0.5, "copy": random.random() < 0.5}
+        self.log.append(f"merge with {len(rows)} samples, keys there: {again}, {given}")
         try:
-            sk.merge([model.path, other], path, **({"keep_repeated_keys": True} if keep else {}))
-        except ValueError as error:  # two shards are equal, if by chance their values are
-            assert again and ((choices and not keep) or "the same samples" in str(error)), error
+            sk.merge([model.path, other], path, progress=False, **given)
+        except ValueError as error:
+            if "has layers or removed samples" in str(error):
+                assert not given["copy"] and model.viewed, error
+            else:  # two shards are equal, if by chance their values are
+                assert again and (not given["keep_repeated_keys"] or "the same samples" in str(error)), error
             return model
-        assert not (again and choices and not keep), "keys of several datasets were not refused"
+        assert given["keep_repeated_keys"] or not again, "keys of several datasets were not refused"
         return Model(path, columns, model.rows + rows)
 
-    def index(self) -> Model:
-        compact = self.random.random() < 0.5
-        self.log.append(f"index, compact: {compact}")
-        sk.index(self.current.path, compact=compact)
+    def index(self) -> Model | None:
+        if self.current.dropped:
+            return None  # the numbers of dropped shards, and columns that only these had, are forgotten
+        self.log.append("index")
+        sk.index(self.current.path)
         return self.current
-
-    def shardctl(self, *arguments: str, code: int = 0) -> None:
-        assert self.command is not None
-        done = subprocess.run([self.command, *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == code, (arguments, done.returncode, done.stderr)
 
     def columns_add(self) -> Model:
         model, random = self.current, self.random
         replaced = [name for name in model.columns if random.random() < 0.2]
         name = random.choice(replaced) if replaced else self.name("c")
+        kind = random.choice(TYPES[1:])
         chosen = self.some(sorted(model.keys()), 1)
-        numbers = {key: random.randrange(100) for key in chosen}
-        file = os.path.join(self.folder, self.name("f") + ".ndjson")
-        with open(file, "w", encoding="utf-8") as out:
-            for key, number in numbers.items():
-                print(json.dumps({"id": key, name: number}), file=out)
-            print(json.dumps({"id": "no such key", name: 1}), file=out)
-        self.log.append(f"columns add {name}: {numbers}")
-        self.shardctl("columns", "add", model.path, "--from", file, "--key", "id")
-        model.rows = [{**row, name: numbers.get(row["key"])} for row in model.rows]
+        values = {key: self.value(kind) for key in chosen}
+        self.log.append(f"columns add {name}, {kind}: {chosen}")
+        rows = [{"id": key, name: value} for key, value in values.items()] + [{"id": "no such key", name: None}]
+        random.shuffle(rows)
+        report = sk.add_columns(model.path, rows, key="id", columns={"id": "utf8", name: kind}, threads=random.choice((1, 2)))
+        assert report.unmatched == 1, report
+        model.rows = [{**row, name: values.get(row["key"])} for row in model.rows]
+        model.columns = model.columns | {name: kind}
+        model.covered |= set(replaced)
+        model.viewed = True
+        return model
+
+    def columns_add_in_order(self) -> Model:
+        """Row i of an array is of sample i."""
+        model = self.current
+        name = self.name("c")
+        self.log.append(f"columns add {name}, i64: in order")
+        numbers = np.array([self.random.randrange(100) for _ in model.rows], np.int64)
+        sk.add_columns(model.path, {name: numbers})
+        model.rows = [{**row, name: int(number)} for row, number in zip(model.rows, numbers, strict=True)]
         model.columns = model.columns | {name: "i64?"}
+        model.viewed = True
         return model
 
     def columns_drop(self) -> Model | None:
@@ -249,9 +271,10 @@ class Sequence:
         if not names:
             return None
         self.log.append(f"columns drop {names}")
-        self.shardctl("columns", "drop", model.path, *names)
+        sk.drop_columns(model.path, names)
         model.columns = {name: kind for name, kind in model.columns.items() if name not in names}
         model.rows = [{name: value for name, value in row.items() if name not in names} for row in model.rows]
+        model.viewed = True
         return model
 
     def columns_rename(self) -> Model | None:
@@ -262,31 +285,47 @@ class Sequence:
         targets = names[1:] + names[:1] if len(names) > 1 and self.random.random() < 0.5 else [self.name("c") for _ in names]
         renamed = dict(zip(names, targets, strict=True))
         self.log.append(f"columns rename {renamed}")
-        self.shardctl("columns", "rename", model.path, *(f"{old}={new}" for old, new in renamed.items()))
+        sk.rename_columns(model.path, renamed)
+        model.covered |= set(targets) & set(names)
         model.columns = {renamed.get(name, name): kind for name, kind in model.columns.items()}
         model.rows = [{renamed.get(name, name): value for name, value in row.items()} for row in model.rows]
+        model.viewed = True
         return model
 
     def remove(self) -> Model | None:
-        model = self.current
-        keys = self.some(sorted(model.keys()), 1)
-        if len(keys) == len(model.keys()):
-            return None
-        file = os.path.join(self.folder, self.name("f"))
-        with open(file, "w", encoding="utf-8") as out:
-            out.write("".join(f"{key}\n" for key in keys))
-        self.log.append(f"rm {keys}")
-        self.shardctl("rm", model.path, "--keys-from", file)
-        model.rows = [row for row in model.rows if row["key"] not in keys]
+        model, random = self.current, self.random
+        given, gone = self.selection(model)
+        if len(gone) == len(model.rows) and random.random() < 0.7:
+            return None  # of an empty dataset little can be made
+        self.log.append(f"rm {given}")
+        report = sk.remove(model.path, threads=random.choice((1, 2)), **given)
+        assert (report.removed, report.samples) == (len(gone), len(model.rows) - len(gone)), report
+        ids = {id(row) for row in gone}
+        model.rows = [row for row in model.rows if id(row) not in ids]
+        model.viewed = True
         return model
 
-    def compact(self) -> Model:
-        purge = self.random.random() < 0.4
-        self.log.append(f"compact, purge: {purge}")
-        self.shardctl("compact", self.current.path, *(["--purge"] if purge else []))
-        if purge:  # nothing of earlier generations is left
-            self.current.generations.clear()
-        return self.current
+    def compact(self) -> Model | None:
+        model, random = self.current, self.random
+        given = {
+            "lost": random.choice((0.001, 0.05, 0.2, 1.0)),
+            "fold": random.random() < 0.4,
+            "purge": random.random() < 0.4,
+            "threads": random.choice((1, 2)),
+        }
+        if not model.rows and model.covered:
+            return None  # no reader takes the view of a dataset without samples
+        self.log.append(f"compact {given}")
+        report = sk.compact(model.path, progress=False, **given)
+        assert report.samples == len(model.rows), report
+        model.dropped = model.dropped or report.samples_dropped > 0
+        if given["fold"]:
+            model.covered.clear()
+        if given["purge"]:  # nothing of earlier generations is left
+            assert report.removed_left == 0, report
+            model.generations.clear()
+            assert len(sk.history(model.path)) == 1, sk.history(model.path)
+        return model
 
     # Comparisons.
 
@@ -310,7 +349,12 @@ class Sequence:
         """Compare a generation that was kept with what the dataset was then."""
         kept = [each.generation for each in sk.history(model.path) if each.generation in model.generations]
         generation = self.random.choice(kept)
-        self.compare(sk.open(model.path, generation=generation), *model.generations[generation])
+        try:
+            dataset = sk.open(model.path, generation=generation)
+        except FileNotFoundError as error:  # its list is not kept
+            assert ".removed" in str(error), error
+            return
+        self.compare(dataset, *model.generations[generation])
 
     def check_loader(self, model: Model) -> None:
         """An epoch has each sample once."""
@@ -319,32 +363,18 @@ class Sequence:
         found = sorted(key for batch in loader for key in batch.keys)
         assert found == sorted(row["key"] for row in model.rows)
 
-    def changes(self) -> list[Any]:
-        """Those whose verbs there are, as often as they are to be made."""
-        verbs = {verb for verb in ("columns", "rm", "compact") if self.command is not None and _has(self.command, verb)}
-        made = [self.append, self.append, self.filter, self.split, self.merge, self.index]
-        made += [self.columns_add, self.columns_drop, self.columns_rename] * ("columns" in verbs)
-        made += [self.remove, self.remove] * ("rm" in verbs) + [self.compact] * ("compact" in verbs)
-        return made
-
     def run(self, changes: int) -> None:
         self.current.keep()
         self.check(self.current)
-        choices = self.changes()
         for _ in range(changes):
             before = copy.copy(self.current)
-            changed = self.random.choice(choices)()
+            changed = getattr(self, self.random.choice(CHANGES if before.rows else CHANGES_OF_NONE))()
             if changed is not None and changed.path != before.path:
                 self.check(before)  # what it was made of has not changed
             self.current = changed or self.current
             self.current.keep()
             self.check(self.current)
             self.check_earlier(self.current)
-        if self.random.random() < 0.2:
+        if self.current.rows and self.random.random() < 0.2:
             self.check_loader(self.current)
         sk.validate(self.current.path, progress=False)
-
-
-@functools.cache
-def _has(command: str, verb: str) -> bool:
-    return subprocess.run([command, verb, "--help"], capture_output=True, check=False).returncode == 0
