@@ -1,0 +1,196 @@
+// Rewriting datasets that have lost samples, and purging them.
+#include <chrono>
+#include <cmath>
+
+#include "base/hash.h"
+#include "dataset/view_support.h"
+#include "shardkit/cancellation.h"
+#include "shardkit/compact.h"
+#include "shardkit/history.h"
+
+namespace shardkit::test {
+namespace {
+
+using CompactTest = ViewTest;
+
+TEST_F(CompactTest, EarlierGenerationsKeepTheirListsOfRemovedSamples) {
+  Remove({39});
+  const std::vector<Row> second = rows_;
+  Remove({1, 2, 3});
+  Append(40, 45);
+  Remove({7});
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  Append(45, 50);
+  const auto history = ReadHistory(*files_, "/data");
+  ASSERT_TRUE(history.ok()) << history.status();
+  for (const DatasetGeneration& each : *history) EXPECT_TRUE(each.readable) << each.generation;
+  EXPECT_EQ((*history)[1].change, DatasetChange::kRemoved);
+  EXPECT_EQ((*history)[2].samples_removed, 3u);
+  const auto dataset = DatasetReader::Open(*files_, "/data", {.generation = 2});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(ScanRows(**dataset), second);
+  Check();
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
+  for (const auto& [name, content] : ReadTree(*files_, "/data")) EXPECT_FALSE(name.ends_with(".removed")) << name;
+  Check();
+}
+
+TEST_F(CompactTest, NamesOfShardsAreNotGivenTwice) {
+  Remove({27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39});  // the last two shards
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  EXPECT_GT(ReadManifest(*files_, "/data")->next_shard, 5u);
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  Append(40, 50);
+  Check();
+  EXPECT_EQ(ScanRows(**DatasetReader::Open(*files_, "/data", {.generation = 1})), RowsOf(Samples(0, 40)));
+}
+
+// Whether a file of the dataset has these bytes anywhere.
+std::string FileWith(const Tree& tree, std::string_view bytes) {
+  for (const auto& [name, content] : tree) {
+    if (content.find(bytes) != content.npos) return name;
+  }
+  return "";
+}
+
+TEST_F(CompactTest, CompactingDropsWhatWasRemoved) {
+  const Tree before = ReadTree(*files_, "/data");
+  // A whole shard, most of another, and one sample of a third.
+  Remove({0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 20});
+  const auto report = CompactDataset(*files_, "/data", {.least_lost = 0.4});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->shards_rewritten, 2u);
+  EXPECT_EQ(report->samples_dropped, 14u);
+  Check();
+  const Manifest manifest = *ReadManifest(*files_, "/data");
+  EXPECT_EQ(manifest.samples(), 26u);
+  EXPECT_EQ(manifest.removed->samples, 1u);
+  EXPECT_EQ(manifest.shards.size(), 4u);
+  EXPECT_EQ(manifest.shards[0].name, "00000006.shard");
+  EXPECT_EQ(manifest.shards[1].name, "00000002.shard");
+  // An earlier generation is there, whatever happens to the newest.
+  Append(40, 50);
+  Check();
+  EXPECT_EQ(ScanRows(**DatasetReader::Open(*files_, "/data", {.generation = 1})), RowsOf(Samples(0, 40)));
+  const auto again = CompactDataset(*files_, "/data", {.least_lost = 0.4});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->shards_rewritten, 0u);  // the segments are joined
+  EXPECT_EQ(ReadManifest(*files_, "/data")->segments.size(), 1u);
+  Check();
+}
+
+TEST_F(CompactTest, NothingIsCompactedWhereNothingWasRemoved) {
+  const Tree before = ReadTree(*files_, "/data");
+  ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
+  EXPECT_EQ(ReadTree(*files_, "/data"), before);
+  for (const double share : {0.0, -1.0, 1.5, std::nan("")}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CompactDataset(*files_, "/data", {.least_lost = share}).status()));
+  }
+}
+
+TEST_F(CompactTest, TheResultDoesNotDependOnThreads) {
+  AddLayer(Score(), ScoreOf);
+  Remove({0, 9, 10, 18, 30, 31, 38});
+  WriteTree(*files_, "/other", ReadTree(*files_, "/data"));
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.01}).ok());
+  ASSERT_TRUE(CompactDataset(*files_, "/other", {.least_lost = 0.01, .threads = 7}).ok());
+  EXPECT_EQ(ReadTree(*files_, "/data"), ReadTree(*files_, "/other"));
+  Check();
+}
+
+TEST_F(CompactTest, LayersGoWithTheSamples) {
+  AddLayer(Score(), ScoreOf);
+  AddLayer(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
+  Append(40, 60);
+  Remove({1, 2, 3, 11, 39, 44, 45, 46, 58});
+  for (const double share : {0.2, 0.01}) {
+    const auto report = CompactDataset(*files_, "/data", {.least_lost = share});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_GT(report->shards_rewritten, 0u);
+    EXPECT_EQ(report->layers_rewritten, 2u);
+    Check();
+  }
+  EXPECT_FALSE(ReadManifest(*files_, "/data")->removed.has_value());
+}
+
+TEST_F(CompactTest, FoldingPutsLayersIntoShards) {
+  AddLayer(Score(), ScoreOf);
+  AddLayer(Text("text"), [](uint64_t i) { return std::optional("text " + std::to_string(i)); });
+  Append(40, 60);
+  Remove({1, 2, 3, 11, 39, 44, 45, 46, 58});
+  const auto report = CompactDataset(*files_, "/data", {.fold = true, .purge = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  Check();
+  const Manifest manifest = *ReadManifest(*files_, "/data");
+  EXPECT_FALSE(manifest.view.has_value());
+  EXPECT_FALSE(manifest.removed.has_value());
+  EXPECT_EQ(ReadTree(*files_, "/data").count("layer-2/"), 0u);
+}
+
+TEST_F(CompactTest, AllSamplesCanBePurged) {
+  AddLayer(Score(), ScoreOf);
+  Remove({3});
+  const auto all = RemoveSamples(*files_, "/data", {});
+  ASSERT_TRUE(all.ok()) << all.status();
+  rows_.clear();
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
+  Check();
+  EXPECT_TRUE(ReadManifest(*files_, "/data")->shards.empty());
+  Append(0, 10);
+  for (Row& row : rows_) row.erase("score");
+  Check();
+}
+
+TEST_F(CompactTest, NoByteOfARemovedSampleIsLeft) {
+  // With dictionaries, and with the sample's values in a layer, too.
+  DatasetWriterOptions options = SmallShards(20, 4);
+  options.shard.dictionaries = {{"text", 4096}, {"key", 4096}};
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  std::vector<OwnedSample> samples;
+  const Column text = TextColumn(), image = ImageColumn();
+  for (size_t i = 0; i < 60; ++i) {
+    std::string words = "common words before";
+    for (int k = 0; k < 8; ++k) words += i == 17 ? " UNFORGETTABLE" : " ordinary" + std::to_string(k + i % 5);
+    samples.push_back({"key/" + std::string(i == 17 ? "UNFORGETTABLE" : std::to_string(1000 + i)),
+                       {{&text, words}, {&image, std::string(40, 'i') + (i == 17 ? "UNFORGETTABLE" : "")}}});
+  }
+  ASSERT_TRUE(WriteDataset(*files_, "/data", samples, options).ok());
+  rows_ = RowsOf(samples);
+  Column none = Text("note");
+  none.SetCodec(Codec::kNone);
+  AddLayer(none, [](uint64_t i) { return std::optional(i == 17 ? "UNFORGETTABLE" : "note"); });
+  EXPECT_NE(FileWith(ReadTree(*files_, "/data"), "UNFORGETTABLE"), "");
+  Remove({17});
+  const auto report = CompactDataset(*files_, "/data", {.purge = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->shards_rewritten, 1u);
+  EXPECT_GT(report->files_deleted, 4u);
+  Check();
+  const Tree tree = ReadTree(*files_, "/data");
+  EXPECT_EQ(FileWith(tree, "UNFORGETTABLE"), "");
+  // Nor its hash in a table of the keys, or a piece of it in a dictionary.
+  const uint64_t hash = Hash64("key/UNFORGETTABLE");
+  EXPECT_EQ(FileWith(tree, {reinterpret_cast<const char*>(&hash), 8}), "");
+  EXPECT_EQ(FileWith(tree, "FORGET"), "");
+  for (const auto& [name, content] : tree) EXPECT_EQ(name.find("dataset-1"), name.npos) << name;
+  // Nothing is left to be done.
+  const auto again = CompactDataset(*files_, "/data", {.purge = true});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->files_deleted, 0u);
+  EXPECT_EQ(ReadTree(*files_, "/data"), tree);
+}
+
+TEST_F(CompactTest, TheGracePeriodCanBeCancelled) {
+  Remove({1});
+  Cancellation cancellation;
+  cancellation.Cancel();
+  // Cancelled before it publishes anything.
+  const auto cancelled =
+      CompactDataset(*files_, "/data", {.purge = true, .grace = std::chrono::hours(1), .cancellation = &cancellation});
+  EXPECT_TRUE(absl::IsCancelled(cancelled.status())) << cancelled.status();
+  EXPECT_EQ(ReadManifest(*files_, "/data")->generation, 2u);
+  Check();
+}
+
+}  // namespace
+}  // namespace shardkit::test
