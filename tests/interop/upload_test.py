@@ -155,6 +155,29 @@ class ConditionsTest(UploadTest):
         self.remote("index", "s3://bucket/merged")
         self.assert_same_objects(self.path("merged"), self.objects("merged"))
 
+    def test_changes_leave_what_they_leave_locally(self):
+        """Columns added, samples removed and purged: the same objects as files of a local dataset."""
+        folder, url = self.path("local"), "s3://bucket/data set/changed"
+        source = self.make_input("changing", 60, "4KiB")
+        options = ["--shard-size", "64KiB", "--block-size", "16KiB", "-j", "2"]
+        self.shardctl("pack", source, "-o", folder, *options)
+        self.remote("pack", source, "-o", url, *options)
+        keys = [entry["key"] for entry in json.loads(self.shardctl("ls", folder, "--json"))["entries"]]
+        with open(self.path("scores.ndjson"), "w", encoding="utf-8") as file:
+            for i, key in enumerate(keys):
+                print(json.dumps({"id": key, "score": i}), file=file)
+        for change in (["columns", "add", "DATASET", "--from", self.path("scores.ndjson"), "--key", "id"],
+                       ["rm", "DATASET", "--where", "score < 3 or score = 40"], ["compact", "DATASET", "--purge"],
+                       ["columns", "rename", "DATASET", "score=points"], ["compact", "DATASET", "--fold", "--purge"]):
+            self.shardctl(*[folder if word == "DATASET" else word for word in change])
+            self.remote(*[url if word == "DATASET" else word for word in change])
+            self.assertEqual(self.remote("ls", url, "--values-xxh3").replace(url, folder),
+                             self.shardctl("ls", folder, "--values-xxh3").decode(), change)
+            local = {os.path.relpath(os.path.join(below, name), folder) for below, _, names in os.walk(folder) for name in names}
+            self.assertEqual(set(self.objects("data set/changed")), local, change)
+        self.remote("validate", url)
+        self.assertEqual(self.leftovers(), [])
+
     def test_one_of_two_writers_wins(self):
         writers = [self.start("pack", self.make_input(name, 10, "3MiB"), "-o", self.URL) for name in ("a", "bb")]
         errors = [writer.communicate(timeout=120)[1] for writer in writers]
