@@ -121,3 +121,16 @@ def test_column_descriptions() -> None:
     assert (column.type, column.dtype, column.shape, column.nullable) == ("ndarray", "u8", [3, 4], True)
     assert (column.codec, column.metadata) == ("zstd", {"unit": "1"})
     assert sk.column("a", "f32[]").shape is None
+
+
+def test_a_writer_whose_end_fails_gives_up_the_lock(tmp_path: Path) -> None:
+    with sk.Writer(tmp_path / "data", {"n": "i64"}) as writer:
+        writer.write("a", n=1)
+    failed = sk.Writer(tmp_path / "data", {"n": "i64"}, append=True)
+    failed.write("a", n=2)
+    with pytest.raises(FileExistsError, match="keys? of 1 sample"):
+        failed.close()
+    with sk.Writer(tmp_path / "data", {"n": "i64"}, append=True) as writer:
+        writer.write("b", n=3)
+    assert len(sk.open(tmp_path / "data")) == 2
+    assert failed.result is None

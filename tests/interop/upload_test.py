@@ -147,8 +147,9 @@ class ConditionsTest(UploadTest):
         for part in ("0", "1"):
             self.remote("pack", self.make_input("files" + "x" * int(part), 20, "100KiB"), "-o", f"s3://bucket/part{part}")
             self.shardctl("pack", self.path("files" + "x" * int(part)), "-o", self.path("part" + part))
-        self.shardctl("merge", self.path("part0"), self.path("part1"), "-o", self.path("merged"))
-        self.remote("merge", "s3://bucket/part0", "s3://bucket/part1", "-o", "s3://bucket/merged")
+        keep = ["--repeated-keys", "keep"]
+        self.shardctl("merge", self.path("part0"), self.path("part1"), "-o", self.path("merged"), *keep)
+        self.remote("merge", "s3://bucket/part0", "s3://bucket/part1", "-o", "s3://bucket/merged", *keep)
         self.assert_same_objects(self.path("merged"), self.objects("merged"))
         for name in ("dataset.json", "dataset.idx"):
             self.request("DELETE", "bucket/merged/" + name)
