@@ -128,7 +128,7 @@ def test_a_writer_whose_end_fails_gives_up_the_lock(tmp_path: Path) -> None:
         writer.write("a", n=1)
     failed = sk.Writer(tmp_path / "data", {"n": "i64"}, append=True)
     failed.write("a", n=2)
-    with pytest.raises(FileExistsError, match="keys? of 1 sample"):
+    with pytest.raises(FileExistsError, match="key of 1 sample"):
         failed.close()
     with sk.Writer(tmp_path / "data", {"n": "i64"}, append=True) as writer:
         writer.write("b", n=3)
