@@ -66,11 +66,12 @@ absl::Status FollowingLoader::Look() {
 
 absl::StatusOr<std::shared_ptr<const Batch>> FollowingLoader::Next() {
   if (!failure_.ok()) return failure_;
-  const std::shared_ptr<Loader> loader = Current();
+  std::shared_ptr<Loader> loader = Current();
   auto batch = loader->Next();
   const uint64_t epoch = cursor_.epoch;
   Remember(*loader);
   if (!batch.ok() || *batch == nullptr || cursor_.epoch == epoch) return batch;
+  loader.reset();  // so that looking can end it
   if (options_.epochs == 0 || cursor_.epoch < options_.epochs) {
     failure_ = Guarded("loader: opening the datasets again", [this] { return Look(); });
   }

@@ -220,12 +220,16 @@ class Loader:
         """Open the datasets again, between epochs, when one has a newer generation."""
         if not (self._follow and self._look_due):
             return
-        self._look_due = False
         opened = self._library.generations
         newest = [max(pair) for pair in zip(self._newest(), opened, strict=True)]
         if newest != opened:
             self._choose(newest)
-            self._start_at({"first_epoch": self.epoch})
+            try:
+                self._start_at({"first_epoch": self.epoch})
+            except BaseException:
+                self._choose(opened)
+                raise
+        self._look_due = False
 
     def _open(self, options: dict[str, Any]) -> _core.Loader:
         return _core.Loader(self._datasets, options)

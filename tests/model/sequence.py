@@ -366,4 +366,5 @@ class Sequence:
             self.check_earlier(self.current)
         if self.current.rows and self.random.random() < 0.2:
             self.check_loader(self.current)
-        sk.validate(self.current.path, progress=False)
+        report = sk.validate(self.current.path, progress=False)
+        assert report.problem_count == 0, report.problems
