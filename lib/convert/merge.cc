@@ -1,6 +1,9 @@
 #include "shardkit/merge.h"
 
+#include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/errors.h"
@@ -36,15 +39,24 @@ absl::StatusOr<Manifest> Link(FileSystem& file_system, const std::vector<std::st
 }
 
 // So that nobody waits for a copy that is refused in the end.
-absl::Status CheckKeysFirst(FileSystem& file_system, const DatasetSource& source, const Cancellation* cancellation) {
+absl::Status CheckInputs(FileSystem& file_system, const DatasetSource& source, const Cancellation* cancellation) {
   std::vector<SegmentPart> parts;
+  std::set<std::string> paths;
+  bool tables = true;
   for (const ConversionInput* const input : source.inputs()) {
+    const std::string& path = input->dataset->path();
+    if (!paths.insert(std::filesystem::path(path + "/").lexically_normal()).second) {
+      return InvalidArgument(path, ": is there twice: give each dataset once, or --repeated-keys keep");
+    }
+    const bool native = input->dataset->container() == "shard";
     // The tables have the keys of removed samples, too.
-    if (input->dataset->container() != "shard" || !input->plan.key || !input->dataset->plain()) return absl::OkStatus();
+    tables = tables && native && input->plan.key && input->dataset->plain();
+    if (!native) continue;
     SHARDKIT_ASSIGN_OR_RETURN(Manifest manifest, input->dataset->ReadManifest());
-    parts.push_back({input->dataset->path(), std::move(manifest)});
+    parts.push_back({path, std::move(manifest)});
   }
-  return CheckKeysOfParts(file_system, parts, cancellation);
+  SHARDKIT_RETURN_IF_ERROR(CheckShardsDiffer(parts));
+  return tables ? CheckKeysOfParts(file_system, parts, cancellation) : absl::OkStatus();
 }
 
 absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::string>& inputs,
@@ -59,7 +71,7 @@ absl::StatusOr<Manifest> Copy(FileSystem& file_system, const std::vector<std::st
   RepeatedKeyCheck check;
   absl::Status refused;
   if (!options.keep_repeated_keys) {
-    SHARDKIT_RETURN_IF_ERROR(CheckKeysFirst(file_system, *source, options.pack.dataset.cancellation));
+    SHARDKIT_RETURN_IF_ERROR(CheckInputs(file_system, *source, options.pack.dataset.cancellation));
     check.ends = source->ends();
     check.take = [&](const RepeatedKey& found) { return refused = KeyInSeveral(found, inputs, check.ends); };
   }

@@ -15,13 +15,22 @@
 namespace shardkit {
 namespace {
 
-absl::Status CheckOptions(const std::string& output, const ReshardOptions& options) {
+absl::Status CheckOptions(FileSystem& file_system, const std::string& output, const ReshardOptions& options) {
   if (options.pack.skip_errors) return InvalidArgument("skip_errors: not for resharding; repair the dataset first");
   if (options.pack.dataset.append) return InvalidArgument("append: not for resharding, which makes a new dataset");
   if (options.shuffle && options.scratch.empty() && output.find("://") != std::string::npos) {
     return InvalidArgument(output, ": temporary files cannot be there: name a local directory for them (--scratch)");
   }
-  return absl::OkStatus();
+  if (options.shuffle && options.keep_blocks.value_or(false)) {
+    return InvalidArgument("keep_blocks: not with shuffle, which makes all blocks anew");
+  }
+  if (!options.shuffle && !options.scratch.empty()) return InvalidArgument("scratch: only with shuffle");
+  if (options.scratch.empty()) return absl::OkStatus();
+  // The first file would come after much has been read.
+  const absl::StatusOr<FileInfo> scratch = file_system.Stat(options.scratch);
+  if (!scratch.ok()) return Annotate(scratch.status(), "scratch");
+  if (scratch->type == FileType::kDirectory) return absl::OkStatus();
+  return InvalidArgument(options.scratch, ": is no directory for temporary files");
 }
 
 absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, DatasetSource& source, const std::string& output,
@@ -44,7 +53,7 @@ absl::StatusOr<PackReport> Shuffle(FileSystem& file_system, DatasetSource& sourc
 absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ReshardOptions& options) {
   return Guarded("resharding", [&]() -> absl::StatusOr<PackReport> {
-    SHARDKIT_RETURN_IF_ERROR(CheckOptions(output, options));
+    SHARDKIT_RETURN_IF_ERROR(CheckOptions(file_system, output, options));
     ConvertOptions convert;
     convert.max_decompression = options.max_decompression;
     convert.verify_listed_hashes = options.verify_listed_hashes;

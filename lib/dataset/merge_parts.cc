@@ -27,23 +27,6 @@ absl::Status Check(const Cancellation* cancellation) {
   return cancellation ? cancellation->Check(kStage) : absl::OkStatus();
 }
 
-// Refuses parts with the same samples: where there are no keys, nothing would show this mistake later.
-absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
-  absl::flat_hash_map<ContentHash, std::pair<size_t, size_t>> seen;  // part and shard
-  for (size_t i = 0; i < parts.size(); ++i) {
-    for (size_t k = 0; k < parts[i].manifest.shards.size(); ++k) {
-      const ManifestShard& shard = parts[i].manifest.shards[k];
-      const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
-      if (is_new || found->second.first == i) continue;
-      const SegmentPart& other = parts[found->second.first];
-      return InvalidArgument(JoinPath(parts[i].directory, shard.name), ": holds the same samples as ",
-                             JoinPath(other.directory, other.manifest.shards[found->second.second].name),
-                             ": give each dataset once, or --repeated-keys keep");
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Columns and metadata of the parts together. Those without shards count only where there are no others.
 absl::StatusOr<Manifest> Unite(std::span<const SegmentPart> parts) {
   const bool any = std::ranges::any_of(parts, [](const SegmentPart& part) { return !part.manifest.shards.empty(); });
@@ -147,6 +130,22 @@ absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_syst
     parts.push_back({directory, std::move(manifest)});
   }
   return parts;
+}
+
+absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts) {
+  absl::flat_hash_map<ContentHash, std::pair<size_t, size_t>> seen;  // part and shard
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t k = 0; k < parts[i].manifest.shards.size(); ++k) {
+      const ManifestShard& shard = parts[i].manifest.shards[k];
+      const auto [found, is_new] = seen.try_emplace(shard.content_hash, i, k);
+      if (is_new || found->second.first == i) continue;
+      const SegmentPart& other = parts[found->second.first];
+      return InvalidArgument(JoinPath(parts[i].directory, shard.name), ": holds the same samples as ",
+                             JoinPath(other.directory, other.manifest.shards[found->second.second].name),
+                             ": give each dataset once, or --repeated-keys keep");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPart> parts,

@@ -32,6 +32,10 @@ absl::StatusOr<std::vector<SegmentPart>> ReadParts(ReadableFileSystem& file_syst
 absl::StatusOr<Manifest> LinkParts(FileSystem& file_system, std::vector<SegmentPart> parts, const std::string& output,
                                    const LinkOptions& options);
 
+// InvalidArgument when a shard of one part holds the same samples as one of another: where there are no keys, nothing
+// would show this mistake later.
+absl::Status CheckShardsDiffer(std::span<const SegmentPart> parts);
+
 // InvalidArgument when samples of several parts have one key, as far as the tables of the keys tell; no sample is read
 // unless there are such keys. Parts without a table are left out.
 absl::Status CheckKeysOfParts(FileSystem& file_system, std::span<const SegmentPart> parts,

@@ -53,8 +53,8 @@ int RunMerge(int argc, char** argv) {
   }
   options.keep_repeated_keys = repeated_keys == 1;
   if (const std::optional<int> code = copy.Take(line, inputs, &options)) return *code;
+  if (const absl::Status apart = CheckApart(*output, inputs); !apart.ok()) return Fail(apart);
   if (options.copy) {
-    if (const absl::Status apart = CheckApart(*output, inputs); !apart.ok()) return Fail(apart);
     for (const std::string& input : inputs) {
       if (const absl::Status readable = CheckReadable(input); !readable.ok()) return Fail(readable);
     }

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/byte_cursor.h"
 #include "base/endian.h"
 #include "base/errors.h"
 #include "base/exceptions.h"
@@ -34,21 +34,6 @@ constexpr std::string_view kStage = "shuffling samples";
 std::pair<uint64_t, uint64_t> PartOf(uint64_t number, uint64_t parts) {
   const auto product = static_cast<unsigned __int128>(number) * parts;
   return {static_cast<uint64_t>(product >> 64), static_cast<uint64_t>(product)};
-}
-
-template <typename T>
-bool Read(std::string_view* bytes, T* number) {
-  if (bytes->size() < sizeof(T)) return false;
-  *number = LoadLittle<T>(bytes->data());
-  bytes->remove_prefix(sizeof(T));
-  return true;
-}
-
-bool ReadBytes(std::string_view* bytes, uint64_t length, std::string_view* value) {
-  if (bytes->size() < length) return false;
-  *value = bytes->substr(0, length);
-  bytes->remove_prefix(length);
-  return true;
 }
 
 }  // namespace
@@ -202,10 +187,12 @@ absl::Status ShuffledSource::Flush() {
 
 // Keeps the rows of a part of the bucket.
 absl::Status ShuffledSource::TakeRows(std::string_view rows, uint64_t part, uint64_t parts, Run* run) const {
-  while (!rows.empty()) {
+  ByteCursor cursor(rows);
+  while (cursor.remaining() > 0) {
     Row row;
     uint64_t length = 0;
-    if (!Read(&rows, &length) || !ReadBytes(&rows, length, &row.bytes) || !Read(&row.bytes, &row.ordinal)) {
+    if (!cursor.Read(&length) || !cursor.Read(&row.ordinal) || length < sizeof(row.ordinal) ||
+        !cursor.ReadBytes(length - sizeof(row.ordinal), &row.bytes)) {
       return Internal("a shuffled sample is not as it was");
     }
     row.hash = HashOf(row.ordinal);
@@ -286,14 +273,14 @@ void ShuffledSource::Load(WorkUnit& unit, SampleBatch* batch) {
   const RunUnit& wanted = static_cast<const RunUnit&>(unit);
   batch->Clear();
   const auto load = [&](size_t i, Sample* sample) -> absl::Status {
-    std::string_view bytes = wanted.run->rows[wanted.first + i].bytes;
+    ByteCursor cursor(wanted.run->rows[wanted.first + i].bytes);
     uint64_t length = 0;
-    bool whole = Read(&bytes, &length) && ReadBytes(&bytes, length, &sample->key);
-    while (whole && !bytes.empty()) {
+    bool whole = cursor.Read(&length) && cursor.ReadBytes(length, &sample->key);
+    while (whole && cursor.remaining() > 0) {
       uint32_t column = 0;
       std::string_view value;
-      whole = Read(&bytes, &column) && Read(&bytes, &length) && ReadBytes(&bytes, length, &value) &&
-              column < columns_.size();
+      whole =
+          cursor.Read(&column) && cursor.Read(&length) && cursor.ReadBytes(length, &value) && column < columns_.size();
       if (whole) sample->fields.push_back({columns_[column], Value(value)});
     }
     return whole ? absl::OkStatus() : Internal("a shuffled sample is not as it was");

@@ -53,7 +53,6 @@ class ShuffledSource final : public Source {
     uint64_t hash = 0;
     uint64_t ordinal = 0;
     std::string_view bytes;
-    auto operator<=>(const Row& other) const = default;
   };
   // Samples of a range of hashes, in their order.
   struct Run {

@@ -43,7 +43,8 @@ struct ReshardOptions {
 };
 
 // Writes all samples of the dataset at `input` as a new dataset at `output`. The result does not depend on the number
-// of threads. A run that is resumed spreads the samples again that are not stored yet. Otherwise as Convert.
+// of threads. A run that is resumed spreads the samples again that are not stored yet. Otherwise as Convert; also
+// InvalidArgument for `scratch` without `shuffle` and for `keep_blocks` with it, NotFound where there is no `scratch`.
 absl::StatusOr<PackReport> Reshard(FileSystem& file_system, const std::string& input, const std::string& output,
                                    const ReshardOptions& options = {});
 

@@ -341,5 +341,29 @@ TEST_F(KeepBlocksTest, EveryCallFails) {
   }
 }
 
+TEST(MergeTest, ADatasetIsNotCopiedTwice) {
+  const auto files = NewMemoryFileSystem();
+  const Column text = TextColumn();
+  auto writer = DatasetWriter::Create(*files, "/keyless", MakeSchema({text}), {});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Append(std::vector<std::optional<Value>>{Value("a")}).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  ConvertOptions mds;
+  mds.to = Container::kMds;
+  ASSERT_TRUE(Convert(*files, "/keyless", "/mds", mds).ok());
+  MergeOptions options;
+  options.copy = true;
+  for (const std::vector<std::string>& twice : {std::vector<std::string>{"/keyless", "/keyless"}, {"/mds", "/mds/"}}) {
+    const absl::Status refused = MergeDatasets(*files, twice, "/merged", options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_NE(Message(refused).find("give each dataset once"), std::string::npos) << refused;
+    EXPECT_FALSE(Exists(*files, "/merged"));
+  }
+  options.keep_repeated_keys = true;
+  const auto merged = MergeDatasets(*files, {"/keyless", "/keyless"}, "/merged", options);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->samples(), 2u);
+}
+
 }  // namespace
 }  // namespace shardkit::test

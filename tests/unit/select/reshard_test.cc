@@ -111,6 +111,16 @@ TEST(ReshardTest, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(absl::IsInvalidArgument(Reshard(*files, "/in", "s3://bucket/out", options).status()));
   options.pack.skip_errors = true;
   EXPECT_TRUE(absl::IsInvalidArgument(Reshard(*files, "/in", "/out", options).status()));
+  options = Shuffle(1);
+  options.scratch = "/no-scratch";
+  EXPECT_TRUE(absl::IsNotFound(Reshard(*files, "/in", "/out", options).status()));
+  options.scratch = "/in/dataset.json";
+  EXPECT_TRUE(absl::IsInvalidArgument(Reshard(*files, "/in", "/out", options).status()));
+  options.shuffle.reset();
+  EXPECT_TRUE(absl::IsInvalidArgument(Reshard(*files, "/in", "/out", options).status()));
+  options = Shuffle(1);
+  options.keep_blocks = true;
+  EXPECT_TRUE(absl::IsInvalidArgument(Reshard(*files, "/in", "/out", options).status()));
   EXPECT_FALSE(Exists(*files, "/out"));
 }
 
