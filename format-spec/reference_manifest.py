@@ -145,6 +145,8 @@ class Manifest:
         self.generation = self.json["generation"]
         check(is_count(self.generation) and self.generation > 0, "manifest generation is no count from 1")
         check(is_count(self.json.get("next_shard", 0)), "manifest: next_shard is not a count")
+        for name in self.json.get("replaced", []):
+            check_name("manifest: replaced", name)
         names = [shard.name for shard in self.shards]
         names += [table.name for segment in self.segments for table in (segment.index, segment.keys, segment.list) if table]
         names += [self.removed.table.name] if self.removed else []

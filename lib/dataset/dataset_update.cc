@@ -15,6 +15,7 @@
 #include "dataset/job_directory.h"
 #include "dataset/kept_manifests.h"
 #include "dataset/manifest_text.h"
+#include "shardkit/dataset_reader.h"
 
 namespace shardkit {
 namespace {
@@ -56,6 +57,7 @@ absl::Status RemoveTables(FileSystem& file_system, const std::string& directory,
     if (entry.name.ends_with(kRemovedEnd)) lists.insert(GenerationOfTable(entry.name).value_or(0));
   }
   for (const DirectoryEntry& entry : entries) {
+    if (entry.type == FileType::kDirectory) continue;
     const bool sorted = entry.name.starts_with(kSortedFiles) && entry.name.ends_with(".tmp");
     if (sorted) {
       // Of a change that has ended: this one has the lock.
@@ -176,9 +178,12 @@ absl::Status DatasetUpdate::Replaced(const std::string& path) const {
 }
 
 absl::Status DatasetUpdate::CheckAdded(const Manifest& manifest) const {
+  // Most changes leave the shards that are there where they are.
+  const auto [first, old_first] =
+      std::ranges::mismatch(manifest.shards, before_.shards, {}, &ManifestShard::name, &ManifestShard::name);
   std::set<std::string_view> known;
-  for (const ManifestShard& shard : before_.shards) known.insert(shard.name);
-  for (const ManifestShard& shard : manifest.shards) {
+  for (const ManifestShard& shard : std::ranges::subrange(old_first, before_.shards.end())) known.insert(shard.name);
+  for (const ManifestShard& shard : std::ranges::subrange(first, manifest.shards.end())) {
     if (known.contains(shard.name)) continue;
     JournalEntry entry{.shard = shard};
     const std::string path = Path(entry.shard.name);
@@ -261,7 +266,8 @@ absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
   for (const std::string_view table : TablesOf(before_)) named.emplace(table);
   for (size_t i = 0; before_.view && i < before_.view->layers.size(); ++i) named.insert(before_.view->layers[i].name);
   SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
-  std::set<std::string> earlier;  // by their names, or because an earlier manifest says so
+  // By their names, or because a manifest says so.
+  std::set<std::string> earlier(before_.replaced.begin(), before_.replaced.end());
   std::vector<std::string> manifests;
   for (const DirectoryEntry& entry : entries) {
     std::string_view name = entry.name;
@@ -272,15 +278,15 @@ absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
       auto manifest = text.ok() ? CompleteManifest(file_system_, directory_, *std::move(text)) : text.status();
       if (!manifest.ok()) continue;
       for (const ManifestShard& shard : manifest->shards) earlier.insert(shard.name);
-    } else if (ParseShardName(name) || GenerationOfTable(entry.name) ||
-               (entry.type == FileType::kDirectory && entry.name.starts_with("layer-"))) {
+    } else if (entry.type == FileType::kDirectory ? GenerationOfLayer(entry.name).has_value()
+                                                  : ParseShardName(name) || GenerationOfTable(entry.name)) {
       earlier.insert(entry.name);
     }
   }
   for (const std::string& name : earlier) {
     if (named.contains(name)) continue;
     const absl::Status removed =
-        name.starts_with("layer-") ? RemoveTree(file_system_, Path(name)) : file_system_.RemoveFile(Path(name));
+        GenerationOfLayer(name) ? RemoveTree(file_system_, Path(name)) : file_system_.RemoveFile(Path(name));
     if (absl::IsNotFound(removed)) continue;
     SHARDKIT_RETURN_IF_ERROR(removed);
     ++*files;
@@ -295,5 +301,15 @@ absl::Status DatasetUpdate::RemoveEarlier(uint64_t* files) {
 }
 
 absl::Status DatasetUpdate::Release() { return std::exchange(ended_, true) ? absl::OkStatus() : Unmark(); }
+
+absl::StatusOr<std::unique_ptr<DatasetUpdate>> BeginChange(FileSystem& file_system, const std::string& directory) {
+  auto update = DatasetUpdate::Begin(file_system, directory);
+  if (!absl::IsNotFound(update.status())) return update;
+  const auto opened = DatasetReader::Open(file_system, directory);
+  if (!opened.ok()) return update;
+  return InvalidArgument(directory, (*opened)->container() == "shard"
+                                        ? ": is a single shard, which never changes; merge it into a dataset first"
+                                        : ": is a dataset of another container; convert it first");
+}
 
 }  // namespace shardkit

@@ -78,4 +78,7 @@ class DatasetUpdate {
   bool ended_ = true;
 };
 
+// DatasetUpdate::Begin; InvalidArgument for what is a dataset, but none that can be changed in its place.
+absl::StatusOr<std::unique_ptr<DatasetUpdate>> BeginChange(FileSystem& file_system, const std::string& directory);
+
 }  // namespace shardkit

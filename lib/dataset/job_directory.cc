@@ -119,6 +119,13 @@ std::optional<uint64_t> GenerationOfLayer(std::string_view name) {
   return generation;
 }
 
+bool HadView(const std::vector<DirectoryEntry>& entries) {
+  return std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
+    return (entry.type == FileType::kDirectory && GenerationOfLayer(entry.name)) ||
+           (GenerationOfTable(entry.name) && entry.name.ends_with(".removed"));
+  });
+}
+
 std::string ShardName(size_t number) { return UnitShardName({.unit = number}); }
 
 std::string UnitShardName(const UnitShard& number) {

@@ -42,6 +42,10 @@ std::string LayerName(uint64_t generation);
 // The generation in such a name, also with a number behind it ("layer-7-1"). Empty for another name.
 std::optional<uint64_t> GenerationOfLayer(std::string_view name);
 
+// Whether a directory has layers or lists of removed samples: what its shards hold is then not what readers may see,
+// and only its manifest says what that is.
+bool HadView(const std::vector<DirectoryEntry>& entries);
+
 // "00000042.shard"
 std::string ShardName(size_t number);
 

@@ -93,6 +93,12 @@ ManifestText ParseContent(document& json, const std::vector<std::string>& featur
       summary.generation = ToCount(field.value());
     } else if (key == "next_shard") {
       summary.next_shard = ToCount(field.value());
+    } else if (key == "replaced") {
+      for (auto name : field.value().get_array()) {
+        if (!IsSafeName(summary.replaced.emplace_back(ToString(name)))) {
+          throw Malformed{StrCat("a replaced shard, ", Quote(summary.replaced.back()), ", cannot be in its directory")};
+        }
+      }
     } else if (key == "samples") {
       summary.sample_count = ToCount(field.value());
     } else if (key == "bytes") {
@@ -245,13 +251,14 @@ uint64_t Manifest::blocks() const {
 }
 
 ManifestSummary Manifest::Summary() const {
-  return {schema,     metadata,      segments,  view,     removed, generation,
-          next_shard, shards.size(), samples(), blocks(), bytes()};
+  return {schema,     metadata, segments,      view,      removed,  generation,
+          next_shard, replaced, shards.size(), samples(), blocks(), bytes()};
 }
 
 Manifest MakeManifest(ManifestSummary summary, std::vector<ManifestShard> shards) {
-  return {std::move(summary.schema), std::move(summary.metadata), std::move(shards),  std::move(summary.segments),
-          std::move(summary.view),   std::move(summary.removed),  summary.generation, summary.next_shard};
+  return {std::move(summary.schema),   std::move(summary.metadata), std::move(shards),
+          std::move(summary.segments), std::move(summary.view),     std::move(summary.removed),
+          summary.generation,          summary.next_shard,          std::move(summary.replaced)};
 }
 
 uint64_t Manifest::dataset_hash() const { return HashShards(shards); }
@@ -276,10 +283,13 @@ std::string FormatManifest(const Manifest& manifest) {
         std::pair(kShardPages, lists)}) {
     if (there) features += StrCat(features.empty() ? "\n    " : ",\n    ", Quote(feature));
   }
+  std::string replaced;
+  for (const std::string& name : manifest.replaced) replaced += StrCat(replaced.empty() ? "" : ", ", Quote(name));
+  if (!replaced.empty()) replaced = StrCat(",\n  \"replaced\": [", replaced, "]");
   std::string out =
       StrCat("{\n  \"format\": \"", kFormatName, "\",\n  \"version\": ", kManifestVersion, ",\n  \"features\": [",
              features, features.empty() ? "" : "\n  ", "],\n  \"generation\": ", manifest.generation,
-             manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "",
+             manifest.next_shard > 0 ? StrCat(",\n  \"next_shard\": ", manifest.next_shard) : "", replaced,
              ",\n  \"samples\": ", manifest.samples(), ",\n  \"bytes\": ", manifest.bytes(),
              ",\n  \"blocks\": ", manifest.blocks(), ",\n  \"columns\": [\n");
   const std::vector<Column>& columns = manifest.schema.columns();

@@ -65,10 +65,7 @@ absl::StatusOr<Manifest> Rebuild(FileSystem& file_system, const std::string& dir
       if (entry.name.ends_with(".shard")) shards.push_back({.name = entry.name});
     }
     std::ranges::sort(shards, {}, &ManifestShard::name);
-    const bool had_view = !text.ok() && std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
-      return entry.name.starts_with("layer-") || entry.name.ends_with(".removed");
-    });
-    if (had_view) {
+    if (!text.ok() && HadView(entries)) {
       return DataLoss(ToStd(old.status().message()),
                       "; cannot be made anew: the dataset had layers or removed samples, ", "and only ", kManifestName,
                       " says which; copy it again, or take the newest of dataset-*.json");

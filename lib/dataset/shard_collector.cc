@@ -85,6 +85,7 @@ absl::StatusOr<Manifest> ShardCollector::Publish(const Manifest* before, const C
 
 absl::Status ShardCollector::KeepView(const ManifestSummary& before) {
   manifest_.next_shard = before.next_shard;
+  manifest_.replaced = before.replaced;
   manifest_.view = before.view;
   manifest_.removed = before.removed;
   if (!manifest_.view && !manifest_.removed) return absl::OkStatus();

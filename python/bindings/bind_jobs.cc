@@ -43,6 +43,17 @@ PackOptions TakePackOptions(OptionReader& reader) {
   return options;
 }
 
+// Of the jobs that copy a dataset.
+template <typename Options>
+void TakeCopyOptions(OptionReader& reader, const nb::dict& given, Options& options) {
+  options.pack = TakePackOptions(reader);
+  // Who asks for a size wants it of all blocks, also where it is the one that they have at first.
+  if (given.contains("block_size") || given.contains("max_block_samples")) options.keep_blocks = false;
+  reader.Take("keep_blocks", options.keep_blocks);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
+}
+
 void Connect(PackOptions& options, Cancellation& cancellation, JobProgress& numbers) {
   options.dataset.cancellation = &cancellation;
   options.progress = [&numbers](const PackProgress& progress) {
@@ -167,16 +178,13 @@ nb::dict FinishOfPack(const std::string& output, int threads) {
 
 ConvertOptions TakeConvertOptions(OptionReader& reader, const nb::dict& given) {
   ConvertOptions options;
-  options.pack = TakePackOptions(reader);
+  TakeCopyOptions(reader, given, options);
   reader.TakeChoice<Container>(
       "to", options.to,
       {{"shard", Container::kShard}, {"mds", Container::kMds}, {"webdataset", Container::kWebDataset}});
   reader.Take("columns", options.columns);
   reader.Take("key_column", options.key_column);
   reader.Take("lossy", options.lossy);
-  reader.Take("keep_blocks", options.keep_blocks);
-  reader.Take("max_decompression", options.max_decompression);
-  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
   reader.Take("compression", options.mds.compression);
   reader.Take("hashes", options.mds.hashes);
   reader.Take("encodings", options.mds.encodings);
@@ -223,25 +231,22 @@ nb::dict FinishOfConvert(const std::string& input, const std::string& output, co
   }));
 }
 
-// The selection, and what reading the input takes.
-struct SelectArguments {
+SampleSelection TakeSelection(OptionReader& reader) {
   SampleSelection selection;
-  std::optional<bool> keep_blocks;
-  uint64_t max_decompression = kDefaultMaxDecompression;
-  bool verify_listed_hashes = true;
-};
-
-SelectArguments TakeSelection(OptionReader& reader) {
-  SelectArguments arguments;
-  SampleSelection& selection = arguments.selection;
   reader.Take("where", selection.where);
   reader.Take("keys", selection.keys);
   reader.Take("ranges", selection.ranges);
   reader.Take("sample", selection.share);
   reader.Take("seed", selection.seed);
-  reader.Take("max_decompression", arguments.max_decompression);
-  reader.Take("verify_listed_hashes", arguments.verify_listed_hashes);
-  return arguments;
+  return selection;
+}
+
+SelectionOptions TakeSelectionOptions(OptionReader& reader) {
+  SelectionOptions options;
+  reader.Take("threads", options.threads);
+  reader.Take("max_decompression", options.max_decompression);
+  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
+  return options;
 }
 
 nb::dict SelectionDict(const SelectionReport& report) {
@@ -255,25 +260,16 @@ nb::dict SelectionDict(const SelectionReport& report) {
   return result;
 }
 
-FilterOptions FilterOptionsOf(const SelectArguments& arguments, PackOptions pack, Cancellation& cancellation,
-                              JobProgress& numbers) {
-  Connect(pack, cancellation, numbers);
-  return {.pack = std::move(pack),
-          .keep_blocks = arguments.keep_blocks,
-          .max_decompression = arguments.max_decompression,
-          .verify_listed_hashes = arguments.verify_listed_hashes};
-}
-
 nb::dict FilterDataset(const std::string& input, const std::string& output, const nb::dict& given,
                        const nb::object& progress) {
   OptionReader reader(given, "filter");
-  const PackOptions pack = TakePackOptions(reader);
-  SelectArguments arguments = TakeSelection(reader);
-  reader.Take("keep_blocks", arguments.keep_blocks);
+  FilterOptions options;
+  TakeCopyOptions(reader, given, options);
+  const SampleSelection selection = TakeSelection(reader);
   reader.Finish();
   const auto report = RunJob<FilterReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
-    return Filter(*DefaultFileSystem(), input, output, arguments.selection,
-                  FilterOptionsOf(arguments, pack, cancellation, numbers));
+    Connect(options.pack, cancellation, numbers);
+    return Filter(*DefaultFileSystem(), input, output, selection, options);
   });
   nb::dict result = PackDict(report.pack);
   result["selection"] = SelectionDict(report.selection);
@@ -284,17 +280,14 @@ nb::list SplitDataset(const std::string& input, const std::string& output,
                       const std::vector<std::pair<std::string, double>>& into, uint64_t seed, const nb::dict& given,
                       const nb::object& progress) {
   OptionReader reader(given, "split");
-  const PackOptions pack = TakePackOptions(reader);
-  SelectArguments arguments;
-  reader.Take("keep_blocks", arguments.keep_blocks);
-  reader.Take("max_decompression", arguments.max_decompression);
-  reader.Take("verify_listed_hashes", arguments.verify_listed_hashes);
+  FilterOptions options;
+  TakeCopyOptions(reader, given, options);
   reader.Finish();
   std::vector<SplitPart> parts;
   for (const auto& [name, share] : into) parts.push_back({name, share});
   const auto report = RunJob<SplitReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
-    return Split(*DefaultFileSystem(), input, output, parts, seed,
-                 FilterOptionsOf(arguments, pack, cancellation, numbers));
+    Connect(options.pack, cancellation, numbers);
+    return Split(*DefaultFileSystem(), input, output, parts, seed, options);
   });
   nb::list result;
   for (const PackReport& part : report.parts) result.append(PackDict(part));
@@ -303,30 +296,25 @@ nb::list SplitDataset(const std::string& input, const std::string& output,
 
 nb::dict CountSelected(const std::string& input, const nb::dict& given, const nb::object& progress) {
   OptionReader reader(given, "count");
-  const SelectArguments arguments = TakeSelection(reader);
-  SelectionOptions options;
-  reader.Take("threads", options.threads);
+  const SampleSelection selection = TakeSelection(reader);
+  SelectionOptions options = TakeSelectionOptions(reader);
   reader.Finish();
-  options.max_decompression = arguments.max_decompression;
-  options.verify_listed_hashes = arguments.verify_listed_hashes;
   return SelectionDict(RunJob<SelectionReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
-    return CountSamples(*DefaultFileSystem(), input, arguments.selection, options);
+    return CountSamples(*DefaultFileSystem(), input, selection, options);
   }));
 }
 
 nb::dict RemoveSelected(const std::string& path, const nb::dict& given, const nb::object& progress) {
   OptionReader reader(given, "remove");
-  const SelectArguments arguments = TakeSelection(reader);
-  SelectionOptions options;
-  reader.Take("threads", options.threads);
+  const SampleSelection selection = TakeSelection(reader);
+  SelectionOptions options = TakeSelectionOptions(reader);
   reader.Finish();
-  options.max_decompression = arguments.max_decompression;
   const auto report = RunJob<RemoveReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     options.cancellation = &cancellation;
     options.progress = numbers.function();
-    return RemoveSamples(*DefaultFileSystem(), path, arguments.selection, options);
+    return RemoveSamples(*DefaultFileSystem(), path, selection, options);
   });
   nb::dict result;
   result["removed"] = report.selection.selected;
@@ -499,13 +487,10 @@ nb::dict ReshardDataset(const std::string& input, const std::string& output, con
                         const nb::object& progress) {
   OptionReader reader(given, "reshard");
   ReshardOptions options;
-  options.pack = TakePackOptions(reader);
-  reader.Take("keep_blocks", options.keep_blocks);
+  TakeCopyOptions(reader, given, options);
   reader.Take("shuffle", options.shuffle);
   reader.Take("shuffle_memory", options.shuffle_memory);
   reader.Take("scratch", options.scratch);
-  reader.Take("max_decompression", options.max_decompression);
-  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
   reader.Finish();
   return PackDict(RunJob<PackReport>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);
@@ -517,12 +502,9 @@ nb::dict Merge(const std::vector<std::string>& parts, const std::string& output,
                const nb::object& progress) {
   OptionReader reader(given, "merge");
   MergeOptions options;
-  options.pack = TakePackOptions(reader);
+  TakeCopyOptions(reader, given, options);
   reader.Take("keep_repeated_keys", options.keep_repeated_keys);
   reader.Take("copy", options.copy);
-  reader.Take("keep_blocks", options.keep_blocks);
-  reader.Take("max_decompression", options.max_decompression);
-  reader.Take("verify_listed_hashes", options.verify_listed_hashes);
   reader.Finish();
   return ManifestDict(RunJob<Manifest>(progress, [&](Cancellation& cancellation, JobProgress& numbers) {
     Connect(options.pack, cancellation, numbers);

@@ -43,9 +43,9 @@ def add_columns(
     dataset : path
         The dataset, or its URL.
     source : path, mapping, table or rows
-        The values: a file (NDJSON, NPY; Parquet where pyarrow is installed) or a dataset of any container, by its path
-        or URL; a mapping from column to NumPy array or list; a table or record batches of pyarrow; or dicts from column
-        to value, of which only a few are in memory.
+        The values: a file (NDJSON, NPY) or a dataset of any container, by its path or URL; a Parquet file on a disk,
+        where pyarrow is installed; a mapping from column to NumPy array or list; a table or record batches of pyarrow;
+        or dicts from column to value, of which only a few are in memory.
     key : str
         The column of the source with the keys. Samples whose key it lacks have no value then. Without a key, row i is
         of sample i, and there have to be as many as samples.
@@ -66,6 +66,7 @@ def add_columns(
         When two rows have one key, when rows without keys are more or fewer than the samples, for values that do not
         fit, and for the dataset's key column.
     """
+    columns = [columns] if isinstance(columns, str) else columns
     with _progress(progress, "columns", "samples") as show:
         if isinstance(source, (str, os.PathLike)):
             path = os.fspath(source)
@@ -79,7 +80,8 @@ def add_columns(
                 )
         if types is not None:
             raise ValueError("types are for files of NDJSON; give columns={...} for values from Python")
-        batches, count = _batches(source)
+        taken = None if columns is None else [*columns, *([key] if key is not None and key not in columns else [])]
+        batches, count = _batches(source, taken)
         first = next(batches, None)
         if first is None:
             raise ValueError("there are no rows")
@@ -130,26 +132,32 @@ def set_columns(
     int
         The generation that the dataset has now.
     """
-    changes = {
-        name: value if isinstance(value, str) else "" if value is None else json.dumps(list(value), ensure_ascii=False)
-        for name, value in metadata.items()
-    }
+    changes = {}
+    for name, value in metadata.items():
+        if not (value is None or isinstance(value, (str, Sequence))):
+            raise TypeError(f"metadata {name}: a text or a list of texts is wanted, not {type(value).__name__}")
+        text = value or ""
+        changes[name] = text if isinstance(text, str) else json.dumps(list(text), ensure_ascii=False)
     return _core.set_columns(os.fspath(dataset), column, changes)
 
 
-def _batches(source: Any) -> tuple[Iterator[_Batch], int | None]:
-    """Return the source in pieces, and how many rows it has if that is known."""
+def _batches(source: Any, taken: Sequence[str] | None) -> tuple[Iterator[_Batch], int | None]:
+    """Return the source in pieces, and how many rows it has if that is known; of Arrow only the columns `taken`."""
     if isinstance(source, (str, os.PathLike)):
         import pyarrow.parquet as pq
 
-        file = pq.ParquetFile(os.fspath(source))
-        return _arrow(file.iter_batches(batch_size=_BATCH), os.fspath(source)), file.metadata.num_rows
+        with pq.ParquetFile(os.fspath(source)) as file:
+            _check_names(file.schema_arrow.names, taken)
+            rows = file.metadata.num_rows
+        return _parquet(os.fspath(source), taken), rows
     if isinstance(source, Mapping):
         lengths = {len(values) for values in source.values()}
         if len(lengths) != 1:
             raise ValueError(f"columns of {len(lengths)} different lengths" if lengths else "there are no columns")
         return _sliced(source, lengths.pop()), len(next(iter(source.values())))
     if hasattr(source, "to_batches"):
+        _check_names(source.schema.names, taken)
+        source = source if taken is None else source.select(list(taken))
         return _arrow(source.to_batches(max_chunksize=_BATCH), "table"), source.num_rows
     return _collected(source), len(source) if hasattr(source, "__len__") else None
 
@@ -157,6 +165,19 @@ def _batches(source: Any) -> tuple[Iterator[_Batch], int | None]:
 def _sliced(values: Mapping[str, Any], count: int) -> Iterator[_Batch]:
     for begin in range(0, count, _BATCH):
         yield {name: each[begin : begin + _BATCH] for name, each in values.items()}
+
+
+def _check_names(names: Sequence[str], taken: Sequence[str] | None) -> None:
+    for name in taken or ():
+        if name not in names:
+            raise ValueError(f"there is no column {name!r}: there are {', '.join(map(repr, names))}")
+
+
+def _parquet(path: str, taken: Sequence[str] | None) -> Iterator[_Batch]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        yield from _arrow(file.iter_batches(batch_size=_BATCH, columns=taken), path)
 
 
 def _arrow(batches: Iterable[Any], place: str) -> Iterator[_Batch]:
@@ -198,9 +219,7 @@ def _collected(rows: Iterable[Any]) -> Iterator[_Batch]:
 def _columns(first: _Batch, key: str | None, wanted: Sequence[str] | Mapping[str, str | Column] | None) -> list[Column]:
     """Return the columns that hold the values, the key with them."""
     names = [name for name in (first if wanted is None else wanted) if name != key]
-    for name in [*names, *([] if key is None else [key])]:
-        if name not in first:
-            raise ValueError(f"there is no column {name!r}: there are {', '.join(map(repr, first))}")
+    _check_names(list(first), [*names, *([] if key is None else [key])])
     made = []
     for name in names:
         if isinstance(wanted, Mapping):
@@ -260,6 +279,8 @@ def _encoded(each: Column, values: _Values, row: int) -> bytes | list[bytes | No
     for number, value in enumerate(values, row):
         try:
             if each.is_key:
+                if not (value is None or isinstance(value, (str, int, np.integer))) or isinstance(value, bool):
+                    raise TypeError(f"keys are texts or integers, not {type(value).__name__}")
                 encoded.append(None if value is None else str(value).encode())
             else:
                 encoded.append(_values.encode(each, _ready(each, value)))

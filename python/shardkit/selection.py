@@ -14,6 +14,8 @@ from shardkit.jobs import Progress, _progress
 def _selection(
     where: str | None, keys: Iterable[str] | None, ranges: Sequence[tuple[int, int]], sample: float, seed: int
 ) -> dict[str, Any]:
+    if isinstance(keys, str):
+        raise TypeError("keys: give a list, also of one key")
     made: dict[str, Any] = {"where": where, "ranges": list(ranges), "sample": float(sample), "seed": seed}
     return made | {"keys": None if keys is None else list(keys)}
 
@@ -149,7 +151,7 @@ def remove(
     ValueError
         When nothing says which samples, or `where` is no condition on the columns.
     """
-    if where is None and keys is None and not ranges:
+    if not where and keys is None and not ranges:
         raise ValueError("nothing says which samples: where, keys or ranges")
     given = parsed(_selection(where, keys, ranges, 1.0, 0) | options | {"threads": threads})
     with _progress(progress, "remove", "samples") as show:

@@ -101,7 +101,9 @@ def test_tables_of_arrow(dataset: Path, tmp_path: Path) -> None:
     sk.add_columns(dataset, table, key="id")
     assert column(dataset, "score") == list(range(COUNT))
     assert column(dataset, "count") == [None if i % 2 else i for i in range(COUNT)]
-    sk.add_columns(dataset, tmp_path / "rows.parquet", key="id", columns=["score"])
+    sk.add_columns(dataset, tmp_path / "rows.parquet", key="id", columns="score")
+    with pytest.raises(ValueError, match="there is no column 'none'"):
+        sk.add_columns(dataset, tmp_path / "rows.parquet", key="id", columns=["none"])
     assert column(dataset, "score") == list(range(COUNT))
     assert sk.open(os.fspath(dataset)).schema["count"].type == "i32"
 
@@ -125,6 +127,10 @@ def test_nothing_changes_after_an_error(dataset: Path) -> None:
         sk.add_columns(dataset, [{"k": "k0001", "v": 1}, {"k": "k0001", "v": 2}], key="k")
     with pytest.raises(ValueError, match="there is no column 'w'"):
         sk.add_columns(dataset, [{"v": 1}], columns=["w"])
+    with pytest.raises(ValueError, match="keys are texts or integers, not float"):
+        sk.add_columns(dataset, [{"k": 1.0, "v": 1}], key="k")
+    with pytest.raises(TypeError, match="metadata unit"):
+        sk.set_columns(dataset, "label", {"unit": 3})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="no rows"):
         sk.add_columns(dataset, [])
     with pytest.raises(ValueError, match="different lengths"):

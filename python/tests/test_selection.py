@@ -66,6 +66,12 @@ def test_mistakes(dataset: Path, tmp_path: Path) -> None:
         sk.split(dataset, tmp_path / "out", {"a": 0.9, "b": 0.2})
     with pytest.raises(TypeError, match="no option colour"):
         sk.filter(dataset, tmp_path / "out", where="n > 1", colour=1)
+    with pytest.raises(TypeError, match="keys: give a list"):
+        sk.count(dataset, keys="k1")
+    for nothing in ({}, {"where": ""}, {"where": None, "ranges": []}):
+        with pytest.raises(ValueError, match="nothing says which samples"):
+            sk.remove(dataset, **nothing)
+    assert len(keys(dataset)) == 200
     assert not (tmp_path / "out").exists()
 
 
@@ -94,5 +100,7 @@ def test_whole_blocks_are_copied(dataset: Path, tmp_path: Path) -> None:
     kept = sk.filter(tmp_path / "blocks", tmp_path / "kept", ranges=[(0, 200)])
     anew = sk.filter(tmp_path / "blocks", tmp_path / "anew", ranges=[(0, 200)], keep_blocks=False)
     assert sk.convert(tmp_path / "blocks", tmp_path / "converted").blocks == kept.blocks > anew.blocks == 1
+    sized = sk.filter(tmp_path / "blocks", tmp_path / "sized", ranges=[(0, 200)], block_size="4MiB")
+    assert sized.blocks == 1  # which is what block_size is by default
     assert keys(tmp_path / "kept") == keys(dataset)
     assert sk.validate(tmp_path / "kept", deep=True)

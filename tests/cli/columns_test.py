@@ -80,7 +80,7 @@ class ColumnsTest(CliTest):
 
     def test_threads_do_not_change_a_byte(self):
         self.many_files(count=300, size=10)
-        self.rows("rows", [{"k": f"{i:06d}", "v": "x" * i} for i in range(300)])
+        self.rows("rows", [{"k": f"{i:06d}", "v": "x" * (20000 + i)} for i in range(300)])
         for jobs in (1, 3):
             self.shardctl("pack", "many", "-o", f"out{jobs}", "--block-size", "128")
             self.columns("add", f"out{jobs}", "--from", "rows", "--key", "k", "-j", jobs)

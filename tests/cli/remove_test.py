@@ -56,6 +56,8 @@ class RemoveTest(CliTest):
     def test_refusals(self):
         self.assertIn("nothing says which samples", self.shardctl("rm", "data", code=2).stderr)
         self.shardctl("rm", "data", "--where", "nothing > 3", code=2)
+        self.write("none", b"\n")
+        self.assertIn("none: has no keys", self.shardctl("rm", "data", "--keys-from", "none", code=2).stderr)
         self.shardctl("rm", "missing", "--range", "0:1", code=3)
         self.shardctl("rm", "in", "--range", "0:1", code=3)
 

@@ -76,7 +76,7 @@ int RunAdd(int argc, char** argv) {
   bool json = false;
   JobsOption jobs;
   line.Arguments("DATASET", 1, 1, &datasets);
-  line.Text("--from", "FILE", &from, "the values: NDJSON, NPY, or a dataset of any container");
+  line.Text("--from", "FILE", &from, "the values: NDJSON, which is read twice, NPY, or a dataset of any container");
   line.Text("--key", "COLUMN", &key, "the column of FILE with the keys; without it, row i is of sample i");
   line.Texts("--columns", "COL,...", &columns,
              "only these columns of FILE; of NPY, the name of its column [the name of the file]");
@@ -110,7 +110,11 @@ int RunAdd(int argc, char** argv) {
   add.cancellation = CancelOnSignal();
   Progress progress("samples");
   if (progress.enabled()) add.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total, 0); };
+  options.cancellation = add.cancellation;
   const auto rows = shardkit::OpenColumnRows(*shardkit::DefaultFileSystem(), *from, options);
+  if (absl::IsCancelled(rows.status())) {
+    return ReportInterruption(/*dry_run=*/false, shardkit::DatasetWriterOptions{.append = true});
+  }
   if (!rows.ok()) return Fail(rows.status());
   const auto report = shardkit::AddColumns(*shardkit::DefaultFileSystem(), datasets[0], **rows, add);
   progress.Clear();
@@ -187,6 +191,10 @@ int RunSet(int argc, char** argv) {
     const auto pair = ParsePair(words[i], true, "NAME=VALUE");
     if (!pair.ok()) return line.UsageError(std::string(pair.status().message()));
     if (!changes.insert(*pair).second) return line.UsageError(Quote(pair->first) + " is given twice");
+  }
+  for (const std::string& text : classes) {
+    // An empty name would be left out, and those behind it would get other numbers.
+    if (("," + text + ",").find(",,") != std::string::npos) return line.UsageError("--class-names: a name is empty");
   }
   if (const std::vector<std::string> names = SplitAtCommas(classes); !names.empty()) {
     if (!changes.emplace(shardkit::kClassNames, FormatJson(Json(names))).second) {

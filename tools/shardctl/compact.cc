@@ -30,6 +30,7 @@ std::string ReportText(const std::string& path, const shardkit::CompactReport& r
     text += ", dropped " + Counted(report.samples_dropped, "removed sample") + "; ";
   }
   if (report.files_deleted > 0) text += "deleted " + Counted(report.files_deleted, "file") + " of before; ";
+  if (manifest.removed) text += Counted(manifest.removed->samples, "removed sample") + " left in the shards; ";
   return text + Counted(manifest.seen_samples(), "sample") + " in " + Counted(manifest.shards.size(), "shard") + ", " +
          FormatBytes(manifest.bytes()) + ", generation " + std::to_string(manifest.generation) + "\n";
 }
@@ -74,8 +75,11 @@ int RunCompact(int argc, char** argv) {
   line.StoreOptions(StoreUse::kWrite);
   line.Flag("--json", &json, "print the summary as one JSON document");
   line.Notes(
-      "The dataset has the same samples and columns afterwards, in its next generation. The indexes of the segments\n"
-      "that appending has left become one, without reading the shards that stay.");
+      "The dataset has the same samples and columns afterwards, in its next generation, if there is anything to do. "
+      "The\n"
+      "indexes of the segments that appending has left become one, without reading the shards that stay. --purge "
+      "deletes\n"
+      "all files with names that Shardkit gives, as 00000000.shard and layer-2, which the dataset does not have.");
   line.Example("shardctl compact corpus", "one index, and no shard that is hollow");
   line.Example("shardctl compact corpus --purge", "after shardctl rm: what a take-down request needs");
   line.Example("shardctl compact corpus --fold --purge", "captions and scores in the shards, and nothing else");

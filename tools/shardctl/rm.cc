@@ -56,6 +56,7 @@ int RunRm(int argc, char** argv) {
   if (keys_from.has_value()) {
     auto keys = shardkit::ReadKeys(*shardkit::DefaultFileSystem(), *keys_from);
     if (!keys.ok()) return Fail(keys.status());
+    if (keys->empty()) return line.UsageError("--keys-from: " + *keys_from + ": has no keys");
     selection.keys = *std::move(keys);
   }
   Progress progress("samples");

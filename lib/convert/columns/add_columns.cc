@@ -5,10 +5,10 @@
 #include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
-#include "convert/columns/dataset_change.h"
 #include "convert/columns/layer_write.h"
 #include "convert/columns/row_match.h"
 #include "convert/columns/view_edit.h"
+#include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
 #include "dataset/view/removed_samples.h"
 #include "dataset/view/stored_dataset.h"
@@ -64,6 +64,13 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
   absl::StatusOr<std::unique_ptr<PlacedRows>> placed =
       by_key ? PlaceByKey(input, &report) : PlaceByOrder(input, &report);
   SHARDKIT_RETURN_IF_ERROR(placed.status());
+  const bool replaces = std::ranges::any_of(rows.schema().columns(), [&](const Column& column) {
+    return !column.is_key && before.seen_schema().Find(column.name);
+  });
+  if (by_key && report.matched == 0 && report.rows > 0 && replaces) {
+    return InvalidArgument(directory, ": no sample has a key of the rows, as \"", report.unmatched_keys.at(0),
+                           "\": values would be replaced by none; is that the column with the keys?");
+  }
   const bool all_have_values = by_key ? report.matched == before.samples() : removed.size() == 0;
   SHARDKIT_ASSIGN_OR_RETURN(const Schema schema, LayerSchema(rows.schema(), before, all_have_values));
   Manifest after = before;
@@ -80,6 +87,7 @@ absl::StatusOr<AddColumnsReport> Add(FileSystem& file_system, const std::string&
     if (old == nullptr) {
       edit.columns.push_back(std::move(seen));
     } else {
+      if (seen.column.metadata.empty()) seen.column.metadata = std::move(old->column.metadata);
       *old = std::move(seen);
       report.replaced.push_back(column.name);
     }

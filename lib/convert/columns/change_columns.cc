@@ -9,10 +9,9 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "convert/columns/dataset_change.h"
 #include "convert/columns/view_edit.h"
+#include "dataset/dataset_update.h"
 #include "shardkit/columns.h"
-#include "shardkit/dataset_reader.h"
 
 namespace shardkit {
 namespace {
@@ -22,15 +21,16 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
                                 const std::function<absl::Status(const Manifest&, ViewEdit&)>& change) {
   return Guarded("changing columns", [&]() -> absl::StatusOr<uint64_t> {
     SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
+    uint64_t generation = update->before().generation;
     const auto publish = [&]() -> absl::Status {
       Manifest after = update->before();
       ViewEdit edit(after);
       SHARDKIT_RETURN_IF_ERROR(change(after, edit));
       SHARDKIT_RETURN_IF_ERROR(std::move(edit).Apply(&after));
-      ++after.generation;
+      if (after.view == update->before().view) return update->Release();
+      generation = ++after.generation;
       return update->Publish(after);
     };
-    const uint64_t generation = update->before().generation + 1;
     if (absl::Status status = publish(); !status.ok()) {
       (void)update->Abort();
       // Errors of files name them already.
@@ -52,16 +52,6 @@ absl::Status CheckClassNames(std::string_view text) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<DatasetUpdate>> BeginChange(FileSystem& file_system, const std::string& directory) {
-  auto update = DatasetUpdate::Begin(file_system, directory);
-  if (!absl::IsNotFound(update.status())) return update;
-  const auto opened = DatasetReader::Open(file_system, directory);
-  if (!opened.ok()) return update;
-  return InvalidArgument(directory, (*opened)->container() == "shard"
-                                        ? ": is a single shard, which never changes; merge it into a dataset first"
-                                        : ": is a dataset of another container; convert it first");
-}
 
 absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
                                      const std::vector<std::string>& columns) {
@@ -88,6 +78,7 @@ absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::strin
       if (std::ranges::count(names, from, [](const auto& each) { return each.first; }) > 1) {
         return InvalidArgument("column \"", from, "\": gets two names");
       }
+      if (from == to) return InvalidArgument("column \"", from, "\": has that name already");
       renamed.emplace_back(found, &to);
     }
     if (names.empty()) return InvalidArgument("no column is named");

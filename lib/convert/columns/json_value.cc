@@ -72,7 +72,6 @@ absl::Status AppendFloat(const element& value, Type type, std::string* out) {
 void JsonKinds::Note(const element& value) {
   switch (value.type()) {
     case element_type::NULL_VALUE:
-      null = true;
       break;
     case element_type::BOOL:
       boolean = true;

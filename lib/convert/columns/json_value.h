@@ -14,7 +14,7 @@ namespace shardkit {
 
 // What values of one member look like.
 struct JsonKinds {
-  bool null = false, boolean = false, negative = false, integer = false, large = false, fraction = false, text = false,
+  bool boolean = false, negative = false, integer = false, large = false, fraction = false, text = false,
        nested = false;
 
   void Note(const simdjson::dom::element& value);

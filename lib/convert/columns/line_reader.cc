@@ -39,8 +39,10 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
     const auto more = static_cast<size_t>(std::min<uint64_t>(std::max(kPieceBytes, end_), file_->size() - offset_));
     if (buffer_.size() < end_ + more + kPadding) buffer_.resize(end_ + more + kPadding);
     SHARDKIT_RETURN_IF_ERROR(file_->ReadAt(offset_, {buffer_.data() + end_, more}));
+    if (offset_ == 0 && std::string_view(buffer_).starts_with("\xEF\xBB\xBF")) begin_ = 3;
     end_ += more;
     offset_ += more;
+    searched = std::max(searched, begin_);
   }
 }
 

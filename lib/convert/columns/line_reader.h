@@ -17,14 +17,12 @@ class LineReader {
  public:
   explicit LineReader(std::unique_ptr<RandomAccessFile> file) : file_(std::move(file)) {}
 
-  // The next line without its line feed, valid until the next call; false at the end. `padding` bytes behind it can be
-  // read, too. ResourceExhausted for a line of more than 1 GiB.
+  // The next line without its line feed, and the first one without the byte order mark of UTF-8, valid until the next
+  // call; false at the end. kPadding bytes behind it can be read, too. ResourceExhausted for a line of more than 1 GiB.
   absl::StatusOr<bool> Next(std::string_view* line);
 
   uint64_t number() const { return number_; }  // of the line that was returned last, from 1
   const std::string& path() const { return file_->path(); }
-  uint64_t offset() const { return offset_; }
-  uint64_t size() const { return file_->size(); }
 
   void Rewind();
 

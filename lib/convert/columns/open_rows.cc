@@ -24,8 +24,10 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> Open(ReadableFileSystem& file_system
     return InvalidArgument(path, ": Parquet is read by the Python package: shardkit.add_columns(DATASET, \"", path,
                            "\", key=...)");
   }
-  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (text.starts_with("\x1f\x8b")) return InvalidArgument(path, ": is compressed by gzip; decompress it first");
+  const size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   const bool named = path.ends_with(".ndjson") || path.ends_with(".jsonl") || path.ends_with(".json");
+  if (text.empty() && !named) return InvalidArgument(path, ": is empty");
   if (named || (first != text.npos && text[first] == '{')) return OpenNdjsonRows(std::move(file), options);
   absl::StatusOr<std::unique_ptr<ColumnRows>> rows = OpenDatasetRows(file_system, path, options);
   if (absl::IsDataLoss(rows.status())) {

@@ -12,13 +12,8 @@ namespace {
 
 class DatasetRows final : public ColumnRows {
  public:
-  explicit DatasetRows(std::unique_ptr<DatasetReader> dataset, Schema schema)
-      : dataset_(std::move(dataset)), schema_(std::move(schema)) {}
-
-  absl::Status Start() {
-    SHARDKIT_ASSIGN_OR_RETURN(scanner_, dataset_->Scan({}));
-    return absl::OkStatus();
-  }
+  DatasetRows(std::unique_ptr<DatasetReader> dataset, std::unique_ptr<BlockScanner> scanner, Schema schema)
+      : dataset_(std::move(dataset)), schema_(std::move(schema)), scanner_(std::move(scanner)) {}
 
   const Schema& schema() const override { return schema_; }
   std::optional<uint64_t> count() const override { return dataset_->sample_count(); }
@@ -39,7 +34,7 @@ class DatasetRows final : public ColumnRows {
  private:
   const std::unique_ptr<DatasetReader> dataset_;
   const Schema schema_;
-  std::unique_ptr<BlockScanner> scanner_;
+  const std::unique_ptr<BlockScanner> scanner_;
   std::unique_ptr<ScannedBlock> block_;
   uint32_t next_ = 0;
 };
@@ -80,9 +75,8 @@ absl::StatusOr<std::unique_ptr<ColumnRows>> OpenDatasetRows(ReadableFileSystem& 
   }
   absl::StatusOr<Schema> schema = Schema::Create(std::move(columns));
   if (!schema.ok()) return Annotate(schema.status(), path);
-  auto rows = std::make_unique<DatasetRows>(std::move(dataset), *std::move(schema));
-  SHARDKIT_RETURN_IF_ERROR(rows->Start());
-  return rows;
+  SHARDKIT_ASSIGN_OR_RETURN(auto scanner, dataset->Scan({}));
+  return std::make_unique<DatasetRows>(std::move(dataset), std::move(scanner), *std::move(schema));
 }
 
 }  // namespace shardkit

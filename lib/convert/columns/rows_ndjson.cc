@@ -28,6 +28,9 @@ class NdjsonRows final : public ColumnRows {
     while (true) {
       SHARDKIT_ASSIGN_OR_RETURN(const bool more, NextObject());
       if (!more) break;
+      if (options_.cancellation && count_ % 4096 == 0) {
+        SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("reading rows"));
+      }
       ++count_;
       for (const auto& [name, value] : object_) {
         SHARDKIT_ASSIGN_OR_RETURN(Member* const member, Find(name));
@@ -88,11 +91,12 @@ class NdjsonRows final : public ColumnRows {
     ++row_;
     element parsed;
     const auto error = parser_.parse(line.data(), line.size(), /*realloc_if_needed=*/false).get(parsed);
-    if (error == simdjson::MEMALLOC || error == simdjson::CAPACITY) {
+    if (error == simdjson::MEMALLOC) {
       return ResourceExhausted(Place(), ": is too long: ", line.size(), " bytes");
     }
     if (error != simdjson::SUCCESS) {
-      return InvalidArgument(Place(), ": is not JSON: each line is one object, as {\"key\": \"a\", \"score\": 0.5}");
+      return InvalidArgument(Place(), ": is not JSON: each line is one object, as {\"key\": \"a\", \"score\": 0.5}; ",
+                             "JSON has no NaN and Infinity: write null");
     }
     if (parsed.get_object().get(object_) != simdjson::SUCCESS) {
       return InvalidArgument(Place(), ": is not an object: each line is one, as {\"key\": \"a\", \"score\": 0.5}");
@@ -126,6 +130,13 @@ class NdjsonRows final : public ColumnRows {
     if (!options_.key.empty()) named.push_back(options_.key);
     for (const auto& [name, type] : options_.types) {
       named.push_back(name);
+      if (name == options_.key) {
+        return InvalidArgument(lines_.path(), ": column ", InQuotes(name), ": is the key, whose type is utf8");
+      }
+      const auto place = places_.find(ToAbsl(name));
+      if (place != places_.end() && place->second == kNotWanted) {
+        return InvalidArgument(lines_.path(), ": column ", InQuotes(name), ": has a type, but is not taken");
+      }
       if (IsJsonTarget(type)) continue;
       return InvalidArgument(lines_.path(), ": column ", InQuotes(name), ": values of JSON cannot be made ",
                              TypeName(type));

@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "dataset/schema_mapper.h"
+#include "dataset/view/extend_view.h"
 
 namespace shardkit {
 namespace {
@@ -37,8 +38,7 @@ absl::Status ViewEdit::NoColumn(std::string_view name) const {
 }
 
 absl::Status ViewEdit::Apply(Manifest* manifest) && {
-  DatasetView view;
-  std::vector<std::optional<uint64_t>> places(layers.size());
+  DatasetView view{.layers = std::move(layers)};
   std::vector<Column> seen;
   bool plain = true;
   for (SeenColumn& each : columns) {
@@ -46,19 +46,11 @@ absl::Status ViewEdit::Apply(Manifest* manifest) && {
            IsDefault(each.sources.back(), *manifest, each.column.name)) {
       each.sources.pop_back();
     }
-    for (ColumnSource& source : each.sources) {
-      if (!source.layer) continue;
-      std::optional<uint64_t>& place = places[*source.layer];
-      if (!place) {
-        place = view.layers.size();
-        view.layers.push_back(layers[*source.layer]);
-      }
-      source.layer = place;
-    }
     plain = plain && each.sources.empty();
     seen.push_back(std::move(each.column));
     view.sources.push_back(std::move(each.sources));
   }
+  LeaveOutLayers(&view);
   SHARDKIT_ASSIGN_OR_RETURN(view.schema, Schema::Create(std::move(seen)));
   manifest->view.reset();
   if (!plain || view.schema != manifest->schema) manifest->view = std::move(view);

@@ -73,10 +73,7 @@ class DatasetRepair {
       listing_ = ListedShard{directory_, *std::move(manifest), {}};
     } else if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) {
       SHARDKIT_ASSIGN_OR_RETURN(const auto entries, file_system_.List(directory_));
-      const bool had_view = !described && std::ranges::any_of(entries, [](const DirectoryEntry& entry) {
-        return entry.name.starts_with("layer-") || entry.name.ends_with(".removed");
-      });
-      if (had_view) {
+      if (!described && HadView(entries)) {
         return FailedPrecondition(directory_, ": had layers or removed samples, and only ", kManifestName,
                                   " says which; copy it again, or take the newest of dataset-*.json");
       }

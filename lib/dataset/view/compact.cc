@@ -1,7 +1,6 @@
 #include "shardkit/compact.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -13,20 +12,17 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
-#include "dataset/dataset_job.h"
 #include "dataset/dataset_update.h"
 #include "dataset/job_directory.h"
-#include "dataset/manifest_text.h"
 #include "dataset/segments.h"
+#include "dataset/view/extend_view.h"
+#include "dataset/view/layer_writer.h"
 #include "dataset/view/removed_samples.h"
 #include "dataset/view/shard_rewrite.h"
 #include "dataset/view/stored_dataset.h"
-#include "format/constants.h"
 
 namespace shardkit {
 namespace {
-
-constexpr uint64_t kLayerBlockBytes = uint64_t{256} << 10;
 
 class Compaction {
  public:
@@ -37,7 +33,7 @@ class Compaction {
     if (!(options_.least_lost > 0 && options_.least_lost <= 1)) {
       return InvalidArgument(directory_, ": a share of ", options_.least_lost, " is not above 0 and at most 1");
     }
-    SHARDKIT_ASSIGN_OR_RETURN(update_, DatasetUpdate::Begin(file_system_, directory_));
+    SHARDKIT_ASSIGN_OR_RETURN(update_, BeginChange(file_system_, directory_));
     const Manifest& before = update_->before();
     report_.manifest = before;
     report_.bytes_before = before.bytes();
@@ -47,14 +43,13 @@ class Compaction {
     }
     SHARDKIT_RETURN_IF_ERROR(ChooseShards());
     const bool rewrites = std::ranges::find(rewritten_, true) != rewritten_.end();
-    const bool folds = options_.fold && before.view.has_value();
-    if (!rewrites && !folds && before.segments.size() < 2) {
+    if (!rewrites && !folds() && before.segments.size() < 2) {
       SHARDKIT_RETURN_IF_ERROR(update_->Release());
       return std::move(report_);
     }
     Manifest& manifest = report_.manifest;
     ++manifest.generation;
-    if (rewrites || folds) {
+    if (rewrites || folds()) {
       SHARDKIT_RETURN_IF_ERROR(RewriteShards());
       SHARDKIT_RETURN_IF_ERROR(Renumber());
       SHARDKIT_RETURN_IF_ERROR(MakeOneSegment(file_system_, directory_, before, options_.cancellation, &manifest));
@@ -115,6 +110,7 @@ class Compaction {
       Result written = pending.front().second.Take();
       pending.pop_front();
       SHARDKIT_RETURN_IF_ERROR(At(written.status(), {.path = directory_, .shard = number}));
+      if (!ParseShardName(shards[number].name)) report_.manifest.replaced.push_back(std::move(shards[number].name));
       shards[number] = *std::move(written);
       ++report_.shards_rewritten;
       return absl::OkStatus();
@@ -180,7 +176,7 @@ class Compaction {
       for (ColumnSource& source : sources) source.end -= DroppedBefore(source.end);
       std::erase_if(sources, [&](const ColumnSource& source) { return std::exchange(end, source.end) == source.end; });
     }
-    LeaveOutLayers(view);
+    LeaveOutLayers(&view);
     for (size_t i = 0; i < view.layers.size(); ++i) {
       if (DroppedBefore(view.layers[i].samples) == 0) continue;
       SHARDKIT_RETURN_IF_ERROR(RewriteLayer(i));
@@ -188,48 +184,21 @@ class Compaction {
     return absl::OkStatus();
   }
 
-  // Those that no column takes values from.
-  static void LeaveOutLayers(DatasetView& view) {
-    std::vector<Layer> layers;
-    std::vector<uint64_t> numbers(view.layers.size(), UINT64_MAX);
-    for (std::vector<ColumnSource>& sources : view.sources) {
-      for (ColumnSource& source : sources) {
-        if (!source.layer) continue;
-        uint64_t& number = numbers[*source.layer];
-        if (number == UINT64_MAX) {
-          number = layers.size();
-          layers.push_back(view.layers[*source.layer]);
-        }
-        source.layer = number;
-      }
-    }
-    view.layers = std::move(layers);
-  }
-
   // A layer without the samples that were dropped. Its blocks end where those of the new shards do.
   absl::Status RewriteLayer(size_t number) {
     Layer& layer = report_.manifest.view->layers[number];
-    const std::string name = StrCat("layer-", report_.manifest.generation, "-", number + 1);
+    const std::string name = StrCat(LayerName(report_.manifest.generation), "-", number + 1);
     SHARDKIT_ASSIGN_OR_RETURN(const auto from, DatasetReader::Open(file_system_, JoinPath(directory_, layer.name)));
-    DatasetWriterOptions options;
-    options.threads = options_.threads;
-    options.cancellation = options_.cancellation;
-    options.shard.metadata = from->summary().metadata;
-    options.shard.block_size = format::kMaxLength;
-    options.shard.max_block_samples = format::kMaxBlockSamples;
     const Schema& schema = from->summary().schema;
-    SHARDKIT_ASSIGN_OR_RETURN(
-        const auto writer, CreateUnitJob(file_system_, JoinPath(directory_, name), schema, options, JobKind::kWriter));
+    SHARDKIT_ASSIGN_OR_RETURN(const auto writer,
+                              LayerWriter::Create(file_system_, directory_, name, schema, from->summary().metadata,
+                                                  options_.threads, options_.cancellation));
     SHARDKIT_ASSIGN_OR_RETURN(const auto scanner, from->Scan({.threads = options_.threads}));
     std::unique_ptr<ScannedBlock> block;
     std::vector<std::optional<Value>> row(schema.size());
-    uint64_t bytes = 0, samples = 0;  // of the new block
     const auto copy = [&](const DatasetBlock& base) -> absl::Status {
       if (base.first_sample >= layer.samples) return absl::OkStatus();
-      if (bytes >= kLayerBlockBytes || samples + base.sample_count > format::kMaxBlockSamples) {
-        SHARDKIT_RETURN_IF_ERROR(writer->EndBlock());
-        bytes = samples = 0;
-      }
+      SHARDKIT_RETURN_IF_ERROR(writer->BeginBlock(base.sample_count));
       for (uint64_t sample = base.first_sample; sample < base.first_sample + base.sample_count; ++sample) {
         if (!block || sample >= block->first_sample() + block->view().sample_count()) {
           if (options_.cancellation) SHARDKIT_RETURN_IF_ERROR(options_.cancellation->Check("rewriting layers"));
@@ -239,21 +208,16 @@ class Compaction {
         }
         if (std::ranges::binary_search(dropped_, sample)) continue;
         const auto local = static_cast<uint32_t>(sample - block->first_sample());
-        ++samples;
         for (size_t i = 0; i < row.size(); ++i) {
           row[i].reset();
-          const auto value = block->view().column(i).value(local);
-          if (value) row[i].emplace(*value);
-          bytes += value ? value->size() : schema[i].fixed_size().value_or(0);
+          if (const auto value = block->view().column(i).value(local)) row[i].emplace(*value);
         }
-        SHARDKIT_RETURN_IF_ERROR(writer->Append(row, std::nullopt));
+        SHARDKIT_RETURN_IF_ERROR(writer->Append(row));
       }
       return block->CheckMapped();
     };
     SHARDKIT_RETURN_IF_ERROR(stored_->ForEachBlock(copy));
-    SHARDKIT_ASSIGN_OR_RETURN(const DatasetSummary written, writer->Finish());
-    SHARDKIT_ASSIGN_OR_RETURN(const ManifestText text, ReadManifestText(file_system_, JoinPath(directory_, name)));
-    layer = {name, text.checksum, written.manifest.samples()};
+    SHARDKIT_RETURN_IF_ERROR(writer->Finish(&layer).status());
     ++report_.layers_rewritten;
     return absl::OkStatus();
   }
@@ -288,6 +252,11 @@ absl::StatusOr<CompactReport> CompactDataset(FileSystem& file_system, const std:
     if (!options.purge) return report;
     SHARDKIT_RETURN_IF_ERROR(Wait(options.grace, options.cancellation));
     SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
+    if (update->before().generation != report.manifest.generation) {
+      // Nobody waited for the readers of the generations that came between.
+      return absl::AbortedError(StrCat(directory, ": another run has published the dataset since it was compacted; ",
+                                       "nothing was deleted: purge again"));
+    }
     SHARDKIT_RETURN_IF_ERROR(update->RemoveEarlier(&report.files_deleted));
     return report;
   });

@@ -78,4 +78,21 @@ absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest
   return absl::OkStatus();
 }
 
+void LeaveOutLayers(DatasetView* view) {
+  std::vector<Layer> layers;
+  std::vector<std::optional<uint64_t>> places(view->layers.size());
+  for (std::vector<ColumnSource>& sources : view->sources) {
+    for (ColumnSource& source : sources) {
+      if (!source.layer) continue;
+      std::optional<uint64_t>& place = places[*source.layer];
+      if (!place) {
+        place = layers.size();
+        layers.push_back(view->layers[*source.layer]);
+      }
+      source.layer = place;
+    }
+  }
+  view->layers = std::move(layers);
+}
+
 }  // namespace shardkit

@@ -1,4 +1,4 @@
-// What becomes of a dataset's view when shards are appended.
+// What becomes of a dataset's view when its shards change.
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,5 +13,9 @@ Schema SharedColumns(const Manifest& before);
 // Gives manifest->view the columns of `appended`, which the shards behind those of `before` have. manifest->schema is
 // that of all shards, and manifest->view that of `before`. FailedPrecondition, naming it, when a column does not fit.
 absl::Status ExtendView(const Manifest& before, const Schema& appended, Manifest* manifest);
+
+// Takes the layers out of the view from which no column has values, and puts the others into the order in which the
+// columns name them.
+void LeaveOutLayers(DatasetView* view);
 
 }  // namespace shardkit

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/errors.h"
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "dataset/dataset_update.h"
@@ -14,7 +15,10 @@ namespace shardkit {
 absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::string& directory,
                                            const SampleSelection& selection, const SelectionOptions& options) {
   return Guarded("removing samples", [&]() -> absl::StatusOr<RemoveReport> {
-    SHARDKIT_ASSIGN_OR_RETURN(const auto update, DatasetUpdate::Begin(file_system, directory));
+    if (selection.where.empty() && !selection.keys && selection.ranges.empty()) {
+      return InvalidArgument(directory, ": nothing says which samples are to be removed: where, keys or ranges");
+    }
+    SHARDKIT_ASSIGN_OR_RETURN(const auto update, BeginChange(file_system, directory));
     Manifest manifest = update->before();
     RemovedList before;
     if (manifest.removed) {

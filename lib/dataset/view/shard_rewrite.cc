@@ -11,7 +11,9 @@
 #include "container/block_builder.h"
 #include "container/block_encoder.h"
 #include "container/encoding_plan.h"
+#include "container/native_shard_reader.h"
 #include "container/shard_file_writer.h"
+#include "container/whole_block.h"
 #include "format/constants.h"
 
 namespace shardkit {
@@ -49,25 +51,32 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
   std::unique_ptr<ShardFileWriter> writer;
   BlockEncoder encoder;
   std::vector<RawBlock> held;  // until the dictionaries are trained
-  std::unique_ptr<BlockBuilder> builder = std::make_unique<BlockBuilder>(schema, format::kMaxLength, UINT32_MAX);
-  const auto write_held = [&]() -> absl::Status {
-    if (!writer) {
-      SHARDKIT_ASSIGN_OR_RETURN(plan.schema, ChooseStorages(options, plan.schema, held.empty() ? nullptr : &held[0]));
-      SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options, held, &plan));
-      std::unique_ptr<NamedHash> sha256;
-      if (place.shard.sha256) {
-        SHARDKIT_ASSIGN_OR_RETURN(sha256, NamedHash::Create("sha256"));
-      }
-      SHARDKIT_ASSIGN_OR_RETURN(writer, ShardFileWriter::Create(file_system_, path, plan, options, std::move(sha256)));
+  BlockBuilder builder(schema, format::kMaxLength, UINT32_MAX);
+  const auto begin_shard = [&]() -> absl::Status {
+    SHARDKIT_ASSIGN_OR_RETURN(plan.schema, ChooseStorages(options, plan.schema, held.empty() ? nullptr : &held[0]));
+    SHARDKIT_RETURN_IF_ERROR(TrainDictionaries(options, held, &plan));
+    std::unique_ptr<NamedHash> sha256;
+    if (place.shard.sha256) {
+      SHARDKIT_ASSIGN_OR_RETURN(sha256, NamedHash::Create("sha256"));
     }
+    SHARDKIT_ASSIGN_OR_RETURN(writer, ShardFileWriter::Create(file_system_, path, plan, options, std::move(sha256)));
+    return absl::OkStatus();
+  };
+  const auto write_held = [&]() -> absl::Status {
+    if (!writer) SHARDKIT_RETURN_IF_ERROR(begin_shard());
     for (RawBlock& block : held) {
       SHARDKIT_ASSIGN_OR_RETURN(EncodedBlock encoded, encoder.Encode(plan, std::move(block)));
       SHARDKIT_RETURN_IF_ERROR(writer->Write(encoded, cancellation_));
-      builder->Recycle(std::move(encoded.raw));
+      builder.Recycle(std::move(encoded.raw));
     }
     held.clear();
     return absl::OkStatus();
   };
+  // Blocks of which nothing was removed are copied as they are stored. The storages of the shard are those of the
+  // options, so the new one has them, too.
+  const auto native = std::dynamic_pointer_cast<const NativeShardReader>(shard);
+  const bool copies = seen_ == nullptr && native && BlocksCanBeCopied(*native, schema);
+  WholeBlocks whole_blocks;
   BlockBuffer buffer;
   BlockView view;
   std::vector<std::optional<Value>> row(schema.size());
@@ -76,7 +85,11 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
     const BlockInfo& info = shard->blocks()[block];
     const uint64_t first = place.first_sample + info.first_sample;
     const auto removed = removed_.Within(first, first + info.sample_count);
-    if (removed.size() < info.sample_count) {
+    if (copies && removed.empty()) {
+      if (!writer) SHARDKIT_RETURN_IF_ERROR(begin_shard());
+      SHARDKIT_ASSIGN_OR_RETURN(StoredBlock stored, whole_blocks.Read(native, block));
+      SHARDKIT_RETURN_IF_ERROR(writer->Copy(std::move(stored), cancellation_));
+    } else if (removed.size() < info.sample_count) {
       // Of what is seen, removed samples are no part.
       SHARDKIT_RETURN_IF_ERROR(seen_ != nullptr ? seen_->ReadBlock(number, block, &buffer, &view)
                                                 : shard->ReadBlock(block, {}, &buffer, &view));
@@ -90,11 +103,11 @@ absl::StatusOr<ManifestShard> ShardRewriter::Rewrite(size_t number, const std::s
           row[column].reset();
           if (const auto value = view.column(column).value(i)) row[column].emplace(*value);
         }
-        SHARDKIT_RETURN_IF_ERROR(builder->Check(row));
-        builder->Add(row);
+        SHARDKIT_RETURN_IF_ERROR(builder.Check(row));
+        builder.Add(row);
       }
       SHARDKIT_RETURN_IF_ERROR(buffer.CheckMapped());
-      held.push_back(builder->Take());
+      held.push_back(builder.Take());
       if (writer || options.dictionaries.empty() || held.size() == kTrainingBlocks) {
         SHARDKIT_RETURN_IF_ERROR(write_held());
       }

@@ -54,6 +54,9 @@ struct ColumnRowsOptions {
   // Types of columns of NDJSON by name: integers and floats of 8 to 64 bits (but f16), bool, utf8, json. By default
   // integers are i64, numbers with a fraction f64, true and false bool, texts utf8, arrays and objects json.
   std::map<std::string, Type> types;
+
+  // Borrowed, for the first reading of NDJSON. Cancelling it makes OpenColumnRows return Cancelled.
+  const Cancellation* cancellation = nullptr;
 };
 
 // The rows of a file: NDJSON, one object in each line, of which null and missing members are absent values; NPY, one
@@ -69,7 +72,8 @@ struct AddColumnsOptions {
   int threads = 1;
 
   // Bytes for rows that are matched by key; what does not fit is sorted in temporary files in the dataset's directory.
-  // At most three times as much is used at once, and 16 MiB.
+  // At most three times as much is used at once, 16 MiB, and the values of one block of the layer: as many as one block
+  // of the shards has.
   uint64_t memory = uint64_t{128} << 20;
 
   // Borrowed. Cancelling it ends the call with Cancelled; the dataset is then as it was.
@@ -94,8 +98,9 @@ struct AddColumnsReport {
 inline constexpr size_t kMostUnmatched = 20;
 
 // Adds the columns of `rows` to the dataset in `directory`, in a layer: shards of their own. A column that the dataset
-// has already is replaced. By key, samples without a row have absent values, and samples that share a key all have its
-// values. InvalidArgument when two rows have one key; when rows without keys are more or fewer than the samples; and
+// has already is replaced, and keeps its metadata unless the rows bring some. By key, samples without a row have absent
+// values, and samples that share a key all have its values. InvalidArgument when two rows have one key; when no row has
+// the key of a sample, but a column would be replaced; when rows without keys are more or fewer than the samples; and
 // for the name of the dataset's key. FailedPrecondition when rows have keys and the dataset has none.
 absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::string& directory, ColumnRows& rows,
                                             const AddColumnsOptions& options = {});
@@ -107,12 +112,13 @@ absl::StatusOr<AddColumnsReport> AddColumns(FileSystem& file_system, const std::
 absl::StatusOr<uint64_t> DropColumns(FileSystem& file_system, const std::string& directory,
                                      const std::vector<std::string>& columns);
 
-// From and to; all at once, so that names can be exchanged. InvalidArgument when two columns would have one name.
+// From and to; all at once, so that names can be exchanged. InvalidArgument when two columns would have one name,
+// and for a column that has its new name already.
 absl::StatusOr<uint64_t> RenameColumns(FileSystem& file_system, const std::string& directory,
                                        const std::vector<std::pair<std::string, std::string>>& names);
 
-// Metadata of a column: values replace those of the same name, and an empty value removes it. InvalidArgument for
-// class_names that are not a JSON array of strings.
+// Metadata of a column: values replace those of the same name, and an empty value removes it. Where that
+// changes nothing, no generation is published. InvalidArgument for class_names that are not a JSON array of strings.
 absl::StatusOr<uint64_t> SetColumnMetadata(FileSystem& file_system, const std::string& directory,
                                            const std::string& column, const Metadata& changes);
 

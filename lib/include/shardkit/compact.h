@@ -49,9 +49,10 @@ struct CompactReport {
 
 // Makes the next generation of the dataset in `directory`, of the same samples: rewrites shards as the options say,
 // block by block, with the same columns, codecs, storages and alignment, and makes the segments of the offset index
-// one. A rewritten shard trains its dictionaries anew, of at most 64 KiB; columns of codec zstd take the default
-// levels. Where nothing is to be done, nothing is published. Layers are rewritten where samples before or in them are
-// dropped. Holds a block for each thread and the list of shards, and no more.
+// one. Blocks of which no sample was removed are copied as they are stored, except with `fold` and from shards with
+// dictionaries: these are trained anew, of at most 64 KiB. In blocks that are encoded, columns of codec zstd take the
+// default levels. Where nothing is to be done, nothing is published. Layers are rewritten where samples before or in
+// them are dropped. Holds a block for each thread and the list of shards, and no more.
 //
 // NotFound when there is no dataset; Unavailable when another writer uses it; FailedPrecondition when a job has not
 // finished it; InvalidArgument for a share out of its bounds; DataLoss when what has to be rewritten cannot be read;

@@ -105,6 +105,7 @@ struct ManifestSummary {
   std::optional<RemovedSamples> removed;
   uint64_t generation = 1;  // grows by 1 each time that the dataset is published anew
   uint64_t next_shard = 0;  // shards of earlier generations have numbers below this (see spec.md, section 9.4)
+  std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.4
   uint64_t shard_count = 0;
   uint64_t sample_count = 0;  // that the shards hold
   uint64_t block_count = 0;
@@ -120,6 +121,7 @@ struct Manifest {
   std::optional<RemovedSamples> removed;
   uint64_t generation = 1;  // grows by 1 each time that the dataset is published anew
   uint64_t next_shard = 0;  // shards of earlier generations have numbers below this (see spec.md, section 9.4)
+  std::vector<std::string> replaced;  // shards of earlier generations whose names are not those of section 9.4
 
   uint64_t samples() const;
   uint64_t bytes() const;

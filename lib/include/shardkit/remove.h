@@ -21,8 +21,9 @@ struct RemoveReport {
 // manifest then names a list of them. No shard changes: the bytes are there, and earlier generations show the samples,
 // until CompactDataset with `purge`. Where no sample is selected nothing is published.
 //
-// Errors as of CountSamples, and before anything is read as of DatasetWriter::Create with `append`. Aborted as of
-// DatasetWriter::Finish; after any error the dataset is as it was.
+// Errors as of CountSamples; InvalidArgument when the selection has none of where, keys and ranges; and before anything
+// is read as of DatasetWriter::Create with `append`. Aborted as of DatasetWriter::Finish; after any error the dataset
+// is as it was.
 absl::StatusOr<RemoveReport> RemoveSamples(FileSystem& file_system, const std::string& directory,
                                            const SampleSelection& selection, const SelectionOptions& options = {});
 

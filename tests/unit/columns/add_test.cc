@@ -161,11 +161,17 @@ TEST(AddColumnsTest, AColumnIsReplacedAndTypesMayDiffer) {
 
 TEST(AddColumnsTest, ThreadsDoNotChangeAByte) {
   std::optional<Tree> first;
+  std::vector<GivenRows::Values> given = KeyedScores(300, 2);
+  for (size_t i = 0; i < given.size(); ++i)
+    given[i].push_back(std::string(20000 + 10 * i, static_cast<char>('a' + i % 26)));
   for (const int threads : {1, 4}) {
     const auto files = NewDataset(300);
-    GivenRows rows({KeyColumn(), Scored()}, KeyedScores(300, 2));
+    GivenRows rows({KeyColumn(), Scored(), Noted()}, given);
     ASSERT_TRUE(AddColumns(*files, "/d", rows, {.threads = threads}).ok());
     const Tree tree = ReadTree(*files, "/d");
+    const auto layer = DatasetReader::Open(*files, "/d/layer-2");
+    ASSERT_TRUE(layer.ok()) << layer.status();
+    EXPECT_GT((*layer)->summary().block_count, 8u) << "so many that threads have several at once";
     if (!first) first = tree;
     EXPECT_TRUE(tree == *first) << Describe(tree);
   }
@@ -222,6 +228,21 @@ TEST(AddColumnsTest, Refused) {
             "/d: column \"key\": is the key of the samples, which stays as it is");
   EXPECT_EQ(error({KeyColumn()}, {{"a"}}), "/d: there is no column to add besides the key");
   EXPECT_NE(error({Scored()}, std::vector<GivenRows::Values>(40, {std::nullopt})).find("sample 0"), std::string::npos);
+  // The wrong column as the key would take all values away.
+  EXPECT_EQ(error({KeyColumn(), Noted("text")}, {{"12", "a"}, {"13", "b"}}),
+            "/d: no sample has a key of the rows, as \"12\": values would be replaced by none; is that the column with "
+            "the keys?");
+}
+
+TEST(AddColumnsTest, AReplacedColumnKeepsItsMetadata) {
+  const auto files = NewDataset();
+  ASSERT_TRUE(SetColumnMetadata(*files, "/d", "label", {{"unit", "m"}}).ok());
+  GivenRows rows({Scored("label")}, OrderedScores(40));
+  ASSERT_TRUE(AddColumns(*files, "/d", rows).ok());
+  const auto dataset = DatasetReader::Open(*files, "/d");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->columns()[*(*dataset)->FindColumn("label")].metadata, (Metadata{{"unit", "m"}}));
+  EXPECT_EQ(ValidateText(*files, "/d"), "");
 }
 
 TEST(AddColumnsTest, WhereThereIsNoDatasetToChange) {
@@ -230,7 +251,8 @@ TEST(AddColumnsTest, WhereThereIsNoDatasetToChange) {
     GivenRows rows({Scored()}, OrderedScores(3));
     return Message(AddColumns(*files, path, rows).status());
   };
-  EXPECT_NE(error("/missing"), "");
+  GivenRows any({Scored()}, OrderedScores(3));
+  EXPECT_TRUE(absl::IsNotFound(AddColumns(*files, "/missing", any).status()));
   ASSERT_TRUE(WriteDataset(*files, "/d", MakeSamples(3), {}).ok());
   EXPECT_NE(error("/d/00000000.shard").find("single shard"), std::string::npos);
   ASSERT_TRUE(WriteDataset(*files, "/empty", {}, {}).ok());

@@ -105,6 +105,15 @@ TEST(ChangeColumnsTest, Metadata) {
   EXPECT_EQ(ValidateText(*files, "/d"), "");
 }
 
+TEST(ChangeColumnsTest, WhatChangesNothingIsNotPublished) {
+  const auto files = NewDataset();
+  ASSERT_EQ(*SetColumnMetadata(*files, "/d", "label", {{"unit", "m"}}), 2u);
+  const Tree before = ReadTree(*files, "/d");
+  EXPECT_EQ(*SetColumnMetadata(*files, "/d", "label", {{"unit", "m"}}), 2u);
+  EXPECT_EQ(*SetColumnMetadata(*files, "/d", "label", {{"none", ""}}), 2u);
+  EXPECT_EQ(Describe(ReadTree(*files, "/d")), Describe(before));
+}
+
 TEST(ChangeColumnsTest, HistoryTellsWhatEachGenerationDid) {
   const auto files = NewDataset();
   AddScores(*files, 40);
@@ -160,6 +169,7 @@ TEST(ChangeColumnsTest, Refused) {
          "/d: two columns would have the name \"label\"; drop one first");
   expect(RenameColumns(*files, "/d", {{"text", "a"}, {"text", "b"}}), "gets two names");
   expect(RenameColumns(*files, "/d", {{"text", ""}}), "name");
+  expect(RenameColumns(*files, "/d", {{"text", "text"}}), "has that name already");
   expect(SetColumnMetadata(*files, "/d", "none", {{"a", "b"}}), "\"none\"");
   expect(SetColumnMetadata(*files, "/d", "label", {}), "no metadata is named");
   expect(SetColumnMetadata(*files, "/d", "label", {{"class_names", "[1]"}}), "JSON array of texts");

@@ -135,7 +135,20 @@ TEST(NdjsonRowsTest, Refused) {
   EXPECT_EQ(error("{\"a\":1,\"k\":\"x\"}\n{\"a\":2}", {.key = "k"}), "/rows.ndjson: line 2: has no key, \"k\"");
   EXPECT_EQ(error("{\"a\":1,\"k\":0.5}", {.key = "k"}), "/rows.ndjson: column \"k\": keys are texts or integers");
   EXPECT_NE(error("{\"a\":1}", {.columns = {"b"}}).find("\"b\""), std::string::npos);
+  EXPECT_EQ(error("{\"a\":1,\"k\":\"x\"}", {.key = "k", .types = {{"k", Type::kI64}}}),
+            "/rows.ndjson: column \"k\": is the key, whose type is utf8");
+  EXPECT_EQ(error("{\"a\":1,\"b\":2}", {.columns = {"a"}, .types = {{"b", Type::kI64}}}),
+            "/rows.ndjson: column \"b\": has a type, but is not taken");
+  EXPECT_NE(error("{\"a\":NaN}").find("JSON has no NaN"), std::string::npos);
+  Cancellation cancelled;
+  cancelled.Cancel();
+  const auto files = NewMemoryFileSystem();
+  WriteFile(*files, "/rows.ndjson", "{\"a\":1}");
+  const auto rows = OpenColumnRows(*files, "/rows.ndjson", {.cancellation = &cancelled});
+  EXPECT_TRUE(absl::IsCancelled(rows.status())) << rows.status();
 }
+
+TEST(NdjsonRowsTest, AByteOrderMarkDoesNotCount) { EXPECT_EQ(ReadText("\xef\xbb\xbf{\"a\":1}\n").columns, "a i64"); }
 
 TEST(NdjsonRowsTest, LinesLongerThanAPiece) {
   std::string text;
@@ -224,7 +237,11 @@ TEST(OpenRowsTest, OtherFiles) {
       "/a.parquet: Parquet is read by the Python package: shardkit.add_columns(DATASET, \"/a.parquet\", key=...)");
   EXPECT_TRUE(ReadRows(*files, "/a.txt").error.starts_with("/a.txt: is neither NDJSON, NPY nor a dataset: "));
   EXPECT_EQ(ReadRows(*files, "/a").columns, "v i64");
-  EXPECT_FALSE(ReadRows(*files, "/missing").error.empty());
+  EXPECT_TRUE(absl::IsNotFound(OpenColumnRows(*files, "/missing").status()));
+  WriteFile(*files, "/a.gz", "\x1f\x8b\x08 and so on");
+  EXPECT_EQ(ReadRows(*files, "/a.gz").error, "/a.gz: is compressed by gzip; decompress it first");
+  WriteFile(*files, "/b", "");
+  EXPECT_EQ(ReadRows(*files, "/b").error, "/b: is empty");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/endian.h"
 #include "base/hash.h"
 #include "dataset/view_support.h"
 #include "shardkit/cancellation.h"
@@ -130,7 +131,7 @@ TEST_F(CompactTest, FoldingPutsLayersIntoShards) {
 TEST_F(CompactTest, AllSamplesCanBePurged) {
   AddLayer(Score(), ScoreOf);
   Remove({3});
-  const auto all = RemoveSamples(*files_, "/data", {});
+  const auto all = RemoveSamples(*files_, "/data", {.ranges = {{0, UINT64_MAX}}});
   ASSERT_TRUE(all.ok()) << all.status();
   rows_.clear();
   ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
@@ -189,6 +190,79 @@ TEST_F(CompactTest, TheGracePeriodCanBeCancelled) {
       CompactDataset(*files_, "/data", {.purge = true, .grace = std::chrono::hours(1), .cancellation = &cancellation});
   EXPECT_TRUE(absl::IsCancelled(cancelled.status())) << cancelled.status();
   EXPECT_EQ(ReadManifest(*files_, "/data")->generation, 2u);
+  Check();
+}
+
+TEST_F(CompactTest, WholeBlocksAreCopiedAsTheyAre) {
+  ASSERT_TRUE(RemoveTree(*files_, "/data").ok());
+  DatasetWriterOptions options = SmallShards(20, 4);
+  options.shard.zstd_levels = {{"text", 19}};  // encoding them anew gives other bytes
+  const Column text = TextColumn(), image = ImageColumn();
+  std::vector<OwnedSample> samples;
+  std::mt19937 numbers(1);
+  for (size_t i = 0; i < 20; ++i) {
+    std::string words;
+    while (words.size() < 20'000) words += "word" + std::to_string(numbers() % 3000) + " ";
+    samples.push_back({std::to_string(i), {{&text, words}, {&image, std::string(100 + i, 'i')}}});
+  }
+  ASSERT_TRUE(WriteDataset(*files_, "/data", samples, options).ok());
+  rows_ = RowsOf(samples);
+  const auto chunks_of = [&](const std::string& path) {
+    const std::string bytes = ReadAll(*files_, path);
+    const auto shard = ShardReader::Open(*files_, path);
+    EXPECT_TRUE(shard.ok()) << shard.status();
+    std::vector<std::string> chunks;
+    for (const BlockInfo& block : (*shard)->blocks()) {
+      const size_t header = LoadLittle<uint32_t>(bytes.data() + block.offset + 8);
+      chunks.push_back(bytes.substr(block.offset + header, block.length - header));
+    }
+    return chunks;
+  };
+  const std::vector<std::string> before = chunks_of("/data/00000000.shard");
+  ASSERT_EQ(before.size(), 5u);
+  Remove({0, 1, 2, 3, 9});
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.01}).ok());
+  Check();
+  const std::vector<std::string> after = chunks_of("/data/00000001.shard");
+  ASSERT_EQ(after.size(), 4u);
+  EXPECT_EQ(after[0], before[1]);
+  EXPECT_NE(after[1], before[2]);
+  EXPECT_EQ(after[2], before[3]);
+  EXPECT_EQ(after[3], before[4]);
+}
+
+// Folders of others stay, whatever they are called.
+TEST_F(CompactTest, PurgingFindsShardsOfOtherNames) {
+  Manifest manifest = *ReadManifest(*files_, "/data");
+  ASSERT_TRUE(files_->Rename("/data/" + manifest.shards[0].name, "/data/first.shard").ok());
+  manifest.shards[0].name = "first.shard";
+  WriteFile(*files_, "/data/dataset.json", FormatManifest(manifest));
+  Remove({1});
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.least_lost = 0.01}).ok());
+  Append(40, 45);
+  ASSERT_TRUE(RebuildIndex(*files_, "/data").ok());
+  EXPECT_EQ(ReadManifest(*files_, "/data")->replaced, std::vector<std::string>{"first.shard"});
+  // As after many generations: no manifest that lists it is left.
+  for (const auto& [name, content] : ReadTree(*files_, "/data")) {
+    if (name.starts_with("dataset-") && name.ends_with(".json")) {
+      ASSERT_TRUE(files_->RemoveFile("/data/" + name).ok());
+    }
+  }
+  EXPECT_EQ(ReadTree(*files_, "/data").count("first.shard"), 1u);
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
+  EXPECT_EQ(ReadTree(*files_, "/data").count("first.shard"), 0u);
+  Check();
+}
+
+TEST_F(CompactTest, PurgingLeavesForeignFiles) {
+  ASSERT_TRUE(files_->CreateDirectory("/data/layer-cake").ok());
+  WriteFile(*files_, "/data/layer-cake/recipe", "flour");
+  WriteFile(*files_, "/data/README", "text");
+  WriteFile(*files_, "/data/dataset-99.idx/note", "text");
+  Remove({1});
+  ASSERT_TRUE(CompactDataset(*files_, "/data", {.purge = true}).ok());
+  EXPECT_EQ(ReadAll(*files_, "/data/layer-cake/recipe"), "flour");
+  EXPECT_EQ(ReadAll(*files_, "/data/README"), "text");
   Check();
 }
 

@@ -56,7 +56,7 @@ TEST_F(ViewTest, AColumnOfAnotherTypeTakesThePlaceOfAStoredOne) {
   const auto refused = WriteDataset(*files_, "/data", Samples(60, 70), options);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
   Check();
-  ASSERT_TRUE(RemoveSamples(*files_, "/data", {}).ok());
+  ASSERT_TRUE(RemoveSamples(*files_, "/data", {.ranges = {{0, UINT64_MAX}}}).ok());
   rows_.clear();
   ASSERT_TRUE(CompactDataset(*files_, "/data").ok());
   Check();
@@ -71,10 +71,13 @@ TEST_F(ViewTest, NothingSelectedPublishesNothing) {
   EXPECT_EQ(report->generation, 1u);
   EXPECT_EQ(report->selection.keys_missing, 1u);
   EXPECT_EQ(ReadTree(*files_, "/data"), before);
+  // That all are meant has to be said.
+  EXPECT_TRUE(absl::IsInvalidArgument(RemoveSamples(*files_, "/data", {}).status()));
+  EXPECT_EQ(ReadTree(*files_, "/data"), before);
 }
 
 TEST_F(ViewTest, AllSamplesCanBeRemoved) {
-  const auto report = RemoveSamples(*files_, "/data", {});
+  const auto report = RemoveSamples(*files_, "/data", {.ranges = {{0, UINT64_MAX}}});
   ASSERT_TRUE(report.ok()) << report.status();
   rows_.clear();
   Check();
