@@ -149,7 +149,7 @@ ROWS = [
     ("repair ds/00000000.shard -o ds/00000000.shard", 2, "would write over"),
     ("repair ds/00000000.shard -o one.jpg", 2, "one.jpg: already exists"),
     ("merge ds -o full", 2, NOT_EMPTY),
-    ("merge ds -o ds", 2, "ds: already holds a dataset"),
+    ("merge ds -o ds", 2, "the output lies within the input"),
     ("merge ds -o one.jpg", 2, "one.jpg: is there, and is no directory"),
     ("index --wids OUT good.tar", 2, "OUT: the name of a wids index ends in .json"),
     ("synth files -o one.jpg --count 1", 2, "one.jpg: is there, and is no directory"),
