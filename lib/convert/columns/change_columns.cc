@@ -27,7 +27,7 @@ absl::StatusOr<uint64_t> Change(FileSystem& file_system, const std::string& dire
       ViewEdit edit(after);
       SHARDKIT_RETURN_IF_ERROR(change(after, edit));
       SHARDKIT_RETURN_IF_ERROR(std::move(edit).Apply(&after));
-      if (after.view == update->before().view) return update->Release();
+      if (after.view == update->before().view && after.schema == update->before().schema) return update->Release();
       generation = ++after.generation;
       return update->Publish(after);
     };

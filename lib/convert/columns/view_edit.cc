@@ -53,6 +53,11 @@ absl::Status ViewEdit::Apply(Manifest* manifest) && {
   LeaveOutLayers(&view);
   SHARDKIT_ASSIGN_OR_RETURN(view.schema, Schema::Create(std::move(seen)));
   manifest->view.reset();
+  if (manifest->shards.empty()) {
+    // There are no stored columns that these could be others than.
+    manifest->schema = std::move(view.schema);
+    return absl::OkStatus();
+  }
   if (!plain || view.schema != manifest->schema) manifest->view = std::move(view);
   return absl::OkStatus();
 }

@@ -4,7 +4,9 @@
 #include <functional>
 
 #include "columns/columns_support.h"
+#include "shardkit/compact.h"
 #include "shardkit/history.h"
+#include "shardkit/remove.h"
 
 namespace shardkit::test {
 namespace {
@@ -175,6 +177,23 @@ TEST(ChangeColumnsTest, Refused) {
   expect(SetColumnMetadata(*files, "/d", "label", {{"class_names", "[1]"}}), "JSON array of texts");
   expect(SetColumnMetadata(*files, "/d", "label", {{"class_names", "cat"}}), "JSON array of texts");
   expect(SetColumnMetadata(*files, "/missing", "label", {{"a", "b"}}), "/missing");
+}
+
+// All samples removed, and the shards that held them gone.
+TEST(ChangeColumnsTest, ColumnsOfADatasetWithoutShardsAreRenamed) {
+  const auto files = NewDataset(3);
+  AddScores(*files, 3);
+  ASSERT_TRUE(RemoveSamples(*files, "/d", {.ranges = {{0, UINT64_MAX}}}).ok());
+  ASSERT_TRUE(CompactDataset(*files, "/d", {.fold = true}).ok());
+  const auto renamed = RenameColumns(*files, "/d", {{"score", "other"}});
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  const auto dataset = DatasetReader::Open(*files, "/d");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_TRUE((*dataset)->plain());
+  const auto other = (*dataset)->FindColumn("other");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_FALSE((*dataset)->columns()[*other].nullable);
+  EXPECT_TRUE(DropColumns(*files, "/d", {"other"}).ok());
 }
 
 }  // namespace
