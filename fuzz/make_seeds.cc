@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   AddForeignSeeds(seeds);
   AddPictureSeeds(seeds);
   AddPredicateSeeds(seeds);
+  AddViewSeeds(seeds);
   if (argc == 4) std::ofstream(argv[3]) << seeds.count() << '\n';
   std::printf("%llu seeds\n", static_cast<unsigned long long>(seeds.count()));
 }

@@ -33,6 +33,9 @@ void AddPictureSeeds(SeedWriter& seeds);
 // predicate.
 void AddPredicateSeeds(SeedWriter& seeds);
 
+// view.
+void AddViewSeeds(SeedWriter& seeds);
+
 // Bytes that depend only on the number, on every machine.
 std::string SeedBytes(uint64_t number, size_t length);
 

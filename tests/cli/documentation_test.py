@@ -12,7 +12,7 @@ from support import CliTest
 sys.path.insert(0, os.path.join(support.ROOT, "tests", "docs"))
 import documents
 
-VERBS = ["pack", "plan-pack", "index", "diff", "history", "ls", "inspect", "cat", "validate", "repair", "unpack", "columns", "columns add", "columns drop", "columns rename", "columns set", "convert", "filter", "split", "merge", "rm", "compact", "reshard", "plan", "simulate", "bench", "cache", "uploads", "synth sa1b", "synth files"]
+VERBS = ["pack", "plan-pack", "index", "diff", "history", "ls", "inspect", "view", "report", "cat", "validate", "repair", "unpack", "columns", "columns add", "columns drop", "columns rename", "columns set", "convert", "filter", "split", "merge", "rm", "compact", "reshard", "plan", "simulate", "bench", "cache", "uploads", "synth sa1b", "synth files"]
 TOOLS = os.path.join(support.ROOT, "tools")
 
 
@@ -38,7 +38,7 @@ class DocumentationTest(CliTest):
                     self.assertIn(heading, lines)
                 self.assertLessEqual(max(map(len, lines)), 120)
         listed = re.findall(r"^  ([a-z-]+) {2,}", self.shardctl("--help").stdout, re.MULTILINE)
-        self.assertEqual(listed, ["pack", "plan-pack", "index", "diff", "history", "ls", "inspect", "cat", "validate", "repair", "unpack", "columns", "convert", "filter", "split", "merge", "rm", "compact", "reshard", "plan", "simulate", "bench", "cache", "uploads", "synth"])
+        self.assertEqual(listed, ["pack", "plan-pack", "index", "diff", "history", "ls", "inspect", "view", "report", "cat", "validate", "repair", "unpack", "columns", "convert", "filter", "split", "merge", "rm", "compact", "reshard", "plan", "simulate", "bench", "cache", "uploads", "synth"])
 
     def test_manual(self):
         page = read("man", "shardctl.1").replace("\\-", "-")

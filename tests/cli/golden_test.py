@@ -9,7 +9,7 @@ from support import CliTest
 
 class GoldenTest(CliTest):
     def test_help(self):
-        words = [[], ["pack"], ["plan-pack"], ["index"], ["ls"], ["inspect"], ["cat"], ["validate"], ["repair"], ["unpack"], ["convert"], ["filter"], ["split"], ["merge"], ["rm"], ["compact"], ["reshard"], ["plan"],
+        words = [[], ["pack"], ["plan-pack"], ["index"], ["ls"], ["inspect"], ["view"], ["report"], ["cat"], ["validate"], ["repair"], ["unpack"], ["convert"], ["filter"], ["split"], ["merge"], ["rm"], ["compact"], ["reshard"], ["plan"],
                  ["simulate"], ["bench"], ["cache"], ["uploads"], ["synth"], ["synth", "sa1b"], ["synth", "files"]]
         self.golden("help", [self.shardctl(*verb, "--help") for verb in words])
 

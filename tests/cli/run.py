@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 
 import support  # noqa: E402  (needs the path above)
 
-MODULES = ["usage_test", "mistakes_test", "golden_test", "json_test", "pack_test", "append_test", "columns_test", "convert_test", "filter_test", "remove_test", "reshape_test", "read_test", "plan_test",
+MODULES = ["usage_test", "mistakes_test", "golden_test", "json_test", "pack_test", "append_test", "columns_test", "convert_test", "filter_test", "remove_test", "reshape_test", "view_test", "read_test", "plan_test",
            "simulate_test",
            "bench_test", "device_test", "damage_test", "hashes_test", "sha256_test", "skip_test", "limits_test", "repair_test",
            "foreign_index_test",

@@ -12,6 +12,8 @@ _shardctl_options() {
     history) echo "--json --endpoint --cache --cache-limit --help" ;;
     ls) echo "--long --shards --values-xxh3 --offset --limit --io --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
     inspect) echo "--sample --key --shard --block --max-decompression --no-verify-hashes --at --json --endpoint --cache --cache-limit --help" ;;
+    view) echo "--port --host --no-open --at --endpoint --cache --cache-limit --help" ;;
+    report) echo "--output --samples --seed --limit --no-validate --jobs --json --endpoint --cache --cache-limit --help" ;;
     cat) echo "--sample --key --column --output --decode --force --io --max-decompression --no-verify-hashes --at --endpoint --cache --cache-limit --help" ;;
     validate) echo "--deep --task --jobs --io --max-decompression --json --endpoint --cache --cache-limit --help" ;;
     repair) echo "--output --schema-from --keep-samples --max-decompression --json --help" ;;
@@ -69,7 +71,7 @@ _shardctl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]-}
   COMPREPLY=()
   if [[ $COMP_CWORD -eq 1 ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect cat validate repair unpack columns convert filter split merge rm compact reshard plan simulate bench cache uploads synth --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "pack plan-pack index diff history ls inspect view report cat validate repair unpack columns convert filter split merge rm compact reshard plan simulate bench cache uploads synth --help --version" -- "$current")
     return
   fi
   if [[ $verb == cache && $COMP_CWORD -eq 2 && $current != -* ]]; then

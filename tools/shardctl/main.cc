@@ -19,7 +19,7 @@ struct Verb {
   int (*run)(int argc, char** argv);
 };
 
-constexpr std::array<Verb, 25> kVerbs = {{
+constexpr std::array<Verb, 27> kVerbs = {{
     {"pack", "pack files into a dataset of shards", RunPack},
     {"plan-pack", "divide packing into tasks, for any number of machines", RunPlanPack},
     {"index", "make the indexes of datasets and tars", RunIndex},
@@ -27,6 +27,8 @@ constexpr std::array<Verb, 25> kVerbs = {{
     {"history", "list the generations of a dataset, and what each did", RunHistory},
     {"ls", "list the samples or shards of a dataset", RunLs},
     {"inspect", "describe a dataset, shard, block or sample", RunInspect},
+    {"view", "look at the samples of datasets in a browser", RunView},
+    {"report", "write what a dataset is like into one HTML file", RunReport},
     {"cat", "write one value to standard output or a file", RunCat},
     {"validate", "check every checksum and every rule", RunValidate},
     {"repair", "recover what is whole of a damaged shard or dataset", RunRepair},

@@ -26,6 +26,8 @@ int RunPlan(int argc, char** argv);
 int RunSimulate(int argc, char** argv);
 int RunBench(int argc, char** argv);
 int RunCache(int argc, char** argv);
+int RunReport(int argc, char** argv);
+int RunView(int argc, char** argv);
 int RunUploads(int argc, char** argv);
 int RunSynth(int argc, char** argv);
 

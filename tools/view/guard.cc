@@ -1,0 +1,82 @@
+#include "view/guard.h"
+
+#include <arpa/inet.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+namespace shardctl {
+namespace {
+
+// An address needs no name, so nobody can turn it elsewhere.
+bool IsAddress(const std::string& host) {
+  std::array<unsigned char, 16> address;
+  if (inet_pton(AF_INET, host.c_str(), address.data()) == 1) return true;
+  return host.size() > 2 && host.front() == '[' && host.back() == ']' &&
+         inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), address.data()) == 1;
+}
+
+bool IsLoopback(std::string_view host) { return host == "127.0.0.1" || host == "localhost" || host == "[::1]"; }
+
+}  // namespace
+
+Guard::Guard(std::string token, std::string host, int port)
+    : token_(std::move(token)), host_(std::move(host)), port_(port) {}
+
+std::string Guard::NewToken() {
+  std::array<unsigned char, 16> bytes{};
+  for (size_t filled = 0; filled < bytes.size();) {
+    const ssize_t got = getrandom(bytes.data() + filled, bytes.size() - filled, 0);
+    if (got > 0) filled += static_cast<size_t>(got);
+  }
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    token += kHex[byte >> 4];
+    token += kHex[byte & 15];
+  }
+  return token;
+}
+
+bool Guard::KnowsHost(std::string_view host) const {
+  const std::string port = ":" + std::to_string(port_);
+  if (!host.ends_with(port)) return false;
+  const std::string name(host.substr(0, host.size() - port.size()));
+  if (IsLoopback(name) || name == host_) return true;
+  if (IsLoopback(host_)) return false;
+  // The user let other machines in: they may use any address, and this machine's name.
+  std::array<char, 256> own{};
+  return IsAddress(name) || (gethostname(own.data(), own.size() - 1) == 0 && name == own.data());
+}
+
+bool Guard::KnowsOrigin(std::string_view origin, std::string_view host) const {
+  return origin.empty() || origin == "http://" + std::string(host);
+}
+
+bool Guard::KnowsToken(std::string_view token) const {
+  if (token.size() != token_.size()) return false;
+  unsigned char difference = 0;
+  for (size_t i = 0; i < token.size(); ++i) {
+    difference = static_cast<unsigned char>(difference | (token[i] ^ token_[i]));
+  }
+  return difference == 0;
+}
+
+bool Guard::KnowsCookie(std::string_view cookies) const {
+  const std::string name = CookieName() + "=";
+  while (!cookies.empty()) {
+    const size_t end = cookies.find(';');
+    std::string_view cookie = cookies.substr(0, end);
+    while (cookie.starts_with(' ')) cookie.remove_prefix(1);
+    if (cookie.starts_with(name) && KnowsToken(cookie.substr(name.size()))) return true;
+    if (end == cookies.npos) break;
+    cookies.remove_prefix(end + 1);
+  }
+  return false;
+}
+
+std::string Guard::Cookie() const { return CookieName() + "=" + token_ + "; Path=/; HttpOnly; SameSite=Strict"; }
+
+}  // namespace shardctl

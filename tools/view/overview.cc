@@ -1,0 +1,112 @@
+#include "view/overview.h"
+
+#include "shardctl/dataset_access.h"
+#include "shardctl/numbers.h"
+#include "shardkit/history.h"
+#include "view/value.h"
+
+namespace shardctl {
+namespace {
+
+// Of bytes, what the first sample's are: the columns of other programs often say no more.
+std::string KindOf(const shardkit::DatasetReader& dataset, size_t index, uint64_t samples) {
+  const shardkit::Column& column = dataset.columns()[index];
+  if (ValueKind(column) != "bytes" || samples == 0) return ValueKind(column);
+  shardkit::BlockBuffer buffer;
+  const auto value = dataset.ReadValue(0, index, &buffer);
+  return value.ok() && value->has_value() ? ValueKind(column, **value) : "bytes";
+}
+
+Json DescribeColumns(const shardkit::DatasetReader& dataset, uint64_t samples) {
+  Json columns = Json::array();
+  for (size_t i = 0; i < dataset.columns().size(); ++i) {
+    const shardkit::Column& column = dataset.columns()[i];
+    const std::vector<std::string> classes = ClassNames(column);
+    columns.push_back({{"name", column.name},
+                       {"type", TypeText(column)},
+                       {"kind", KindOf(dataset, i, samples)},
+                       {"codec", shardkit::CodecName(column.codec)},
+                       {"key", column.is_key},
+                       {"nullable", column.nullable},
+                       {"metadata", column.metadata},
+                       {"class_names", classes.empty() ? Json() : Json(classes)}});
+  }
+  return columns;
+}
+
+Json DescribeLayers(const shardkit::ManifestSummary& summary) {
+  Json layers = Json::array();
+  if (!summary.view) return layers;
+  const shardkit::DatasetView& view = *summary.view;
+  for (size_t i = 0; i < view.layers.size(); ++i) {
+    Json columns = Json::array();
+    for (size_t column = 0; column < view.sources.size(); ++column) {
+      for (const shardkit::ColumnSource& source : view.sources[column]) {
+        if (source.layer != i) continue;
+        columns.push_back(view.schema[column].name);
+        break;
+      }
+    }
+    layers.push_back({{"name", view.layers[i].name}, {"columns", std::move(columns)}});
+  }
+  return layers;
+}
+
+std::string Listed(const std::string& what, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? " " + what + " " : ", ") + name;
+  return text;
+}
+
+std::string DescribeChange(const shardkit::DatasetGeneration& each) {
+  std::string text(shardkit::ChangeName(each.change));
+  if (each.change == shardkit::DatasetChange::kAppended) text += " " + Counted(each.samples_added, "sample");
+  if (each.change == shardkit::DatasetChange::kRemoved) text += " " + Counted(each.samples_removed, "sample");
+  text += Listed("added", each.column_changes.added) + Listed("replaced", each.column_changes.replaced) +
+          Listed("dropped", each.column_changes.dropped);
+  std::vector<std::string> renamed;
+  for (const auto& [from, to] : each.column_changes.renamed) renamed.push_back(from + " to " + to);
+  return text + Listed("renamed", renamed) + Listed("described", each.column_changes.described);
+}
+
+Json DescribeGenerations(const ViewedDataset& dataset) {
+  Json generations = Json::array();
+  const auto history = shardkit::ReadHistory(dataset.file_system(), dataset.path());
+  if (!history.ok()) return generations;
+  for (const shardkit::DatasetGeneration& each : *history) {
+    generations.push_back({{"generation", each.generation},
+                           {"change", shardkit::ChangeName(each.change)},
+                           {"text", DescribeChange(each)},
+                           {"samples", each.samples},
+                           {"bytes", each.bytes},
+                           {"readable", each.readable}});
+  }
+  return generations;
+}
+
+}  // namespace
+
+Json DescribeDataset(const ViewedDataset& dataset, const Snapshot& snapshot) {
+  const shardkit::DatasetReader& reader = *snapshot.reader;
+  const shardkit::ManifestSummary& summary = reader.summary();
+  Json generations = reader.container() == "shard" ? DescribeGenerations(dataset) : Json::array();
+  Json document{{"name", dataset.name()},
+                {"path", dataset.path()},
+                {"container", reader.container()},
+                {"samples", snapshot.samples},
+                {"complete", snapshot.complete},
+                {"bytes", summary.bytes},
+                {"shards", summary.shard_count},
+                {"blocks", summary.block_count},
+                {"generation", generations.empty() ? Json() : Json(summary.generation)}};
+  const std::string problem = reader.index_problem();
+  document["index"] = {{"used", problem.empty()}, {"problem", problem.empty() ? Json() : Json(problem)}};
+  if (reader.container() != "shard") document["index"] = nullptr;
+  document["metadata"] = summary.metadata;
+  document["columns"] = DescribeColumns(reader, snapshot.samples);
+  document["layers"] = DescribeLayers(summary);
+  document["generations"] = std::move(generations);
+  return document;
+}
+
+}  // namespace shardctl
