@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "shardctl/dataset_access.h"
 #include "shardkit/manifest.h"
 #include "shardkit/tar_index.h"
 #include "view/prefix_filesystem.h"
+#include "view/recent_reads.h"
 
 namespace shardctl {
 namespace {
@@ -15,6 +17,9 @@ constexpr uint64_t kWhole = UINT64_MAX;
 // eighth of its own.
 constexpr uint64_t kFirstPart = uint64_t{4} << 20;
 constexpr uint64_t kGrowth = 8;
+
+// What is kept of a dataset behind a URL.
+constexpr uint64_t kRecentBytes = uint64_t{32} << 20;
 
 // Values of more bytes are not shown, only stored.
 constexpr uint64_t kMostBlockMemory = uint64_t{128} << 20;
@@ -36,6 +41,7 @@ bool IsWithoutIndex(shardkit::ReadableFileSystem& file_system, const std::string
 absl::StatusOr<std::unique_ptr<ViewedDataset>> ViewedDataset::Open(shardkit::ReadableFileSystem& file_system,
                                                                    const std::string& path, uint64_t generation) {
   std::unique_ptr<ViewedDataset> dataset(new ViewedDataset(file_system, path, generation));
+  if (IsUrl(path)) dataset->recent_ = KeepRecentReads(file_system, kRecentBytes);
   if (IsWithoutIndex(file_system, path)) {
     dataset->snapshot_ = std::make_shared<Snapshot>();
     dataset->part_ = kFirstPart;
@@ -82,7 +88,7 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> ViewedDataset::OpenPart(uint64_t
   options.max_block_memory = kMostBlockMemory;
   // A look at one value must not read the file that it is in.
   options.verify_listed_hashes = false;
-  shardkit::ReadableFileSystem* file_system = &file_system_;
+  shardkit::ReadableFileSystem* file_system = recent_ != nullptr ? recent_.get() : &file_system_;
   if (looks_) {
     snapshot->file_system = BeginningOfTars(*file_system, bytes, cancellation_);
     file_system = snapshot->file_system.get();

@@ -59,7 +59,8 @@ class ViewedDataset {
   shardkit::ReadableFileSystem& file_system_;
   const std::string path_;
   const uint64_t generation_;
-  bool looks_ = false;  // for samples, on thread_
+  std::unique_ptr<shardkit::ReadableFileSystem> recent_;  // of what is far away
+  bool looks_ = false;                                    // for samples, on thread_
   shardkit::Cancellation cancellation_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Snapshot> snapshot_;

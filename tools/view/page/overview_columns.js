@@ -46,8 +46,9 @@ function nameCell(column) {
 }
 
 function typeCell(column) {
-  const details = Object.entries(column.metadata ?? {});
   const classes = column.class_names?.length ?? 0;
+  // Classes have a list of their own.
+  const details = Object.entries(column.metadata ?? {}).filter(([name]) => classes === 0 || name !== 'class_names');
   const more = [];
   if (classes > 0) more.push(plural(classes, 'class', 'classes'));
   if (details.length > 0) more.push(plural(details.length, 'note'));

@@ -1,4 +1,5 @@
-// Tars without an index: their first samples are shown before all have been found.
+// Tars without an index: their first samples are shown before all have been found. Files far away: what was read is
+// kept.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +8,9 @@
 #include <thread>
 
 #include "shardkit/forwarding_filesystem.h"
+#include "support/counting_filesystem.h"
 #include "view/prefix_filesystem.h"
+#include "view/recent_reads.h"
 #include "view/viewed_dataset.h"
 #include "webdataset/tar_maker.h"
 
@@ -189,6 +192,51 @@ TEST(BeginningOfTarsTest, ReadsEndWhenTheyAreCancelled) {
   EXPECT_TRUE((*file)->ReadAt(0, bytes).ok());
   cancellation.Cancel();
   EXPECT_TRUE(absl::IsCancelled((*file)->ReadAt(0, bytes)));
+}
+
+TEST(KeepRecentReadsTest, WhatWasReadIsNotReadAgain) {
+  const auto files = shardkit::NewMemoryFileSystem();
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) bytes += static_cast<char>(i * 7);
+  Write(*files, "/f", bytes);
+  shardkit::test::CountingFileSystem counting(files.get());
+  const auto recent = KeepRecentReads(counting, 800);
+  const auto read = [&](uint64_t offset, size_t length) {
+    // Another file object of the same path knows what the first has read.
+    const auto file = recent->OpenForReading("/f");
+    std::string got(length, '\0');
+    EXPECT_TRUE((*file)->ReadAt(offset, got).ok());
+    EXPECT_EQ(got, bytes.substr(offset, length));
+    const bool fetched = !counting.reads().empty();
+    counting.Reset();
+    return fetched;
+  };
+  EXPECT_TRUE(read(100, 80));
+  EXPECT_FALSE(read(100, 80));
+  EXPECT_FALSE(read(120, 60));
+  EXPECT_TRUE(read(120, 61));
+  for (uint64_t offset = 200; offset < 1000; offset += 100) EXPECT_TRUE(read(offset, 100));
+  EXPECT_TRUE(read(100, 80)) << "the longest unused one makes room";
+}
+
+TEST(KeepRecentReadsTest, WhatSeveralAskForAtOnceIsReadOnce) {
+  const auto files = shardkit::NewMemoryFileSystem();
+  Write(*files, "/f", std::string(1000, 'x'));
+  shardkit::test::CountingFileSystem counting(files.get());
+  WaitingFileSystem waiting(counting, 0);
+  const auto recent = KeepRecentReads(waiting, 800);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      const auto file = recent->OpenForReading("/f");
+      std::string got(80, '\0');
+      EXPECT_TRUE((*file)->ReadAt(100, got).ok());
+      EXPECT_EQ(got, std::string(80, 'x'));
+    });
+  }
+  waiting.LetThrough();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counting.reads().size(), 1);
 }
 
 }  // namespace
