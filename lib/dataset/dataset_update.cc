@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/endian.h"
@@ -179,11 +180,14 @@ absl::Status DatasetUpdate::Replaced(const std::string& path) const {
 
 absl::Status DatasetUpdate::CheckAdded(const Manifest& manifest) const {
   // Most changes leave the shards that are there where they are.
-  const auto [first, old_first] =
-      std::ranges::mismatch(manifest.shards, before_.shards, {}, &ManifestShard::name, &ManifestShard::name);
+  size_t same = 0;
+  while (same < before_.shards.size() && same < manifest.shards.size() &&
+         before_.shards[same].name == manifest.shards[same].name) {
+    ++same;
+  }
   std::set<std::string_view> known;
-  for (const ManifestShard& shard : std::ranges::subrange(old_first, before_.shards.end())) known.insert(shard.name);
-  for (const ManifestShard& shard : std::ranges::subrange(first, manifest.shards.end())) {
+  for (const ManifestShard& shard : std::span(before_.shards).subspan(same)) known.insert(shard.name);
+  for (const ManifestShard& shard : std::span(manifest.shards).subspan(same)) {
     if (known.contains(shard.name)) continue;
     JournalEntry entry{.shard = shard};
     const std::string path = Path(entry.shard.name);
